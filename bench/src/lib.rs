@@ -1,0 +1,2 @@
+//! Room under construction.
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The `ringway` command.
+#![forbid(unsafe_code)]
+fn main() {}

@@ -1,0 +1,95 @@
+//! Packet I/O: back ends that move bursts of frames between a wire and an arena, and middleware
+//! that stands in front of one.
+//!
+//! A device says what it can do ([`Capabilities`]); the engine's offload step cuts and sums only
+//! what the device cannot. A device is called per burst, never per frame.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use ringway_shm::{Burst, Instant};
+
+/// What a link carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Frames start with an Ethernet header.
+    Ethernet,
+    /// Frames start with an IP header.
+    Ip,
+}
+
+/// What a device can do, so that the stack need not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What frames look like.
+    pub medium: Medium,
+    /// Largest IP packet that is not cut, bytes.
+    pub mtu: u16,
+    /// Received packets may carry `Checksum::Partial` or `Checksum::Verified`; `false`: always `Complete`.
+    pub receives_partial_checksums: bool,
+    /// `transmit` accepts packets with `Checksum::Partial`.
+    pub sends_partial_checksums: bool,
+    /// Largest packet that `transmit` accepts with `Segmentation`, bytes with headers; 0: none.
+    pub segmentation_max_bytes: u32,
+    /// Largest packet that `receive` may deliver, bytes with headers.
+    pub receive_max_bytes: u32,
+    /// `transmit` accepts a packet in several frames.
+    pub gathers: bool,
+    /// Packets per system call that make sense.
+    pub burst: usize,
+}
+
+/// What a device counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets that were lost on the way in: ring full, no frame, cut off.
+    pub rx_dropped: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets that the wire refused.
+    pub tx_dropped: u64,
+    /// System calls made for packets.
+    pub syscalls: u64,
+}
+
+/// A packet back end or a middleware over one.
+pub trait Device {
+    /// What it can do. Does not change while the device lives.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Appends packets that have arrived to `burst`, at most about `Capabilities::burst` of them;
+    /// never blocks. Frames are taken from the arena that the device was made with; when it is used
+    /// up, packets stay outside or are counted as dropped.
+    ///
+    /// # Errors
+    /// The link is gone or the system refused; the device may be called again.
+    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize>;
+
+    /// Sends packets from the front of `burst`; those that do not fit now stay in it. Never blocks.
+    ///
+    /// # Errors
+    /// As for `receive`.
+    fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize>;
+
+    /// What to wait on (readable: packets have arrived), when the worker sleeps. `None`: nothing
+    /// arrives unless `transmit` or time makes it.
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Called before sleeping on `wait_fd`: asks to be woken. Returns `true` when packets are
+    /// there already, so that sleeping would be wrong.
+    fn arm(&mut self) -> bool;
+
+    /// When the device itself has something to do next (delayed packets), if ever.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// What it has counted.
+    fn counters(&self) -> Counters;
+}

@@ -1,0 +1,295 @@
+//! The arena: fixed slots of packet memory in two size classes, handed out as [`Frame`]s.
+//!
+//! All memory is taken at start. A slot is named by a `u32`; its bookkeeping ([`SlotMeta`]) lives in
+//! a side array so that allocating or freeing never dirties a payload line. One thread owns an
+//! arena and everything taken from it (`Arena` and `Frame` are `!Send`); references are counted
+//! without atomics. The large slots come first, page aligned, so that the whole area can be
+//! registered as the UMEM of an AF_XDP socket.
+
+use alloc::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ptr::NonNull;
+
+use crate::frame::{Frame, SegmentationKind};
+use crate::queue::Note;
+
+/// Bytes in a large slot: one MTU-sized packet with headroom.
+pub const LARGE_BYTES: usize = 2048;
+/// Bytes in a small slot: headers, pure ACKs, small messages.
+pub const SMALL_BYTES: usize = 256;
+/// Headroom of a fresh large slot.
+pub const LARGE_HEADROOM: u16 = 128;
+/// Headroom of a fresh small slot.
+pub const SMALL_HEADROOM: u16 = 128;
+/// No slot.
+pub(crate) const NIL: u32 = u32::MAX;
+
+const ALIGNMENT: usize = 4096;
+
+/// The two slot sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// [`SMALL_BYTES`]
+    Small,
+    /// [`LARGE_BYTES`]
+    Large,
+}
+
+/// How many slots of each class to take.
+#[derive(Clone, Copy, Debug)]
+pub struct ArenaConfig {
+    /// Slots of [`LARGE_BYTES`].
+    pub large: u32,
+    /// Slots of [`SMALL_BYTES`].
+    pub small: u32,
+}
+
+/// What the arena knows of one slot: 32 bytes.
+#[derive(Default)]
+pub(crate) struct SlotMeta {
+    pub(crate) next: Cell<u32>,
+    pub(crate) offset: Cell<u16>,
+    pub(crate) len: Cell<u16>,
+    pub(crate) refs: Cell<u16>,
+    /// How many of `refs` a device holds (AF_XDP rings).
+    pub(crate) loans: Cell<u16>,
+    pub(crate) segment_size: Cell<u16>,
+    pub(crate) checksum_start: Cell<u16>,
+    pub(crate) checksum_offset: Cell<u16>,
+    pub(crate) segmentation: Cell<SegmentationKind>,
+    pub(crate) flags: Cell<u8>,
+    pub(crate) note: Cell<Note>,
+}
+
+/// The slot is linked in a `FrameQueue`, which owns one reference.
+pub(crate) const FLAG_QUEUED: u8 = 1;
+/// The checksum field holds only the pseudo-header sum; see `checksum_start`.
+pub(crate) const FLAG_CHECKSUM_PARTIAL: u8 = 2;
+/// The device vouches for the checksum.
+pub(crate) const FLAG_CHECKSUM_VERIFIED: u8 = 4;
+
+pub(crate) struct Inner {
+    base: NonNull<u8>,
+    layout: Layout,
+    large: u32,
+    slots: u32,
+    pub(crate) meta: Box<[SlotMeta]>,
+    free_large: Cell<u32>,
+    free_small: Cell<u32>,
+    free_large_count: Cell<u32>,
+    free_small_count: Cell<u32>,
+    /// `Arena` handles plus frames alive; the memory goes when it reaches zero.
+    pub(crate) owners: Cell<u64>,
+}
+
+/// A handle to the arena; cloning it shares the same memory on the same thread.
+pub struct Arena {
+    inner: NonNull<Inner>,
+}
+
+impl Arena {
+    /// Takes the memory of all slots. It is zeroed and touched lazily by the operating system.
+    ///
+    /// # Panics
+    /// When there is no memory, or more than 2^31 slots are asked for.
+    pub fn new(config: ArenaConfig) -> Arena {
+        let slots = config.large.checked_add(config.small).filter(|&n| n > 0 && n < 1 << 31).expect("slot count in range");
+        let bytes = config.large as usize * LARGE_BYTES + config.small as usize * SMALL_BYTES;
+        let layout = Layout::from_size_align(bytes.next_multiple_of(ALIGNMENT), ALIGNMENT).expect("size in range");
+        // SAFETY: the layout has a non-zero size, since there is at least one slot.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        let meta: Vec<SlotMeta> = (0..slots).map(|_| SlotMeta::default()).collect();
+        let inner = Inner {
+            base,
+            layout,
+            large: config.large,
+            slots,
+            meta: meta.into_boxed_slice(),
+            free_large: Cell::new(NIL),
+            free_small: Cell::new(NIL),
+            free_large_count: Cell::new(0),
+            free_small_count: Cell::new(0),
+            owners: Cell::new(1),
+        };
+        for slot in (0..slots).rev() {
+            inner.put_free(slot);
+        }
+        Arena { inner: NonNull::from(Box::leak(Box::new(inner))) }
+    }
+
+    #[inline]
+    pub(crate) fn inner(&self) -> &Inner {
+        // SAFETY: `owners` counts this handle, so the Inner is alive.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// An empty frame of `class` with the class's headroom, or `None` when the class is used up.
+    #[inline]
+    pub fn alloc(&self, class: Class) -> Option<Frame> {
+        let inner = self.inner();
+        let slot = inner.take_free(class)?;
+        let meta = &inner.meta[slot as usize];
+        meta.refs.set(1);
+        meta.loans.set(0);
+        meta.flags.set(0);
+        meta.segmentation.set(SegmentationKind::None);
+        let headroom = match class {
+            Class::Large => LARGE_HEADROOM,
+            Class::Small => SMALL_HEADROOM,
+        };
+        inner.owners.set(inner.owners.get() + 1);
+        Some(Frame::from_parts(self.inner, slot, headroom, 0))
+    }
+
+    /// A frame that holds a copy of `bytes`, in the smallest class that fits; `None` when it is used
+    /// up or the bytes do not fit a large slot.
+    pub fn alloc_from(&self, bytes: &[u8]) -> Option<Frame> {
+        let small = bytes.len() <= SMALL_BYTES - SMALL_HEADROOM as usize;
+        let mut frame = self.alloc(if small { Class::Small } else { Class::Large })?;
+        if bytes.len() > frame.tailroom() {
+            return None;
+        }
+        frame.extend(bytes.len()).copy_from_slice(bytes);
+        Some(frame)
+    }
+
+    #[inline]
+    pub(crate) fn inner_pointer(&self) -> NonNull<Inner> {
+        self.inner
+    }
+
+    /// Slots of `class` that are free now.
+    #[inline]
+    pub fn free(&self, class: Class) -> u32 {
+        match class {
+            Class::Large => self.inner().free_large_count.get(),
+            Class::Small => self.inner().free_small_count.get(),
+        }
+    }
+
+    /// Slots of `class` in all.
+    pub fn capacity(&self, class: Class) -> u32 {
+        match class {
+            Class::Large => self.inner().large,
+            Class::Small => self.inner().slots - self.inner().large,
+        }
+    }
+
+    /// Start and length of the whole memory, for registration as UMEM. The area stays mapped until
+    /// the last `Arena` and `Frame` are gone.
+    pub fn area(&self) -> (*mut u8, usize) {
+        (self.inner().base.as_ptr(), self.inner().layout.size())
+    }
+
+    /// Takes back one reference that [`Frame::into_device`] lent, as the frame that covers `len`
+    /// bytes at `address`. `None` when the address is outside the arena, the range does not lie in
+    /// one slot, or nothing of that slot is lent.
+    pub fn from_device(&self, address: u64, len: u32) -> Option<Frame> {
+        let inner = self.inner();
+        let (slot, offset) = inner.locate(address)?;
+        let meta = &inner.meta[slot as usize];
+        if meta.loans.get() == 0 || offset as usize + len as usize > inner.slot_bytes(slot) {
+            return None;
+        }
+        meta.loans.set(meta.loans.get() - 1);
+        Some(Frame::from_parts(self.inner, slot, offset, len as u16))
+    }
+}
+
+impl Inner {
+    #[inline]
+    pub(crate) fn slot_bytes(&self, slot: u32) -> usize {
+        if slot < self.large { LARGE_BYTES } else { SMALL_BYTES }
+    }
+
+    #[inline]
+    pub(crate) fn slot_offset(&self, slot: u32) -> usize {
+        if slot < self.large {
+            slot as usize * LARGE_BYTES
+        } else {
+            self.large as usize * LARGE_BYTES + (slot - self.large) as usize * SMALL_BYTES
+        }
+    }
+
+    #[inline]
+    pub(crate) fn slot_pointer(&self, slot: u32) -> *mut u8 {
+        debug_assert!(slot < self.slots);
+        // SAFETY: every slot below `slots` lies inside the allocation.
+        unsafe { self.base.as_ptr().add(self.slot_offset(slot)) }
+    }
+
+    fn locate(&self, address: u64) -> Option<(u32, u16)> {
+        let large_bytes = self.large as u64 * LARGE_BYTES as u64;
+        if address < large_bytes {
+            return Some(((address / LARGE_BYTES as u64) as u32, (address % LARGE_BYTES as u64) as u16));
+        }
+        let past = address - large_bytes;
+        let slot = self.large as u64 + past / SMALL_BYTES as u64;
+        (slot < self.slots as u64).then(|| (slot as u32, (past % SMALL_BYTES as u64) as u16))
+    }
+
+    #[inline]
+    fn take_free(&self, class: Class) -> Option<u32> {
+        let (head, count) = match class {
+            Class::Large => (&self.free_large, &self.free_large_count),
+            Class::Small => (&self.free_small, &self.free_small_count),
+        };
+        let slot = head.get();
+        if slot == NIL {
+            return None;
+        }
+        head.set(self.meta[slot as usize].next.get());
+        count.set(count.get() - 1);
+        Some(slot)
+    }
+
+    #[inline]
+    pub(crate) fn put_free(&self, slot: u32) {
+        let (head, count) = if slot < self.large {
+            (&self.free_large, &self.free_large_count)
+        } else {
+            (&self.free_small, &self.free_small_count)
+        };
+        self.meta[slot as usize].next.set(head.get());
+        head.set(slot);
+        count.set(count.get() + 1);
+    }
+
+    /// One owner less; frees everything with the last.
+    ///
+    /// # Safety
+    /// `this` came from `Arena::new`, and the caller gives up one counted owner.
+    #[inline]
+    pub(crate) unsafe fn release_owner(this: NonNull<Inner>) {
+        // SAFETY: the caller still counts as an owner, so the Inner is alive.
+        let inner = unsafe { this.as_ref() };
+        let owners = inner.owners.get() - 1;
+        inner.owners.set(owners);
+        if owners == 0 {
+            // SAFETY: nobody else is left; `this` came from Box::leak in `Arena::new`.
+            let inner = unsafe { Box::from_raw(this.as_ptr()) };
+            // SAFETY: allocated with exactly this layout in `Arena::new`.
+            unsafe { dealloc(inner.base.as_ptr(), inner.layout) };
+        }
+    }
+}
+
+impl Clone for Arena {
+    fn clone(&self) -> Arena {
+        self.inner().owners.set(self.inner().owners.get() + 1);
+        Arena { inner: self.inner }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: this handle was counted and is gone after this line.
+        unsafe { Inner::release_owner(self.inner) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! A burst: packets on their way between a device and the stack, in order.
+
+use alloc::collections::VecDeque;
+
+use crate::frame::Frame;
+
+/// Packets in order; each is a run of frames of which all but the last say `continues`.
+#[derive(Debug, Default)]
+pub struct Burst {
+    frames: VecDeque<Frame>,
+    packets: usize,
+}
+
+impl Burst {
+    /// An empty burst with room for `frames` frames.
+    pub fn with_capacity(frames: usize) -> Burst {
+        Burst { frames: VecDeque::with_capacity(frames), packets: 0 }
+    }
+
+    /// Appends the next frame of the packet at the end, or the first of a new packet.
+    #[inline]
+    pub fn push(&mut self, frame: Frame) {
+        if !frame.continues() {
+            self.packets += 1;
+        }
+        self.frames.push_back(frame);
+    }
+
+    /// Takes the first frame.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Frame> {
+        let frame = self.frames.pop_front()?;
+        if !frame.continues() {
+            self.packets -= 1;
+        }
+        Some(frame)
+    }
+
+    /// Whole packets in the burst.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Whether the burst is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// The frames of the first packet, without taking them.
+    pub fn front_packet(&self) -> impl Iterator<Item = &Frame> {
+        let count = self.frames.iter().position(|f| !f.continues()).map_or(0, |last| last + 1);
+        self.frames.iter().take(count)
+    }
+
+    /// Drops the first packet.
+    pub fn drop_packet(&mut self) {
+        while let Some(frame) = self.pop() {
+            if !frame.continues() {
+                break;
+            }
+        }
+    }
+
+    /// Bytes of the first packet.
+    pub fn front_len(&self) -> usize {
+        self.front_packet().map(Frame::len).sum()
+    }
+
+    /// Moves everything from `other` to the end of this burst.
+    pub fn append(&mut self, other: &mut Burst) {
+        self.frames.append(&mut other.frames);
+        self.packets += core::mem::take(&mut other.packets);
+    }
+
+    /// Drops everything.
+    pub fn clear(&mut self) {
+        self.frames.clear();
+        self.packets = 0;
+    }
+}

@@ -1,0 +1,289 @@
+//! A frame: a view of bytes in one slot of the arena, returned to it on drop. 16 bytes.
+//!
+//! A packet is a run of frames; all but the last say [`continues`](Frame::continues). The first one
+//! holds all headers and carries what virtio_net_hdr would say: checksum state and segmentation.
+//! Several frames may share a slot (a queued payload and its copies on the way to the wire); only a
+//! sole owner may write.
+
+use core::ptr::NonNull;
+use core::slice;
+
+use crate::arena::{FLAG_CHECKSUM_PARTIAL, FLAG_CHECKSUM_VERIFIED, FLAG_QUEUED, Inner, SlotMeta};
+
+const CONTINUES: u32 = 1 << 31;
+
+/// Who answers for the transport checksum of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Checksum {
+    /// The field is as on the wire; a receiver must verify it.
+    Complete,
+    /// The field holds the folded pseudo-header sum; whoever needs the real one sums from `start`
+    /// (counted from the frame's first byte) to the packet's end and stores at `start + offset`.
+    Partial {
+        /// First byte to sum, from the start of the frame.
+        start: u16,
+        /// Where the checksum field is, from `start`.
+        offset: u16,
+    },
+    /// The device verified it.
+    Verified,
+}
+
+/// What kind of super-segment a packet is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SegmentationKind {
+    /// An ordinary packet.
+    #[default]
+    None,
+    /// TCP over IPv4.
+    TcpIpv4,
+    /// TCP over IPv6.
+    TcpIpv6,
+    /// UDP, UDP_SEGMENT style.
+    Udp,
+}
+
+/// How a packet larger than the link is to be cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segmentation {
+    /// What it is cut into.
+    pub kind: SegmentationKind,
+    /// Payload bytes of each piece.
+    pub size: u16,
+}
+
+/// A view of bytes in one slot; see the module's text.
+pub struct Frame {
+    arena: NonNull<Inner>,
+    /// Slot index; the top bit says that the packet goes on in the next frame.
+    slot: u32,
+    offset: u16,
+    len: u16,
+}
+
+const _: () = assert!(size_of::<Frame>() == 16);
+
+impl Frame {
+    /// The caller hands over one counted owner of the arena and one reference to the slot.
+    #[inline]
+    pub(crate) fn from_parts(arena: NonNull<Inner>, slot: u32, offset: u16, len: u16) -> Frame {
+        Frame { arena, slot, offset, len }
+    }
+
+    #[inline]
+    fn inner(&self) -> &Inner {
+        // SAFETY: a frame counts as an owner of its arena.
+        unsafe { self.arena.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn arena_pointer(&self) -> NonNull<Inner> {
+        self.arena
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot & !CONTINUES
+    }
+
+    #[inline]
+    pub(crate) fn meta(&self) -> &SlotMeta {
+        &self.inner().meta[self.slot() as usize]
+    }
+
+    /// Bytes of the view.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether the view is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where the view starts in its slot.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.offset as usize
+    }
+
+    /// Bytes of the slot behind the view.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        self.inner().slot_bytes(self.slot()) - self.offset as usize - self.len as usize
+    }
+
+    /// Whether no other frame or queue shares the slot, so that it may be written.
+    #[inline]
+    pub fn is_exclusive(&self) -> bool {
+        self.meta().refs.get() == 1
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: offset + len never exceeds the slot; a slot that is being written has one owner,
+        // and that owner lends its bytes mutably only through `&mut self`.
+        unsafe { slice::from_raw_parts(self.inner().slot_pointer(self.slot()).add(self.offset as usize), self.len as usize) }
+    }
+
+    /// The bytes, to be written.
+    ///
+    /// # Panics
+    /// When the slot is shared.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        assert!(self.is_exclusive(), "a shared slot is read-only");
+        // SAFETY: as in `bytes`; the assertion says that nobody else can see this slot.
+        unsafe { slice::from_raw_parts_mut(self.inner().slot_pointer(self.slot()).add(self.offset as usize), self.len as usize) }
+    }
+
+    /// Takes `count` bytes off the front.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[inline]
+    pub fn pull(&mut self, count: usize) {
+        assert!(count <= self.len as usize, "pull beyond the end");
+        self.offset += count as u16;
+        self.len -= count as u16;
+    }
+
+    /// Puts `count` bytes in front and returns them to be written.
+    ///
+    /// # Panics
+    /// When there is no such headroom, or the slot is shared.
+    #[inline]
+    pub fn push(&mut self, count: usize) -> &mut [u8] {
+        assert!(count <= self.offset as usize, "push beyond the headroom");
+        self.offset -= count as u16;
+        self.len += count as u16;
+        &mut self.bytes_mut()[..count]
+    }
+
+    /// Puts `count` bytes behind and returns them to be written.
+    ///
+    /// # Panics
+    /// When there is no such tailroom, or the slot is shared.
+    #[inline]
+    pub fn extend(&mut self, count: usize) -> &mut [u8] {
+        assert!(count <= self.tailroom(), "extend beyond the tailroom");
+        let old = self.len as usize;
+        self.len += count as u16;
+        &mut self.bytes_mut()[old..]
+    }
+
+    /// Shortens the view to `len` bytes; longer lengths change nothing.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.len = self.len.min(len.min(u16::MAX as usize) as u16);
+    }
+
+    /// Moves an empty view so that `headroom` bytes precede it.
+    ///
+    /// # Panics
+    /// When the view is not empty or the slot is smaller.
+    pub fn reserve(&mut self, headroom: usize) {
+        assert!(self.len == 0 && headroom <= self.inner().slot_bytes(self.slot()), "reserve on an empty frame");
+        self.offset = headroom as u16;
+    }
+
+    /// Another frame over the same bytes. Both are read-only until one is dropped.
+    #[inline]
+    pub fn share(&self) -> Frame {
+        let meta = self.meta();
+        meta.refs.set(meta.refs.get() + 1);
+        self.inner().owners.set(self.inner().owners.get() + 1);
+        Frame { arena: self.arena, slot: self.slot(), offset: self.offset, len: self.len }
+    }
+
+    /// Whether the packet goes on in the next frame of the run.
+    #[inline]
+    pub fn continues(&self) -> bool {
+        self.slot & CONTINUES != 0
+    }
+
+    /// Says whether the packet goes on in the next frame of the run.
+    #[inline]
+    pub fn set_continues(&mut self, continues: bool) {
+        self.slot = if continues { self.slot | CONTINUES } else { self.slot & !CONTINUES };
+    }
+
+    /// Who answers for the transport checksum.
+    #[inline]
+    pub fn checksum(&self) -> Checksum {
+        let meta = self.meta();
+        let flags = meta.flags.get();
+        if flags & FLAG_CHECKSUM_VERIFIED != 0 {
+            Checksum::Verified
+        } else if flags & FLAG_CHECKSUM_PARTIAL != 0 {
+            let start = meta.checksum_start.get().wrapping_sub(self.offset);
+            Checksum::Partial { start, offset: meta.checksum_offset.get() }
+        } else {
+            Checksum::Complete
+        }
+    }
+
+    /// Sets who answers for the transport checksum.
+    #[inline]
+    pub fn set_checksum(&mut self, checksum: Checksum) {
+        let meta = self.meta();
+        let flags = meta.flags.get() & !(FLAG_CHECKSUM_PARTIAL | FLAG_CHECKSUM_VERIFIED);
+        match checksum {
+            Checksum::Complete => meta.flags.set(flags),
+            Checksum::Verified => meta.flags.set(flags | FLAG_CHECKSUM_VERIFIED),
+            Checksum::Partial { start, offset } => {
+                // Kept from the start of the slot, so that push and pull leave it true.
+                meta.checksum_start.set(start.wrapping_add(self.offset));
+                meta.checksum_offset.set(offset);
+                meta.flags.set(flags | FLAG_CHECKSUM_PARTIAL);
+            }
+        }
+    }
+
+    /// How the packet is to be cut.
+    #[inline]
+    pub fn segmentation(&self) -> Segmentation {
+        Segmentation { kind: self.meta().segmentation.get(), size: self.meta().segment_size.get() }
+    }
+
+    /// Sets how the packet is to be cut.
+    #[inline]
+    pub fn set_segmentation(&mut self, segmentation: Segmentation) {
+        self.meta().segmentation.set(segmentation.kind);
+        self.meta().segment_size.set(segmentation.size);
+    }
+
+    /// Lends the frame to a device ring: its address in the arena's area and its length. The slot
+    /// stays taken until [`Arena::from_device`](crate::Arena::from_device) takes it back.
+    pub fn into_device(self) -> (u64, u32) {
+        let meta = self.meta();
+        debug_assert!(meta.flags.get() & FLAG_QUEUED == 0 || meta.refs.get() > 1);
+        meta.loans.set(meta.loans.get() + 1);
+        let address = (self.inner().slot_offset(self.slot()) + self.offset as usize) as u64;
+        let len = self.len as u32;
+        core::mem::forget(self);
+        (address, len)
+    }
+}
+
+impl Drop for Frame {
+    #[inline]
+    fn drop(&mut self) {
+        let refs = self.meta().refs.get() - 1;
+        self.meta().refs.set(refs);
+        if refs == 0 {
+            self.inner().put_free(self.slot());
+        }
+        // SAFETY: this frame was a counted owner and is gone after this line.
+        unsafe { Inner::release_owner(self.arena) }
+    }
+}
+
+impl core::fmt::Debug for Frame {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Frame(slot {}, {}+{})", self.slot(), self.offset, self.len)
+    }
+}

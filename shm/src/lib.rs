@@ -1,0 +1,21 @@
+//! Memory that two parties share: frames and their arena inside a worker, the channel between an
+//! application and a worker.
+//!
+//! This is the only room besides the device system-call files and the two C door-frames where
+//! `unsafe` may stand. The part that protocols need (`arena`, `frame`, `queue`, `burst`, `time`)
+//! is `no_std + alloc`; the part that needs an operating system is compiled on Linux only.
+#![cfg_attr(not(target_os = "linux"), no_std)]
+
+extern crate alloc;
+
+pub mod arena;
+pub mod burst;
+pub mod frame;
+pub mod queue;
+pub mod time;
+
+pub use arena::{Arena, ArenaConfig, Class};
+pub use burst::Burst;
+pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
+pub use queue::{FrameQueue, Note, Slot};
+pub use time::{Duration, Instant};

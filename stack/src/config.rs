@@ -1,0 +1,178 @@
+//! All limits and choices of the stack, checked at start.
+
+use ringway_shm::Duration;
+
+/// Congestion control algorithms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionControl {
+    /// RFC 9438
+    #[default]
+    Cubic,
+    /// RFC 5681, RFC 6582
+    NewReno,
+}
+
+/// Limits and defaults of one stack.
+#[derive(Clone, Debug)]
+pub struct StackConfig {
+    /// Secret for ISNs, ports, hashes: everything that must not be guessed comes from here.
+    pub seed: u64,
+    /// Connections at most, in all states with a full control block.
+    pub connections_max: u32,
+    /// Listeners at most.
+    pub listeners_max: u32,
+    /// Half-open connections (SYN-RECEIVED records) at most.
+    pub syn_queue_max: u32,
+    /// TIME-WAIT records at most; the oldest goes when full.
+    pub time_wait_max: u32,
+    /// Neighbors at most.
+    pub neighbors_max: u32,
+    /// Packets that wait for one unresolved neighbor.
+    pub neighbor_queue_max: u32,
+    /// Replies (RST, ICMP, challenge ACK) per second at most.
+    pub replies_per_second: u32,
+    /// TCP defaults.
+    pub tcp: TcpConfig,
+}
+
+/// Defaults of TCP; a socket may override some with [`TcpOptions`].
+#[derive(Clone, Debug)]
+pub struct TcpConfig {
+    /// For new connections.
+    pub congestion_control: CongestionControl,
+    /// Send buffer, bytes.
+    pub send_buffer_bytes: u32,
+    /// Receive buffer, bytes.
+    pub receive_buffer_bytes: u32,
+    /// RFC 6298; Linux: 200 ms.
+    pub rto_min: Duration,
+    /// RFC 6298: 60 s at least; Linux: 120 s.
+    pub rto_max: Duration,
+    /// RFC 6298: 1 s.
+    pub rto_initial: Duration,
+    /// RFC 9293 §3.8.6.3; Linux: 40 ms.
+    pub delayed_ack: Duration,
+    /// Retransmissions of data before the connection is given up; Linux tcp_retries2: 15.
+    pub retries: u8,
+    /// Retransmissions of SYN; Linux tcp_syn_retries: 6.
+    pub syn_retries: u8,
+    /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
+    pub synack_retries: u8,
+    /// How long a closed connection stays in TIME-WAIT; Linux: 60 s.
+    pub time_wait: Duration,
+    /// How long an orphan waits in FIN-WAIT-2; Linux tcp_fin_timeout: 60 s.
+    pub fin_timeout: Duration,
+    /// Idle time before keepalive; Linux: 2 h.
+    pub keepalive_idle: Duration,
+    /// Time between keepalives; Linux: 75 s.
+    pub keepalive_interval: Duration,
+    /// Unanswered keepalives before the connection is given up; Linux: 9.
+    pub keepalive_probes: u8,
+    /// First and last port for active opens, when the caller names none.
+    pub ephemeral_ports: (u16, u16),
+    /// RFC 7323 timestamps.
+    pub timestamps: bool,
+    /// RFC 7323 window scaling.
+    pub window_scaling: bool,
+    /// RFC 2018 selective acknowledgment.
+    pub sack: bool,
+    /// RFC 6928 initial window, segments.
+    pub initial_window: u8,
+}
+
+/// What one socket chooses for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpOptions {
+    /// TCP_NODELAY: no Nagle.
+    pub no_delay: bool,
+    /// TCP_CORK: hold partial segments.
+    pub cork: bool,
+    /// TCP_QUICKACK.
+    pub quick_ack: bool,
+    /// SO_KEEPALIVE.
+    pub keepalive: bool,
+    /// TCP_KEEPIDLE; zero: the default.
+    pub keepalive_idle: Duration,
+    /// TCP_KEEPINTVL; zero: the default.
+    pub keepalive_interval: Duration,
+    /// TCP_KEEPCNT; zero: the default.
+    pub keepalive_probes: u8,
+    /// TCP_USER_TIMEOUT; zero: the default.
+    pub user_timeout: Duration,
+    /// SO_SNDBUF; zero: the default.
+    pub send_buffer_bytes: u32,
+    /// SO_RCVBUF; zero: the default.
+    pub receive_buffer_bytes: u32,
+    /// TCP_MAXSEG; zero: from the MTU.
+    pub maximum_segment_size: u16,
+    /// TCP_CONGESTION
+    pub congestion_control: CongestionControl,
+    /// IP_TOS, the DSCP bits.
+    pub type_of_service: u8,
+    /// IP_TTL; zero: 64.
+    pub time_to_live: u8,
+}
+
+impl Default for StackConfig {
+    fn default() -> StackConfig {
+        StackConfig {
+            seed: 0,
+            connections_max: 65_536,
+            listeners_max: 1_024,
+            syn_queue_max: 4_096,
+            time_wait_max: 65_536,
+            neighbors_max: 4_096,
+            neighbor_queue_max: 64,
+            replies_per_second: 1_000,
+            tcp: TcpConfig::default(),
+        }
+    }
+}
+
+impl Default for TcpConfig {
+    fn default() -> TcpConfig {
+        TcpConfig {
+            congestion_control: CongestionControl::Cubic,
+            send_buffer_bytes: 2 << 20,
+            receive_buffer_bytes: 2 << 20,
+            rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
+            rto_initial: Duration::from_secs(1),
+            delayed_ack: Duration::from_millis(40),
+            retries: 15,
+            syn_retries: 6,
+            synack_retries: 5,
+            time_wait: Duration::from_secs(60),
+            fin_timeout: Duration::from_secs(60),
+            keepalive_idle: Duration::from_secs(7_200),
+            keepalive_interval: Duration::from_secs(75),
+            keepalive_probes: 9,
+            ephemeral_ports: (32_768, 60_999),
+            timestamps: true,
+            window_scaling: true,
+            sack: true,
+            initial_window: 10,
+        }
+    }
+}
+
+impl Default for TcpOptions {
+    fn default() -> TcpOptions {
+        TcpOptions {
+            no_delay: false,
+            cork: false,
+            quick_ack: false,
+            keepalive: false,
+            keepalive_idle: Duration::ZERO,
+            keepalive_interval: Duration::ZERO,
+            keepalive_probes: 0,
+            user_timeout: Duration::ZERO,
+            send_buffer_bytes: 0,
+            receive_buffer_bytes: 0,
+            maximum_segment_size: 0,
+            congestion_control: CongestionControl::Cubic,
+            type_of_service: 0,
+            time_to_live: 0,
+        }
+    }
+}

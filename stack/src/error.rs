@@ -1,0 +1,56 @@
+//! One small enum per operation: what the caller can do decides the type.
+
+/// Why `listen` was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Another listener has the address and port.
+    InUse,
+    /// The limit of listeners is reached.
+    Full,
+    /// The address is not one of this stack's.
+    NotLocal,
+}
+
+/// Why `connect` was refused at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// The 4-tuple is in use.
+    InUse,
+    /// No port is free towards that peer.
+    NoPort,
+    /// No route to the peer.
+    NoRoute,
+    /// The limit of connections is reached.
+    Full,
+}
+
+/// Why `accept` gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptError {
+    /// No established connection is waiting.
+    WouldBlock,
+    /// The name is stale or is not a listener.
+    NotListening,
+}
+
+/// Why `send` took nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// The send buffer is full or no frame is free.
+    WouldBlock,
+    /// The connection is not (or no longer) open for sending.
+    Closed,
+    /// The name is stale.
+    NotConnected,
+}
+
+/// Why `receive` gave nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveError {
+    /// Nothing has arrived.
+    WouldBlock,
+    /// The peer has closed and everything was read.
+    EndOfStream,
+    /// The name is stale.
+    NotConnected,
+}

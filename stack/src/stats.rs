@@ -1,0 +1,177 @@
+//! Counters under the kernel's names (`nstat`), and one per reason to drop a packet.
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// A counter's index in [`Counters`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter { $($(#[$doc])* $name,)* }
+
+        impl Counter {
+            /// All counters in order.
+            pub const ALL: &'static [Counter] = &[$(Counter::$name,)*];
+
+            /// The name that `nstat` prints.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$name => $text,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// IP packets received.
+    IpInReceives = "IpInReceives",
+    /// IP packets delivered to TCP, UDP or ICMP.
+    IpInDelivers = "IpInDelivers",
+    /// IP packets sent.
+    IpOutRequests = "IpOutRequests",
+    /// Bad IP header.
+    IpInHdrErrors = "IpInHdrErrors",
+    /// Not for us.
+    IpInAddrErrors = "IpInAddrErrors",
+    /// No such protocol.
+    IpInUnknownProtos = "IpInUnknownProtos",
+    /// No route for an outgoing packet.
+    IpOutNoRoutes = "IpOutNoRoutes",
+    /// ICMP messages received.
+    IcmpInMsgs = "IcmpInMsgs",
+    /// ICMP messages with a bad checksum or length.
+    IcmpInErrors = "IcmpInErrors",
+    /// ICMP messages sent.
+    IcmpOutMsgs = "IcmpOutMsgs",
+    /// Echo requests received.
+    IcmpInEchos = "IcmpInEchos",
+    /// Echo replies sent.
+    IcmpOutEchoReps = "IcmpOutEchoReps",
+    /// Active opens.
+    TcpActiveOpens = "TcpActiveOpens",
+    /// Passive opens.
+    TcpPassiveOpens = "TcpPassiveOpens",
+    /// Opens that failed.
+    TcpAttemptFails = "TcpAttemptFails",
+    /// Established connections that were reset.
+    TcpEstabResets = "TcpEstabResets",
+    /// Segments received.
+    TcpInSegs = "TcpInSegs",
+    /// Segments sent.
+    TcpOutSegs = "TcpOutSegs",
+    /// Segments sent again.
+    TcpRetransSegs = "TcpRetransSegs",
+    /// Segments with a bad checksum or header.
+    TcpInErrs = "TcpInErrs",
+    /// RSTs sent.
+    TcpOutRsts = "TcpOutRsts",
+    /// Segments with a bad checksum.
+    TcpInCsumErrors = "TcpInCsumErrors",
+    /// Segments that the header-prediction test let through.
+    TcpHpHits = "TcpExtTCPHPHits",
+    /// Retransmission timeouts.
+    TcpTimeouts = "TcpExtTCPTimeouts",
+    /// Fast retransmissions.
+    TcpFastRetrans = "TcpExtTCPFastRetrans",
+    /// Segments sent again in slow start after a timeout.
+    TcpSlowStartRetrans = "TcpExtTCPSlowStartRetrans",
+    /// SACK-based recoveries.
+    TcpSackRecovery = "TcpExtTCPSackRecovery",
+    /// Recoveries without SACK.
+    TcpRenoRecovery = "TcpExtTCPRenoRecovery",
+    /// Out-of-order segments queued.
+    TcpOfoQueue = "TcpExtTCPOFOQueue",
+    /// Out-of-order segments dropped for want of room.
+    TcpOfoDrop = "TcpExtTCPOFODrop",
+    /// Delayed ACKs sent by their timer.
+    DelayedAcks = "TcpExtDelayedACKs",
+    /// Pure ACKs received.
+    TcpPureAcks = "TcpExtTCPPureAcks",
+    /// Segments refused by PAWS.
+    PawsEstab = "TcpExtPAWSEstab",
+    /// Challenge ACKs sent (RFC 5961).
+    TcpChallengeAck = "TcpExtTCPChallengeACK",
+    /// SYNs in synchronized states (RFC 5961 §4).
+    TcpSynChallenge = "TcpExtTCPSYNChallenge",
+    /// Accept queue overflows.
+    ListenOverflows = "TcpExtListenOverflows",
+    /// SYNs to a listener dropped for any reason.
+    ListenDrops = "TcpExtListenDrops",
+    /// SYN queue full.
+    TcpReqQFullDrop = "TcpExtTCPReqQFullDrop",
+    /// Connections that entered TIME-WAIT.
+    TimeWaits = "TcpExtTW",
+    /// TIME-WAIT records recycled early.
+    TimeWaitRecycled = "TcpExtTWRecycled",
+    /// TIME-WAIT records lost to the limit.
+    TimeWaitOverflow = "TcpExtTCPTimeWaitOverflow",
+    /// Connections ended because data arrived after close.
+    TcpAbortOnData = "TcpExtTCPAbortOnData",
+    /// Connections closed with unread data.
+    TcpAbortOnClose = "TcpExtTCPAbortOnClose",
+    /// Connections given up after too many retransmissions.
+    TcpAbortOnTimeout = "TcpExtTCPAbortOnTimeout",
+    /// Keepalives sent.
+    TcpKeepAlive = "TcpExtTCPKeepAlive",
+    /// Zero-window probes sent.
+    TcpWinProbe = "TcpExtTCPWinProbe",
+    /// Zero windows advertised.
+    TcpToZeroWindowAdv = "TcpExtTCPToZeroWindowAdv",
+    /// Windows reopened after zero.
+    TcpFromZeroWindowAdv = "TcpExtTCPFromZeroWindowAdv",
+    /// Frames too short or of an unknown kind.
+    DropMalformed = "RingwayDropMalformed",
+    /// Segments for which there is no socket.
+    DropNoSocket = "RingwayDropNoSocket",
+    /// Segments outside the window.
+    DropOutOfWindow = "RingwayDropOutOfWindow",
+    /// Segments without ACK, or otherwise impossible in the state.
+    DropUnacceptable = "RingwayDropUnacceptable",
+    /// No frame was free.
+    DropNoFrame = "RingwayDropNoFrame",
+    /// The receive buffer was full.
+    DropNoBuffer = "RingwayDropNoBuffer",
+    /// The neighbor did not answer, or its queue was full.
+    DropNoNeighbor = "RingwayDropNoNeighbor",
+    /// Replies held back by the rate limit.
+    DropRateLimited = "RingwayDropRateLimited",
+    /// IP fragments (not reassembled yet).
+    DropFragment = "RingwayDropFragment",
+}
+
+/// How many counters there are.
+pub const COUNTERS: usize = Counter::ALL.len();
+
+/// All counters of one stack: plain integers, owned by the worker.
+#[derive(Clone, Debug)]
+pub struct Counters {
+    values: [u64; COUNTERS],
+}
+
+impl Counters {
+    /// Adds one.
+    #[inline]
+    pub fn count(&mut self, counter: Counter) {
+        self.values[counter as usize] += 1;
+    }
+
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&mut self, counter: Counter, n: u64) {
+        self.values[counter as usize] += n;
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.values[counter as usize]
+    }
+
+    /// All values in the order of [`Counter::ALL`].
+    pub fn values(&self) -> &[u64; COUNTERS] {
+        &self.values
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters { values: [0; COUNTERS] }
+    }
+}
