@@ -1,0 +1,20 @@
+//! The only caller of the operating system's clock.
+//!
+//! Promises: time never goes backwards and does not follow changes of the wall clock. Workers of
+//! one machine share the same start, so their instants can be compared. Does not do: calendars.
+
+use ringway_shm::Instant;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The monotonic time now.
+#[inline]
+pub fn now() -> Instant {
+    let time = clock_gettime(ClockId::Monotonic);
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// CPU time that the calling thread has used, nanoseconds.
+pub fn thread_cpu_nanos() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,198 @@
+//! What the service tells a worker: a queue of commands and an eventfd that wakes the sleeper.
+//!
+//! Promises: commands are carried out in order, between two turns; a command that has an answer
+//! waits for it, and a worker that is gone is an answer too. Does not do: data. Payload travels in
+//! channels only.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+
+use ringway_device::Device;
+use ringway_shm::Arena;
+use ringway_stack::{Cidr, MacAddress};
+use rustix::event::{EventfdFlags, eventfd};
+
+/// The worker has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl From<Gone> for io::Error {
+    fn from(_: Gone) -> io::Error {
+        io::Error::new(io::ErrorKind::BrokenPipe, "the worker has stopped")
+    }
+}
+
+/// Names a region of one worker. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegionId(pub u32);
+
+/// Opens a device whose frames come from the worker's arena; runs in the worker's thread.
+pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Send>;
+
+/// An interface to serve.
+pub struct NewInterface {
+    /// The kernel's name, or one of our own.
+    pub name: String,
+    /// Its link address.
+    pub mac: MacAddress,
+    /// Largest IP packet, bytes; the device's own limit counts when it is smaller.
+    pub mtu: u16,
+    /// The stack answers ARP and ICMP echo and resolves neighbors itself; `false`: the kernel does,
+    /// and its neighbors are mirrored.
+    pub owned: bool,
+    /// Opens the device.
+    pub open: OpenDevice,
+}
+
+/// An application group that asks for a channel.
+#[derive(Clone, Debug)]
+pub struct RegionRequest {
+    /// The group's token.
+    pub token: [u8; 16],
+    /// User of the first process.
+    pub uid: u32,
+    /// Process id of the first process; shown by tools.
+    pub pid: u32,
+    /// Name of the program; shown by tools.
+    pub program: String,
+}
+
+/// What the processes of a group need to reach the worker.
+#[derive(Debug)]
+pub struct RegionMemory {
+    /// The region's name at the worker.
+    pub region: RegionId,
+    /// The sealed memory.
+    pub memory: OwnedFd,
+    /// The eventfd that wakes the worker.
+    pub doorbell: OwnedFd,
+}
+
+pub(crate) enum Command {
+    AddInterface(NewInterface, SyncSender<io::Result<u32>>),
+    SetAddresses(u32, Vec<Cidr>),
+    SetNeighbor(u32, IpAddr, Option<MacAddress>),
+    AttachRegion(RegionRequest, SyncSender<io::Result<RegionMemory>>),
+    ContextBell(RegionId, u32, OwnedFd),
+    ProcessGone(RegionId, u32),
+    DetachRegion(RegionId),
+    Stop,
+}
+
+/// Tells a worker what to do, from any thread.
+#[derive(Clone)]
+pub struct WorkerHandle {
+    commands: Sender<Command>,
+    bell: Arc<OwnedFd>,
+}
+
+impl WorkerHandle {
+    /// Adds an interface and returns its number, by which all other commands name it.
+    ///
+    /// # Errors
+    /// The device could not be opened, or the worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has opened the device.
+    pub fn add_interface(&self, interface: NewInterface) -> io::Result<u32> {
+        self.ask(|reply| Command::AddInterface(interface, reply))?
+    }
+
+    /// Replaces the addresses of an interface.
+    ///
+    /// # Errors
+    /// The worker is gone (so for all that follow).
+    pub fn set_addresses(&self, interface: u32, addresses: Vec<Cidr>) -> Result<(), Gone> {
+        self.tell(Command::SetAddresses(interface, addresses))
+    }
+
+    /// Sets or (`None`) removes a neighbor.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn set_neighbor(&self, interface: u32, ip: IpAddr, mac: Option<MacAddress>) -> Result<(), Gone> {
+        self.tell(Command::SetNeighbor(interface, ip, mac))
+    }
+
+    /// Makes a channel for an application group.
+    ///
+    /// # Errors
+    /// The system has no memory or descriptors, or the worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has made it.
+    pub fn attach_region(&self, request: RegionRequest) -> io::Result<RegionMemory> {
+        self.ask(|reply| Command::AttachRegion(request, reply))?
+    }
+
+    /// Gives the worker the eventfd of a wait context.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn context_bell(&self, region: RegionId, context: u32, bell: OwnedFd) -> Result<(), Gone> {
+        self.tell(Command::ContextBell(region, context, bell))
+    }
+
+    /// A process of a group has died: what only it held is closed as the kernel would.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn process_gone(&self, region: RegionId, process: u32) -> Result<(), Gone> {
+        self.tell(Command::ProcessGone(region, process))
+    }
+
+    /// The last process of a group is gone: everything is closed and the region forgotten.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn detach_region(&self, region: RegionId) -> Result<(), Gone> {
+        self.tell(Command::DetachRegion(region))
+    }
+
+    /// Ends the worker's `run`. Connections are left to the kernel to reset.
+    ///
+    /// # Errors
+    /// The worker is gone already.
+    pub fn stop(&self) -> Result<(), Gone> {
+        self.tell(Command::Stop)
+    }
+
+    fn tell(&self, command: Command) -> Result<(), Gone> {
+        self.commands.send(command).map_err(|_| Gone)?;
+        match rustix::io::write(&*self.bell, &1u64.to_ne_bytes()) {
+            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
+            Err(_) => Err(Gone),
+        }
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, Gone> {
+        let (reply, answer) = sync_channel(1);
+        self.tell(command(reply))?;
+        answer.recv().map_err(|_| Gone)
+    }
+}
+
+/// The worker's end.
+pub(crate) struct Commands {
+    queue: Receiver<Command>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Commands {
+    pub(crate) fn new() -> io::Result<(Commands, WorkerHandle)> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (commands, queue) = channel();
+        Ok((Commands { queue, bell: bell.clone() }, WorkerHandle { commands, bell }))
+    }
+
+    pub(crate) fn next(&self) -> Option<Command> {
+        self.queue.try_recv().ok()
+    }
+
+    pub(crate) fn bell(&self) -> &OwnedFd {
+        &self.bell
+    }
+}
