@@ -1,3 +1,34 @@
-//! The `ringway` command.
+//! The `ringway` command: one module per subcommand.
+//!
+//! Exit status: 0 success, 1 the command failed, 2 it was called wrongly (or `doctor` found a
+//! failure); `ringway run` ends as its program ends.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod args;
+mod config_cmd;
+mod demo;
+mod doctor;
+mod nstat;
+mod run;
+mod serve;
+mod ss;
+mod tcpdump;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Config(arguments) => config_cmd::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Ss(arguments) => ss::run(&arguments),
+        Command::Nstat(arguments) => nstat::run(&arguments),
+        Command::Tcpdump(arguments) => tcpdump::run(&arguments),
+    }
+}
