@@ -12,10 +12,18 @@ pub mod address;
 pub mod config;
 pub mod error;
 pub mod event;
+mod ip;
+mod stack;
 pub mod stats;
+mod tcp;
+mod wire;
 
 pub use address::{Cidr, MacAddress, SocketAddress};
 pub use config::{CongestionControl, StackConfig, TcpConfig, TcpOptions};
 pub use error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 pub use event::{Event, Readiness, SocketError, SocketId};
+pub use ip::{Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
+pub use stack::Stack;
+pub use stats::{Counter, Counters};
+pub use tcp::{SocketSummary, State, TcpInfo};

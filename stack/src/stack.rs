@@ -1,0 +1,283 @@
+//! The façade: everything that an engine calls.
+//!
+//! Promises: no call blocks, allocates per packet, asks a clock or calls upward. The same calls with
+//! the same arguments give the same frames and events. Order of a turn: `receive`, `handle_timeout`,
+//! socket calls, `transmit`, `poll_event`.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use ringway_shm::{Arena, Burst, Frame, Instant};
+
+use crate::address::{Cidr, MacAddress, SocketAddress};
+use crate::config::{StackConfig, TcpOptions};
+use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
+use crate::event::{Event, Readiness, SocketId};
+use crate::ip::{Datagrams, Interface, Ip, Route};
+use crate::stats::Counters;
+use crate::tcp::{SocketSummary, Tcp, TcpInfo};
+
+/// What every protocol may use while it works; lent by the façade for one call.
+pub(crate) struct Env<'a> {
+    pub(crate) ip: &'a mut Ip,
+    pub(crate) arena: &'a Arena,
+    pub(crate) counters: &'a mut Counters,
+    pub(crate) events: &'a mut VecDeque<Event>,
+}
+
+/// One stack: interfaces, addresses, routes, neighbors and sockets of one worker.
+pub struct Stack {
+    arena: Arena,
+    counters: Counters,
+    events: VecDeque<Event>,
+    ip: Ip,
+    tcp: Tcp,
+    /// Scratch of `receive`: parsed datagrams of one burst.
+    datagrams: Datagrams,
+}
+
+/// Splits `self` into the protocol and what it may use.
+macro_rules! env {
+    ($stack:ident) => {
+        (
+            &mut $stack.tcp,
+            &mut Env { ip: &mut $stack.ip, arena: &$stack.arena, counters: &mut $stack.counters, events: &mut $stack.events },
+        )
+    };
+}
+
+impl Stack {
+    /// A stack without interfaces. All tables are taken now; `arena` is shared with the devices.
+    pub fn new(config: StackConfig, arena: Arena, now: Instant) -> Stack {
+        Stack {
+            ip: Ip::new(&config, now),
+            tcp: Tcp::new(&config, now),
+            arena,
+            counters: Counters::default(),
+            events: VecDeque::new(),
+            datagrams: Datagrams::default(),
+        }
+    }
+
+    /// Adds an interface and returns its index: the index of its burst in `transmit`.
+    ///
+    /// # Panics
+    /// When there are 255 already.
+    pub fn add_interface(&mut self, interface: Interface) -> u32 {
+        self.ip.add_interface(interface)
+    }
+
+    /// Replaces all addresses of an interface.
+    pub fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
+        self.ip.set_addresses(interface, addresses);
+    }
+
+    /// Replaces all routes. Networks that an interface's addresses name need routes too.
+    pub fn set_routes(&mut self, routes: Vec<Route>) {
+        self.ip.set_routes(routes);
+    }
+
+    /// Tells a neighbor's link address; `None`: it does not answer or is forgotten. Packets that
+    /// waited for it leave with the next `transmit`, or are dropped.
+    pub fn set_neighbor(&mut self, now: Instant, interface: u32, ip: IpAddr, mac: Option<MacAddress>) {
+        self.ip.set_neighbor(now, interface, ip, mac);
+    }
+
+    /// Whether `ip` is an address of this stack.
+    pub fn owns(&self, ip: IpAddr) -> bool {
+        self.ip.owns(ip)
+    }
+
+    /// All addresses of this stack.
+    pub fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.ip.local_addresses()
+    }
+
+    /// Takes all packets of `burst`, which arrived on `interface`. Changes state and marks; what
+    /// has to be sent leaves with the next `transmit`.
+    pub fn receive(&mut self, now: Instant, interface: u32, burst: &mut Burst) {
+        self.ip.receive(now, &self.arena, &mut self.counters, interface, burst, &mut self.datagrams);
+        let (tcp, env) = env!(self);
+        tcp.receive(now, env, &mut self.datagrams);
+        self.deliver_ip_errors(now);
+    }
+
+    /// Writes what is to be sent to the end of `out[interface]`. Returns `true` when its budget was
+    /// used up and there is more to write.
+    ///
+    /// # Panics
+    /// When `out` has fewer bursts than there are interfaces.
+    pub fn transmit(&mut self, now: Instant, out: &mut [Burst]) -> bool {
+        self.ip.transmit(now, &mut self.counters, out);
+        let (tcp, env) = env!(self);
+        tcp.transmit(now, env, out)
+    }
+
+    /// Hands errors that the Internet layer has found to the flows that they are about.
+    fn deliver_ip_errors(&mut self, now: Instant) {
+        while let Some(error) = self.ip.poll_error() {
+            let (tcp, env) = env!(self);
+            tcp.icmp_error(now, env, &error);
+        }
+    }
+
+    /// Does what was due at or before `now`; a bounded amount, so `poll_timeout` may still name a
+    /// time in the past afterwards.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.ip.handle_timeout(now, &mut self.counters);
+        self.deliver_ip_errors(now);
+        let (tcp, env) = env!(self);
+        tcp.handle_timeout(now, env);
+    }
+
+    /// When `handle_timeout` has something to do next. May be early, never late.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match (self.ip.poll_timeout(), self.tcp.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// The next event, in the order in which they happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let resolve = self.ip.poll_resolve().map(|(interface, ip)| Event::ResolveNeighbor { interface, ip });
+        resolve.or_else(|| self.events.pop_front())
+    }
+
+    /// Serves a port; the unspecified address means all addresses of the stack, also later ones.
+    /// `cookie` comes back in events.
+    ///
+    /// # Errors
+    /// [`ListenError`]
+    pub fn listen(
+        &mut self,
+        local: SocketAddress,
+        backlog: u32,
+        options: TcpOptions,
+        cookie: u64,
+    ) -> Result<SocketId, ListenError> {
+        let (tcp, env) = env!(self);
+        tcp.listen(env, local, backlog, options, cookie)
+    }
+
+    /// Takes the oldest established connection of a listener and names it by `cookie`.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub fn accept(&mut self, listener: SocketId, cookie: u64) -> Result<SocketId, AcceptError> {
+        let (tcp, env) = env!(self);
+        tcp.accept(env, listener, cookie)
+    }
+
+    /// Starts an active open. Without `local`, or with its address unspecified or its port 0, the
+    /// stack chooses. [`Event::Connected`] or [`Event::Failed`] follows.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        local: Option<SocketAddress>,
+        remote: SocketAddress,
+        options: TcpOptions,
+        cookie: u64,
+    ) -> Result<SocketId, ConnectError> {
+        let (tcp, env) = env!(self);
+        tcp.connect(now, env, local, remote, options, cookie)
+    }
+
+    /// Bytes that `send_with` would take now.
+    pub fn send_space(&self, id: SocketId) -> usize {
+        self.tcp.send_space(id)
+    }
+
+    /// Queues up to `count` bytes. `copy` is called once for each piece, in order, and must fill the
+    /// whole piece. Returns how many bytes were queued, at least one.
+    ///
+    /// # Errors
+    /// [`SendError`]
+    pub fn send_with(&mut self, id: SocketId, count: usize, copy: &mut dyn FnMut(&mut [u8])) -> Result<usize, SendError> {
+        let (tcp, env) = env!(self);
+        tcp.send_with(env, id, count, copy)
+    }
+
+    /// Queues a frame of payload without copying it.
+    ///
+    /// # Errors
+    /// The frame comes back with the reason.
+    pub fn send_frame(&mut self, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
+        let (tcp, env) = env!(self);
+        tcp.send_frame(env, id, frame)
+    }
+
+    /// Takes the next frame of payload, in order. The window opens only with `consumed`.
+    ///
+    /// # Errors
+    /// [`ReceiveError`]
+    pub fn take_frame(&mut self, id: SocketId) -> Result<Frame, ReceiveError> {
+        let (tcp, env) = env!(self);
+        tcp.take_frame(env, id)
+    }
+
+    /// The application has read `bytes` of what `take_frame` gave: the window may open.
+    pub fn consumed(&mut self, id: SocketId, bytes: usize) {
+        let (tcp, env) = env!(self);
+        tcp.consumed(env, id, bytes);
+    }
+
+    /// Bytes received in order that `take_frame` has not given yet.
+    pub fn unread(&self, id: SocketId) -> usize {
+        self.tcp.unread(id)
+    }
+
+    /// What can be done with the socket now. A stale name is hung up.
+    pub fn readiness(&self, id: SocketId) -> Readiness {
+        self.tcp.readiness(id)
+    }
+
+    /// Local and remote address. `None`: the name is stale or a listener's.
+    pub fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
+        self.tcp.addresses(id)
+    }
+
+    /// Replaces the options of a socket.
+    pub fn set_options(&mut self, now: Instant, id: SocketId, options: TcpOptions) {
+        let (tcp, env) = env!(self);
+        tcp.set_options(now, env, id, options);
+    }
+
+    /// Sends FIN after what is queued.
+    pub fn shutdown_write(&mut self, now: Instant, id: SocketId) {
+        let (tcp, env) = env!(self);
+        tcp.shutdown_write(now, env, id);
+    }
+
+    /// Gives the socket up: FIN after what is queued, or RST when received data was not read
+    /// (RFC 2525 §2.17). A listener's waiting connections are reset. [`Event::Closed`] follows.
+    pub fn close(&mut self, now: Instant, id: SocketId) {
+        let (tcp, env) = env!(self);
+        tcp.close(now, env, id);
+    }
+
+    /// Gives the socket up with RST.
+    pub fn abort(&mut self, now: Instant, id: SocketId) {
+        let (tcp, env) = env!(self);
+        tcp.abort(now, env, id);
+    }
+
+    /// What `TCP_INFO` tells of a connection.
+    pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
+        self.tcp.info(id)
+    }
+
+    /// Calls `visit` for every listener, connection and TIME-WAIT record.
+    pub fn for_each_socket(&self, visit: &mut dyn FnMut(&SocketSummary)) {
+        self.tcp.for_each_socket(visit);
+    }
+
+    /// All counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

@@ -1,0 +1,4 @@
+//! Headers on the wire: checked views over bytes, and plain values to write.
+//!
+//! Parsers take the bytes as they came and return a value or `None`; no parser panics, none
+//! believes a length that it has not compared with the bytes. Writers fill exactly the bytes given.
