@@ -1,0 +1,55 @@
+# Two commands matter: `make demo` and `make test`. Both install what is missing (`.ci/setup`, Debian, as root).
+CARGO ?= cargo
+LOOM_TARGET = target/loom
+
+.PHONY: demo test build setup setup-demo lint unit loom system bench-instructions instructions-smoke tidy clean
+
+demo: setup-demo
+	$(CARGO) build --release -p ringway-cli -p ringway-preload
+	target/release/ringway demo
+
+# Everything that is checked. The system tests come last, so that cargo's own summary closes the output.
+test: setup lint unit loom instructions-smoke system
+
+build:
+	$(CARGO) build --release --workspace
+
+setup:
+	.ci/setup test
+
+setup-demo:
+	.ci/setup demo
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+	$(CARGO) check -p ringway-stack --target x86_64-unknown-none
+
+# House rules (cli/tests/tidy.rs), every crate's own tests, the simulator.
+unit:
+	$(CARGO) test --workspace --exclude ringway-cli
+	$(CARGO) test -p ringway-cli --bins --test tidy
+
+tidy:
+	$(CARGO) test -p ringway-cli --test tidy
+
+# Every interleaving of the shared rings and the doorbell.
+loom:
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p ringway-shm --release --target-dir $(LOOM_TARGET) loom
+
+# Real programs in network namespaces of their own: needs root.
+system: build
+	$(CARGO) test --release -p ringway-cli --test system -- --test-threads=1
+
+# Instructions per message, counted by callgrind at N and 2N; docs/performance.md records them.
+bench-instructions:
+	$(CARGO) build --release -p ringway-bench
+	bench/instructions.sh 2000
+
+instructions-smoke:
+	$(CARGO) build --release -p ringway-bench
+	bench/instructions.sh 100
+
+clean:
+	$(CARGO) clean
