@@ -1,9 +1,11 @@
 //! `ringway config`: shows and checks the configuration.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use ringway_service::Config;
 
 /// Arguments of `ringway config`.
 #[derive(Args, Debug)]
@@ -30,8 +32,35 @@ pub(crate) enum Action {
     },
 }
 
-/// Shows or checks.
+/// Shows or checks; 1 when something is wrong.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    eprintln!("ringway config: {:?}", arguments.action);
-    ExitCode::FAILURE
+    let (path, shows) = match &arguments.action {
+        Action::Show { config } => (config, true),
+        Action::Check { config } => (config, false),
+    };
+    match Config::load(path.as_deref(), std::env::vars_os().collect()) {
+        Ok(config) if shows => print(&config.show()),
+        Ok(config) => {
+            for (key, value) in config.changed() {
+                println!("{key} = {value}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes to standard output; a reader that has gone away is not an error of ours.
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ringway config: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

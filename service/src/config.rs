@@ -1,0 +1,286 @@
+//! The configuration: one TOML file, environment overrides, defaults with reasons.
+//!
+//! One table ([`keys`]) names every key with its type, range, default and reason; reading,
+//! checking, overriding and showing all follow it. Promises: an unknown key or a value out of
+//! range is an error that names the place and what was meant. Does not do: change at run time.
+
+pub mod keys;
+mod read;
+mod show;
+mod value;
+
+use std::fmt;
+use std::path::Path;
+
+use ringway_shm::{ArenaConfig, Duration};
+use ringway_stack::{CongestionControl, StackConfig, TcpConfig};
+
+pub use read::{DEFAULT_PATH, Environment};
+pub use value::Value;
+
+use value::Values;
+
+/// Which back end carries the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The best that works.
+    Auto,
+    /// AF_PACKET with vnet headers.
+    Packet,
+    /// AF_XDP.
+    Xdp,
+    /// A TAP interface of its own.
+    Tap,
+}
+
+/// Where packets come from and go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceConfig {
+    /// Interfaces to share with the kernel; `None`: every one that is up and has an IPv4 address.
+    pub names: Option<Vec<String>>,
+    /// Back end.
+    pub device: DeviceChoice,
+    /// Address and prefix length of the stack on a TAP interface, as `10.0.0.2/24`.
+    pub address: Option<String>,
+    /// Largest IP packet, bytes; `None`: the interface's.
+    pub mtu: Option<u16>,
+}
+
+/// The worker thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerChoice {
+    /// How long to look for work before sleeping; `None`: the engine's choice for this machine.
+    pub spin: Option<Duration>,
+    /// Processor to run on; `None`: any.
+    pub core: Option<u32>,
+}
+
+/// Sizes of an application group's shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionSize {
+    /// Sockets.
+    pub slots: u32,
+    /// Chunks of 2 KiB, for each direction.
+    pub chunks_large: u32,
+    /// Chunks of 256 B, for each direction.
+    pub chunks_small: u32,
+}
+
+/// What one application may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// Application groups at most.
+    pub groups: u32,
+    /// Sockets of one group at most.
+    pub sockets_per_group: u32,
+}
+
+/// Who and what is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// What cannot be served is an error instead of going to the kernel.
+    pub strict: bool,
+    /// Members of this group may attach, besides root and the service's own user.
+    pub group: String,
+}
+
+/// Everything that can be chosen.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `[interface]`
+    pub interface: InterfaceConfig,
+    /// `[worker]`
+    pub worker: WorkerChoice,
+    /// `[memory]`, the worker's part
+    pub arena: ArenaConfig,
+    /// `[memory]`, the applications' part
+    pub region: RegionSize,
+    /// `[tcp]` and the stack's part of `[limits]`; the seed is not configured
+    pub stack: StackConfig,
+    /// `[limits]`, the applications' part
+    pub limits: GroupLimits,
+    /// `[policy]`
+    pub policy: Policy,
+    values: Values,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// `FILE:LINE` or the environment variable.
+    pub origin: String,
+    /// What is wrong and what would be right.
+    pub text: String,
+}
+
+/// Everything that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError(pub Vec<Problem>);
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{}: {}", problem.origin, problem.text)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl Config {
+    /// Reads `path`, or [`DEFAULT_PATH`] when that exists, and applies overrides from `environment`.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn load(path: Option<&Path>, environment: Environment) -> Result<Config, ConfigError> {
+        let values = read::load(path, environment)?;
+        Config::from_values(values)
+    }
+
+    /// Reads `text` as if it were the file `name`.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn parse(name: &str, text: &str, environment: Environment) -> Result<Config, ConfigError> {
+        let values = read::parse(name, text, environment)?;
+        Config::from_values(values)
+    }
+
+    /// The configuration as a file that can be read back: every key, its reason, and where its
+    /// value comes from if it is not the default.
+    pub fn show(&self) -> String {
+        show::show(&self.values)
+    }
+
+    /// The keys whose value is not the default: (`section.key`, value).
+    pub fn changed(&self) -> Vec<(&'static str, &Value)> {
+        self.values.changed()
+    }
+
+    fn from_values(values: Values) -> Result<Config, ConfigError> {
+        let config = Config {
+            interface: interface(&values),
+            worker: WorkerChoice {
+                spin: values.auto_number("worker.spin_us").map(Duration::from_micros),
+                core: values.auto_number("worker.core").map(|core| core as u32),
+            },
+            arena: ArenaConfig { large: values.u32("memory.frames_large"), small: values.u32("memory.frames_small") },
+            region: RegionSize {
+                slots: values.u32("memory.slots"),
+                chunks_large: values.u32("memory.chunks_large"),
+                chunks_small: values.u32("memory.chunks_small"),
+            },
+            stack: stack(&values),
+            limits: GroupLimits {
+                groups: values.u32("limits.groups"),
+                sockets_per_group: values.u32("limits.sockets_per_group"),
+            },
+            policy: Policy { strict: values.flag("policy.strict"), group: values.text("policy.group").to_owned() },
+            values,
+        };
+        let problems = config.contradictions();
+        if problems.is_empty() { Ok(config) } else { Err(ConfigError(problems)) }
+    }
+
+    /// Checks that need more than one key.
+    fn contradictions(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut complain = |key: &'static str, text: String| {
+            problems.push(Problem { origin: self.values.origin(key).to_owned(), text: format!("{key}: {text}") });
+        };
+        let tcp = &self.stack.tcp;
+        if tcp.rto_min > tcp.rto_max {
+            complain("tcp.rto_min_ms", "is more than tcp.rto_max_ms".to_owned());
+        }
+        if tcp.rto_initial < tcp.rto_min || tcp.rto_initial > tcp.rto_max {
+            complain("tcp.rto_initial_ms", "is not between tcp.rto_min_ms and tcp.rto_max_ms".to_owned());
+        }
+        if tcp.ephemeral_ports.0 > tcp.ephemeral_ports.1 {
+            complain("tcp.ephemeral_port_last", "is below tcp.ephemeral_port_first".to_owned());
+        }
+        let tap = self.interface.device == DeviceChoice::Tap;
+        match &self.interface.address {
+            None if tap => complain("interface.address", "a tap device needs one, as \"10.0.0.2/24\"".to_owned()),
+            Some(_) if !tap => {
+                complain("interface.address", "only a tap device has its own; others share the kernel's".to_owned())
+            }
+            Some(address) if parse_cidr(address).is_none() => {
+                complain("interface.address", format!("{address:?} is not an address with prefix length, as \"10.0.0.2/24\""));
+            }
+            _ => {}
+        }
+        problems
+    }
+}
+
+/// Reads `10.0.0.2/24`.
+pub fn parse_cidr(text: &str) -> Option<ringway_stack::Cidr> {
+    let (ip, prefix_len) = text.split_once('/')?;
+    let ip: std::net::IpAddr = ip.parse().ok()?;
+    let prefix_len: u8 = prefix_len.parse().ok()?;
+    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    (prefix_len <= longest).then_some(ringway_stack::Cidr { ip, prefix_len })
+}
+
+fn interface(values: &Values) -> InterfaceConfig {
+    let names = values.texts("interface.name");
+    let address = values.text("interface.address");
+    InterfaceConfig {
+        names: if names == ["auto"] { None } else { Some(names.to_vec()) },
+        device: match values.text("interface.device") {
+            "packet" => DeviceChoice::Packet,
+            "xdp" => DeviceChoice::Xdp,
+            "tap" => DeviceChoice::Tap,
+            _ => DeviceChoice::Auto,
+        },
+        address: (!address.is_empty()).then(|| address.to_owned()),
+        mtu: values.auto_number("interface.mtu").map(|mtu| mtu as u16),
+    }
+}
+
+fn stack(values: &Values) -> StackConfig {
+    StackConfig {
+        seed: 0,
+        connections_max: values.u32("limits.connections"),
+        listeners_max: values.u32("limits.listeners"),
+        syn_queue_max: values.u32("limits.syn_queue"),
+        time_wait_max: values.u32("limits.time_wait"),
+        neighbors_max: values.u32("limits.neighbors"),
+        neighbor_queue_max: values.u32("limits.neighbor_queue"),
+        replies_per_second: values.u32("limits.replies_per_second"),
+        tcp: tcp(values),
+    }
+}
+
+fn tcp(values: &Values) -> TcpConfig {
+    TcpConfig {
+        congestion_control: match values.text("tcp.congestion_control") {
+            "newreno" => CongestionControl::NewReno,
+            _ => CongestionControl::Cubic,
+        },
+        send_buffer_bytes: values.u32("tcp.send_buffer_bytes"),
+        receive_buffer_bytes: values.u32("tcp.receive_buffer_bytes"),
+        rto_min: values.millis("tcp.rto_min_ms"),
+        rto_max: values.millis("tcp.rto_max_ms"),
+        rto_initial: values.millis("tcp.rto_initial_ms"),
+        delayed_ack: values.millis("tcp.delayed_ack_ms"),
+        retries: values.u8("tcp.retries"),
+        syn_retries: values.u8("tcp.syn_retries"),
+        synack_retries: values.u8("tcp.synack_retries"),
+        time_wait: values.millis("tcp.time_wait_ms"),
+        fin_timeout: values.millis("tcp.fin_timeout_ms"),
+        keepalive_idle: values.millis("tcp.keepalive_idle_ms"),
+        keepalive_interval: values.millis("tcp.keepalive_interval_ms"),
+        keepalive_probes: values.u8("tcp.keepalive_probes"),
+        ephemeral_ports: (values.u16("tcp.ephemeral_port_first"), values.u16("tcp.ephemeral_port_last")),
+        timestamps: values.flag("tcp.timestamps"),
+        window_scaling: values.flag("tcp.window_scaling"),
+        sack: values.flag("tcp.sack"),
+        initial_window: values.u8("tcp.initial_window"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,241 @@
+//! Every configuration key: type, range, default, reason. Reading and showing follow this table.
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// `section.key`; a unit stands at the end.
+    pub path: &'static str,
+    /// What may stand there.
+    pub kind: Kind,
+    /// What it does and why the default is what it is.
+    pub why: &'static str,
+}
+
+/// What may stand at a key.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Flag {
+        /// Value when not set.
+        default: bool,
+    },
+    /// A whole number in a range.
+    Number {
+        /// Value when not set.
+        default: u64,
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// A whole number in a range, or `"auto"`, which is the default.
+    AutoNumber {
+        /// Smallest.
+        min: u64,
+        /// Largest.
+        max: u64,
+    },
+    /// One of some words.
+    Choice {
+        /// Value when not set.
+        default: &'static str,
+        /// The words.
+        choices: &'static [&'static str],
+    },
+    /// Any text.
+    Text {
+        /// Value when not set.
+        default: &'static str,
+    },
+    /// One text or a list of them.
+    Texts {
+        /// Value when not set.
+        default: &'static [&'static str],
+    },
+}
+
+impl Key {
+    /// The section's name.
+    pub fn section(&self) -> &'static str {
+        self.path.split_once('.').expect("every path of the table has a dot").0
+    }
+
+    /// The name inside the section.
+    pub fn name(&self) -> &'static str {
+        self.path.split_once('.').expect("every path of the table has a dot").1
+    }
+}
+
+const fn number(path: &'static str, default: u64, min: u64, max: u64, why: &'static str) -> Key {
+    Key { path, kind: Kind::Number { default, min, max }, why }
+}
+
+const fn auto_number(path: &'static str, min: u64, max: u64, why: &'static str) -> Key {
+    Key { path, kind: Kind::AutoNumber { min, max }, why }
+}
+
+const fn flag(path: &'static str, default: bool, why: &'static str) -> Key {
+    Key { path, kind: Kind::Flag { default }, why }
+}
+
+const fn choice(path: &'static str, default: &'static str, choices: &'static [&'static str], why: &'static str) -> Key {
+    Key { path, kind: Kind::Choice { default, choices }, why }
+}
+
+const fn text(path: &'static str, default: &'static str, why: &'static str) -> Key {
+    Key { path, kind: Kind::Text { default }, why }
+}
+
+const fn texts(path: &'static str, default: &'static [&'static str], why: &'static str) -> Key {
+    Key { path, kind: Kind::Texts { default }, why }
+}
+
+/// All keys, section by section.
+pub const KEYS: &[Key] = &[
+    texts(
+        "interface.name",
+        &["auto"],
+        "Interfaces to share with the kernel. auto: every one that is up, is not the loopback and has an IPv4 address.",
+    ),
+    choice(
+        "interface.device",
+        "auto",
+        &["auto", "packet", "xdp", "tap"],
+        "How packets are carried. packet: AF_PACKET with vnet headers, segments up to 64 KiB. xdp: AF_XDP, least work per packet. \
+         tap: an interface of its own with its own address. auto: packet, because it needs no help from the driver and \
+         carries large segments.",
+    ),
+    text(
+        "interface.address",
+        "",
+        "Address and prefix length of the stack on a tap device, as \"10.0.0.2/24\"; empty with all others.",
+    ),
+    auto_number("interface.mtu", 576, 65_535, "Largest IP packet in bytes. auto: the interface's own."),
+    auto_number(
+        "worker.spin_us",
+        0,
+        10_000,
+        "How long the worker looks for work before it sleeps. Spinning saves a wakeup per packet and costs a processor that \
+         somebody else may want. auto: a little when the machine has processors to spare, else 0. It never spins when nothing \
+         has happened for longer than this.",
+    ),
+    auto_number("worker.core", 0, 1_023, "Processor to run the worker on. auto: the scheduler's choice."),
+    number(
+        "memory.frames_large",
+        16_384,
+        512,
+        4_194_304,
+        "Packet buffers of 2 KiB, taken at start. Received packets and unacknowledged data live in them: 16,384 are 32 MiB.",
+    ),
+    number("memory.frames_small", 16_384, 512, 4_194_304, "Packet buffers of 256 B, for acknowledgments and small messages."),
+    number(
+        "memory.slots",
+        65_536,
+        64,
+        1_048_576,
+        "Sockets that the shared memory of an application has room for; 256 B each, touched when used.",
+    ),
+    number(
+        "memory.chunks_large",
+        4_096,
+        16,
+        1_048_576,
+        "Chunks of 2 KiB between an application and the worker, for each direction: what may be under way and unread. \
+         Memory is touched when used.",
+    ),
+    number("memory.chunks_small", 4_096, 16, 1_048_576, "Chunks of 256 B, for each direction."),
+    choice(
+        "tcp.congestion_control",
+        "cubic",
+        &["cubic", "newreno"],
+        "For new connections. cubic (RFC 9438) is what Linux does by default.",
+    ),
+    number(
+        "tcp.send_buffer_bytes",
+        2_097_152,
+        4_096,
+        1_073_741_824,
+        "Data of one connection that may be unacknowledged or unsent.",
+    ),
+    number(
+        "tcp.receive_buffer_bytes",
+        2_097_152,
+        4_096,
+        1_073_741_824,
+        "Data of one connection that may be unread; bounds the window. 2 MiB fill 1 Gb/s at 16 ms.",
+    ),
+    number("tcp.rto_min_ms", 200, 1, 60_000, "Shortest retransmission timeout. RFC 6298 says 1 s; Linux and we say 200 ms."),
+    number(
+        "tcp.rto_max_ms",
+        120_000,
+        1_000,
+        3_600_000,
+        "Longest retransmission timeout. RFC 6298 wants at least 60 s; Linux has 120 s.",
+    ),
+    number("tcp.rto_initial_ms", 1_000, 1, 60_000, "Before the first round trip is measured (RFC 6298)."),
+    number(
+        "tcp.delayed_ack_ms",
+        40,
+        0,
+        500,
+        "How long an acknowledgment may wait for data to ride on. RFC 9293 allows 500 ms; Linux has 40 ms.",
+    ),
+    number("tcp.retries", 15, 3, 255, "Retransmissions of data before a connection is given up (tcp_retries2)."),
+    number("tcp.syn_retries", 6, 0, 127, "Retransmissions of a SYN (tcp_syn_retries)."),
+    number("tcp.synack_retries", 5, 0, 127, "Retransmissions of a SYN-ACK (tcp_synack_retries)."),
+    number(
+        "tcp.time_wait_ms",
+        60_000,
+        0,
+        600_000,
+        "How long a closed connection's addresses stay taken. RFC 9293: 2 MSL; Linux: 60 s.",
+    ),
+    number(
+        "tcp.fin_timeout_ms",
+        60_000,
+        0,
+        600_000,
+        "How long a connection that nobody holds waits for the peer's FIN (tcp_fin_timeout).",
+    ),
+    number(
+        "tcp.keepalive_idle_ms",
+        7_200_000,
+        1_000,
+        32_767_000,
+        "Silence before keepalive probes, where SO_KEEPALIVE is set (tcp_keepalive_time).",
+    ),
+    number("tcp.keepalive_interval_ms", 75_000, 1_000, 32_767_000, "Between keepalive probes (tcp_keepalive_intvl)."),
+    number("tcp.keepalive_probes", 9, 1, 127, "Unanswered probes before a connection is given up (tcp_keepalive_probes)."),
+    number("tcp.ephemeral_port_first", 32_768, 1_024, 65_535, "First port for connections that name none (ip_local_port_range)."),
+    number("tcp.ephemeral_port_last", 60_999, 1_024, 65_535, "Last of them."),
+    flag("tcp.timestamps", true, "RFC 7323 timestamps: a round trip per acknowledgment, and old duplicates are recognized."),
+    flag("tcp.window_scaling", true, "RFC 7323 window scaling: without it no window exceeds 64 KiB."),
+    flag("tcp.sack", true, "RFC 2018 selective acknowledgment: without it one loss per round trip is repaired."),
+    number("tcp.initial_window", 10, 1, 64, "Segments sent before the first acknowledgment (RFC 6928: 10)."),
+    number("limits.connections", 65_536, 16, 4_194_304, "Connections of all applications."),
+    number("limits.listeners", 1_024, 1, 65_536, "Listening sockets of all applications."),
+    number("limits.syn_queue", 4_096, 16, 1_048_576, "Connections whose handshake is not complete."),
+    number("limits.time_wait", 65_536, 0, 4_194_304, "Connections in TIME-WAIT; the oldest goes when there are more."),
+    number("limits.neighbors", 4_096, 16, 1_048_576, "Link addresses of neighbors."),
+    number("limits.neighbor_queue", 64, 1, 4_096, "Packets that wait for one neighbor's link address."),
+    number(
+        "limits.replies_per_second",
+        1_000,
+        1,
+        1_000_000,
+        "Resets, challenge ACKs and ICMP errors: what anybody can make us send.",
+    ),
+    number("limits.groups", 64, 1, 4_096, "Applications that may be attached (all descendants of one `ringway run` are one)."),
+    number("limits.sockets_per_group", 32_768, 16, 1_048_576, "Sockets of one application, so that it leaves some to others."),
+    choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
+    flag(
+        "policy.strict",
+        false,
+        "What cannot be served is an error for the program instead of going to the kernel (RINGWAY_STRICT=1).",
+    ),
+    text(
+        "policy.group",
+        "ringway",
+        "Members of this group may attach to `ringway serve`, besides root and the service's own user.",
+    ),
+];

@@ -1,0 +1,144 @@
+use ringway_shm::Duration;
+use ringway_stack::{StackConfig, TcpConfig};
+
+use super::keys::KEYS;
+use super::{Config, DeviceChoice};
+
+fn parse(text: &str) -> Result<Config, String> {
+    Config::parse("t.toml", text, Vec::new()).map_err(|error| error.to_string())
+}
+
+fn with_variable(name: &str, value: &str) -> Result<Config, String> {
+    Config::parse("t.toml", "", vec![(name.into(), value.into())]).map_err(|error| error.to_string())
+}
+
+#[test]
+fn nothing_said_is_the_stacks_own_defaults() {
+    let config = parse("").expect("an empty file is valid");
+    let (stack, tcp) = (StackConfig::default(), TcpConfig::default());
+    assert_eq!(format!("{:?}", config.stack.tcp), format!("{tcp:?}"));
+    assert_eq!(format!("{:?}", config.stack), format!("{stack:?}"));
+    assert_eq!(config.interface.names, None);
+    assert_eq!(config.worker.spin, None);
+    assert!(config.changed().is_empty());
+}
+
+#[test]
+fn values_are_read() {
+    let text = "[interface]\nname = [\"eth0\", \"eth1\"]\ndevice = \"xdp\"\nmtu = 9000\n[worker]\nspin_us = 5\n[tcp]\nsack = false\nretries = 3";
+    let config = parse(text).expect("valid");
+    assert_eq!(config.interface.names, Some(vec!["eth0".to_owned(), "eth1".to_owned()]));
+    assert_eq!(config.interface.device, DeviceChoice::Xdp);
+    assert_eq!(config.interface.mtu, Some(9000));
+    assert_eq!(config.worker.spin, Some(Duration::from_micros(5)));
+    assert!(!config.stack.tcp.sack);
+    assert_eq!(config.stack.tcp.retries, 3);
+    assert_eq!(config.changed().len(), 6);
+}
+
+#[test]
+fn an_unknown_key_is_an_error_with_place_and_suggestion() {
+    let error = parse("[tcp]\nretries = 9\nsend_buffer_byte = 4096\n").expect_err("unknown key");
+    assert_eq!(error, "t.toml:3: unknown key tcp.send_buffer_byte; did you mean tcp.send_buffer_bytes?");
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_found() {
+    let error = parse("[worker]\nframes_large = 1024\n").expect_err("wrong section");
+    assert_eq!(error, "t.toml:2: unknown key worker.frames_large; did you mean memory.frames_large?");
+}
+
+#[test]
+fn an_unknown_section_is_an_error_with_suggestion() {
+    let error = parse("[interfaces]\n").expect_err("unknown section");
+    assert_eq!(error, "t.toml:1: unknown section [interfaces]; did you mean interface?");
+    let error = parse("[zzz]\n").expect_err("unknown section");
+    assert_eq!(error, "t.toml:1: unknown section [zzz]; \"ringway config show\" prints all");
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let error = parse("[tcp]\nretries = 1\nsack = 1\n[worker]\nspin_us = \"much\"\n").expect_err("three problems");
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "t.toml:2: tcp.retries: 1 is out of range, 3 to 255",
+            "t.toml:3: tcp.sack: 1 cannot stand here, true or false",
+            "t.toml:5: worker.spin_us: \"much\" cannot stand here, \"auto\" or 0 to 10000",
+        ]
+    );
+}
+
+#[test]
+fn numbers_that_are_none_are_errors() {
+    for text in [
+        "retries = -3",
+        "retries = 99999999999999999999999",
+        "retries = 3.5",
+        "retries = [3]",
+        "retries = 1979-05-27",
+        "retries = {}",
+    ] {
+        parse(&format!("[tcp]\n{text}\n")).expect_err(text);
+    }
+    assert_eq!(parse("[tcp]\nretries = 0x10").expect("hexadecimal is TOML").stack.tcp.retries, 16);
+}
+
+#[test]
+fn broken_toml_names_its_line() {
+    let error = parse("[tcp]\nretries = \n").expect_err("no value");
+    assert!(error.starts_with("t.toml:2: "), "{error}");
+}
+
+#[test]
+fn the_environment_overrides_the_file() {
+    let variables = vec![("RINGWAY_TCP_RETRIES".into(), "7".into()), ("RINGWAY_INTERFACE_NAME".into(), "veth1, veth2".into())];
+    let config = Config::parse("t.toml", "[tcp]\nretries = 4", variables).expect("valid");
+    assert_eq!(config.stack.tcp.retries, 7);
+    assert_eq!(config.interface.names, Some(vec!["veth1".to_owned(), "veth2".to_owned()]));
+    assert!(config.show().contains("retries = 7  # from RINGWAY_TCP_RETRIES"));
+}
+
+#[test]
+fn a_wrong_variable_is_an_error_and_a_foreign_one_is_not() {
+    let error = with_variable("RINGWAY_TCP_RETRYS", "7").expect_err("unknown key");
+    assert_eq!(error, "RINGWAY_TCP_RETRYS: unknown key tcp.retrys; did you mean tcp.retries?");
+    with_variable("RINGWAY_TCP_RETRIES", "many").expect_err("not a number");
+    with_variable("RINGWAY_POLICY_STRICT", "perhaps").expect_err("not a flag");
+    assert!(with_variable("RINGWAY_POLICY_STRICT", "1").expect("a flag").policy.strict);
+    with_variable("RINGWAY_SOCKET", "/run/x").expect("not a key");
+    with_variable("HOME", "/root").expect("not a key");
+}
+
+#[test]
+fn keys_that_contradict_each_other_are_errors() {
+    parse("[tcp]\nrto_min_ms = 5000\nrto_max_ms = 2000\nrto_initial_ms = 3000").expect_err("min above max");
+    parse("[tcp]\nephemeral_port_first = 50000\nephemeral_port_last = 40000").expect_err("last before first");
+    parse("[interface]\ndevice = \"tap\"").expect_err("tap without address");
+    parse("[interface]\naddress = \"10.0.0.2/24\"").expect_err("address without tap");
+    parse("[interface]\ndevice = \"tap\"\naddress = \"10.0.0.2/33\"").expect_err("prefix too long");
+    parse("[interface]\ndevice = \"tap\"\naddress = \"10.0.0.2/24\"").expect("complete");
+}
+
+#[test]
+fn what_is_shown_can_be_read_back() {
+    let text = "[interface]\nname = \"eth\\\"0\"\n[limits]\ngroups = 3\n";
+    let shown = parse(text).expect("valid").show();
+    let again = parse(&shown).expect("what is shown is valid");
+    assert_eq!(again.interface.names, Some(vec!["eth\"0".to_owned()]));
+    assert_eq!(again.limits.groups, 3);
+    assert_eq!(again.changed().len(), 2);
+}
+
+#[test]
+fn every_default_passes_its_own_check_and_paths_are_unique() {
+    for (index, key) in KEYS.iter().enumerate() {
+        let default = key.default_value();
+        let again =
+            key.check(if default == super::Value::Auto { super::Value::Text("auto".to_owned()) } else { default.clone() });
+        assert_eq!(again, Ok(default), "{}", key.path);
+        assert!(!key.why.is_empty());
+        assert!(KEYS[..index].iter().all(|earlier| earlier.path != key.path), "{} twice", key.path);
+    }
+}
