@@ -3,6 +3,21 @@
 //!
 //! A device says what it can do ([`Capabilities`]); the engine's offload step cuts and sums only
 //! what the device cannot. A device is called per burst, never per frame.
+//!
+//! | back end | what it is |
+//! |---|---|
+//! | [`memory`] | a wire between two ends in one thread; deterministic |
+//!
+//! Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire).
+
+pub mod impair;
+pub mod memory;
+pub mod offload;
+
+mod checksum;
+mod run;
+#[cfg(test)]
+mod testing;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,6 +31,17 @@ pub enum Medium {
     Ethernet,
     /// Frames start with an IP header.
     Ip,
+}
+
+impl Medium {
+    /// Bytes in front of the IP header.
+    #[inline]
+    pub const fn header_bytes(self) -> usize {
+        match self {
+            Medium::Ethernet => 14,
+            Medium::Ip => 0,
+        }
+    }
 }
 
 /// What a device can do, so that the stack need not.
@@ -73,8 +99,11 @@ pub trait Device {
 
     /// Sends packets from the front of `burst`; those that do not fit now stay in it. Never blocks.
     ///
+    /// A middleware may hold packets that it has taken; then `poll_timeout` says when to call again,
+    /// also with an empty burst.
+    ///
     /// # Errors
-    /// As for `receive`.
+    /// As for `receive`; packets that the link refused for good are dropped and counted.
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize>;
 
     /// What to wait on (readable: packets have arrived), when the worker sleeps. `None`: nothing
@@ -92,4 +121,28 @@ pub trait Device {
 
     /// What it has counted.
     fn counters(&self) -> Counters;
+}
+
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        (**self).receive(now, burst)
+    }
+    fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        (**self).transmit(now, burst)
+    }
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        (**self).wait_fd()
+    }
+    fn arm(&mut self) -> bool {
+        (**self).arm()
+    }
+    fn poll_timeout(&self) -> Option<Instant> {
+        (**self).poll_timeout()
+    }
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
 }

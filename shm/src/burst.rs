@@ -48,6 +48,12 @@ impl Burst {
         self.frames.is_empty()
     }
 
+    /// All frames in order, without taking them.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter()
+    }
+
     /// The frames of the first packet, without taking them.
     pub fn front_packet(&self) -> impl Iterator<Item = &Frame> {
         let count = self.frames.iter().position(|f| !f.continues()).map_or(0, |last| last + 1);

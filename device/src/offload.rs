@@ -1,0 +1,344 @@
+//! Read RFC 9293 §3.7.2 (segmentation), RFC 1624 (incremental checksums), RFC 6864 (IPv4 ID) first.
+//!
+//! Offers partial checksums, segmentation and gathering over a device that lacks any of them.
+//! Packets that the device can carry as they are pass through untouched. Super-segments are cut by
+//! sharing the payload when the device gathers, by copying otherwise. Does not coalesce on the way in.
+//!
+//! Needs small (or large) frames of its own; when the arena is short of them, packets wait in the
+//! caller's burst.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use ringway_shm::{Arena, Burst, Checksum, Class, Duration, Frame, Instant, Segmentation, SegmentationKind};
+
+use crate::checksum::{fold, sum_packet};
+use crate::run::{give_packet, linearize, packet_len, take_packet};
+use crate::{Capabilities, Counters, Device};
+
+/// Packets that are already cut and wait for the device at most, before no more are taken.
+const STAGED_MAX: usize = 256;
+/// When to try again while the device takes nothing.
+const RETRY: Duration = Duration::from_micros(50);
+/// The largest super-segment that is offered, bytes with headers.
+const SEGMENTATION_MAX: u32 = 65_535;
+
+/// The middleware; see the module's text.
+pub struct Offload {
+    inner: Box<dyn Device>,
+    arena: Arena,
+    can: Capabilities,
+    staged: Burst,
+    retry_at: Option<Instant>,
+    packet: Vec<Frame>,
+    piece: Vec<Frame>,
+    dropped: u64,
+}
+
+impl Offload {
+    /// Offloads in front of `inner`, with frames of `arena` (the one that packets come from).
+    pub fn new(inner: Box<dyn Device>, arena: &Arena) -> Offload {
+        let can = inner.capabilities();
+        Offload {
+            inner,
+            arena: arena.clone(),
+            can,
+            staged: Burst::default(),
+            retry_at: None,
+            packet: Vec::new(),
+            piece: Vec::new(),
+            dropped: 0,
+        }
+    }
+
+    /// `inner` itself when it already can everything, else with the middleware in front.
+    pub fn where_needed(inner: Box<dyn Device>, arena: &Arena) -> Box<dyn Device> {
+        let can = inner.capabilities();
+        if can.sends_partial_checksums && can.gathers && can.segmentation_max_bytes > 0 {
+            return inner;
+        }
+        Box::new(Offload::new(inner, arena))
+    }
+
+    /// Moves the first packet of `burst` to `staged` in a form that the device carries. `false`: it
+    /// stays, because frames are short.
+    fn stage(&mut self, burst: &mut Burst) -> bool {
+        let Some(first) = burst.front_packet().next() else { return false };
+        let segmentation = first.segmentation();
+        let len = burst.front_len();
+        let cut = segmentation.kind != SegmentationKind::None && len > self.can.segmentation_max_bytes as usize;
+        if cut && (self.arena.free(Class::Large) as usize) < len / usize::from(segmentation.size.max(1)) + 2 {
+            return false;
+        }
+        take_packet(burst, &mut self.packet);
+        if cut {
+            self.stage_pieces(segmentation)
+        } else {
+            self.stage_whole()
+        }
+        true
+    }
+
+    /// Stages the packet in one piece: summed and made one frame where the device needs it.
+    fn stage_whole(&mut self) {
+        if !self.can.gathers && self.packet.len() > 1 {
+            match linearize(&self.arena, &self.packet) {
+                Some(linear) => {
+                    self.packet.clear();
+                    self.packet.push(linear);
+                }
+                None => return self.drop_packet(),
+            }
+        }
+        if !self.can.sends_partial_checksums && !complete(&self.arena, &mut self.packet) {
+            return self.drop_packet();
+        }
+        give_packet(&mut self.staged, &mut self.packet);
+    }
+
+    fn drop_packet(&mut self) {
+        self.dropped += 1;
+        self.packet.clear();
+    }
+
+    /// Cuts the packet into pieces of `segmentation.size` payload bytes.
+    fn stage_pieces(&mut self, segmentation: Segmentation) {
+        let Some(headers) = Headers::parse(&self.packet[0], segmentation, self.can.medium.header_bytes()) else {
+            return self.drop_packet();
+        };
+        self.packet[0].pull(headers.len);
+        let total = packet_len(&self.packet);
+        let size = usize::from(segmentation.size);
+        let count = total.div_ceil(size).max(1);
+        let mut cursor = Cursor::default();
+        for index in 0..count {
+            let payload = (total - index * size).min(size);
+            if !self.build_piece(&headers, index, count, payload, &mut cursor) {
+                self.dropped += 1;
+                break;
+            }
+            give_packet(&mut self.staged, &mut self.piece);
+        }
+        self.piece.clear();
+        self.packet.clear();
+    }
+
+    /// Builds piece `index` of `count` in `self.piece`. `false`: the arena is used up.
+    fn build_piece(&mut self, headers: &Headers, index: usize, count: usize, payload: usize, cursor: &mut Cursor) -> bool {
+        self.piece.clear();
+        let class = if self.can.gathers { Class::Small } else { Class::Large };
+        let Some(mut head) = self.arena.alloc(class).or_else(|| self.arena.alloc(Class::Large)) else { return false };
+        if head.tailroom() < headers.len + if self.can.gathers { 0 } else { payload } {
+            return false;
+        }
+        head.extend(headers.len).copy_from_slice(&headers.bytes[..headers.len]);
+        headers.patch(head.bytes_mut(), index, count, payload);
+        head.set_checksum(Checksum::Partial { start: headers.tcp as u16, offset: 16 });
+        if self.can.gathers {
+            self.piece.push(head);
+            cursor.share(&self.packet, payload, &mut self.piece);
+        } else {
+            cursor.copy(&self.packet, head.extend(payload));
+            self.piece.push(head);
+        }
+        self.can.sends_partial_checksums || complete(&self.arena, &mut self.piece)
+    }
+}
+
+/// Computes a partial checksum and stores it. `false`: its place is outside the first frame, or a
+/// copy of a shared first frame was needed and there is none.
+pub(crate) fn complete(arena: &Arena, packet: &mut [Frame]) -> bool {
+    let Some(first) = packet.first() else { return true };
+    let Checksum::Partial { start, offset } = first.checksum() else { return true };
+    let field = usize::from(start) + usize::from(offset);
+    if field + 2 > first.len() {
+        return false;
+    }
+    let mut sum = !fold(sum_packet(packet, usize::from(start)));
+    if sum == 0 {
+        sum = 0xffff; // RFC 768: zero would mean "no checksum" to UDP; TCP takes both.
+    }
+    if !packet[0].is_exclusive() {
+        let Some(copy) = linearize(arena, &packet[..1]) else { return false };
+        packet[0] = copy;
+    }
+    packet[0].bytes_mut()[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+    packet[0].set_checksum(Checksum::Complete);
+    true
+}
+
+/// The headers of a super-segment.
+struct Headers {
+    bytes: [u8; HEADERS_MAX],
+    len: usize,
+    /// Where the IP header starts.
+    ip: usize,
+    /// Where the TCP header starts.
+    tcp: usize,
+    ipv6: bool,
+    size: usize,
+    /// The folded pseudo-header sum without the length.
+    pseudo: u16,
+}
+
+/// Ethernet, IPv4 with options or IPv6 with some extension headers, TCP with options.
+const HEADERS_MAX: usize = 14 + 60 + 60;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+impl Headers {
+    /// Reads them from the first frame; `None` when they are not whole or not TCP.
+    fn parse(first: &Frame, segmentation: Segmentation, ip: usize) -> Option<Headers> {
+        let Checksum::Partial { start, offset: 16 } = first.checksum() else { return None };
+        let tcp = usize::from(start);
+        let bytes = first.bytes();
+        let ipv6 = match segmentation.kind {
+            SegmentationKind::TcpIpv4 => false,
+            SegmentationKind::TcpIpv6 => true,
+            SegmentationKind::None | SegmentationKind::Udp => return None,
+        };
+        let len = tcp + usize::from(*bytes.get(tcp + 12)? >> 4) * 4;
+        let ip_min = if ipv6 { 40 } else { 20 };
+        if segmentation.size == 0 || tcp < ip + ip_min || len < tcp + 20 || len > HEADERS_MAX || len > bytes.len() {
+            return None;
+        }
+        let mut copy = [0; HEADERS_MAX];
+        copy[..len].copy_from_slice(&bytes[..len]);
+        let addresses = if ipv6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
+        let pseudo = fold(crate::checksum::pseudo(&copy[addresses], 6, 0));
+        Some(Headers { bytes: copy, len, ip, tcp, ipv6, size: usize::from(segmentation.size), pseudo })
+    }
+
+    /// Makes `bytes`, a copy of the headers, those of piece `index` of `count` with `payload` bytes.
+    fn patch(&self, bytes: &mut [u8], index: usize, count: usize, payload: usize) {
+        let (ip, tcp) = (self.ip, self.tcp);
+        let tcp_len = self.len - tcp + payload;
+        if self.ipv6 {
+            put16(bytes, ip + 4, (tcp - ip - 40 + tcp_len) as u16);
+        } else {
+            put16(bytes, ip + 2, (tcp - ip + tcp_len) as u16);
+            let identification = u16::from_be_bytes([bytes[ip + 4], bytes[ip + 5]]);
+            put16(bytes, ip + 4, identification.wrapping_add(index as u16));
+            put16(bytes, ip + 10, 0);
+            let sum = !fold(crate::checksum::add(0, &bytes[ip..tcp]));
+            put16(bytes, ip + 10, sum);
+        }
+        let sequence = u32::from_be_bytes(self.bytes[tcp + 4..tcp + 8].try_into().expect("four bytes"));
+        let sequence = sequence.wrapping_add((index * self.size) as u32);
+        bytes[tcp + 4..tcp + 8].copy_from_slice(&sequence.to_be_bytes());
+        if index + 1 != count {
+            bytes[tcp + 13] &= !(FIN | PSH);
+        }
+        if index != 0 {
+            bytes[tcp + 13] &= !CWR; // RFC 3168 §6.1.2: once per window.
+        }
+        put16(bytes, tcp + 16, fold(u64::from(self.pseudo) + tcp_len as u64));
+    }
+}
+
+fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+/// A place in a packet's frames.
+#[derive(Default)]
+struct Cursor {
+    frame: usize,
+    offset: usize,
+}
+
+impl Cursor {
+    /// The next at most `count` bytes that lie in one frame: its index, where they start, how many.
+    fn step(&mut self, packet: &[Frame], count: usize) -> Option<(usize, usize, usize)> {
+        while packet.get(self.frame)?.len() == self.offset {
+            self.frame += 1;
+            self.offset = 0;
+        }
+        let here = (self.frame, self.offset);
+        let count = count.min(packet[self.frame].len() - self.offset);
+        self.offset += count;
+        Some((here.0, here.1, count))
+    }
+
+    /// Appends views of the next `count` bytes to `piece`.
+    fn share(&mut self, packet: &[Frame], mut count: usize, piece: &mut Vec<Frame>) {
+        while count > 0 {
+            let Some((frame, offset, len)) = self.step(packet, count) else { return };
+            let mut view = packet[frame].share();
+            view.pull(offset);
+            view.truncate(len);
+            piece.push(view);
+            count -= len;
+        }
+    }
+
+    /// Copies the next bytes into `to`.
+    fn copy(&mut self, packet: &[Frame], mut to: &mut [u8]) {
+        while !to.is_empty() {
+            let Some((frame, offset, len)) = self.step(packet, to.len()) else { return };
+            let (head, tail) = to.split_at_mut(len);
+            head.copy_from_slice(&packet[frame].bytes()[offset..offset + len]);
+            to = tail;
+        }
+    }
+}
+
+impl Device for Offload {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sends_partial_checksums: true,
+            segmentation_max_bytes: self.can.segmentation_max_bytes.max(SEGMENTATION_MAX),
+            gathers: true,
+            ..self.can
+        }
+    }
+
+    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        self.inner.receive(now, burst)
+    }
+
+    fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let mut taken = 0;
+        let mut result = Ok(());
+        loop {
+            while self.staged.packets() < STAGED_MAX && self.stage(burst) {
+                taken += 1;
+            }
+            if self.staged.is_empty() {
+                break;
+            }
+            match self.inner.transmit(now, &mut self.staged) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+        }
+        self.retry_at = (!self.staged.is_empty()).then_some(now + RETRY);
+        result.map(|()| taken)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wait_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        [self.retry_at, self.inner.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn counters(&self) -> Counters {
+        let inner = self.inner.counters();
+        Counters { tx_dropped: inner.tx_dropped + self.dropped, ..inner }
+    }
+}
+
+#[cfg(test)]
+mod tests;

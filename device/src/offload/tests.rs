@@ -1,0 +1,92 @@
+//! Cut super-segments are right TCP packets over every kind of inner device, and equal bytes arrive.
+use super::*;
+use crate::memory::{Memory, MemoryOptions, pair};
+use crate::testing::{Arrived, Packet, arena, arrived};
+
+fn through(options: MemoryOptions, packet: Packet, segment_size: u16) -> Vec<Arrived> {
+    let (left, right) = (arena(), arena());
+    let (a, mut b): (Memory, Memory) = pair(&left, &right, options);
+    let mut offload = Offload::new(Box::new(a), &left);
+    let mut burst = Burst::default();
+    packet.push(&left, &mut burst, segment_size, true);
+    let before = left.free(Class::Large);
+    assert_eq!(offload.transmit(Instant::ZERO, &mut burst).expect("memory does not fail"), 1);
+    assert!(left.free(Class::Large) >= before && offload.poll_timeout().is_none());
+    while b.receive(Instant::ZERO, &mut burst).expect("memory does not fail") > 0 {}
+    arrived(&mut burst)
+}
+
+fn wires() -> [MemoryOptions; 4] {
+    [(true, true), (true, false), (false, true), (false, false)].map(|(gathers, partial_checksums)| MemoryOptions {
+        gathers,
+        partial_checksums,
+        ..MemoryOptions::default()
+    })
+}
+
+#[test]
+fn a_super_segment_becomes_right_packets() {
+    let payload: Vec<u8> = (0..50_001u32).map(|i| (i * 7) as u8).collect();
+    for options in wires() {
+        for ipv6 in [false, true] {
+            let packet = Packet { payload: &payload, ipv6, sequence: u32::MAX - 3000, flags: 0x99, ..Packet::default() };
+            let got = through(options, packet, 1428);
+            assert_eq!(got.len(), 50_001usize.div_ceil(1428));
+            let bytes: Vec<u8> = got.iter().flat_map(|p| p.payload().to_vec()).collect();
+            assert_eq!(bytes, payload);
+            for (i, piece) in got.iter().enumerate() {
+                assert_eq!(piece.sequence(), (u32::MAX - 3000).wrapping_add(i as u32 * 1428));
+                let flags = piece.bytes[packet.tcp_start() + 13];
+                let expect = 0x10 | if i == 0 { CWR } else { 0 } | if i + 1 == got.len() { FIN | PSH } else { 0 };
+                assert_eq!(flags, expect, "flags of piece {i}");
+                if !ipv6 {
+                    assert_eq!(u16::from_be_bytes([piece.bytes[18], piece.bytes[19]]), 0x1234 + i as u16);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_packet_is_summed_where_the_wire_does_not() {
+    for options in wires() {
+        let got = through(options, Packet { payload: b"odd", ..Packet::default() }, 0);
+        assert_eq!(got[0].payload(), b"odd");
+        assert_eq!(matches!(got[0].checksum, Checksum::Partial { .. }), options.partial_checksums);
+    }
+}
+
+#[test]
+fn cut_pieces_wait_for_a_full_wire_and_a_timeout_is_asked_for() {
+    let (left, right) = (arena(), arena());
+    let (a, mut b) = pair(&left, &right, MemoryOptions { queue_packets: 3, ..MemoryOptions::default() });
+    let mut offload = Offload::new(Box::new(a), &left);
+    let payload = vec![9; 10_000];
+    let mut burst = Burst::default();
+    Packet { payload: &payload, ..Packet::default() }.push(&left, &mut burst, 1000, true);
+    offload.transmit(Instant::ZERO, &mut burst).expect("memory does not fail");
+    let mut got = Burst::default();
+    let mut turns = 0;
+    while let Some(at) = offload.poll_timeout() {
+        b.receive(at, &mut got).expect("memory does not fail");
+        offload.transmit(at, &mut burst).expect("memory does not fail");
+        turns += 1;
+    }
+    b.receive(Instant::ZERO, &mut got).expect("memory does not fail");
+    assert_eq!(turns, 3);
+    assert_eq!(arrived(&mut got).len(), 10);
+}
+
+#[test]
+fn a_lying_super_segment_is_dropped_not_trusted() {
+    let (left, right) = (arena(), arena());
+    let (a, _b) = pair(&left, &right, MemoryOptions::default());
+    let mut offload = Offload::new(Box::new(a), &left);
+    let mut burst = Burst::default();
+    let mut frame = left.alloc_from(&[0xff; 60]).expect("room");
+    frame.set_checksum(Checksum::Partial { start: 58, offset: 16 });
+    frame.set_segmentation(Segmentation { kind: SegmentationKind::TcpIpv4, size: 10 });
+    burst.push(frame);
+    offload.transmit(Instant::ZERO, &mut burst).expect("memory does not fail");
+    assert_eq!(offload.counters().tx_dropped, 1);
+}
