@@ -16,7 +16,7 @@ mod ip;
 mod stack;
 pub mod stats;
 mod tcp;
-mod wire;
+pub mod wire;
 
 pub use address::{Cidr, MacAddress, SocketAddress};
 pub use config::{CongestionControl, StackConfig, TcpConfig, TcpOptions};

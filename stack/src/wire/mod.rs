@@ -2,3 +2,9 @@
 //!
 //! Parsers take the bytes as they came and return a value or `None`; no parser panics, none
 //! believes a length that it has not compared with the bytes. Writers fill exactly the bytes given.
+
+pub mod arp;
+pub mod checksum;
+pub mod ethernet;
+pub mod icmpv4;
+pub mod ipv4;

@@ -1,0 +1,95 @@
+//! The Internet checksum. Read RFC 1071, RFC 1624 first.
+//!
+//! All sums are one's-complement sums of 16-bit words in network order, folded to 16 bits and *not*
+//! complemented; a checksum field holds the complement. Sums of parts combine: [`add`], and
+//! [`add_at`] for a part that starts at an odd offset.
+
+use core::net::IpAddr;
+
+/// The sum of `bytes`, as if a zero byte followed an odd number of them.
+#[inline]
+pub fn sum(bytes: &[u8]) -> u16 {
+    // A one's-complement sum does not depend on byte order (RFC 1071 §2.B): add native words and
+    // swap once. Two 128-bit accumulators of 64-bit words never overflow and run in parallel.
+    let (mut even, mut odd) = (0u128, 0u128);
+    let mut blocks = bytes.chunks_exact(32);
+    for block in &mut blocks {
+        even += word(&block[..8]) + word(&block[8..16]);
+        odd += word(&block[16..24]) + word(&block[24..]);
+    }
+    let mut words = blocks.remainder().chunks_exact(8);
+    for eight in &mut words {
+        even += word(eight);
+    }
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        let mut padded = [0; 8];
+        padded[..rest.len()].copy_from_slice(rest);
+        odd += word(&padded);
+    }
+    u16::from_be(fold(even + odd))
+}
+
+#[inline]
+fn word(eight: &[u8]) -> u128 {
+    u64::from_ne_bytes(eight.try_into().expect("callers pass eight bytes")).into()
+}
+
+#[inline]
+fn fold(wide: u128) -> u16 {
+    let mut sum = (wide as u64 as u128) + (wide >> 64);
+    sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let mut sum = (sum & 0xffff_ffff) as u64 + (sum >> 32) as u64;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// The sum of two sums.
+#[inline]
+pub fn add(a: u16, b: u16) -> u16 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u16::from(carry)
+}
+
+/// The sum of `total` and of a part that starts `offset` bytes into it.
+#[inline]
+pub fn add_at(total: u16, offset: usize, part: u16) -> u16 {
+    add(total, if offset.is_multiple_of(2) { part } else { part.swap_bytes() })
+}
+
+/// The sum of the pseudo-header of `len` bytes of transport header and payload (RFC 9293 §3.1,
+/// RFC 8200 §8.1). Mixed families have no pseudo-header; their sum is that of the bytes.
+#[inline]
+pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, len: u32) -> u16 {
+    let length = add((len >> 16) as u16, len as u16);
+    add(add(address(source), address(destination)), add(protocol.into(), length))
+}
+
+#[inline]
+fn address(ip: IpAddr) -> u16 {
+    match ip {
+        IpAddr::V4(ip) => sum(&ip.octets()),
+        IpAddr::V6(ip) => sum(&ip.octets()),
+    }
+}
+
+/// The sum of the parts of a packet, in order.
+pub fn sum_of_parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u16 {
+    let (mut total, mut offset) = (0, 0);
+    for part in parts {
+        total = add_at(total, offset, sum(part));
+        offset += part.len();
+    }
+    total
+}
+
+/// The checksum field after a 16-bit word of the data changed from `old` to `new` (RFC 1624, equation 3).
+#[inline]
+pub fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    !add(add(!checksum, !old), new)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! The Ethernet II header (IEEE 802.3 §3.1.1). No VLAN tags.
+
+use crate::address::MacAddress;
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 14;
+/// IPv4 (RFC 894).
+pub const TYPE_IPV4: u16 = 0x0800;
+/// ARP (RFC 826).
+pub const TYPE_ARP: u16 = 0x0806;
+
+/// An Ethernet header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// To whom.
+    pub destination: MacAddress,
+    /// From whom.
+    pub source: MacAddress,
+    /// What follows.
+    pub ether_type: u16,
+}
+
+impl Header {
+    /// The header at the start of `bytes`; `None`: too short.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Option<Header> {
+        let bytes: &[u8; HEADER_LEN] = bytes.first_chunk()?;
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *bytes;
+        Some(Header {
+            destination: MacAddress([d0, d1, d2, d3, d4, d5]),
+            source: MacAddress([s0, s1, s2, s3, s4, s5]),
+            ether_type: u16::from_be_bytes([t0, t1]),
+        })
+    }
+
+    /// Fills `bytes`.
+    ///
+    /// # Panics
+    /// When there are not exactly [`HEADER_LEN`].
+    #[inline]
+    pub fn write(&self, bytes: &mut [u8]) {
+        assert_eq!(bytes.len(), HEADER_LEN, "the whole header");
+        bytes[..6].copy_from_slice(&self.destination.0);
+        bytes[6..12].copy_from_slice(&self.source.0);
+        bytes[12..].copy_from_slice(&self.ether_type.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;
