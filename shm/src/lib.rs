@@ -10,8 +10,12 @@ extern crate alloc;
 
 pub mod arena;
 pub mod burst;
+#[cfg(target_os = "linux")]
+pub mod file_map;
 pub mod frame;
 pub mod queue;
+#[cfg(target_os = "linux")]
+pub mod stats;
 pub mod time;
 
 pub use arena::{Arena, ArenaConfig, Class};

@@ -1,0 +1,87 @@
+use super::*;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+/// A file name of this test's own, removed at the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(std::env::temp_dir().join(format!("ringway-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).expect("the test made it");
+    }
+}
+
+fn socket(port: u16) -> SocketRecord {
+    let endpoint = |last| Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port };
+    SocketRecord {
+        state: 1,
+        local: endpoint(1),
+        remote: Endpoint { ip: "2001:db8::7".parse().expect("an address"), port: 9 },
+        receive_queue: 3,
+        send_queue: 4,
+        interface: 0,
+        pid: 77,
+        uid: 1000,
+        program: "nginx".into(),
+        region: 5,
+        slot: 6,
+        congestion_control: "cubic".into(),
+        info: InfoRecord { rtt_us: 123, delivery_rate: u64::MAX, ..InfoRecord::default() },
+        memory: [1, 2, 3, 4],
+    }
+}
+
+/// What the worker writes is what a tool reads, all fields.
+#[test]
+fn written_is_read() {
+    let file = Temporary::new("stats");
+    let mut writer = StatsWriter::create(&file.0, &["TcpInSegs", "RingwayTurns"], 8).expect("a temporary file");
+    writer.set_counters(0, &[17, 4]);
+    writer.set_socket(2, Some(&socket(80)));
+    writer.set_socket(3, Some(&socket(81)));
+    let interface = InterfaceRecord {
+        name: "veth1".into(),
+        ethernet: true,
+        mtu: 1500,
+        mac: [2, 3, 4, 5, 6, 7],
+        rx_packets: 9,
+        ..Default::default()
+    };
+    writer.set_interface(1, &interface);
+    let reader = StatsReader::open(&file.0).expect("a statistics file");
+    assert_eq!(reader.counters(), [("TcpInSegs".to_string(), 17), ("RingwayTurns".to_string(), 4)]);
+    assert_eq!(reader.sockets(), [socket(80), socket(81)]);
+    assert_eq!(reader.interfaces(), [(1, interface)]);
+    writer.set_socket(2, None);
+    assert_eq!(reader.sockets(), [socket(81)]);
+    assert_eq!(reader.pid(), std::process::id());
+}
+
+/// A record that is being written is not shown, and one that was written meanwhile is whole.
+#[test]
+fn a_torn_record_is_left_out() {
+    let file = Temporary::new("stats-torn");
+    let mut writer = StatsWriter::create(&file.0, &[], 2).expect("a temporary file");
+    writer.set_socket(0, Some(&socket(80)));
+    let reader = StatsReader::open(&file.0).expect("a statistics file");
+    let sequence = &writer.map.atomics(writer.layout.sockets(), 1)[0];
+    sequence.store(sequence.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    assert_eq!(reader.sockets(), []);
+}
+
+/// Files that are none of ours, or lie about their counts, are refused.
+#[test]
+fn foreign_files_are_refused() {
+    let file = Temporary::new("stats-foreign");
+    std::fs::write(&file.0, vec![0xffu8; 4096]).expect("a temporary file");
+    assert_eq!(StatsReader::open(&file.0).expect_err("not ours").kind(), io::ErrorKind::InvalidData);
+    let writer = StatsWriter::create(&file.0, &["a"], 1).expect("a temporary file");
+    writer.map.atomics(header::SOCKETS, 1)[0].store(1 << 20, Ordering::Relaxed);
+    assert_eq!(StatsReader::open(&file.0).expect_err("too many").kind(), io::ErrorKind::InvalidData);
+}
