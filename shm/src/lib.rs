@@ -11,6 +11,8 @@ extern crate alloc;
 pub mod arena;
 pub mod burst;
 #[cfg(target_os = "linux")]
+pub mod capture;
+#[cfg(target_os = "linux")]
 pub mod file_map;
 pub mod frame;
 pub mod queue;

@@ -1,0 +1,82 @@
+use super::*;
+use crate::arena::{Arena, ArenaConfig};
+use std::path::PathBuf;
+
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(std::env::temp_dir().join(format!("ringway-{}-{name}", std::process::id())))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).expect("the test made it");
+    }
+}
+
+fn write(writer: &mut CaptureWriter, number: u64, bytes: &[u8]) {
+    let mut pieces = bytes.chunks(7);
+    writer.write_pieces(Instant::from_nanos(number), 3, Direction::Sent, &mut pieces);
+}
+
+/// A packet in several frames comes out as its bytes, cut at the snap length, with its true length.
+#[test]
+fn packets_come_out_whole() {
+    let file = Temporary::new("capture");
+    let mut writer = CaptureWriter::create(&file.0, 0, 100).expect("a temporary file");
+    assert!(!writer.is_wanted());
+    let mut reader = CaptureReader::open(&file.0).expect("a capture file");
+    assert!(writer.is_wanted());
+    assert_eq!(reader.next_packet(), None);
+    let arena = Arena::new(ArenaConfig { large: 4, small: 4 });
+    let frames = [arena.alloc_from(&[1; 50]).expect("a frame"), arena.alloc_from(&[2; 70]).expect("a frame")];
+    writer.write(Instant::from_micros(9), 1, Direction::Received, frames.iter());
+    let packet = reader.next_packet().expect("a packet");
+    assert_eq!((packet.original_len, packet.interface, packet.direction), (120, 1, Direction::Received));
+    assert_eq!(packet.time, Instant::from_micros(9));
+    assert_eq!(packet.bytes, [[1; 50], [2; 50]].concat());
+    assert_eq!(reader.next_packet(), None);
+    drop(reader);
+    assert!(!writer.is_wanted());
+}
+
+/// A reader that is overtaken gets no torn packet and knows how many it has lost.
+#[test]
+fn a_slow_reader_counts_what_it_lost() {
+    let file = Temporary::new("capture-slow");
+    let mut writer = CaptureWriter::create(&file.0, 0, 2_000).expect("a temporary file");
+    let mut reader = CaptureReader::open(&file.0).expect("a capture file");
+    let (mut seen, mut number) = (0, 0);
+    for round in 0..200u64 {
+        for _ in 0..round * 7 {
+            write(&mut writer, number, &vec![number as u8; (number % 3_000) as usize]);
+            number += 1;
+        }
+        while let Some(packet) = reader.next_packet() {
+            seen += 1;
+            assert_eq!(packet.time.as_nanos(), packet.number);
+            assert_eq!(packet.original_len as u64, packet.number % 3_000);
+            assert!(packet.bytes.iter().all(|&byte| byte == packet.number as u8));
+        }
+    }
+    write(&mut writer, number, b"end");
+    assert!(reader.next_packet().is_some());
+    assert_eq!(seen + 1 + reader.lost(), number + 1);
+    assert!(reader.lost() > 0 && seen > 1_000);
+}
+
+/// The place of a reader that was killed is found and freed.
+#[test]
+fn dead_readers_are_forgotten() {
+    let file = Temporary::new("capture-dead");
+    let writer = CaptureWriter::create(&file.0, 0, 100).expect("a temporary file");
+    let readers: Vec<_> = (0..READERS_MAX).map(|_| CaptureReader::open(&file.0).expect("a place")).collect();
+    assert_eq!(CaptureReader::open(&file.0).expect_err("no place").kind(), io::ErrorKind::ResourceBusy);
+    writer.forget_readers(|pid| pid == std::process::id());
+    assert!(writer.is_wanted());
+    writer.forget_readers(|_| false);
+    assert!(!writer.is_wanted());
+    drop(readers);
+}
