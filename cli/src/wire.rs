@@ -1,0 +1,207 @@
+//! Two network namespaces joined by a veth pair: the wire of `ringway demo` and of the system tests.
+//!
+//! Promises: names are unique to this process and wire; dropping it, a panic and a signal (after
+//! [`remove_on_signal`]) end every process inside the two namespaces and remove both. Does not do:
+//! touch anything outside the namespaces that it made.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// The end of the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Address `.1`.
+    Server,
+    /// Address `.2`.
+    Client,
+}
+
+/// The interface's name on both sides.
+pub(crate) const INTERFACE: &str = "veth1";
+
+/// Two namespaces and the link between them.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    prefix: String,
+    subnet: u8,
+}
+
+/// Prefixes of the wires of this process that exist, for the signal handler.
+static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+impl Wire {
+    /// Makes the namespaces, joins them and gives each an address.
+    ///
+    /// # Errors
+    /// The system refused (not root, no `ip` program); what had been made is removed again.
+    pub(crate) fn new() -> io::Result<Wire> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("rw-{}-{number}", std::process::id());
+        let subnet = u8::try_from(number % 250).expect("below 250") + 1;
+        // The lock is held until all is made, so that a signal finds either nothing or everything.
+        let mut live = live();
+        live.push(prefix.clone());
+        let wire = Wire { prefix, subnet };
+        let made = wire.make();
+        drop(live);
+        made.map(|()| wire)
+    }
+
+    fn make(&self) -> io::Result<()> {
+        let (server, client) = (self.namespace(Side::Server), self.namespace(Side::Client));
+        ip(&["netns", "add", &server])?;
+        ip(&["netns", "add", &client])?;
+        ip(&["link", "add", INTERFACE, "netns", &server, "type", "veth", "peer", "name", INTERFACE, "netns", &client])?;
+        for side in [Side::Server, Side::Client] {
+            let namespace = self.namespace(side);
+            ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
+            ip(&["-n", &namespace, "address", "add", &format!("{}/24", self.address(side)), "dev", INTERFACE])?;
+            ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
+        }
+        Ok(())
+    }
+
+    /// The namespace's name.
+    pub(crate) fn namespace(&self, side: Side) -> String {
+        namespace(&self.prefix, side)
+    }
+
+    /// The IPv4 address.
+    pub(crate) fn address(&self, side: Side) -> String {
+        let host = if side == Side::Server { 1 } else { 2 };
+        format!("10.77.{}.{host}", self.subnet)
+    }
+
+    /// A command that runs inside the namespace, in a process group of its own.
+    pub(crate) fn command(&self, side: Side, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace(side), program]).process_group(0);
+        command
+    }
+
+    /// Process ids inside the namespace.
+    pub(crate) fn processes(&self, side: Side) -> Vec<i32> {
+        processes(&self.namespace(side)).into_iter().map(Pid::as_raw_pid).collect()
+    }
+
+    /// One counter of the kernel in `/proc/net/snmp`, such as `Tcp` and `InSegs`.
+    ///
+    /// # Errors
+    /// The namespace is gone or the kernel has no such counter.
+    pub(crate) fn kernel_counter(&self, side: Side, protocol: &str, counter: &str) -> io::Result<u64> {
+        let output = self.command(side, "cat").arg("/proc/net/snmp").stdin(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut rows = text.lines().filter(|line| line.split(':').next() == Some(protocol));
+        let (names, values) = (rows.next().unwrap_or_default(), rows.next().unwrap_or_default());
+        let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+        let value = pairs.find(|(name, _)| *name == counter).and_then(|(_, value)| value.parse().ok());
+        value.ok_or_else(|| io::Error::other(format!("no counter {protocol} {counter}")))
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        let mut live = live();
+        remove(&self.prefix);
+        live.retain(|prefix| *prefix != self.prefix);
+    }
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP remove every wire and end this process with 128 + signal.
+///
+/// # Errors
+/// The system refused to watch the signals.
+pub(crate) fn remove_on_signal() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let watch = move || {
+        if let Some(signal) = signals.forever().next() {
+            live().iter().for_each(|prefix| remove(prefix));
+            std::process::exit(128 + signal);
+        }
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(watch).map(drop)
+}
+
+fn live() -> MutexGuard<'static, Vec<String>> {
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn namespace(prefix: &str, side: Side) -> String {
+    format!("{prefix}-{}", if side == Side::Server { "a" } else { "b" })
+}
+
+/// Ends the processes inside and removes both namespaces; what is already gone is no error.
+fn remove(prefix: &str) {
+    for side in [Side::Client, Side::Server] {
+        let namespace = namespace(prefix, side);
+        if !std::path::Path::new("/run/netns").join(&namespace).exists() {
+            continue;
+        }
+        end_processes(&namespace);
+        for arguments in [&["-n", &namespace, "link", "delete", INTERFACE][..], &["netns", "delete", &namespace]] {
+            // The veth goes with its peer, so the second side has none.
+            if let Err(error) = ip(arguments)
+                && arguments[0] == "netns"
+            {
+                eprintln!("ringway: {error}");
+            }
+        }
+    }
+}
+
+/// SIGTERM, then SIGKILL after a while, to everything that runs in this namespace.
+fn end_processes(namespace: &str) {
+    let start = Instant::now();
+    loop {
+        let inside = processes(namespace);
+        let waited = start.elapsed();
+        if inside.is_empty() || waited > GIVE_UP {
+            return;
+        }
+        let signal = if waited < PATIENCE { Signal::TERM } else { Signal::KILL };
+        for pid in inside {
+            // A process that is already gone is what is wanted.
+            kill_process(pid, signal).unwrap_or_default();
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Process ids inside the namespace.
+fn processes(namespace: &str) -> Vec<Pid> {
+    let output = ip_command(&["netns", "pids", namespace]).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw)).collect()
+}
+
+fn ip_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new("ip");
+    // A group of its own: Ctrl-C must not end the `ip` that cleans up.
+    command.args(arguments).stdin(Stdio::null()).process_group(0);
+    command
+}
+
+/// Runs `ip`; its own words become the error.
+fn ip(arguments: &[&str]) -> io::Result<()> {
+    let output = ip_command(arguments).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let words = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    Err(io::Error::other(format!("ip {}: {words}", arguments.join(" "))))
+}
+
+/// How long a process may take to end by itself.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// When even SIGKILL has not helped.
+const GIVE_UP: Duration = Duration::from_secs(6);

@@ -1,0 +1,342 @@
+//! What the system tests stand on: a wire of their own, processes with deadlines, files with digests.
+//!
+//! Promises: tests run one after another whatever `--test-threads` says; every wait is a condition
+//! with a deadline; a failed test prints what its programs wrote; nothing is left behind.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use sha2::{Digest, Sha256};
+
+pub(crate) use crate::wire::{INTERFACE, Side, Side::Client, Side::Server, Wire, remove_on_signal};
+
+/// The built command.
+pub(crate) const RINGWAY: &str = env!("CARGO_BIN_EXE_ringway");
+/// A file size that needs many windows: 20 MB.
+pub(crate) const LARGE: usize = 20_000_000;
+/// How long one program may take.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+static SERIAL: Mutex<()> = Mutex::new(());
+static SIGNALS: Once = Once::new();
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+/// One test's world: two namespaces, a folder, the right to run.
+pub(crate) struct Net {
+    wire: Wire,
+    folder: PathBuf,
+    _serial: MutexGuard<'static, ()>,
+}
+
+impl Net {
+    pub(crate) fn new() -> Net {
+        let serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
+        SIGNALS.call_once(|| remove_on_signal().expect("signals can be watched"));
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("ringway-test-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder for the test");
+        // Programs that give up root (nginx workers, sshd's children) read from it.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&folder, open).expect("the folder is ours");
+        let wire = Wire::new().expect("two namespaces and a veth pair: run the system tests as root");
+        Net { wire, folder, _serial: serial }
+    }
+
+    pub(crate) fn address(&self, side: Side) -> String {
+        self.wire.address(side)
+    }
+
+    /// `http://SERVER:PORT/NAME`
+    pub(crate) fn url(&self, port: u16, name: &str) -> String {
+        format!("http://{}:{port}/{name}", self.address(Server))
+    }
+
+    /// A path in the test's folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes a file into the test's folder and returns its path as text.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("inside the folder")).expect("a folder inside ours");
+        fs::write(&path, content).expect("a file in our folder");
+        text(&path)
+    }
+
+    /// Starts a program inside one namespace; its output goes to files.
+    pub(crate) fn spawn(&self, side: Side, arguments: &[&str]) -> Process {
+        self.spawn_with(side, arguments, &[], None)
+    }
+
+    /// As `spawn`, with more environment and a file as standard input.
+    pub(crate) fn spawn_with(
+        &self,
+        side: Side,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+        input: Option<&Path>,
+    ) -> Process {
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let stdout = self.path(&format!("{number}.stdout"));
+        let stderr = self.path(&format!("{number}.stderr"));
+        let mut command = self.wire.command(side, arguments[0]);
+        command.args(&arguments[1..]).envs(environment.iter().copied()).current_dir(&self.folder);
+        command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("the input exists").into()));
+        command.stdout(File::create(&stdout).expect("a file in our folder"));
+        command.stderr(File::create(&stderr).expect("a file in our folder"));
+        let child = command.spawn().expect("`ip` can be started");
+        Process { child, label: arguments.join(" "), stdout, stderr, status: None }
+    }
+
+    /// Runs a program to its end, which must come before the deadline.
+    pub(crate) fn run(&self, side: Side, arguments: &[&str]) -> Finished {
+        self.spawn(side, arguments).finish(DEADLINE)
+    }
+
+    /// Runs a program that must succeed and returns what it printed.
+    pub(crate) fn output(&self, side: Side, arguments: &[&str]) -> String {
+        self.run(side, arguments).success().stdout
+    }
+
+    /// Starts a program on Ringway with a private service.
+    pub(crate) fn spawn_ringway(&self, side: Side, arguments: &[&str]) -> Process {
+        self.spawn(side, &ringway(arguments))
+    }
+
+    /// Runs a program on Ringway that must succeed and returns what it printed.
+    pub(crate) fn output_ringway(&self, side: Side, arguments: &[&str]) -> String {
+        self.output(side, &ringway(arguments))
+    }
+
+    /// Process ids inside the namespace.
+    pub(crate) fn processes(&self, side: Side) -> Vec<i32> {
+        self.wire.processes(side)
+    }
+
+    /// Segments that the kernel's TCP has received in this namespace.
+    pub(crate) fn kernel_segments(&self, side: Side) -> u64 {
+        self.wire.kernel_counter(side, "Tcp", "InSegs").expect("the kernel counts segments")
+    }
+
+    /// Waits until a program has printed this on its standard output.
+    pub(crate) fn wait_printed(&self, process: &mut Process, words: &str) {
+        let path = process.stdout_path();
+        process.wait_while_running(words, || lossy(&path).contains(words));
+    }
+
+    /// Starts `ringway serve` under a name of its own; returns it with the name.
+    pub(crate) fn serve(&self, side: Side, options: &[&str]) -> (Process, String) {
+        let name = format!("test-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+        let mut service = self.spawn(side, &[&[RINGWAY, "serve", "--name", &name], options].concat());
+        let socket = PathBuf::from(format!("/run/ringway/{name}.sock"));
+        service.wait_while_running("has its socket", || socket.exists());
+        (service, name)
+    }
+
+    /// Waits until the kernel of this side listens on the port.
+    pub(crate) fn wait_listening(&self, side: Side, port: u16, server: &mut Process) {
+        let filter = format!(":{port}");
+        server.wait_while_running("listens in the kernel", || {
+            let sockets = self.run(side, &["ss", "-Hltn"]).stdout;
+            sockets.lines().any(|line| line.split_whitespace().nth(3).is_some_and(|local| local.ends_with(&filter)))
+        });
+    }
+
+    /// Waits until a Ringway service of this side serves the port.
+    pub(crate) fn wait_served(&self, side: Side, port: u16, server: &mut Process) {
+        self.wait_listening(side, port, server);
+        let filter = format!("{}:{port}", self.address(side));
+        let anywhere = format!("0.0.0.0:{port}");
+        server.wait_while_running("listens on Ringway", || {
+            let sockets = self.run(side, &[RINGWAY, "ss", "-Hltn"]).stdout;
+            sockets.lines().any(|line| line.contains(&filter) || line.contains(&anywhere))
+        });
+    }
+
+    /// Does `work` and asserts that the kernel's TCP of this side received no segment meanwhile.
+    pub(crate) fn untouched<T>(&self, side: Side, work: impl FnOnce() -> T) -> T {
+        let before = self.kernel_segments(side);
+        let result = work();
+        let moved = self.kernel_segments(side) - before;
+        assert_eq!(moved, 0, "the kernel's TCP of {side:?} received {moved} segments");
+        result
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.folder) {
+            eprintln!("{}: {error}", self.folder.display());
+        }
+    }
+}
+
+/// `ringway run -- …`
+pub(crate) fn ringway<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&[RINGWAY, "run", "--"], arguments].concat()
+}
+
+/// A started program. Dropping it ends it.
+pub(crate) struct Process {
+    child: Child,
+    label: String,
+    stdout: PathBuf,
+    stderr: PathBuf,
+    status: Option<ExitStatus>,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    label: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Process {
+    /// The process id; with `ringway run` that of the launcher.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Where the standard output goes.
+    pub(crate) fn stdout_path(&self) -> PathBuf {
+        self.stdout.clone()
+    }
+
+    pub(crate) fn stdout(&self) -> String {
+        lossy(&self.stdout)
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        lossy(&self.stderr)
+    }
+
+    /// The exit status, if the program has ended.
+    pub(crate) fn poll(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().expect("the child is ours");
+        }
+        self.status
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        if self.status.is_none() {
+            kill_process(self.pid(), signal).expect("an unreaped child can be signalled");
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) fn finish(mut self, deadline: Duration) -> Finished {
+        let start = Instant::now();
+        while self.poll().is_none() {
+            if start.elapsed() > deadline {
+                panic!("`{}` did not end within {deadline:?}\n{}", self.label, self.outputs());
+            }
+            sleep(STEP);
+        }
+        let status = self.status.expect("the loop ends with a status");
+        Finished { label: self.label.clone(), status, stdout: self.stdout(), stderr: self.stderr() }
+    }
+
+    /// Waits for a condition while this program must keep running.
+    pub(crate) fn wait_while_running(&mut self, what: &str, mut condition: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !condition() {
+            if let Some(status) = self.poll() {
+                panic!("`{}` ended ({status}) before: {what}\n{}", self.label, self.outputs());
+            }
+            assert!(start.elapsed() < READY, "`{}`: not within {READY:?}: {what}\n{}", self.label, self.outputs());
+            sleep(STEP);
+        }
+    }
+
+    fn outputs(&self) -> String {
+        format!("--- stdout\n{}\n--- stderr\n{}", self.stdout(), self.stderr())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("`{}`\n{}", self.label, self.outputs());
+        }
+        self.signal(Signal::TERM);
+        let start = Instant::now();
+        while self.poll().is_none() {
+            if start.elapsed() > Duration::from_secs(5) {
+                self.signal(Signal::KILL);
+            }
+            sleep(STEP);
+        }
+    }
+}
+
+impl Finished {
+    /// Asserts that the program ended with 0.
+    pub(crate) fn success(self) -> Finished {
+        assert!(self.status.success(), "`{}`: {}\n{}\n{}", self.label, self.status, self.stdout, self.stderr);
+        self
+    }
+
+    /// Exit status, or minus the signal.
+    pub(crate) fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| -self.status.signal().expect("an ended process has a status or a signal"))
+    }
+}
+
+/// Waits until `condition` holds.
+pub(crate) fn wait_until(what: &str, deadline: Duration, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < deadline, "not within {deadline:?}: {what}");
+        sleep(STEP);
+    }
+}
+
+/// The same bytes for the same seed (xorshift64*).
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        bytes.extend_from_slice(&state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// SHA-256 of bytes, hexadecimal.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// SHA-256 of a file.
+pub(crate) fn digest_of(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| digest(&bytes))
+}
+
+pub(crate) fn text(path: &Path) -> String {
+    path.to_str().expect("our paths are ASCII").to_string()
+}
+
+fn lossy(path: &Path) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// Time between two looks at a condition.
+const STEP: Duration = Duration::from_millis(10);
+/// How long a server may take to start.
+const READY: Duration = Duration::from_secs(20);

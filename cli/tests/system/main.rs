@@ -1,0 +1,23 @@
+//! System tests: unmodified programs on Ringway over a veth pair, the kernel's stack as the peer.
+//!
+//! They need root and the programs that `.ci/setup` installs; a missing program fails its test.
+//! `make system` builds everything and runs them; docs/testing.md says more.
+#![forbid(unsafe_code)]
+
+mod config;
+mod devices;
+mod doctor;
+mod harness;
+mod http;
+mod idle;
+mod iperf;
+mod kill;
+mod memcached;
+mod redis;
+mod run;
+mod see_inside;
+mod sharing;
+mod socat;
+mod ssh;
+#[path = "../../src/wire.rs"]
+mod wire;

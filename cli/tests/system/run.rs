@@ -1,0 +1,136 @@
+//! `ringway run`: exit status, signals, output, banner, dry run, fallback.
+
+use rustix::process::Signal;
+
+use crate::harness::*;
+
+#[test]
+fn the_exit_status_is_the_programs_own() {
+    let net = Net::new();
+    for status in [0, 1, 7, 255] {
+        let script = format!("exit {status}");
+        assert_eq!(net.run(Server, &ringway(&["sh", "-c", &script])).code(), status);
+    }
+}
+
+#[test]
+fn a_missing_program_is_127_and_one_that_cannot_run_126() {
+    let net = Net::new();
+    let missing = net.run(Server, &ringway(&["no-such-program-here"]));
+    assert_eq!(missing.code(), 127, "{}", missing.stderr);
+    assert!(missing.stderr.contains("no-such-program-here"), "{}", missing.stderr);
+    let plain = net.file("plain", "not a program");
+    assert_eq!(net.run(Server, &ringway(&[&plain])).code(), 126);
+}
+
+#[test]
+fn it_dies_by_the_programs_signal() {
+    let net = Net::new();
+    for (name, number) in [("TERM", 15), ("KILL", 9), ("USR1", 10)] {
+        let script = format!("kill -{name} $$");
+        assert_eq!(net.run(Server, &ringway(&["sh", "-c", &script])).code(), -number, "SIG{name}");
+    }
+}
+
+#[test]
+fn signals_reach_the_program() {
+    let net = Net::new();
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::INT, "INT")] {
+        let script = format!("trap 'echo got {name}; exit 42' {name}; echo ready; while :; do sleep 0.05; done");
+        let mut program = net.spawn_ringway(Server, &["sh", "-c", &script]);
+        net.wait_printed(&mut program, "ready");
+        program.signal(signal);
+        let ended = program.finish(DEADLINE);
+        assert_eq!(ended.code(), 42, "SIG{name}: {}", ended.stderr);
+        assert_eq!(ended.stdout, format!("ready\ngot {name}\n"));
+    }
+}
+
+#[test]
+fn standard_streams_are_the_programs_own() {
+    let net = Net::new();
+    let content = noise(9, 300_000);
+    let input = net.path(&net.file("input", &content));
+    let got = text(&net.path("got"));
+    let arguments = ringway(&["sh", "-c", "cat >\"$0\"; echo out; echo err >&2", &got]);
+    let ended = net.spawn_with(Server, &arguments, &[], Some(&input)).finish(DEADLINE).success();
+    assert_eq!(ended.stdout, "out\n");
+    assert!(ended.stderr.ends_with("err\n"), "{}", ended.stderr);
+    assert_eq!(digest_of(&got).expect("cat has written it"), digest(&content));
+}
+
+#[test]
+fn the_banner_is_one_line_and_q_is_silent() {
+    let net = Net::new();
+    let loud = net.run(Server, &ringway(&["true"])).success();
+    let lines: Vec<&str> = loud.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", loud.stderr);
+    for word in ["ringway: ", INTERFACE, &net.address(Server), "kernel"] {
+        assert!(lines[0].contains(word), "no `{word}` in: {}", lines[0]);
+    }
+    let silent = net.run(Server, &[RINGWAY, "run", "-q", "--", "true"]).success();
+    assert_eq!(silent.stderr, "");
+}
+
+#[test]
+fn a_dry_run_says_and_does_nothing() {
+    let net = Net::new();
+    let marker = text(&net.path("marker"));
+    let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", "touch", &marker]).success();
+    let said = format!("{}{}", dry.stdout, dry.stderr);
+    assert!(said.contains(INTERFACE) && said.contains(&net.address(Server)), "{said}");
+    assert!(!net.path("marker").exists(), "the program ran");
+}
+
+#[test]
+fn a_static_program_is_named_as_not_accelerated() {
+    let net = Net::new();
+    let source = net.file("static.c", "int main(void) { return 3; }\n");
+    let program = text(&net.path("static"));
+    net.output(Server, &["cc", "-static", "-o", &program, &source]);
+    let dry = net.run(Server, &[RINGWAY, "run", "--dry-run", "--", &program]);
+    let said = format!("{}{}", dry.stdout, dry.stderr);
+    assert!(said.contains("static"), "{said}");
+    assert_eq!(net.run(Server, &ringway(&[&program])).code(), 3);
+    let strict = net.run(Server, &[RINGWAY, "run", "-e", "strict", "--", &program]);
+    assert!(![0, 3].contains(&strict.code()), "strict must refuse: {}", strict.stderr);
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let net = Net::new();
+    let before = runtime_files();
+    net.run(Server, &ringway(&["true"])).success();
+    assert_eq!(runtime_files(), before);
+}
+
+/// Names in `/run/ringway`.
+fn runtime_files() -> Vec<String> {
+    let entries = std::fs::read_dir("/run/ringway").map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    let mut names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn loopback_stays_on_the_kernel() {
+    let net = Net::new();
+    let script = "
+import socket, threading
+s = socket.create_server(('127.0.0.1', 7000))
+def serve():
+    c, _ = s.accept(); c.sendall(c.recv(100).upper()); c.close()
+threading.Thread(target=serve).start()
+c = socket.create_connection(('127.0.0.1', 7000)); c.sendall(b'hello'); print(c.recv(100).decode())";
+    assert_eq!(net.output_ringway(Server, &["python3", "-c", script]), "HELLO\n");
+}
+
+#[test]
+fn a_refused_connection_says_so() {
+    let net = Net::new();
+    let script = "
+import socket, sys
+try: socket.create_connection((sys.argv[1], 9), 5)
+except OSError as error: print(type(error).__name__)";
+    assert_eq!(net.output_ringway(Server, &["python3", "-c", script, &net.address(Client)]), "ConnectionRefusedError\n");
+}

@@ -1,0 +1,145 @@
+//! `ringway ss`, `ringway nstat` and `ringway tcpdump`, beside the tools they look like.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::harness::*;
+use crate::http::{nginx_config, site};
+
+/// Takes one connection, says so, and keeps it.
+const KEEPER: &str = "
+import signal, socket
+s = socket.create_server(('0.0.0.0', 4000), backlog=7)
+c, _ = s.accept(); c.sendall(b'x' * 1000)
+signal.pause()";
+
+const CLIENT: &str = "
+import signal, socket, sys
+c = socket.create_connection((sys.argv[1], 4000)); c.recv(10)
+print('connected', c.getsockname()[1], flush=True)
+signal.pause()";
+
+struct Connection {
+    _server: Process,
+    _client: Process,
+    peer: String,
+}
+
+fn connection(net: &Net) -> Connection {
+    let mut server = net.spawn_ringway(Server, &["python3", "-c", KEEPER]);
+    net.wait_served(Server, 4000, &mut server);
+    let mut client = net.spawn(Client, &["python3", "-c", CLIENT, &net.address(Server)]);
+    net.wait_printed(&mut client, "connected");
+    let port = client.stdout().split_whitespace().nth(1).expect("the client prints its port").to_string();
+    Connection { _server: server, _client: client, peer: format!("{}:{port}", net.address(Client)) }
+}
+
+#[test]
+fn ss_looks_like_ss() {
+    let net = Net::new();
+    let connection = connection(&net);
+    let local = format!("{}:4000", net.address(Server));
+    let header = net.output(Server, &[RINGWAY, "ss", "-tan"]);
+    let head: Vec<&str> = header.lines().next().expect("a header").split_whitespace().collect();
+    assert_eq!(head.join(" "), "State Recv-Q Send-Q Local Address:Port Peer Address:Port Process");
+    let listening = net.output(Server, &[RINGWAY, "ss", "-Hltn"]);
+    let words: Vec<&str> = listening.split_whitespace().collect();
+    assert_eq!((words[0], words[1], words[2]), ("LISTEN", "0", "7"), "{listening}");
+    assert!(words[3].ends_with(":4000") && words[4] == "0.0.0.0:*", "{listening}");
+    wait_until("the connection stands in the table", DEADLINE, || {
+        let established = net.output(Server, &[RINGWAY, "ss", "-Htn"]);
+        established.lines().count() == 1 && {
+            let words: Vec<&str> = established.split_whitespace().collect();
+            words[0] == "ESTAB" && words[3] == local && words[4] == connection.peer
+        }
+    });
+    let all = net.output(Server, &[RINGWAY, "ss", "-Hatnp"]);
+    assert_eq!(all.lines().count(), 2, "{all}");
+    assert!(all.lines().all(|line| line.contains("users:((\"python3\",pid=")), "{all}");
+}
+
+#[test]
+fn ss_tells_of_tcp_and_memory() {
+    let net = Net::new();
+    let _connection = connection(&net);
+    wait_until("the peer has acknowledged all", DEADLINE, || {
+        net.output(Server, &[RINGWAY, "ss", "-Htni"]).contains("bytes_acked:1000")
+    });
+    let info = net.output(Server, &[RINGWAY, "ss", "-Htnim"]);
+    for token in ["cubic", "wscale:", "rto:", "rtt:", "mss:", "cwnd:", "bytes_sent:1000", "skmem:(", "stack:ringway"] {
+        assert!(info.contains(token), "no `{token}`: {info}");
+    }
+}
+
+#[test]
+fn ss_prints_json() {
+    let net = Net::new();
+    let connection = connection(&net);
+    let printed = net.output(Server, &[RINGWAY, "ss", "-tan", "-j"]);
+    let sockets: Value = serde_json::from_str(&printed).expect("JSON");
+    let sockets = sockets["sockets"].as_array().expect("a list of sockets");
+    let established = sockets.iter().find(|socket| socket["state"] == "ESTAB").expect("the connection");
+    assert_eq!(established["peer"], connection.peer);
+    assert!(sockets.iter().any(|socket| socket["state"] == "LISTEN"), "{printed}");
+}
+
+#[test]
+fn nstat_uses_the_kernels_names() {
+    let net = Net::new();
+    let _connection = connection(&net);
+    let printed = net.output(Server, &[RINGWAY, "nstat", "-s"]);
+    assert!(printed.lines().next().is_some_and(|line| line.trim_end() == "#ringway"), "{printed}");
+    let value = |name: &str, text: &str| -> Option<u64> {
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    assert_eq!(value("TcpPassiveOpens", &printed), Some(1), "{printed}");
+    assert!(value("TcpInSegs", &printed).is_some_and(|segments| segments >= 3), "{printed}");
+    assert_eq!(value("TcpExtTCPTimeouts", &printed), None, "zeros are hidden");
+    let zeros = net.output(Server, &[RINGWAY, "nstat", "-asz"]);
+    assert_eq!(value("TcpExtTCPTimeouts", &zeros), Some(0), "{zeros}");
+    assert!(zeros.lines().any(|line| line.starts_with("RingwayDropNoSocket")), "every drop reason: {zeros}");
+    let json: Value = serde_json::from_str(&net.output(Server, &[RINGWAY, "nstat", "-asj"])).expect("JSON");
+    assert_eq!(json["ringway"]["TcpPassiveOpens"], 1);
+}
+
+#[test]
+fn tcpdump_shows_both_directions() {
+    let net = Net::new();
+    site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-n", "-l", "-c", "6", "tcp", "port", "80"]);
+    capture.wait_while_running("listens", || capture_ready(&net));
+    net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
+    let lines = capture.finish(DEADLINE).success().stdout;
+    let (server, client) = (net.address(Server), net.address(Client));
+    let inward = lines.lines().filter(|line| line.contains(&format!("> {server}.80: Flags"))).count();
+    let outward = lines.lines().filter(|line| line.contains(&format!("> {client}."))).count();
+    assert!(inward >= 2 && outward >= 2, "{lines}");
+    assert!(lines.contains("Flags [S],") && lines.contains("Flags [S.],"), "the handshake: {lines}");
+}
+
+#[test]
+fn tcpdump_writes_files() {
+    let net = Net::new();
+    site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let file = text(&net.path("trace.pcap"));
+    let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-w", &file, "-U"]);
+    capture.wait_while_running("listens", || capture_ready(&net));
+    net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
+    wait_until("packets are in the file", DEADLINE, || std::fs::metadata(&file).is_ok_and(|file| file.len() > 1000));
+    capture.signal(Signal::INT);
+    capture.finish(DEADLINE).success();
+    let lines = net.output(Server, &["tcpdump", "-n", "-r", &file]);
+    assert!(lines.contains("HTTP: GET /small.txt") && lines.contains("HTTP/1.1 200 OK"), "{lines}");
+}
+
+/// A reader has registered with the capture ring: the command says so on standard error.
+fn capture_ready(net: &Net) -> bool {
+    let entries = std::fs::read_dir(net.path("")).into_iter().flatten().flatten();
+    let errors = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".stderr"));
+    errors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).any(|text| text.contains("listening on"))
+}
