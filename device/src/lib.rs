@@ -7,17 +7,27 @@
 //! | back end | what it is |
 //! |---|---|
 //! | [`memory`] | a wire between two ends in one thread; deterministic |
+//! | [`tap`] | a TAP interface: the stack is the neighbor of this machine's kernel |
+//! | [`packet`] | an interface shared with the kernel through AF_PACKET |
 //!
 //! Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire).
 
 pub mod impair;
+pub mod interface;
 pub mod memory;
 pub mod offload;
+pub mod packet;
+pub mod tap;
 
 mod checksum;
+#[cfg(test)]
+mod conformance;
+mod inlet;
 mod run;
+mod sys;
 #[cfg(test)]
 mod testing;
+mod vnet;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -106,8 +116,8 @@ pub trait Device {
     /// As for `receive`; packets that the link refused for good are dropped and counted.
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize>;
 
-    /// What to wait on (readable: packets have arrived), when the worker sleeps. `None`: nothing
-    /// arrives unless `transmit` or time makes it.
+    /// What to wait on (level-triggered: readable while packets wait), when the worker sleeps.
+    /// `None`: nothing arrives unless `transmit` or time makes it.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Called before sleeping on `wait_fd`: asks to be woken. Returns `true` when packets are

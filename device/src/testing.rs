@@ -157,3 +157,38 @@ pub(crate) fn arrived(burst: &mut Burst) -> Vec<Arrived> {
     }
     all
 }
+
+mod sys;
+pub(crate) use sys::wait_readable;
+
+/// Runs `test` in a thread with a network namespace of its own; prints why when that is not permitted.
+pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(move || {
+        if sys::enter_new_namespace() {
+            test();
+        } else {
+            println!("skipped: a network namespace needs CAP_SYS_ADMIN");
+        }
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Runs `ip` with `arguments` in the namespace of the calling thread.
+pub(crate) fn ip(arguments: &str) {
+    let status = std::process::Command::new("ip").args(arguments.split_whitespace()).status().expect("iproute2 is installed");
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// Waits until `device` has something, at most 5 s, and receives it.
+pub(crate) fn receive_some(device: &mut dyn crate::Device, burst: &mut Burst) {
+    use ringway_shm::Instant;
+    let started = std::time::Instant::now();
+    while device.receive(Instant::ZERO, burst).expect("the link is up") == 0 {
+        assert!(started.elapsed().as_secs() < 5, "nothing arrived");
+        if let Some(fd) = device.wait_fd() {
+            sys::wait_readable(fd, 100);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! For tests only: what every back end must do, run over each of them. The wire is a pair of devices.
+
+use ringway_shm::{Arena, Burst, Class, Instant};
+
+use crate::memory::{MemoryOptions, pair};
+use crate::offload::Offload;
+use crate::packet::{Packet as PacketDevice, PacketOptions};
+use crate::tap::Tap;
+use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some};
+use crate::{Device, interface};
+
+/// Two ends of a wire and the arenas that they take frames from.
+struct Wire {
+    near: Box<dyn Device>,
+    near_arena: Arena,
+    far: Box<dyn Device>,
+    far_arena: Arena,
+    macs: [u8; 12],
+}
+
+impl Wire {
+    /// Sends from one end and returns what arrives at the other, of the packets of this test.
+    fn cross(&mut self, outward: bool, packets: &[Packet], segment_size: u16, partial: bool) -> Vec<Arrived> {
+        let (from, arena, to) = if outward {
+            (&mut self.near, &self.near_arena, &mut self.far)
+        } else {
+            (&mut self.far, &self.far_arena, &mut self.near)
+        };
+        let mut out = Burst::default();
+        for packet in packets {
+            Packet { macs: self.macs, ..*packet }.push(arena, &mut out, segment_size, partial);
+        }
+        let mut got = Vec::new();
+        let mut burst = Burst::default();
+        let started = std::time::Instant::now();
+        while got.len() < packets.len() && started.elapsed().as_secs() < 5 {
+            from.transmit(Instant::ZERO, &mut out).expect("the link is up");
+            receive_some(to.as_mut(), &mut burst);
+            got.extend(arrived(&mut burst).into_iter().filter(is_ours));
+        }
+        got
+    }
+}
+
+/// Whether it is one of `Packet::default()`'s kind, and not the kernel's own chatter (IPv6 neighbor discovery).
+fn is_ours(packet: &Arrived) -> bool {
+    packet.bytes.len() >= 54 && packet.bytes[12..14] == [8, 0] && packet.bytes[26..30] == [10, 0, 0, 1]
+}
+
+fn conforms(mut wire: Wire) {
+    for outward in [true, false] {
+        a_packet_crosses(&mut wire, outward);
+        a_burst_keeps_its_order(&mut wire, outward);
+        partial_checksums_cross(&mut wire, outward);
+        a_64_kib_segment_crosses(&mut wire, outward);
+        a_waiting_packet_wakes(&mut wire, outward);
+    }
+    frames_come_back(wire);
+}
+
+fn a_packet_crosses(wire: &mut Wire, outward: bool) {
+    for len in [0, 1, 200, 1460] {
+        let payload: Vec<u8> = (0..len).map(|i| i as u8).collect();
+        let got = wire.cross(outward, &[Packet { payload: &payload, ..Packet::default() }], 0, false);
+        assert_eq!(got.len(), 1);
+        assert_eq!(got[0].payload(), payload);
+    }
+}
+
+fn a_burst_keeps_its_order(wire: &mut Wire, outward: bool) {
+    let packets: Vec<Packet> = (0..200).map(|sequence| Packet { sequence, ..Packet::default() }).collect();
+    let got = wire.cross(outward, &packets, 0, false);
+    assert_eq!(got.iter().map(Arrived::sequence).collect::<Vec<_>>(), (0..200).collect::<Vec<_>>());
+}
+
+fn partial_checksums_cross(wire: &mut Wire, outward: bool) {
+    let got = wire.cross(outward, &[Packet { payload: b"partial", ..Packet::default() }], 0, true);
+    assert_eq!(got[0].payload(), b"partial");
+}
+
+fn a_64_kib_segment_crosses(wire: &mut Wire, outward: bool) {
+    let payload: Vec<u8> = (0..65_000u32).map(|i| (i * 13) as u8).collect();
+    let mut got = wire.cross(outward, &[Packet { payload: &payload, ..Packet::default() }], 1448, true);
+    let to = if outward { &mut wire.far } else { &mut wire.near };
+    let mut burst = Burst::default();
+    while got.iter().map(|packet| packet.payload().len()).sum::<usize>() < payload.len() {
+        receive_some(to.as_mut(), &mut burst);
+        got.extend(arrived(&mut burst).into_iter().filter(is_ours));
+    }
+    let bytes: Vec<u8> = got.iter().flat_map(|packet| packet.payload().to_vec()).collect();
+    assert!(bytes == payload, "equal bytes arrive, in {} packets", got.len());
+}
+
+fn a_waiting_packet_wakes(wire: &mut Wire, outward: bool) {
+    let (to, from, arena) = if outward {
+        (&mut wire.far, &mut wire.near, &wire.near_arena)
+    } else {
+        (&mut wire.near, &mut wire.far, &wire.far_arena)
+    };
+    let mut burst = Burst::default();
+    while to.receive(Instant::ZERO, &mut burst).expect("the link is up") > 0 || to.arm() {
+        burst.clear();
+    }
+    burst.clear();
+    Packet { macs: wire.macs, ..Packet::default() }.push(arena, &mut burst, 0, false);
+    from.transmit(Instant::ZERO, &mut burst).expect("the link is up");
+    match to.wait_fd() {
+        Some(fd) => assert!(crate::testing::wait_readable(fd, 5000), "woken"),
+        None => assert!(to.arm(), "it is there"),
+    }
+    receive_some(to.as_mut(), &mut burst);
+}
+
+fn frames_come_back(wire: Wire) {
+    let Wire { near, near_arena, far, far_arena, .. } = wire;
+    drop((near, far));
+    for arena in [near_arena, far_arena] {
+        assert_eq!(arena.free(Class::Large), arena.capacity(Class::Large));
+        assert_eq!(arena.free(Class::Small), arena.capacity(Class::Small));
+    }
+}
+
+/// A veth pair `left` and `right` in the calling thread's namespace; returns both MACs, `right`'s first.
+fn veth() -> [u8; 12] {
+    ip("link add left type veth peer name right");
+    ip("link set left up");
+    ip("link set right up");
+    macs("right", "left")
+}
+
+fn macs(destination: &str, source: &str) -> [u8; 12] {
+    let mac = |name| interface::Interface::open(name).expect("it was made above").mac;
+    [mac(destination), mac(source)].concat().try_into().expect("twice six bytes")
+}
+
+fn packet_device(name: &str, arena: &Arena) -> PacketDevice {
+    PacketDevice::open(name, None, PacketOptions { ring_slots: 300 }, arena).expect("the interface was made above")
+}
+
+#[test]
+fn memory_conforms_with_and_without_offloads() {
+    for options in [MemoryOptions::default(), MemoryOptions::offloading()] {
+        let (near_arena, far_arena) = (arena(), arena());
+        let (near, far) = pair(&near_arena, &far_arena, options);
+        let near = Box::new(Offload::new(Box::new(near), &near_arena));
+        let far = Box::new(Offload::new(Box::new(far), &far_arena));
+        conforms(Wire { near, near_arena, far, far_arena, macs: Packet::default().macs });
+    }
+}
+
+#[test]
+fn packet_conforms_over_veth() {
+    in_namespace(|| {
+        let macs = veth();
+        let (near_arena, far_arena) = (arena(), arena());
+        let near = Box::new(packet_device("left", &near_arena));
+        let far = Box::new(packet_device("right", &far_arena));
+        conforms(Wire { near, near_arena, far, far_arena, macs });
+    });
+}
+
+#[test]
+fn tap_conforms_against_packet_on_the_kernel_side() {
+    in_namespace(|| {
+        let (near_arena, far_arena) = (arena(), arena());
+        let near = Box::new(Tap::open("rwtest%d", false, &near_arena).expect("TAP is available"));
+        let name = near.interface().name.clone();
+        interface::set_up(&name, None, None).expect("the interface was made above");
+        let far = Box::new(packet_device(&name, &far_arena));
+        conforms(Wire { near, near_arena, far, far_arena, macs: macs(&name, &name) });
+    });
+}
+
+#[test]
+fn packet_says_that_the_link_is_down_and_recovers() {
+    in_namespace(|| {
+        let macs = veth();
+        let (near_arena, far_arena) = (arena(), arena());
+        let (near, mut far) = (packet_device("left", &near_arena), packet_device("right", &far_arena));
+        interface::set_down("right").expect("the interface was made above");
+        let mut burst = Burst::default();
+        while far.receive(Instant::ZERO, &mut burst).is_ok() {
+            assert!(far.arm(), "the error is there");
+        }
+        Packet { macs, ..Packet::default() }.push(&far_arena, &mut burst, 0, false);
+        let error = far.transmit(Instant::ZERO, &mut burst).expect_err("the interface is down");
+        assert_eq!(error.raw_os_error(), Some(libc::ENETDOWN));
+        interface::set_up("right", None, None).expect("the interface was made above");
+        let wire = Wire { near: Box::new(near), near_arena, far: Box::new(far), far_arena, macs };
+        conforms(wire);
+    });
+}

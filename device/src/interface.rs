@@ -1,0 +1,74 @@
+//! What the kernel says of a network interface, asked once by name.
+
+mod sys;
+
+use std::io;
+use std::net::Ipv4Addr;
+
+/// A network interface of this machine, in the namespace of the calling thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub index: u32,
+    /// Its hardware address; all zero when it has none.
+    pub mac: [u8; 6],
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// Whether it is administratively up.
+    pub up: bool,
+    /// The driver's name, "" when the driver does not say.
+    pub driver: String,
+    /// Receive queues; 1 when the driver does not say.
+    pub receive_queues: u32,
+}
+
+impl Interface {
+    /// Asks the kernel about `name`.
+    ///
+    /// # Errors
+    /// There is no such interface, or the name is longer than 15 bytes.
+    pub fn open(name: &str) -> io::Result<Interface> {
+        let socket = sys::Control::open()?;
+        let flags = socket.flags(name)?;
+        Ok(Interface {
+            name: name.to_owned(),
+            index: socket.index(name)?,
+            mac: socket.mac(name)?,
+            mtu: u16::try_from(socket.mtu(name)?).unwrap_or(u16::MAX),
+            up: flags & libc::IFF_UP != 0,
+            driver: socket.driver(name).unwrap_or_default(),
+            receive_queues: socket.receive_queues(name).unwrap_or(1).max(1),
+        })
+    }
+}
+
+/// Brings `name` up, with `mtu` and an IPv4 address when they are given.
+///
+/// # Errors
+/// No such interface, or no CAP_NET_ADMIN.
+pub fn set_up(name: &str, mtu: Option<u16>, address: Option<(Ipv4Addr, u8)>) -> io::Result<()> {
+    let socket = sys::Control::open()?;
+    if let Some(mtu) = mtu {
+        socket.set_mtu(name, mtu)?;
+    }
+    if let Some((address, prefix)) = address {
+        socket.set_address(name, address)?;
+        socket.set_netmask(name, netmask(prefix))?;
+    }
+    socket.set_flags(name, socket.flags(name)? | libc::IFF_UP)
+}
+
+/// Takes `name` down.
+///
+/// # Errors
+/// No such interface, or no CAP_NET_ADMIN.
+pub fn set_down(name: &str) -> io::Result<()> {
+    let socket = sys::Control::open()?;
+    socket.set_flags(name, socket.flags(name)? & !libc::IFF_UP)
+}
+
+fn netmask(prefix: u8) -> Ipv4Addr {
+    Ipv4Addr::from(u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0))
+}

@@ -1,0 +1,149 @@
+//! The ioctls that ask about an interface and set it up.
+
+use std::io;
+use std::mem::zeroed;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::sys::check;
+
+const ETHTOOL_GDRVINFO: u32 = 3;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// `struct ethtool_channels`
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    max: [u32; 4],
+    receive: u32,
+    transmit: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// `struct ethtool_drvinfo`
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    rom: [u8; 32],
+    reserved: [u8; 12],
+    counts: [u32; 5],
+}
+
+/// A socket to ask with.
+pub(super) struct Control(OwnedFd);
+
+/// A request about `name`.
+fn request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: an ifreq is plain bytes, for which zeros are valid.
+    let mut request: libc::ifreq = unsafe { zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("interface name {name:?} must have 1 to 15 bytes")));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}
+
+impl Control {
+    pub(super) fn open() -> io::Result<Control> {
+        // SAFETY: no pointers are passed.
+        let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+        // SAFETY: the descriptor was made above and belongs to nobody else.
+        Ok(Control(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    fn ask(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: every command used here reads and writes one ifreq.
+        check(unsafe { libc::ioctl(self.0.as_raw_fd(), command as libc::Ioctl, std::ptr::from_mut(request)) })?;
+        Ok(())
+    }
+
+    pub(super) fn index(&self, name: &str) -> io::Result<u32> {
+        let mut request = request(name)?;
+        self.ask(libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: the kernel filled this member.
+        Ok(unsafe { request.ifr_ifru.ifru_ifindex } as u32)
+    }
+
+    pub(super) fn mtu(&self, name: &str) -> io::Result<u32> {
+        let mut request = request(name)?;
+        self.ask(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: the kernel filled this member.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+    }
+
+    pub(super) fn set_mtu(&self, name: &str, mtu: u16) -> io::Result<()> {
+        let mut request = request(name)?;
+        request.ifr_ifru.ifru_mtu = i32::from(mtu);
+        self.ask(libc::SIOCSIFMTU, &mut request)
+    }
+
+    pub(super) fn mac(&self, name: &str) -> io::Result<[u8; 6]> {
+        let mut request = request(name)?;
+        self.ask(libc::SIOCGIFHWADDR, &mut request)?;
+        // SAFETY: the kernel filled this member.
+        let data = unsafe { request.ifr_ifru.ifru_hwaddr }.sa_data;
+        Ok(std::array::from_fn(|i| data[i] as u8))
+    }
+
+    pub(super) fn flags(&self, name: &str) -> io::Result<i32> {
+        let mut request = request(name)?;
+        self.ask(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: the kernel filled this member.
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
+    }
+
+    pub(super) fn set_flags(&self, name: &str, flags: i32) -> io::Result<()> {
+        let mut request = request(name)?;
+        request.ifr_ifru.ifru_flags = flags as i16;
+        self.ask(libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    pub(super) fn set_address(&self, name: &str, address: Ipv4Addr) -> io::Result<()> {
+        self.put_address(libc::SIOCSIFADDR, name, address)
+    }
+
+    pub(super) fn set_netmask(&self, name: &str, mask: Ipv4Addr) -> io::Result<()> {
+        self.put_address(libc::SIOCSIFNETMASK, name, mask)
+    }
+
+    fn put_address(&self, command: libc::c_ulong, name: &str, address: Ipv4Addr) -> io::Result<()> {
+        let mut request = request(name)?;
+        // SAFETY: a sockaddr is plain bytes, for which zeros are valid.
+        let mut socket_address: libc::sockaddr = unsafe { zeroed() };
+        socket_address.sa_family = libc::AF_INET as libc::sa_family_t;
+        for (to, from) in socket_address.sa_data[2..6].iter_mut().zip(address.octets()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_addr = socket_address;
+        self.ask(command, &mut request)
+    }
+
+    /// The driver's name.
+    pub(super) fn driver(&self, name: &str) -> io::Result<String> {
+        // SAFETY: plain bytes and numbers, for which zeros are valid.
+        let mut info: DriverInfo = unsafe { zeroed() };
+        info.command = ETHTOOL_GDRVINFO;
+        let mut request = request(name)?;
+        request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut info).cast();
+        self.ask(libc::SIOCETHTOOL, &mut request)?;
+        let end = info.driver.iter().position(|&byte| byte == 0).unwrap_or(info.driver.len());
+        Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+    }
+
+    /// How many queues deliver packets.
+    pub(super) fn receive_queues(&self, name: &str) -> io::Result<u32> {
+        let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+        let mut request = request(name)?;
+        request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
+        self.ask(libc::SIOCETHTOOL, &mut request)?;
+        Ok(channels.receive + channels.combined)
+    }
+}

@@ -1,0 +1,217 @@
+//! Read packet(7) and Documentation/networking/packet_mmap first. One interface, shared with the kernel.
+//!
+//! Both directions carry virtio headers, so super-segments and partial checksums cross as the kernel
+//! has them. Packets arrive in a ring of slots that the kernel fills without a system call of ours
+//! and are copied once into frames; they leave straight from frames, many per system call, around the
+//! queueing discipline. What this socket sends does not come back to it.
+//!
+//! Without a filter it gets a copy of everything that arrives, and the kernel still acts on it: give
+//! it a program of steering to share the interface. The filter is in place
+//! before the first packet can be queued. When the interface goes down, `receive` and `transmit` say
+//! ENETDOWN; when it comes up again they work again. VLAN-tagged packets are left to the kernel.
+
+mod sys;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+
+use crate::interface::Interface;
+use crate::run::give_packet;
+use crate::sys::{Refusal, refusal};
+use crate::{Capabilities, Counters, Device, Medium, vnet};
+use sys::{Ring, SendBatch};
+
+/// Packets per call in either direction.
+const BURST: usize = 64;
+/// The largest packet in either direction, bytes with headers.
+const PACKET_MAX: u32 = 65_535;
+/// Bytes of send buffer: the packets that the peer has not yet freed.
+const SEND_BUFFER: i32 = 16 << 20;
+/// Headroom when a packet is copied to a small frame.
+const COPY_HEADROOM: usize = 32;
+
+/// How to open the device.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketOptions {
+    /// Packets that may wait in the ring, about 68 KiB of kernel memory each; rounded to whole blocks.
+    pub ring_slots: u32,
+}
+
+impl Default for PacketOptions {
+    fn default() -> PacketOptions {
+        PacketOptions { ring_slots: 510 }
+    }
+}
+
+/// The device; see the module's text.
+pub struct Packet {
+    fd: OwnedFd,
+    ring: Ring,
+    batch: SendBatch,
+    interface: Interface,
+    arena: Arena,
+    copy: Vec<Frame>,
+    /// What the socket reported and `receive` has not yet returned.
+    failure: Option<io::Error>,
+    counters: Counters,
+}
+
+impl Packet {
+    /// Opens `interface`. `filter`: a loaded socket-filter program that says which packets are ours;
+    /// `None`: all of them.
+    ///
+    /// # Errors
+    /// No such interface, no CAP_NET_RAW, or no memory for the ring.
+    pub fn open(interface: &str, filter: Option<BorrowedFd<'_>>, options: PacketOptions, arena: &Arena) -> io::Result<Packet> {
+        let interface = Interface::open(interface)?;
+        let fd = sys::open()?;
+        sys::prepare(fd.as_fd(), filter, SEND_BUFFER)?;
+        let ring = Ring::map(fd.as_fd(), options.ring_slots)?;
+        sys::bind(fd.as_fd(), interface.index)?;
+        Ok(Packet {
+            fd,
+            ring,
+            batch: SendBatch::with_capacity(BURST),
+            interface,
+            arena: arena.clone(),
+            copy: Vec::new(),
+            failure: None,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The interface, as it was at the opening.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Copies the packet at the front of the ring to `burst`. `false`: the arena is used up, and the
+    /// packet stays in the ring.
+    fn take(&mut self, burst: &mut Burst) -> bool {
+        let Some(slot) = self.ring.front() else { return true };
+        let whole = slot.bytes.len() == slot.len && !slot.bytes.is_empty() && !slot.tagged;
+        if !whole {
+            self.counters.rx_dropped += 1;
+            return true;
+        }
+        if !copy_in(&self.arena, slot.bytes, &mut self.copy) {
+            self.copy.clear();
+            return false;
+        }
+        if vnet::decode(slot.header, &mut self.copy[0]) {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += slot.len as u64;
+            give_packet(burst, &mut self.copy);
+        } else {
+            self.counters.rx_dropped += 1;
+            self.copy.clear();
+        }
+        true
+    }
+}
+
+/// Copies `bytes` to new frames in `copy`. `false`: the arena is used up.
+fn copy_in(arena: &Arena, bytes: &[u8], copy: &mut Vec<Frame>) -> bool {
+    if bytes.len() <= crate::inlet::COPY_MAX
+        && let Some(mut small) = arena.alloc(Class::Small)
+    {
+        small.reserve(COPY_HEADROOM);
+        small.extend(bytes.len()).copy_from_slice(bytes);
+        copy.push(small);
+        return true;
+    }
+    let mut left = bytes;
+    while !left.is_empty() {
+        let Some(mut frame) = arena.alloc(Class::Large) else { return false };
+        if !copy.is_empty() {
+            frame.reserve(0);
+        }
+        let count = left.len().min(frame.tailroom());
+        frame.extend(count).copy_from_slice(&left[..count]);
+        left = &left[count..];
+        copy.push(frame);
+    }
+    true
+}
+
+impl Device for Packet {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            medium: Medium::Ethernet,
+            mtu: self.interface.mtu,
+            receives_partial_checksums: true,
+            sends_partial_checksums: true,
+            segmentation_max_bytes: PACKET_MAX,
+            receive_max_bytes: PACKET_MAX + 14,
+            gathers: true,
+            burst: BURST,
+        }
+    }
+
+    fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let before = burst.packets();
+        for _ in 0..BURST {
+            if self.ring.front().is_none() || !self.take(burst) {
+                break;
+            }
+            self.ring.release();
+        }
+        let count = burst.packets() - before;
+        match self.failure.take() {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(count),
+        }
+    }
+
+    fn transmit(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let mut count = 0;
+        let mut result = Ok(());
+        while !burst.is_empty() {
+            self.counters.syscalls += 1;
+            let sent = match self.batch.send(self.fd.as_fd(), burst) {
+                Ok((packets, bytes)) => {
+                    self.counters.tx_packets += packets as u64;
+                    self.counters.tx_bytes += bytes as u64;
+                    packets
+                }
+                // ENOBUFS here means that the link has eaten the packet: its queue was full.
+                Err(error) if refusal(&error) == Refusal::Later && error.raw_os_error() != Some(libc::ENOBUFS) => break,
+                Err(error) => {
+                    self.counters.tx_dropped += 1;
+                    if refusal(&error) == Refusal::Link {
+                        result = Err(error);
+                    }
+                    1
+                }
+            };
+            for _ in 0..sent {
+                burst.drop_packet();
+            }
+            count += sent;
+        }
+        result.map(|()| count)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.fd.as_fd())
+    }
+
+    /// Takes the socket's error, if any, so that a descriptor in error does not keep the worker awake.
+    fn arm(&mut self) -> bool {
+        if self.ring.front().is_some() {
+            return true;
+        }
+        if self.failure.is_none() {
+            self.failure = sys::take_error(self.fd.as_fd());
+        }
+        self.failure.is_some()
+    }
+
+    fn counters(&self) -> Counters {
+        let lost = sys::lost(self.fd.as_fd());
+        self.ring.lost.set(self.ring.lost.get() + u64::from(lost));
+        Counters { rx_dropped: self.counters.rx_dropped + self.ring.lost.get(), ..self.counters }
+    }
+}

@@ -1,0 +1,278 @@
+//! The AF_PACKET socket, its receive ring, and gathered sends.
+
+use std::cell::Cell;
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ringway_shm::Burst;
+
+use crate::sys::{check, piece};
+use crate::vnet;
+
+const PACKET_RX_RING: i32 = 5;
+const PACKET_STATISTICS: i32 = 6;
+const PACKET_VERSION: i32 = 10;
+const PACKET_VNET_HDR: i32 = 15;
+const PACKET_QDISC_BYPASS: i32 = 20;
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+const TPACKET_V2: i32 = 1;
+const TP_STATUS_KERNEL: u32 = 0;
+const TP_STATUS_USER: u32 = 1;
+const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
+const ETH_P_ALL: u16 = 3;
+
+/// A slot holds a 64 KiB packet, its Ethernet header, and the kernel's header in front.
+const SLOT_BYTES: usize = 17 * 4096;
+const BLOCK_BYTES: usize = 1 << 20;
+const SLOTS_PER_BLOCK: usize = BLOCK_BYTES / SLOT_BYTES;
+
+/// `struct tpacket_req`
+#[repr(C)]
+struct RingRequest {
+    block_size: u32,
+    block_count: u32,
+    frame_size: u32,
+    frame_count: u32,
+}
+
+/// `struct tpacket2_hdr`; the status word in front of it is atomic.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SlotHeader {
+    status: u32,
+    len: u32,
+    captured: u32,
+    mac: u16,
+    net: u16,
+    seconds: u32,
+    nanos: u32,
+    vlan_tci: u16,
+    vlan_tpid: u16,
+    padding: [u8; 4],
+}
+
+/// A raw packet socket that receives nothing yet.
+pub(super) fn open() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(|error| match error.raw_os_error() {
+        Some(libc::EPERM) => {
+            io::Error::new(error.kind(), format!("an AF_PACKET socket needs CAP_NET_RAW (run as root): {error}"))
+        }
+        _ => error,
+    })?;
+    // SAFETY: the descriptor was made above and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    let value: *const i32 = &value;
+    // SAFETY: the option is an int, and the pointer is to one.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.cast(), size_of::<i32>() as u32) })?;
+    Ok(())
+}
+
+/// Sets everything that must stand before the ring and the binding.
+pub(super) fn prepare(fd: BorrowedFd<'_>, filter: Option<BorrowedFd<'_>>, send_buffer: i32) -> io::Result<()> {
+    if let Some(filter) = filter {
+        set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())?;
+    }
+    set(fd, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V2)?;
+    set(fd, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+    set(fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
+    set(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send_buffer)
+        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, send_buffer))
+}
+
+/// Begins to receive from interface `index`. All protocols, because only those taps come before the
+/// traffic-control hook that hides our packets from the kernel.
+pub(super) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    // SAFETY: a sockaddr_ll is plain numbers, for which zeros are valid.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ETH_P_ALL.to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: the pointer and length are those of the address above.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32) })?;
+    Ok(())
+}
+
+/// Takes the error that the socket has pending.
+pub(super) fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
+    let mut error = 0i32;
+    let mut len = size_of::<i32>() as u32;
+    // SAFETY: the option is an int; value and length point to locals of that size.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &raw mut len) };
+    (result == 0 && error != 0).then(|| io::Error::from_raw_os_error(error))
+}
+
+/// Packets that found no room in the ring since the last call.
+pub(super) fn lost(fd: BorrowedFd<'_>) -> u32 {
+    let mut counts = [0u32; 2];
+    let mut len = size_of::<[u32; 2]>() as u32;
+    // SAFETY: `struct tpacket_stats` is two numbers; value and length point to locals of that size.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, PACKET_STATISTICS, (&raw mut counts).cast(), &raw mut len) };
+    if result == 0 { counts[1] } else { 0 }
+}
+
+/// The receive ring: slots that the kernel fills in order and we give back in order.
+pub(super) struct Ring {
+    base: NonNull<u8>,
+    bytes: usize,
+    slots: usize,
+    next: usize,
+    /// Packets that found no room, so far.
+    pub(super) lost: Cell<u64>,
+}
+
+/// A packet in the ring.
+pub(super) struct Slot<'a> {
+    pub(super) header: [u8; vnet::BYTES],
+    /// What the kernel kept of it.
+    pub(super) bytes: &'a [u8],
+    /// Bytes that it had.
+    pub(super) len: usize,
+    /// It came with a VLAN tag.
+    pub(super) tagged: bool,
+}
+
+impl Ring {
+    /// Makes and maps a ring of about `slots` slots.
+    pub(super) fn map(fd: BorrowedFd<'_>, slots: u32) -> io::Result<Ring> {
+        let blocks = (slots as usize).clamp(1, 1 << 16).div_ceil(SLOTS_PER_BLOCK);
+        let request = RingRequest {
+            block_size: BLOCK_BYTES as u32,
+            block_count: blocks as u32,
+            frame_size: SLOT_BYTES as u32,
+            frame_count: (blocks * SLOTS_PER_BLOCK) as u32,
+        };
+        let (pointer, len) = ((&raw const request).cast(), size_of::<RingRequest>() as u32);
+        // SAFETY: the pointer and length are those of the request above.
+        check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, PACKET_RX_RING, pointer, len) })?;
+        let bytes = blocks * BLOCK_BYTES;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh shared mapping of the socket's ring, of exactly the size that was asked for.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("the ring was mapped at zero"))?;
+        Ok(Ring { base, bytes, slots: blocks * SLOTS_PER_BLOCK, next: 0, lost: Cell::new(0) })
+    }
+
+    fn slot(&self) -> NonNull<u8> {
+        let offset = self.next / SLOTS_PER_BLOCK * BLOCK_BYTES + self.next % SLOTS_PER_BLOCK * SLOT_BYTES;
+        // SAFETY: `next` is below `slots`, so the slot lies inside the mapping.
+        unsafe { self.base.add(offset) }
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: the status word is the first of the slot, aligned to 16 bytes, and shared with the
+        // kernel, so that it is only ever read and written atomically.
+        unsafe { self.slot().cast::<AtomicU32>().as_ref() }
+    }
+
+    /// The next packet, when there is one.
+    #[inline]
+    pub(super) fn front(&self) -> Option<Slot<'_>> {
+        let status = self.status().load(Ordering::Acquire);
+        if status & TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the slot starts with this header; the kernel does not write a slot that is ours.
+        let header: SlotHeader = unsafe { self.slot().cast().read() };
+        let mac = (header.mac as usize).clamp(vnet::BYTES, SLOT_BYTES);
+        let captured = (header.captured as usize).min(SLOT_BYTES - mac);
+        // SAFETY: mac + captured was limited to the slot; it is ours until `release`, which needs `&mut`.
+        let bytes = unsafe { std::slice::from_raw_parts(self.slot().add(mac).as_ptr(), captured) };
+        let mut vnet_header = [0; vnet::BYTES];
+        // SAFETY: the virtio header stands right in front of the packet, and `mac` is at least its size.
+        vnet_header
+            .copy_from_slice(unsafe { std::slice::from_raw_parts(self.slot().add(mac - vnet::BYTES).as_ptr(), vnet::BYTES) });
+        Some(Slot { header: vnet_header, bytes, len: header.len as usize, tagged: status & TP_STATUS_VLAN_VALID != 0 })
+    }
+
+    /// Gives the front slot back to the kernel.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        self.status().store(TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.slots;
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made in `map` with this length, and no slot is borrowed any more.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Room for a batch of packets to be sent, kept between calls.
+pub(super) struct SendBatch {
+    packets: usize,
+    headers: Vec<[u8; vnet::BYTES]>,
+    pieces: Vec<libc::iovec>,
+    /// Where each packet's pieces begin.
+    starts: Vec<usize>,
+    messages: Vec<libc::mmsghdr>,
+}
+
+impl SendBatch {
+    pub(super) fn with_capacity(packets: usize) -> SendBatch {
+        SendBatch {
+            packets,
+            headers: Vec::with_capacity(packets),
+            pieces: Vec::with_capacity(packets * 4),
+            starts: Vec::with_capacity(packets),
+            messages: Vec::with_capacity(packets),
+        }
+    }
+
+    /// Sends packets from the front of `burst` in one system call. Returns how many packets and bytes
+    /// went; they are still in the burst.
+    pub(super) fn send(&mut self, fd: BorrowedFd<'_>, burst: &Burst) -> io::Result<(usize, usize)> {
+        self.gather(burst);
+        // SAFETY: every message points to pieces of this batch, which point to its headers and to bytes
+        // of `burst`; none of them changes or moves until the call is over.
+        let sent = check(unsafe {
+            libc::sendmmsg(fd.as_raw_fd(), self.messages.as_mut_ptr(), self.messages.len() as u32, libc::MSG_DONTWAIT)
+        })? as usize;
+        let bytes = self.messages[..sent].iter().map(|message| (message.msg_len as usize).saturating_sub(vnet::BYTES)).sum();
+        Ok((sent, bytes))
+    }
+
+    fn gather(&mut self, burst: &Burst) {
+        self.headers.clear();
+        self.pieces.clear();
+        self.starts.clear();
+        self.messages.clear();
+        let mut first = true;
+        for frame in burst.iter() {
+            if first {
+                if self.headers.len() == self.packets {
+                    break;
+                }
+                self.starts.push(self.pieces.len());
+                self.headers.push(vnet::encode(frame));
+                // `headers` never grows past its capacity, so it does not move.
+                self.pieces.push(piece(&self.headers[self.headers.len() - 1]));
+            }
+            self.pieces.push(piece(frame.bytes()));
+            first = !frame.continues();
+        }
+        for (index, &start) in self.starts.iter().enumerate() {
+            let end = self.starts.get(index + 1).copied().unwrap_or(self.pieces.len());
+            // SAFETY: a mmsghdr is pointers and numbers, for which zeros are valid.
+            let mut message: libc::mmsghdr = unsafe { zeroed() };
+            message.msg_hdr.msg_iov = self.pieces[start..].as_mut_ptr();
+            message.msg_hdr.msg_iovlen = end - start;
+            self.messages.push(message);
+        }
+    }
+}
