@@ -45,7 +45,12 @@ pub struct Readiness {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An active open was answered: the connection is established.
-    Connected(SocketId),
+    Connected {
+        /// The connection.
+        socket: SocketId,
+        /// What the application named it by.
+        cookie: u64,
+    },
     /// A listener has a new established connection to accept. `cookie` is the listener's.
     Accepted {
         /// The listener.
