@@ -9,6 +9,12 @@ pub struct MacAddress(pub [u8; 6]);
 impl MacAddress {
     /// ff:ff:ff:ff:ff:ff
     pub const BROADCAST: MacAddress = MacAddress([0xff; 6]);
+
+    /// Whether it names many: multicast or broadcast.
+    #[inline]
+    pub const fn is_multicast(self) -> bool {
+        self.0[0] & 1 != 0
+    }
 }
 
 /// An IP address and a port: one end of a connection.
@@ -28,3 +34,34 @@ pub struct Cidr {
     /// Leading bits that name the network.
     pub prefix_len: u8,
 }
+
+impl Cidr {
+    /// Whether `ip` is in the network that this names.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        self.network() == Cidr { ip, prefix_len: self.prefix_len }.network() && self.ip.is_ipv4() == ip.is_ipv4()
+    }
+
+    /// The network's first address as a number: all bits behind the prefix are zero.
+    pub(crate) fn network(&self) -> u128 {
+        let (bits, width) = match self.ip {
+            IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
+            IpAddr::V6(ip) => (u128::from(ip), 128),
+        };
+        let host_bits = u32::from(width - self.prefix_len.min(width));
+        bits.checked_shr(host_bits).and_then(|network| network.checked_shl(host_bits)).unwrap_or(0)
+    }
+
+    /// The last address of an IPv4 network that has one for broadcast (RFC 3021: /31 and /32 have none).
+    pub(crate) fn broadcast(&self) -> Option<IpAddr> {
+        match self.ip {
+            IpAddr::V4(ip) if self.prefix_len < 31 => {
+                let host_mask = u32::MAX >> self.prefix_len;
+                Some(IpAddr::V4((u32::from(ip) | host_mask).into()))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

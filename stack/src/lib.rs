@@ -13,6 +13,7 @@ pub mod config;
 pub mod error;
 pub mod event;
 mod ip;
+mod link;
 mod stack;
 pub mod stats;
 mod tcp;

@@ -15,7 +15,7 @@ use crate::config::{StackConfig, TcpOptions};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId};
 use crate::ip::{Datagrams, Interface, Ip, Route};
-use crate::stats::Counters;
+use crate::stats::{Counter, Counters};
 use crate::tcp::{SocketSummary, Tcp, TcpInfo};
 
 /// What every protocol may use while it works; lent by the façade for one call.
@@ -81,7 +81,8 @@ impl Stack {
     /// Tells a neighbor's link address; `None`: it does not answer or is forgotten. Packets that
     /// waited for it leave with the next `transmit`, or are dropped.
     pub fn set_neighbor(&mut self, now: Instant, interface: u32, ip: IpAddr, mac: Option<MacAddress>) {
-        self.ip.set_neighbor(now, interface, ip, mac);
+        self.ip.set_neighbor(interface, ip, mac);
+        self.deliver_ip_errors(now);
     }
 
     /// Whether `ip` is an address of this stack.
@@ -109,9 +110,15 @@ impl Stack {
     /// # Panics
     /// When `out` has fewer bursts than there are interfaces.
     pub fn transmit(&mut self, now: Instant, out: &mut [Burst]) -> bool {
-        self.ip.transmit(now, &mut self.counters, out);
+        let packets = |out: &[Burst]| out.iter().map(Burst::packets).sum::<usize>();
+        let before = packets(out);
+        let mut arp_packets = self.ip.transmit(now, &self.arena, &mut self.counters, out);
         let (tcp, env) = env!(self);
-        tcp.transmit(now, env, out)
+        let more = tcp.transmit(now, env, out);
+        // TCP may have asked for a neighbor.
+        arp_packets += self.ip.transmit(now, &self.arena, &mut self.counters, out);
+        self.counters.add(Counter::IpOutRequests, (packets(out) - before - arp_packets) as u64);
+        more
     }
 
     /// Hands errors that the Internet layer has found to the flows that they are about.
@@ -125,7 +132,7 @@ impl Stack {
     /// Does what was due at or before `now`; a bounded amount, so `poll_timeout` may still name a
     /// time in the past afterwards.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.ip.handle_timeout(now, &mut self.counters);
+        self.ip.handle_timeout(now);
         self.deliver_ip_errors(now);
         let (tcp, env) = env!(self);
         tcp.handle_timeout(now, env);

@@ -1,75 +1,33 @@
 //! The Internet layer: interfaces, addresses, routes, neighbors; packets in and out.
 //!
-//! IPv4 is served; IPv6 packets are counted and dropped, but every type has room for them.
+//! Promises: nothing here allocates per packet of a transport protocol; whatever strangers can make
+//! us keep is bounded; `receive` only queues what has to be answered, `transmit` writes it. IPv4 is
+//! served; IPv6 packets are counted and dropped, but every type has room for them.
 
+mod icmp;
+mod input;
+mod interface;
+pub(crate) mod limit;
 mod output;
+mod route;
 
-use alloc::string::String;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Instant};
+use ringway_shm::{Burst, Frame, Instant};
 
 use crate::address::{Cidr, MacAddress};
 use crate::config::StackConfig;
-use crate::stats::Counters;
+use crate::link::arp;
+use crate::link::neighbor::{Key, Limits, NeighborTable, Task};
+use crate::stats::{Counter, Counters};
+use crate::wire::arp as arp_wire;
+use limit::RateLimit;
+use route::RouteTable;
 
+pub use interface::{Interface, Medium, Role, Route};
 pub(crate) use output::{Flow, OutputError, Template};
-
-/// What frames of an interface look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// Frames start with an Ethernet header.
-    Ethernet,
-    /// Frames start with an IP header.
-    Ip,
-}
-
-/// Who answers for an interface's addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The kernel has the same addresses: it answers ARP and ICMP echo, and neighbors are told to
-    /// the stack by `set_neighbor`.
-    Shared,
-    /// The stack alone: it answers ARP and ICMP echo and resolves neighbors itself.
-    Owned,
-}
-
-/// An interface as the stack sees it.
-#[derive(Clone, Debug)]
-pub struct Interface {
-    /// For people.
-    pub name: String,
-    /// What frames look like.
-    pub medium: Medium,
-    /// Own link address; meaningless for [`Medium::Ip`].
-    pub mac: MacAddress,
-    /// Largest IP packet, bytes.
-    pub mtu: u16,
-    /// Packets may leave with `Checksum::Partial`.
-    pub sends_partial_checksums: bool,
-    /// Largest packet that may leave with `Segmentation`, bytes with headers; 0: none.
-    pub segmentation_max_bytes: u32,
-    /// Packets may leave in several frames.
-    pub gathers: bool,
-    /// Who answers for the addresses.
-    pub role: Role,
-}
-
-/// One entry of the routing table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// Which addresses it leads to.
-    pub destination: Cidr,
-    /// The router; `None`: the destination is on the link.
-    pub gateway: Option<IpAddr>,
-    /// Where packets leave.
-    pub interface: u32,
-    /// Of two routes with the same prefix the smaller metric wins.
-    pub metric: u32,
-    /// Preferred source address.
-    pub source: Option<IpAddr>,
-}
 
 /// What the transport protocols must know of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,86 +104,236 @@ pub(crate) struct IcmpError {
     pub(crate) kind: IcmpErrorKind,
 }
 
-/// The Internet layer of one stack.
-pub(crate) struct Ip;
+/// An interface and its addresses.
+#[derive(Debug)]
+struct InterfaceState {
+    interface: Interface,
+    addresses: Vec<Cidr>,
+}
 
-#[allow(unused_variables, reason = "signatures only until the room is built")]
+/// An ARP packet that waits to be written.
+#[derive(Debug)]
+struct ArpOut {
+    interface: u32,
+    destination: MacAddress,
+    packet: arp_wire::Packet,
+}
+
+/// The Internet layer of one stack.
+pub(crate) struct Ip {
+    interfaces: Vec<InterfaceState>,
+    /// All our addresses, sorted.
+    local: Vec<IpAddr>,
+    routes: RouteTable,
+    neighbors: NeighborTable,
+    generation: u32,
+    limit: RateLimit,
+    /// ICMP messages that wait for `transmit`: `reply_flows[n]` belongs to the nth packet.
+    replies: Burst,
+    reply_flows: VecDeque<Flow>,
+    /// Per interface: whole frames that waited for a neighbor and can leave.
+    outbox: Vec<Burst>,
+    arp: VecDeque<ArpOut>,
+    resolve: VecDeque<(u32, IpAddr)>,
+    errors: VecDeque<IcmpError>,
+    /// Scratch: the packet at hand.
+    packet: Vec<Frame>,
+    /// Scratch: the packet on its way out.
+    outgoing: Burst,
+}
+
 impl Ip {
-    pub(crate) fn new(config: &StackConfig, now: Instant) -> Ip {
-        Ip
+    pub(crate) fn new(config: &StackConfig, _now: Instant) -> Ip {
+        let limits = Limits {
+            entries: config.neighbors_max.max(1) as usize,
+            held_each: config.neighbor_queue_max as usize,
+            held: HELD_MAX,
+        };
+        Ip {
+            interfaces: Vec::new(),
+            local: Vec::new(),
+            routes: RouteTable::default(),
+            neighbors: NeighborTable::new(limits),
+            generation: 0,
+            limit: RateLimit::new(config.replies_per_second),
+            replies: Burst::default(),
+            reply_flows: VecDeque::new(),
+            outbox: Vec::new(),
+            arp: VecDeque::new(),
+            resolve: VecDeque::new(),
+            errors: VecDeque::new(),
+            packet: Vec::new(),
+            outgoing: Burst::default(),
+        }
     }
 
     pub(crate) fn add_interface(&mut self, interface: Interface) -> u32 {
-        0
+        assert!(self.interfaces.len() < INTERFACES_MAX, "an interface's index fits a byte");
+        self.interfaces.push(InterfaceState { interface, addresses: Vec::new() });
+        self.outbox.push(Burst::default());
+        (self.interfaces.len() - 1) as u32
     }
 
-    pub(crate) fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {}
+    pub(crate) fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
+        let state = &mut self.interfaces[interface as usize];
+        let before = core::mem::replace(&mut state.addresses, addresses);
+        if state.interface.role == Role::Owned && state.interface.medium == Medium::Ethernet {
+            for cidr in state.addresses.iter().filter(|cidr| !before.contains(cidr)) {
+                let IpAddr::V4(ip) = cidr.ip else { continue };
+                let packet = arp::announcement(state.interface.mac, ip);
+                self.arp.push_back(ArpOut { interface, destination: MacAddress::BROADCAST, packet });
+            }
+        }
+        self.local = self.interfaces.iter().flat_map(|state| state.addresses.iter().map(|cidr| cidr.ip)).collect();
+        self.local.sort_unstable();
+        self.local.dedup();
+        self.bump_generation();
+    }
 
-    pub(crate) fn set_routes(&mut self, routes: Vec<Route>) {}
+    pub(crate) fn set_routes(&mut self, routes: Vec<Route>) {
+        self.routes.replace(routes);
+        self.bump_generation();
+    }
 
-    pub(crate) fn set_neighbor(&mut self, now: Instant, interface: u32, ip: IpAddr, mac: Option<MacAddress>) {}
+    pub(crate) fn set_neighbor(&mut self, interface: u32, ip: IpAddr, mac: Option<MacAddress>) {
+        self.neighbors.told((interface, ip), mac);
+        self.run_tasks();
+    }
 
     /// Whether `ip` is one of our addresses.
+    #[inline]
     pub(crate) fn owns(&self, ip: IpAddr) -> bool {
-        false
+        self.local.binary_search(&ip).is_ok()
     }
 
     pub(crate) fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        core::iter::empty()
+        self.local.iter().copied()
     }
 
     /// Where packets to `remote` go, and the source address to use unless `local` names one.
+    /// `None` also for our own addresses and for those that name many.
     pub(crate) fn route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
-        None
+        if !is_host(remote) || self.owns(remote) {
+            return None;
+        }
+        let route = self.routes.lookup(remote)?;
+        let state = self.interfaces.get(route.interface as usize)?;
+        let next_hop = route.gateway.unwrap_or(remote);
+        let source = match local {
+            Some(local) => Some(local).filter(|&ip| self.owns(ip)),
+            None => route.source.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop)),
+        }?;
+        Some(Path { interface: route.interface, source, next_hop, mtu: state.interface.mtu })
     }
 
     /// Changes whenever addresses, routes or neighbors change: cached templates are stale then.
+    #[inline]
     pub(crate) fn generation(&self) -> u32 {
-        0
-    }
-
-    /// The header template of a flow; asks for the neighbor when it is not known.
-    pub(crate) fn template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
-        Err(OutputError::NoRoute)
+        self.generation
     }
 
     /// What the link of an interface can do.
+    #[inline]
     pub(crate) fn link(&self, interface: u32) -> LinkInfo {
-        LinkInfo { mtu: 1500, medium: Medium::Ip, sends_partial_checksums: false, segmentation_max_bytes: 0, gathers: false }
+        let interface = &self.interfaces[interface as usize].interface;
+        LinkInfo {
+            mtu: interface.mtu,
+            medium: interface.medium,
+            sends_partial_checksums: interface.sends_partial_checksums,
+            segmentation_max_bytes: interface.segmentation_max_bytes,
+            gathers: interface.gathers,
+        }
     }
 
-    /// Sends one packet that starts at the transport header (checksum done or `Partial`, with at
-    /// least 34 bytes of headroom): adds headers, or holds it while the neighbor is being resolved.
-    /// Without a route it is counted and dropped.
-    pub(crate) fn send(&mut self, now: Instant, counters: &mut Counters, flow: &Flow, packet: Burst, out: &mut [Burst]) {}
-
-    pub(crate) fn receive(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
-        burst: &mut Burst,
-        datagrams: &mut Datagrams,
-    ) {
-        burst.clear();
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.neighbors.handle_timeout(now);
+        self.run_tasks();
     }
-
-    pub(crate) fn transmit(&mut self, now: Instant, counters: &mut Counters, out: &mut [Burst]) {}
-
-    pub(crate) fn handle_timeout(&mut self, now: Instant, counters: &mut Counters) {}
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.neighbors.poll_timeout()
     }
 
     /// The next neighbor that the kernel must resolve: (interface, address).
     pub(crate) fn poll_resolve(&mut self) -> Option<(u32, IpAddr)> {
-        None
+        self.resolve.pop_front()
     }
 
     /// The next error about a TCP segment that we sent, for `Tcp::icmp_error`.
     pub(crate) fn poll_error(&mut self) -> Option<IcmpError> {
-        None
+        self.errors.pop_front()
+    }
+
+    fn bump_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Does what the neighbor table asks for.
+    fn run_tasks(&mut self) {
+        while let Some(task) = self.neighbors.poll_task() {
+            match task {
+                Task::Ask(key, known) => self.ask(key, known),
+                Task::Release(key, mac, packets) => self.release(key, mac, packets),
+                Task::Fail(packets) => self.fail(packets),
+            }
+        }
+        if self.neighbors.take_changed() {
+            self.bump_generation();
+        }
+    }
+
+    fn ask(&mut self, (interface, ip): Key, known: Option<MacAddress>) {
+        let state = &self.interfaces[interface as usize];
+        match (state.interface.role, ip) {
+            (Role::Shared, _) => self.resolve.push_back((interface, ip)),
+            (Role::Owned, IpAddr::V4(target)) => {
+                let Some(IpAddr::V4(own_ip)) = state.source_towards(ip) else { return };
+                let packet = arp::request(state.interface.mac, own_ip, target);
+                let destination = known.unwrap_or(MacAddress::BROADCAST);
+                self.arp.push_back(ArpOut { interface, destination, packet });
+            }
+            (Role::Owned, IpAddr::V6(_)) => {}
+        }
+    }
+
+    fn count_dropped(&mut self, counters: &mut Counters) {
+        counters.add(Counter::DropNoNeighbor, self.neighbors.take_dropped());
+    }
+
+    fn keep_error(&mut self, error: IcmpError) {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push_back(error);
+        }
     }
 }
+
+impl InterfaceState {
+    /// Our address to use towards a neighbor: one of the same network if there is one (RFC 1122 §3.3.4.3).
+    fn source_towards(&self, neighbor: IpAddr) -> Option<IpAddr> {
+        let same_family = || self.addresses.iter().filter(|cidr| cidr.ip.is_ipv4() == neighbor.is_ipv4());
+        same_family().find(|cidr| cidr.contains(neighbor)).or_else(|| same_family().next()).map(|cidr| cidr.ip)
+    }
+}
+
+/// Whether an address can be that of one host on a wire (RFC 1122 §3.2.1.3).
+fn is_host(ip: IpAddr) -> bool {
+    match ip {
+        // 0.0.0.0/8 is "this network", 240.0.0.0/4 with broadcast is reserved.
+        IpAddr::V4(ip) => !(ip.octets()[0] == 0 || ip.is_loopback() || ip.is_multicast() || ip.octets()[0] >= 240),
+        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()),
+    }
+}
+
+/// Interfaces of one stack: the index fits a byte in templates.
+const INTERFACES_MAX: usize = 255;
+/// Packets that wait for neighbors, in all.
+const HELD_MAX: usize = 1_024;
+/// ICMP messages that wait to be written.
+const REPLIES_MAX: usize = 256;
+/// ARP answers that wait to be written.
+const ARP_MAX: usize = 256;
+/// Errors that wait to be handed to TCP.
+const ERRORS_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests;

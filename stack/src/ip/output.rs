@@ -1,8 +1,17 @@
 //! Packets out: header templates for flows, and the slow path that adds headers one by one.
+//! Read RFC 791, RFC 6864, RFC 894 first.
 
 use core::net::IpAddr;
 
-use ringway_shm::Frame;
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+
+use super::{Ip, Medium, Path};
+use crate::address::MacAddress;
+use crate::link::ethernet;
+use crate::link::neighbor::{Key, move_packet};
+use crate::stats::{Counter, Counters};
+use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TYPE_ARP, TYPE_IPV4};
+use crate::wire::{arp, checksum, ipv4};
 
 /// What the headers of a flow's packets say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,14 +56,156 @@ const _: () = assert!(size_of::<Template>() == 64);
 impl Template {
     /// Puts link and IP header in front of a transport header: `transport_len` bytes of transport
     /// header and payload follow, in this frame and the next ones of the packet.
+    ///
+    /// # Panics
+    /// When the frame's slot is shared or its headroom is less than `len`.
+    #[inline]
     pub(crate) fn push_headers(&self, frame: &mut Frame, transport_len: usize) {
         let len = self.len as usize;
         let headers = frame.push(len);
         headers.copy_from_slice(&self.bytes[..len]);
-        let total = (transport_len + 20) as u16;
-        let sum = self.header_sum as u32 + total as u32;
-        let sum = (sum & 0xffff) + (sum >> 16);
-        headers[len - 18..len - 16].copy_from_slice(&total.to_be_bytes());
-        headers[len - 10..len - 8].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        let total = (transport_len + ipv4::HEADER_LEN) as u16;
+        let sum = !checksum::add(self.header_sum, total);
+        let network = &mut headers[len - ipv4::HEADER_LEN..];
+        network[2..4].copy_from_slice(&total.to_be_bytes());
+        network[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 }
+
+impl Ip {
+    /// The header template of a flow; asks for the neighbor when it is not known.
+    pub(crate) fn template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
+        let path = self.route(flow.remote, Some(flow.local)).ok_or(OutputError::NoRoute)?;
+        let resolved = self.resolve_next_hop(now, &path).ok_or(OutputError::Unresolved);
+        self.run_tasks();
+        let destination = resolved?;
+        let header = network_header(flow, 0).ok_or(OutputError::NoRoute)?;
+        let mut bytes = [0; 54];
+        let own = &self.interfaces[path.interface as usize].interface;
+        let link_len = match own.medium {
+            Medium::Ip => 0,
+            Medium::Ethernet => ETHERNET_LEN,
+        };
+        if own.medium == Medium::Ethernet {
+            crate::wire::ethernet::Header { destination, source: own.mac, ether_type: TYPE_IPV4 }
+                .write(&mut bytes[..ETHERNET_LEN]);
+        }
+        let len = link_len + ipv4::HEADER_LEN;
+        header.write(&mut bytes[link_len..len]);
+        bytes[len - 10..len - 8].fill(0);
+        Ok(Template {
+            header_sum: checksum::sum(&bytes[link_len..len]),
+            pseudo_sum: checksum::pseudo_header(flow.local, flow.remote, flow.protocol, 0),
+            bytes,
+            len: len as u8,
+            interface: path.interface as u8,
+            generation: self.generation,
+        })
+    }
+
+    /// Sends the first packet of `packets`, which starts at the transport header (checksum done or
+    /// `Partial`) and whose first frame is nobody else's and has 34 bytes of headroom or more: adds
+    /// headers, or holds it while the neighbor is being resolved. Without a route it is dropped.
+    pub(crate) fn send(&mut self, now: Instant, counters: &mut Counters, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) {
+        let len = packets.front_len();
+        let routed = self.route(flow.remote, Some(flow.local)).zip(network_header(flow, len));
+        let Some((path, header)) = routed else {
+            packets.drop_packet();
+            counters.count(Counter::IpOutNoRoutes);
+            return;
+        };
+        let Some(mut first) = packets.pop() else { return };
+        let mut more = first.continues();
+        header.write(first.push(ipv4::HEADER_LEN));
+        let resolved = self.resolve_next_hop(now, &path);
+        if let Some(destination) = resolved {
+            self.push_link_header(path.interface, destination, &mut first);
+        }
+        self.outgoing.push(first);
+        while more && let Some(frame) = packets.pop() {
+            more = frame.continues();
+            self.outgoing.push(frame);
+        }
+        match resolved {
+            Some(_) => move_packet(&mut self.outgoing, &mut out[path.interface as usize]),
+            None => self.neighbors.hold((path.interface, path.next_hop), &mut self.outgoing),
+        }
+        self.run_tasks();
+    }
+
+    /// Writes what waits: ARP, ICMP, and packets whose neighbor has answered. Returns how many of
+    /// the packets were ARP.
+    pub(crate) fn transmit(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
+        let arp_packets = self.write_arp(arena, counters, out);
+        let mut replies = core::mem::take(&mut self.replies);
+        while let Some(flow) = self.reply_flows.pop_front() {
+            counters.count(Counter::IcmpOutMsgs);
+            self.send(now, counters, &flow, &mut replies, out);
+        }
+        self.replies = replies;
+        for (waiting, out) in self.outbox.iter_mut().zip(out) {
+            out.append(waiting);
+        }
+        self.count_dropped(counters);
+        arp_packets
+    }
+
+    fn write_arp(&mut self, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
+        let mut written = 0;
+        while let Some(waiting) = self.arp.pop_front() {
+            let Some(mut frame) = arena.alloc(Class::Small) else {
+                counters.count(Counter::DropNoFrame);
+                continue;
+            };
+            waiting.packet.write(frame.extend(arp::LEN));
+            let source = self.interfaces[waiting.interface as usize].interface.mac;
+            ethernet::push_header(&mut frame, source, waiting.destination, TYPE_ARP);
+            out[waiting.interface as usize].push(frame);
+            written += 1;
+        }
+        written
+    }
+
+    /// Packets that waited for a neighbor, now that it has answered.
+    pub(super) fn release(&mut self, (interface, _): Key, mac: MacAddress, mut packets: Burst) {
+        let mut starts = true;
+        while let Some(mut frame) = packets.pop() {
+            if starts {
+                self.push_link_header(interface, mac, &mut frame);
+            }
+            starts = !frame.continues();
+            self.outbox[interface as usize].push(frame);
+        }
+    }
+
+    /// The link address of the next hop; that of nobody on links without any.
+    fn resolve_next_hop(&mut self, now: Instant, path: &Path) -> Option<MacAddress> {
+        match self.interfaces[path.interface as usize].interface.medium {
+            Medium::Ip => Some(MacAddress::default()),
+            Medium::Ethernet => self.neighbors.lookup(now, (path.interface, path.next_hop)),
+        }
+    }
+
+    fn push_link_header(&self, interface: u32, destination: MacAddress, frame: &mut Frame) {
+        let own = &self.interfaces[interface as usize].interface;
+        if own.medium == Medium::Ethernet {
+            ethernet::push_header(frame, own.mac, destination, TYPE_IPV4);
+        }
+    }
+}
+
+/// The IP header of a packet of `transport_len` bytes; `None`: too long, or a family that is not served.
+fn network_header(flow: &Flow, transport_len: usize) -> Option<ipv4::Header> {
+    let (IpAddr::V4(local), IpAddr::V4(remote)) = (flow.local, flow.remote) else { return None };
+    let total_len = u16::try_from(transport_len + ipv4::HEADER_LEN).ok()?;
+    let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
+    // A template's length is filled in later, so its header is one without length.
+    let total_len = if transport_len == 0 { 0 } else { total_len };
+    Some(ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, total_len))
+}
+
+/// RFC 1122 §3.2.1.7, Linux.
+const DEFAULT_TTL: u8 = 64;
+
+#[cfg(test)]
+mod tests;

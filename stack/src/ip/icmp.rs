@@ -1,0 +1,165 @@
+//! ICMP in and out. Read RFC 792, RFC 1122 §3.2.2, RFC 1191 §4, RFC 5927 §4 first.
+//!
+//! Echo requests are answered where the stack alone owns the address. Errors about TCP segments are
+//! taken apart and queued for TCP, which decides whether to believe them. Other messages are
+//! counted and ignored.
+
+use core::net::IpAddr;
+
+use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Instant, Segmentation};
+
+use super::{Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
+use crate::stats::{Counter, Counters};
+use crate::wire::icmpv4::{self, Header, code};
+use crate::wire::{checksum, ipv4};
+
+impl Ip {
+    /// Takes the packet at hand, which starts at the IPv4 header.
+    pub(super) fn receive_icmp(&mut self, counters: &mut Counters, interface: u32, header: &ipv4::Header) -> Result<(), Counter> {
+        counters.count(Counter::IcmpInMsgs);
+        let first = &mut self.packet[0];
+        first.pull(header.header_len.into());
+        let message = Header::parse(first.bytes()).ok_or(Counter::IcmpInErrors)?;
+        let true_sum = match first.checksum() {
+            Checksum::Complete => checksum::sum_of_parts(self.packet.iter().map(Frame::bytes)) == 0xffff,
+            Checksum::Verified => true,
+            Checksum::Partial { .. } => false,
+        };
+        if !true_sum {
+            return Err(Counter::IcmpInErrors);
+        }
+        if message.kind == icmpv4::ECHO_REQUEST {
+            counters.count(Counter::IcmpInEchos);
+            if self.interfaces[interface as usize].interface.role == Role::Owned {
+                self.answer_echo(interface, header, counters)?;
+            }
+        } else if let Some(error) = quoted_error(&message, &self.packet[0].bytes()[icmpv4::HEADER_LEN..], header) {
+            self.keep_error(error);
+        }
+        Ok(())
+    }
+
+    /// Turns the echo request at hand into its reply, in place.
+    fn answer_echo(&mut self, interface: u32, header: &ipv4::Header, counters: &mut Counters) -> Result<(), Counter> {
+        let fits = header.total_len <= self.interfaces[interface as usize].interface.mtu;
+        let writable = self.packet[0].is_exclusive() && self.packet[0].headroom() >= HEADERS_MAX;
+        if !fits || !writable || self.reply_flows.len() >= REPLIES_MAX {
+            return Err(Counter::DropRateLimited);
+        }
+        let first = &mut self.packet[0];
+        let bytes = first.bytes_mut();
+        let old_word = u16::from_be_bytes([bytes[0], bytes[1]]);
+        bytes[0] = icmpv4::ECHO_REPLY;
+        let new_word = u16::from_be_bytes([bytes[0], bytes[1]]);
+        let sum = checksum::update(u16::from_be_bytes([bytes[2], bytes[3]]), old_word, new_word);
+        bytes[2..4].copy_from_slice(&sum.to_be_bytes());
+        first.set_checksum(Checksum::Complete);
+        first.set_segmentation(Segmentation::default());
+        counters.count(Counter::IcmpOutEchoReps);
+        self.packet.drain(..).for_each(|frame| self.replies.push(frame));
+        self.reply_flows.push_back(reply_flow(header, header.tos));
+        Ok(())
+    }
+
+    /// Tells the sender of the packet at hand (which starts at the IPv4 header) that nobody serves it.
+    pub(super) fn refuse(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        header: &ipv4::Header,
+        code: u8,
+    ) {
+        if self.interfaces[interface as usize].interface.role == Role::Shared {
+            return;
+        }
+        if self.reply_flows.len() >= REPLIES_MAX || !self.limit.allow(now) {
+            counters.count(Counter::DropRateLimited);
+            return;
+        }
+        let Some(mut frame) = arena.alloc(Class::Small) else {
+            counters.count(Counter::DropNoFrame);
+            return;
+        };
+        // RFC 792: the IP header and eight bytes of what follows.
+        let original = self.packet[0].bytes();
+        let quoted = &original[..original.len().min(usize::from(header.header_len) + QUOTED_BYTES)];
+        let message = frame.extend(icmpv4::HEADER_LEN + quoted.len());
+        message[icmpv4::HEADER_LEN..].copy_from_slice(quoted);
+        Header { kind: icmpv4::UNREACHABLE, code, low: 0 }.write(&mut message[..icmpv4::HEADER_LEN]);
+        let sum = !checksum::sum(message);
+        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        self.replies.push(frame);
+        self.reply_flows.push_back(reply_flow(header, PRECEDENCE_INTERNETWORK_CONTROL));
+    }
+
+    /// Nobody answers for the neighbor: what waited for it cannot be sent (RFC 1122 §2.4).
+    pub(super) fn fail(&mut self, mut packets: Burst) {
+        while let Some(frame) = packets.pop() {
+            let about = ipv4::Header::parse_unverified(frame.bytes())
+                .and_then(|header| quoted_flow(&header, frame.bytes(), IcmpErrorKind::HostUnreachable));
+            if let Some(error) = about {
+                self.keep_error(error);
+            }
+            let mut more = frame.continues();
+            while more {
+                more = packets.pop().is_some_and(|rest| rest.continues());
+            }
+        }
+    }
+}
+
+fn reply_flow(header: &ipv4::Header, tos: u8) -> Flow {
+    let (local, remote) = (header.destination.into(), header.source.into());
+    Flow { local, remote, protocol: ipv4::PROTOCOL_ICMP, tos, ttl: 0 }
+}
+
+/// What an ICMP error says of one of our TCP segments; `outer` is the header of the error itself.
+fn quoted_error(message: &Header, quoted: &[u8], outer: &ipv4::Header) -> Option<IcmpError> {
+    let kind = error_kind(message)?;
+    let inner = ipv4::Header::parse_unverified(quoted)?;
+    (inner.source == outer.destination).then(|| quoted_flow(&inner, quoted, kind))?
+}
+
+/// Which of our flows a TCP segment that we sent belongs to; `bytes` starts at its IPv4 header.
+fn quoted_flow(header: &ipv4::Header, bytes: &[u8], kind: IcmpErrorKind) -> Option<IcmpError> {
+    if header.protocol != ipv4::PROTOCOL_TCP || header.fragment_offset != 0 {
+        return None;
+    }
+    let segment: &[u8; QUOTED_BYTES] = bytes.get(header.header_len.into()..)?.first_chunk()?;
+    let [s0, s1, d0, d1, q0, q1, q2, q3] = *segment;
+    Some(IcmpError {
+        local: IpAddr::V4(header.source),
+        remote: IpAddr::V4(header.destination),
+        local_port: u16::from_be_bytes([s0, s1]),
+        remote_port: u16::from_be_bytes([d0, d1]),
+        sequence: u32::from_be_bytes([q0, q1, q2, q3]),
+        kind,
+    })
+}
+
+fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
+    match (message.kind, message.code) {
+        (icmpv4::TIME_EXCEEDED, _) => Some(IcmpErrorKind::TimeExceeded),
+        (icmpv4::UNREACHABLE, code) => Some(match code {
+            code::PROTOCOL => IcmpErrorKind::ProtocolUnreachable,
+            code::PORT => IcmpErrorKind::PortUnreachable,
+            code::FRAGMENTATION_NEEDED => IcmpErrorKind::FragmentationNeeded { mtu: message.low },
+            code::NETWORK_PROHIBITED | code::HOST_PROHIBITED | code::PROHIBITED => IcmpErrorKind::Prohibited,
+            code::NETWORK | code::SOURCE_ROUTE | code::NETWORK_UNKNOWN | code::NETWORK_TOS => IcmpErrorKind::NetworkUnreachable,
+            _ => IcmpErrorKind::HostUnreachable,
+        }),
+        _ => None,
+    }
+}
+
+/// Link and IP header in front of a reply.
+const HEADERS_MAX: usize = 34;
+/// Bytes of the original packet behind its IP header that an error quotes: ports and sequence number.
+const QUOTED_BYTES: usize = 8;
+/// RFC 1122 §3.2.2: errors have precedence 6.
+const PRECEDENCE_INTERNETWORK_CONTROL: u8 = 0xc0;
+
+#[cfg(test)]
+mod tests;

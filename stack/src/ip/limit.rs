@@ -1,0 +1,33 @@
+//! A token bucket for replies to strangers (RFC 1122 §3.2.2, RFC 1812 §4.3.2.8).
+
+use ringway_shm::{Duration, Instant};
+
+/// Allows `per_second` replies a second, and as many at once after a quiet second.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateLimit {
+    /// When the bucket would be empty if it had been filling since then.
+    empty_at: Instant,
+    cost: Duration,
+}
+
+const FULL: Duration = Duration::from_secs(1);
+
+impl RateLimit {
+    pub(crate) fn new(per_second: u32) -> RateLimit {
+        RateLimit { empty_at: Instant::ZERO, cost: Duration::from_nanos(FULL.as_nanos() / u64::from(per_second.max(1))) }
+    }
+
+    /// Whether one more reply may be sent now; counts it.
+    pub(crate) fn allow(&mut self, now: Instant) -> bool {
+        let level = now.since(self.empty_at).min(FULL);
+        if level < self.cost {
+            return false;
+        }
+        let left = level.as_nanos() - self.cost.as_nanos();
+        self.empty_at = Instant::from_nanos(now.as_nanos() - left);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

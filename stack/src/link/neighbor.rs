@@ -1,0 +1,285 @@
+//! Who is where on the link: IP address to link address. Read RFC 826, RFC 1122 §2.3.2 first.
+//!
+//! One state machine for two sources: the kernel's table (`told`), and ARP (`heard`). On a miss a
+//! question is asked up to three times, a second apart, and a few packets wait for the answer. What
+//! ARP taught goes stale after a minute, is then confirmed when next used, and forgotten when not.
+//! The table is bounded: when full, the entry that would go soonest goes. It writes no packets:
+//! questions, released and failed packets are taken from it.
+//!
+//! ```text
+//!            lookup            answer              60 s            lookup
+//!   (none) ---------> Asked ---------> Reachable ---------> Stale ---------> Probed ---+
+//!      ^                | 3 unanswered   ^  ^                 | 10 min          | |     |
+//!      +----------------+----------------|--|-----------------+-----------------+ |     |
+//!                                        |  +---------- answer -------------------+     |
+//!                                       (Told by the kernel: until told otherwise)
+//! ```
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::net::IpAddr;
+
+use ringway_shm::{Burst, Duration, Instant};
+
+use crate::address::MacAddress;
+
+/// An interface and an address on its link.
+pub(crate) type Key = (u32, IpAddr);
+
+/// The limits of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Entries.
+    pub(crate) entries: usize,
+    /// Packets that wait for one neighbor.
+    pub(crate) held_each: usize,
+    /// Packets that wait in all.
+    pub(crate) held: usize,
+}
+
+/// What the rest of the stack has to do.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Ask who has the address: everybody, or (to confirm) the neighbor itself.
+    Ask(Key, Option<MacAddress>),
+    /// These packets (from the IP header on) can leave now.
+    Release(Key, MacAddress, Burst),
+    /// Nobody has the address; these packets cannot leave.
+    Fail(Burst),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Asked { tries: u8 },
+    Reachable(MacAddress),
+    Stale(MacAddress),
+    Probed { mac: MacAddress, tries: u8 },
+    Told(MacAddress),
+}
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    deadline: Option<Instant>,
+    held: Burst,
+}
+
+/// The table; see the module's text.
+#[derive(Debug)]
+pub(crate) struct NeighborTable {
+    limits: Limits,
+    entries: BTreeMap<Key, Entry>,
+    deadlines: BTreeSet<(Instant, Key)>,
+    tasks: VecDeque<Task>,
+    held: usize,
+    asked: usize,
+    dropped: u64,
+    changed: bool,
+}
+
+impl NeighborTable {
+    pub(crate) fn new(limits: Limits) -> NeighborTable {
+        NeighborTable {
+            limits,
+            entries: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            tasks: VecDeque::new(),
+            held: 0,
+            asked: 0,
+            dropped: 0,
+            changed: false,
+        }
+    }
+
+    /// The link address of a neighbor; `None`: it is being asked for.
+    pub(crate) fn lookup(&mut self, now: Instant, key: Key) -> Option<MacAddress> {
+        match self.entries.get(&key).map(|entry| entry.state) {
+            Some(State::Reachable(mac) | State::Told(mac) | State::Probed { mac, .. }) => Some(mac),
+            Some(State::Stale(mac)) => {
+                self.set(key, State::Probed { mac, tries: 1 }, Some(now + ASK_INTERVAL));
+                self.tasks.push_back(Task::Ask(key, Some(mac)));
+                Some(mac)
+            }
+            Some(State::Asked { .. }) => None,
+            None => {
+                // Strangers can make us ask (a SYN from a made-up neighbor): leave room for the rest.
+                if self.asked < self.limits.entries.div_ceil(2) {
+                    self.set(key, State::Asked { tries: 1 }, Some(now + ASK_INTERVAL));
+                    self.tasks.push_back(Task::Ask(key, None));
+                }
+                None
+            }
+        }
+    }
+
+    /// Keeps the first packet of `packets` until the neighbor answers. The oldest goes when too many wait.
+    pub(crate) fn hold(&mut self, key: Key, packets: &mut Burst) {
+        let Some(entry) = self.entries.get_mut(&key).filter(|_| self.limits.held_each > 0) else {
+            packets.drop_packet();
+            self.dropped += 1;
+            return;
+        };
+        if entry.held.packets() >= self.limits.held_each || (self.held >= self.limits.held && !entry.held.is_empty()) {
+            entry.held.drop_packet();
+            self.held -= 1;
+            self.dropped += 1;
+        }
+        if self.held >= self.limits.held {
+            packets.drop_packet();
+            self.dropped += 1;
+            return;
+        }
+        move_packet(packets, &mut entry.held);
+        self.held += 1;
+    }
+
+    /// The kernel says where a neighbor is, or that it is nowhere.
+    pub(crate) fn told(&mut self, key: Key, mac: Option<MacAddress>) {
+        match mac {
+            Some(mac) => self.answer(key, mac, State::Told(mac), None),
+            None => self.forget(key),
+        }
+    }
+
+    /// ARP says where a neighbor is. Strangers are remembered only when `learn` (RFC 826: the packet was for us).
+    pub(crate) fn heard(&mut self, now: Instant, key: Key, mac: MacAddress, learn: bool) {
+        let known = self.entries.get(&key).map(|entry| entry.state);
+        if known.is_none() && !learn || matches!(known, Some(State::Told(_))) {
+            return;
+        }
+        self.answer(key, mac, State::Reachable(mac), Some(now + REACHABLE_TIME));
+    }
+
+    /// Does what was due at or before `now`, a bounded amount of it.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        for _ in 0..TIMEOUTS_PER_CALL {
+            let Some(&(_, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) else { return };
+            let state = self.entries.get(&key).expect("each deadline has its entry").state;
+            match state {
+                State::Asked { tries } if tries < ASK_TRIES => {
+                    self.set(key, State::Asked { tries: tries + 1 }, Some(now + ASK_INTERVAL));
+                    self.tasks.push_back(Task::Ask(key, None));
+                }
+                State::Probed { mac, tries } if tries < ASK_TRIES => {
+                    self.set(key, State::Probed { mac, tries: tries + 1 }, Some(now + ASK_INTERVAL));
+                    self.tasks.push_back(Task::Ask(key, Some(mac)));
+                }
+                State::Reachable(mac) => {
+                    // Templates made from it go stale, so that whoever still uses it comes back and asks.
+                    self.changed = true;
+                    self.set(key, State::Stale(mac), Some(now + STALE_TIME));
+                }
+                State::Asked { .. } | State::Probed { .. } | State::Stale(_) | State::Told(_) => self.forget(key),
+            }
+        }
+    }
+
+    /// When `handle_timeout` has something to do.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The next thing to do outside.
+    pub(crate) fn poll_task(&mut self) -> Option<Task> {
+        self.tasks.pop_front()
+    }
+
+    /// Whether an answer changed since the last call, so that headers made from it are stale.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        core::mem::take(&mut self.changed)
+    }
+
+    /// Packets dropped since the last call for want of room or of an answer.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        core::mem::take(&mut self.dropped)
+    }
+
+    fn answer(&mut self, key: Key, mac: MacAddress, state: State, deadline: Option<Instant>) {
+        let before = self.entries.get(&key).and_then(|entry| entry.state.mac());
+        self.changed |= before != Some(mac);
+        self.set(key, state, deadline);
+        let held = self.take_held(key);
+        if !held.is_empty() {
+            self.tasks.push_back(Task::Release(key, mac, held));
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        let held = self.take_held(key);
+        if !held.is_empty() {
+            self.dropped += held.packets() as u64;
+            self.tasks.push_back(Task::Fail(held));
+        }
+        let Some(entry) = self.entries.remove(&key) else { return };
+        self.changed |= entry.state.mac().is_some();
+        self.asked -= usize::from(entry.state.is_asked());
+        if let Some(at) = entry.deadline {
+            self.deadlines.remove(&(at, key));
+        }
+    }
+
+    /// Changes or makes an entry; makes room for it first.
+    fn set(&mut self, key: Key, state: State, deadline: Option<Instant>) {
+        if !self.entries.contains_key(&key) && self.entries.len() >= self.limits.entries {
+            // Told entries have no deadline: when they alone fill the table, the first of them goes.
+            let soonest = self.deadlines.first().map(|(_, key)| *key).or_else(|| self.entries.keys().next().copied());
+            if let Some(soonest) = soonest {
+                self.forget(soonest);
+            }
+        }
+        let entry = self.entries.entry(key).or_insert(Entry { state, deadline: None, held: Burst::default() });
+        let was_asked = entry.deadline.is_some() && entry.state.is_asked();
+        if let Some(old) = entry.deadline.take() {
+            self.deadlines.remove(&(old, key));
+        }
+        self.asked = self.asked + usize::from(state.is_asked()) - usize::from(was_asked);
+        entry.state = state;
+        entry.deadline = deadline;
+        if let Some(at) = deadline {
+            self.deadlines.insert((at, key));
+        }
+    }
+
+    fn take_held(&mut self, key: Key) -> Burst {
+        let held = self.entries.get_mut(&key).map(|entry| core::mem::take(&mut entry.held)).unwrap_or_default();
+        self.held -= held.packets();
+        held
+    }
+}
+
+impl State {
+    fn mac(self) -> Option<MacAddress> {
+        match self {
+            State::Asked { .. } => None,
+            State::Reachable(mac) | State::Stale(mac) | State::Probed { mac, .. } | State::Told(mac) => Some(mac),
+        }
+    }
+
+    fn is_asked(self) -> bool {
+        matches!(self, State::Asked { .. })
+    }
+}
+
+/// Moves the first packet of one burst to the end of another.
+pub(crate) fn move_packet(from: &mut Burst, to: &mut Burst) {
+    while let Some(frame) = from.pop() {
+        let last = !frame.continues();
+        to.push(frame);
+        if last {
+            break;
+        }
+    }
+}
+
+/// Between two questions, and to the end after the last one (RFC 1122 §2.3.2.1: at most one a second).
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
+/// Questions before the neighbor counts as not there.
+const ASK_TRIES: u8 = 3;
+/// How long an answer is believed.
+const REACHABLE_TIME: Duration = Duration::from_secs(60);
+/// How long an answer that nobody uses is remembered.
+const STALE_TIME: Duration = Duration::from_secs(600);
+/// Entries looked at in one call.
+const TIMEOUTS_PER_CALL: usize = 256;
+
+#[cfg(test)]
+mod tests;

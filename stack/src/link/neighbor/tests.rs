@@ -1,0 +1,180 @@
+use super::*;
+use alloc::vec::Vec;
+use ringway_shm::{Arena, ArenaConfig, Class};
+
+const A: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xa]);
+const B: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xb]);
+
+fn key(last: u8) -> Key {
+    (0, [10, 0, 0, last].into())
+}
+
+fn secs(secs: u64) -> Instant {
+    Instant::from_millis(secs * 1_000)
+}
+
+fn table(entries: usize) -> NeighborTable {
+    NeighborTable::new(Limits { entries, held_each: 2, held: 3 })
+}
+
+fn asks(table: &mut NeighborTable) -> Vec<(Key, Option<MacAddress>)> {
+    core::iter::from_fn(|| table.poll_task())
+        .filter_map(|task| if let Task::Ask(key, known) = task { Some((key, known)) } else { None })
+        .collect()
+}
+
+fn packet(arena: &Arena, number: u8) -> Burst {
+    let mut burst = Burst::default();
+    burst.push(arena.alloc_from(&[number]).expect("a frame"));
+    burst
+}
+
+/// At 0 s we ask; at 1 s and 2 s again; at 3 s it is forgotten.
+#[test]
+fn three_questions() {
+    let mut table = table(8);
+    assert_eq!(table.lookup(secs(0), key(2)), None);
+    assert_eq!(table.lookup(secs(0), key(2)), None);
+    assert_eq!(asks(&mut table), [(key(2), None)], "asked once");
+    for second in 1..3 {
+        assert_eq!(table.poll_timeout(), Some(secs(second)));
+        table.handle_timeout(secs(second));
+        assert_eq!(asks(&mut table), [(key(2), None)]);
+    }
+    table.handle_timeout(secs(3));
+    assert_eq!((asks(&mut table).len(), table.poll_timeout(), table.entries.len(), table.asked), (0, None, 0, 0));
+}
+
+/// At 0 s an answer; at 60 s it is stale and nobody minds; used at 100 s it is confirmed by unicast
+/// and stays in use meanwhile; unanswered, it goes at 103 s.
+#[test]
+fn answers_age() {
+    let mut table = table(8);
+    table.heard(secs(0), key(2), A, true);
+    assert!(table.take_changed());
+    assert_eq!(table.lookup(secs(59), key(2)), Some(A));
+    table.handle_timeout(secs(60));
+    assert!(table.take_changed(), "templates must be made anew, so that use shows");
+    assert!(asks(&mut table).is_empty());
+    assert_eq!(table.lookup(secs(100), key(2)), Some(A));
+    assert_eq!(asks(&mut table), [(key(2), Some(A))]);
+    for second in 101..103 {
+        table.handle_timeout(secs(second));
+        assert_eq!((table.lookup(secs(second), key(2)), asks(&mut table)), (Some(A), [(key(2), Some(A))].to_vec()));
+    }
+    table.handle_timeout(secs(103));
+    assert!(table.take_changed() && table.entries.is_empty());
+    // Confirmed instead: fresh again for a minute, and nothing changed.
+    table.heard(secs(200), key(2), A, true);
+    table.handle_timeout(secs(260));
+    table.lookup(secs(261), key(2));
+    assert!(table.take_changed());
+    table.heard(secs(262), key(2), A, false);
+    assert!(!table.take_changed());
+    assert_eq!(table.poll_timeout(), Some(secs(322)));
+    // Unused for ten minutes it is forgotten.
+    table.handle_timeout(secs(322));
+    table.handle_timeout(secs(922));
+    assert!(table.entries.is_empty() && table.poll_timeout().is_none());
+}
+
+/// ARP updates whom we know and adds strangers only when the packet was for us; what the kernel told stands.
+#[test]
+fn whom_to_believe() {
+    let mut table = table(8);
+    table.heard(secs(0), key(2), A, false);
+    assert!(table.entries.is_empty());
+    table.heard(secs(0), key(2), A, true);
+    table.heard(secs(1), key(2), B, false);
+    assert_eq!(table.lookup(secs(1), key(2)), Some(B));
+    table.told(key(3), Some(A));
+    table.heard(secs(1), key(3), B, true);
+    assert_eq!(table.lookup(secs(1), key(3)), Some(A));
+    assert_eq!(table.lookup(secs(1_000_000), key(3)), Some(A), "until told otherwise");
+    table.told(key(3), None);
+    assert_eq!(table.lookup(secs(1), key(3)), None);
+}
+
+/// Of the packets that wait the oldest go first when there are too many; the rest leave in order.
+#[test]
+fn waiting_packets_are_bounded() {
+    let arena = Arena::new(ArenaConfig { large: 1, small: 16 });
+    let mut table = table(8);
+    for neighbor in [2, 3] {
+        table.lookup(secs(0), key(neighbor));
+        for number in 0..4 {
+            table.hold(key(neighbor), &mut packet(&arena, number));
+        }
+    }
+    // Two for the first; for the second only one more in all, always the latest.
+    assert_eq!((table.held, table.take_dropped()), (3, 5));
+    let mut released = Vec::new();
+    table.told(key(2), Some(A));
+    table.told(key(3), None);
+    while let Some(task) = table.poll_task() {
+        match task {
+            Task::Release(key, mac, mut burst) => {
+                released.extend(core::iter::from_fn(|| burst.pop()).map(|frame| (key, mac, frame.bytes()[0])))
+            }
+            Task::Fail(burst) => assert_eq!(burst.packets(), 1),
+            Task::Ask(..) => {}
+        }
+    }
+    assert_eq!(released, [(key(2), A, 2), (key(2), A, 3)]);
+    assert_eq!((table.held, table.take_dropped(), arena.free(Class::Small)), (0, 1, 16));
+    table.hold(key(9), &mut packet(&arena, 0));
+    assert_eq!((table.take_dropped(), arena.free(Class::Small)), (1, 16), "nobody asked for it");
+}
+
+/// Strangers can fill only half of the table with questions, and a full table makes room.
+#[test]
+fn the_table_is_bounded() {
+    let mut table = table(4);
+    table.told(key(1), Some(A));
+    for last in 10..20 {
+        table.lookup(secs(0), key(last));
+    }
+    assert_eq!((table.entries.len(), asks(&mut table).len()), (3, 2));
+    for last in 20..30 {
+        table.heard(secs(1), key(last), B, true);
+        assert!(table.entries.len() <= 4);
+    }
+    assert_eq!(table.lookup(secs(1), key(1)), Some(A), "what the kernel told stays");
+    assert_eq!(table.lookup(secs(1), key(29)), Some(B));
+    assert_eq!(table.deadlines.len(), 3);
+    for last in 40..50 {
+        table.told(key(last), Some(A));
+    }
+    assert_eq!((table.entries.len(), table.deadlines.len(), table.asked), (4, 0, 0));
+    assert_eq!(table.lookup(secs(1), key(49)), Some(A));
+}
+
+/// However the calls come, held packets, deadlines and counts agree with the entries (seeded).
+#[test]
+fn the_books_balance() {
+    for seed in 0..20u64 {
+        let arena = Arena::new(ArenaConfig { large: 1, small: 64 });
+        let mut table = table(6);
+        let mut state = seed;
+        let mut now = secs(0);
+        for step in 0..2_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let (what, who) = ((state >> 40) % 8, key((state >> 50) as u8 % 12));
+            now = now + Duration::from_millis(state >> 54);
+            match what {
+                0..=2 => drop(table.lookup(now, who)),
+                3 => table.hold(who, &mut packet(&arena, 1)),
+                4 => table.heard(now, who, A, step % 2 == 0),
+                5 => table.told(who, (step % 3 == 0).then_some(B)),
+                _ => table.handle_timeout(now),
+            }
+            while table.poll_task().is_some() {}
+            let held: usize = table.entries.values().map(|entry| entry.held.packets()).sum();
+            let asked = table.entries.values().filter(|entry| entry.state.is_asked()).count();
+            let due: Vec<_> = table.entries.iter().filter_map(|(key, entry)| entry.deadline.map(|at| (at, *key))).collect();
+            assert_eq!((table.held, table.asked, table.deadlines.len()), (held, asked, due.len()), "seed {seed} step {step}");
+            assert!(due.iter().all(|due| table.deadlines.contains(due)) && table.entries.len() <= 6);
+            assert_eq!(arena.free(Class::Small) as usize, 64 - held);
+        }
+    }
+}
