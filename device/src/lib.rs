@@ -10,13 +10,14 @@
 //! | [`tap`] | a TAP interface: the stack is the neighbor of this machine's kernel |
 //! | [`packet`] | an interface shared with the kernel through AF_PACKET |
 //!
-//! Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire).
+//! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire).
 
 pub mod impair;
 pub mod interface;
 pub mod memory;
 pub mod offload;
 pub mod packet;
+pub mod steering;
 pub mod tap;
 
 mod checksum;

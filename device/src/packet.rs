@@ -6,7 +6,7 @@
 //! queueing discipline. What this socket sends does not come back to it.
 //!
 //! Without a filter it gets a copy of everything that arrives, and the kernel still acts on it: give
-//! it a program of steering to share the interface. The filter is in place
+//! it a program of [`steering`](crate::steering) to share the interface. The filter is in place
 //! before the first packet can be queued. When the interface goes down, `receive` and `transmit` say
 //! ENETDOWN; when it comes up again they work again. VLAN-tagged packets are left to the kernel.
 

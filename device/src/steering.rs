@@ -1,0 +1,162 @@
+//! Sharing an interface with the kernel: one table of owned TCP ports, and programs that act on it.
+//!
+//! ```text
+//!  arriving packet -> XDP program ------ owned: AF_XDP socket of its queue        (device xdp)
+//!                      | not owned
+//!                      v
+//!                   AF_PACKET socket, socket filter: owned or ICMP error: a copy  (device packet)
+//!                      v
+//!                   TCX program ---------- owned: dropped, else the kernel's IP
+//! ```
+//! Owned: IPv4, TCP, no fragment but a first one, no VLAN tag, and (destination address, destination
+//! port) in the table. Everything here vanishes with the process: the programs are attached by links
+//! and nothing is pinned. Counts no references: who owns a port twice keeps the count.
+
+pub mod assembler;
+mod program;
+mod sys;
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+pub use program::XdpMode;
+
+/// The table of owned ports and the programs' source.
+#[derive(Debug)]
+pub struct Steering {
+    table: OwnedFd,
+}
+
+/// Writes the table; any number of them may write the same one.
+#[derive(Debug)]
+pub struct PortFilter {
+    table: OwnedFd,
+}
+
+/// A program that is attached to an interface as long as this lives.
+#[derive(Debug)]
+pub struct Attachment {
+    _link: OwnedFd,
+}
+
+/// The AF_XDP sockets of an interface, by receive queue.
+#[derive(Debug)]
+pub struct SocketMap {
+    map: OwnedFd,
+}
+
+impl Steering {
+    /// A table with room for `entries_max` owned ports, empty.
+    ///
+    /// # Errors
+    /// The kernel refuses BPF; the text names the fix.
+    pub fn new(entries_max: u32) -> io::Result<Steering> {
+        Ok(Steering { table: sys::create_map(sys::MapKind::Hash, size_of::<Key>() as u32, entries_max)? })
+    }
+
+    /// A writer of the table.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn port_filter(&self) -> io::Result<PortFilter> {
+        Ok(PortFilter { table: self.table.try_clone()? })
+    }
+
+    /// The program that accepts owned packets and ICMP errors, for an AF_PACKET socket.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the text names the fix.
+    pub fn socket_filter(&self) -> io::Result<OwnedFd> {
+        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd()))
+    }
+
+    /// Hides owned packets that arrive on interface `index` from the kernel's TCP. AF_PACKET sockets
+    /// still see them.
+    ///
+    /// # Errors
+    /// The kernel refuses it, or is older than 6.6; the text names the fix.
+    pub fn hide_from_kernel(&self, index: u32) -> io::Result<Attachment> {
+        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(self.table.as_fd()))?;
+        Ok(Attachment { _link: sys::attach_tcx(program.as_fd(), index)? })
+    }
+
+    /// Gives owned packets and ICMP errors about them that arrive on interface `index` to the AF_XDP
+    /// sockets in `sockets` instead of the kernel.
+    ///
+    /// # Errors
+    /// The kernel refuses it, the driver lacks `mode`, or another XDP program is attached.
+    pub fn redirect(&self, index: u32, sockets: &SocketMap, mode: XdpMode) -> io::Result<Attachment> {
+        let code = program::redirect(self.table.as_fd(), sockets.map.as_fd());
+        attach_xdp(&code, index, mode)
+    }
+}
+
+/// Gives everything that arrives on interface `index` to the AF_XDP sockets in `sockets`: for an
+/// interface that the stack has to itself.
+///
+/// # Errors
+/// As for [`Steering::redirect`].
+pub fn redirect_all(index: u32, sockets: &SocketMap, mode: XdpMode) -> io::Result<Attachment> {
+    attach_xdp(&program::redirect_all(sockets.map.as_fd()), index, mode)
+}
+
+fn attach_xdp(code: &[assembler::Instruction], index: u32, mode: XdpMode) -> io::Result<Attachment> {
+    let program = sys::load(sys::ProgramKind::Xdp, code)?;
+    Ok(Attachment { _link: sys::attach_xdp(program.as_fd(), index, mode)? })
+}
+
+impl PortFilter {
+    /// Packets to `ip`:`port` are ours from now on.
+    ///
+    /// # Errors
+    /// The table is full.
+    pub fn own(&self, ip: Ipv4Addr, port: u16) -> io::Result<()> {
+        sys::update(self.table.as_fd(), &Key::new(ip, port).0, 1)
+    }
+
+    /// Packets to `ip`:`port` are the kernel's again. Releasing what is not owned does nothing.
+    ///
+    /// # Errors
+    /// The kernel refused, which it does not as long as the table exists.
+    pub fn release(&self, ip: Ipv4Addr, port: u16) -> io::Result<()> {
+        match sys::delete(self.table.as_fd(), &Key::new(ip, port).0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl SocketMap {
+    /// Room for the sockets of `queues` receive queues.
+    ///
+    /// # Errors
+    /// The kernel refuses BPF; the text names the fix.
+    pub fn new(queues: u32) -> io::Result<SocketMap> {
+        Ok(SocketMap { map: sys::create_map(sys::MapKind::Sockets, 4, queues)? })
+    }
+
+    /// Packets that arrive on `queue` go to `socket`, which must be bound to it.
+    ///
+    /// # Errors
+    /// It is no AF_XDP socket, or `queue` is out of range.
+    pub fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
+        sys::update(self.map.as_fd(), &queue.to_ne_bytes(), socket.as_raw_fd() as u32)
+    }
+}
+
+/// A key of the table: address and port in the machine's byte order, then two zero bytes.
+struct Key([u8; 8]);
+
+impl Key {
+    fn new(ip: Ipv4Addr, port: u16) -> Key {
+        let mut key = [0; 8];
+        key[..4].copy_from_slice(&u32::from(ip).to_ne_bytes());
+        key[4..6].copy_from_slice(&port.to_ne_bytes());
+        Key(key)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! bpf(2) and nothing more: maps, program loading, links.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::assembler::Instruction;
+use super::program::XdpMode;
+
+const BPF_MAP_CREATE: libc::c_long = 0;
+const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
+const BPF_PROG_LOAD: libc::c_long = 5;
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_F_NO_PREALLOC: u32 = 1;
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+const BPF_XDP: u32 = 37;
+const BPF_TCX_INGRESS: u32 = 46;
+const XDP_FLAGS_GENERIC: u32 = 1 << 1;
+const XDP_FLAGS_NATIVE: u32 = 1 << 2;
+const LOG_BYTES: usize = 64 * 1024;
+
+#[derive(Clone, Copy)]
+#[repr(u32)]
+pub(super) enum MapKind {
+    Hash = 1,
+    Sockets = 17,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum ProgramKind {
+    SocketFilter = 1,
+    TrafficControl = 3,
+    Xdp = 6,
+}
+
+#[repr(C)]
+struct MapCreate {
+    kind: u32,
+    key_bytes: u32,
+    value_bytes: u32,
+    entries_max: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct Element {
+    map: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+#[repr(C)]
+struct ProgramLoad {
+    kind: u32,
+    instruction_count: u32,
+    instructions: u64,
+    license: u64,
+    log_level: u32,
+    log_bytes: u32,
+    log: u64,
+    kernel_version: u32,
+    flags: u32,
+    name: [u8; 16],
+    interface: u32,
+    attach_type: u32,
+}
+
+#[repr(C)]
+struct LinkCreate {
+    program: u32,
+    interface: u32,
+    attach_type: u32,
+    flags: u32,
+    relative: u32,
+    padding: u32,
+    revision: u64,
+}
+
+/// # Safety
+/// `attributes` is the structure that `command` takes; pointers in it are valid for the call.
+unsafe fn bpf<T>(command: libc::c_long, attributes: &T) -> io::Result<libc::c_int> {
+    // SAFETY: the caller vouches for the structure; its size is passed along.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as libc::c_int) }
+}
+
+/// As [`bpf`], for commands that make a descriptor.
+///
+/// # Safety
+/// As for [`bpf`].
+unsafe fn bpf_descriptor<T>(command: libc::c_long, attributes: &T) -> io::Result<OwnedFd> {
+    // SAFETY: passed on to the caller; the descriptor is new and belongs to nobody else.
+    unsafe { Ok(OwnedFd::from_raw_fd(bpf(command, attributes)?)) }
+}
+
+pub(super) fn create_map(kind: MapKind, key_bytes: u32, entries_max: u32) -> io::Result<OwnedFd> {
+    let flags = match kind {
+        MapKind::Hash => BPF_F_NO_PREALLOC,
+        MapKind::Sockets => 0,
+    };
+    let attributes = MapCreate { kind: kind as u32, key_bytes, value_bytes: 4, entries_max, flags };
+    // SAFETY: the structure is BPF_MAP_CREATE's and holds no pointers.
+    unsafe { bpf_descriptor(BPF_MAP_CREATE, &attributes) }.map_err(explain)
+}
+
+pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], value: u32) -> io::Result<()> {
+    let value = &raw const value as u64;
+    let attributes = Element { map: map.as_raw_fd() as u32, padding: 0, key: key.as_ptr() as u64, value, flags: 0 };
+    // SAFETY: the structure is BPF_MAP_UPDATE_ELEM's; every map here has keys of the length that its
+    // one caller passes and values of four bytes.
+    unsafe { bpf(BPF_MAP_UPDATE_ELEM, &attributes) }?;
+    Ok(())
+}
+
+pub(super) fn delete(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
+    let attributes = Element { map: map.as_raw_fd() as u32, padding: 0, key: key.as_ptr() as u64, value: 0, flags: 0 };
+    // SAFETY: as in `update`; the value is not used.
+    unsafe { bpf(BPF_MAP_DELETE_ELEM, &attributes) }?;
+    Ok(())
+}
+
+/// Loads a program; when the verifier refuses it, the error ends with what the verifier says.
+pub(super) fn load(kind: ProgramKind, code: &[Instruction]) -> io::Result<OwnedFd> {
+    let (attach_type, flags) = match kind {
+        ProgramKind::SocketFilter | ProgramKind::TrafficControl => (0, 0),
+        ProgramKind::Xdp => (BPF_XDP, BPF_F_XDP_HAS_FRAGS),
+    };
+    let mut attributes = ProgramLoad {
+        kind: kind as u32,
+        instruction_count: code.len() as u32,
+        instructions: code.as_ptr() as u64,
+        license: c"MIT".as_ptr() as u64,
+        log_level: 0,
+        log_bytes: 0,
+        log: 0,
+        kernel_version: 0,
+        flags,
+        name: *b"ringway\0\0\0\0\0\0\0\0\0",
+        interface: 0,
+        attach_type,
+    };
+    // SAFETY: the structure is BPF_PROG_LOAD's; code and license outlive the call.
+    let first = unsafe { bpf_descriptor(BPF_PROG_LOAD, &attributes) };
+    let Err(error) = first else { return first };
+    if !matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EACCES)) {
+        return Err(explain(error));
+    }
+    let mut log = vec![0u8; LOG_BYTES];
+    attributes.log_level = 1;
+    attributes.log_bytes = LOG_BYTES as u32;
+    attributes.log = log.as_mut_ptr() as u64;
+    // SAFETY: as above; the log is as long as the structure says and outlives the call.
+    unsafe { bpf_descriptor(BPF_PROG_LOAD, &attributes) }.map_err(|error| {
+        let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+        let said = String::from_utf8_lossy(&log[..end]);
+        io::Error::new(error.kind(), format!("the BPF verifier refused a program: {error}\n{said}"))
+    })
+}
+
+/// Attaches to the traffic-control hook of arriving packets, in front of other programs.
+pub(super) fn attach_tcx(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
+    attach(program, interface, BPF_TCX_INGRESS, 0).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => io::Error::new(
+            error.kind(),
+            format!("hiding packets from the kernel needs TCX (Linux 6.6 or later); choose the device \"xdp\": {error}"),
+        ),
+        _ => explain(error),
+    })
+}
+
+pub(super) fn attach_xdp(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<OwnedFd> {
+    let flags = match mode {
+        XdpMode::Native => XDP_FLAGS_NATIVE,
+        XdpMode::Generic => XDP_FLAGS_GENERIC,
+    };
+    attach(program, interface, BPF_XDP, flags).map_err(|error| match error.raw_os_error() {
+        Some(libc::EBUSY | libc::EEXIST) => {
+            io::Error::new(error.kind(), format!("another XDP program is attached to this interface: {error}"))
+        }
+        _ => explain(error),
+    })
+}
+
+fn attach(program: BorrowedFd<'_>, interface: u32, attach_type: u32, flags: u32) -> io::Result<OwnedFd> {
+    let program = program.as_raw_fd() as u32;
+    let attributes = LinkCreate { program, interface, attach_type, flags, relative: 0, padding: 0, revision: 0 };
+    // SAFETY: the structure is BPF_LINK_CREATE's and holds no pointers.
+    unsafe { bpf_descriptor(BPF_LINK_CREATE, &attributes) }
+}
+
+/// Says what would help.
+fn explain(error: io::Error) -> io::Error {
+    let help = match error.raw_os_error() {
+        Some(libc::EPERM) => "the kernel refuses BPF: it needs CAP_BPF and CAP_NET_ADMIN (run as root), and no lockdown",
+        Some(libc::ENOSYS) => "the kernel has no bpf(2)",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{help}: {error}"))
+}

@@ -1,0 +1,189 @@
+//! Over veth with the kernel behind it: owned packets reach the device and not the kernel, others
+//! reach the kernel and not the device, and nothing stays behind.
+use super::*;
+use crate::Device;
+use crate::interface::{Interface, set_up};
+use crate::packet::{Packet as PacketDevice, PacketOptions};
+use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some};
+use ringway_shm::{Arena, Burst, Instant};
+
+const OWNED: u16 = 8080;
+const KERNELS: u16 = 9090;
+const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const SYN: u8 = 2;
+const RST: u8 = 4;
+
+/// `client` sees everything that leaves the server's interface; `server` shares that interface with the kernel.
+struct Shared {
+    client: PacketDevice,
+    server: PacketDevice,
+    arena: Arena,
+    macs: [u8; 12],
+    filter: PortFilter,
+    hidden: Option<Attachment>,
+    steering: Steering,
+}
+
+fn shared() -> Shared {
+    ip("link add client type veth peer name server");
+    set_up("client", None, None).expect("it was made above");
+    set_up("server", None, Some((SERVER, 24))).expect("it was made above");
+    let mac = |name| Interface::open(name).expect("it was made above").mac;
+    let macs: [u8; 12] = [mac("server"), mac("client")].concat().try_into().expect("twice six bytes");
+    // The kernel must not have to ask for the client's address, which nobody would answer.
+    let text: Vec<String> = macs[6..].iter().map(|byte| format!("{byte:02x}")).collect();
+    ip(&format!("neigh replace 10.0.0.1 lladdr {} dev server", text.join(":")));
+    let arena = arena();
+    let steering = Steering::new(64).expect("root may use BPF");
+    let program = steering.socket_filter().expect("the verifier accepts it");
+    let hidden = steering.hide_from_kernel(Interface::open("server").expect("made above").index).expect("Linux 6.6");
+    let filter = steering.port_filter().expect("a descriptor is left");
+    filter.own(SERVER, OWNED).expect("room");
+    let options = PacketOptions { ring_slots: 15 };
+    let client = PacketDevice::open("client", None, options, &arena).expect("made above");
+    let server = PacketDevice::open("server", Some(program.as_fd()), options, &arena).expect("made above");
+    Shared { client, server, arena, macs, filter, hidden: Some(hidden), steering }
+}
+
+impl Shared {
+    fn send(&mut self, bytes: &[u8]) {
+        let mut burst = Burst::default();
+        burst.push(self.arena.alloc_from(bytes).expect("room"));
+        self.client.transmit(Instant::ZERO, &mut burst).expect("the link is up");
+    }
+
+    fn send_syn(&mut self, port: u16) {
+        let bytes = Packet { ports: (5555, port), flags: SYN, payload: b"", macs: self.macs, ..Packet::default() }.bytes();
+        self.send(&bytes);
+    }
+
+    /// Waits for an answer of the kernel from `port` and returns its TCP flags.
+    fn kernel_answer(&mut self, port: u16) -> u8 {
+        let mut burst = Burst::default();
+        loop {
+            receive_some(&mut self.client, &mut burst);
+            let answer = arrived(&mut burst).into_iter().find(|packet| tcp_ports(packet) == Some((port, 5555)));
+            if let Some(packet) = answer {
+                return packet.bytes[47];
+            }
+        }
+    }
+
+    /// The destination ports of what the device has received.
+    fn device_got(&mut self) -> Vec<Option<u16>> {
+        let mut burst = Burst::default();
+        self.server.receive(Instant::ZERO, &mut burst).expect("the link is up");
+        arrived(&mut burst).iter().map(|packet| tcp_ports(packet).map(|ports| ports.1)).collect()
+    }
+}
+
+fn tcp_ports(packet: &Arrived) -> Option<(u16, u16)> {
+    let bytes = &packet.bytes;
+    let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    (bytes.len() >= 54 && bytes[12..14] == [8, 0] && bytes[23] == 6).then(|| (port(34), port(36)))
+}
+
+#[test]
+fn owned_ports_are_ours_and_the_rest_is_the_kernels() {
+    in_namespace(|| {
+        let mut shared = shared();
+        // The kernel has no listener on either port: it would refuse both if it saw them.
+        shared.send_syn(OWNED);
+        shared.send_syn(KERNELS);
+        assert_eq!(shared.kernel_answer(KERNELS) & RST, RST);
+        assert_eq!(shared.device_got(), [Some(OWNED)]);
+        // What is released is the kernel's again.
+        shared.filter.release(SERVER, OWNED).expect("it was owned");
+        shared.filter.release(SERVER, OWNED).expect("twice does nothing");
+        shared.send_syn(OWNED);
+        assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
+        assert_eq!(shared.device_got(), []);
+    });
+}
+
+#[test]
+fn the_kernel_sees_everything_when_the_attachment_is_gone() {
+    in_namespace(|| {
+        let mut shared = shared();
+        shared.hidden = None;
+        shared.send_syn(OWNED);
+        assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
+        assert_eq!(shared.device_got(), [Some(OWNED)], "the filter still copies");
+    });
+}
+
+#[test]
+fn a_kernel_service_on_the_same_address_answers() {
+    in_namespace(|| {
+        let mut shared = shared();
+        let _listener = std::net::TcpListener::bind((SERVER, KERNELS)).expect("the port is free");
+        shared.send_syn(KERNELS);
+        assert_eq!(shared.kernel_answer(KERNELS), 0x12, "SYN,ACK");
+        assert_eq!(shared.device_got(), []);
+    });
+}
+
+#[test]
+fn header_options_fragments_tags_and_other_addresses_are_told_apart() {
+    in_namespace(|| {
+        let mut shared = shared();
+        let plain = Packet { ports: (5555, OWNED), flags: SYN, payload: b"", macs: shared.macs, ..Packet::default() };
+        let bytes = plain.bytes();
+        let mut options = bytes.clone();
+        options[14] = 0x46;
+        options.splice(34..34, [1, 1, 1, 1]);
+        shared.send(&options);
+        let mut later_fragment = bytes.clone();
+        later_fragment[20..22].copy_from_slice(&[0, 100]);
+        shared.send(&later_fragment);
+        let mut tagged = bytes.clone();
+        tagged.splice(12..12, [0x81, 0, 0, 5]);
+        shared.send(&tagged);
+        shared.send(&Packet { destination: [10, 0, 0, 3], ..plain }.bytes());
+        let short = &bytes[..30];
+        shared.send(short);
+        let mut unreachable = bytes.clone();
+        unreachable[23] = 1;
+        unreachable[34] = 3;
+        shared.send(&unreachable);
+        let mut echo = bytes.clone();
+        echo[23] = 1;
+        echo[34] = 8;
+        shared.send(&echo);
+        // The last packet in order shows that the others have passed.
+        shared.send_syn(KERNELS);
+        shared.kernel_answer(KERNELS);
+        let mut burst = Burst::default();
+        shared.server.receive(Instant::ZERO, &mut burst).expect("the link is up");
+        let got: Vec<Vec<u8>> = arrived(&mut burst).into_iter().map(|packet| packet.bytes).collect();
+        assert_eq!(got, [options, unreachable]);
+    });
+}
+
+#[test]
+fn a_full_table_says_so() {
+    in_namespace(|| {
+        let steering = Steering::new(2).expect("root may use BPF");
+        let filter = steering.port_filter().expect("a descriptor is left");
+        filter.own(SERVER, 1).expect("room");
+        filter.own(SERVER, 2).expect("room");
+        filter.own(SERVER, 2).expect("again does nothing");
+        assert_eq!(filter.own(SERVER, 3).expect_err("full").raw_os_error(), Some(libc::E2BIG));
+    });
+}
+
+#[test]
+fn the_verifier_accepts_the_xdp_programs() {
+    in_namespace(|| {
+        let shared = shared();
+        let sockets = SocketMap::new(1).expect("root may use BPF");
+        let index = shared.server.interface().index;
+        for mode in [XdpMode::Native, XdpMode::Generic] {
+            drop(shared.steering.redirect(index, &sockets, mode).expect("veth has both modes"));
+            let one = redirect_all(index, &sockets, mode).expect("veth has both modes");
+            let error = redirect_all(index, &sockets, mode).expect_err("one is attached");
+            assert!(error.to_string().contains("another XDP program"), "{error}");
+            drop(one);
+        }
+    });
+}
