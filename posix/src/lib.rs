@@ -1,2 +1,95 @@
-//! Room under construction.
+//! What libc's socket calls mean when a socket lives in the Ringway stack.
+//!
+//! This room knows a [`channel::Channel`] (the worker's end of shared memory) and a [`fallback::Kernel`] (the real libc),
+//! both as traits, so that everything here also runs against mocks and in the simulator. It promises Linux's behaviour
+//! for stream sockets over IPv4: numbers, flags, errors, blocking, duplication, inheritance. What it does not take over
+//! (`None` from a function that decides) is the kernel's: the caller makes the real call.
+//!
+//! The packet of ideas, in reading order: `fd_table` (is it ours?), `descriptions` (one per socket and process),
+//! `attachment` (getting a channel), `socket` and `accept` (coming to life), `stream` (bytes), `blocking` (one wait),
+//! `readiness` (what poll says), `options`, `dup`, `fork_exec`.
 #![forbid(unsafe_code)]
+
+mod accept;
+mod address;
+mod attachment;
+mod blocking;
+pub mod channel;
+mod connect;
+mod counters;
+mod descriptions;
+mod dup;
+pub mod errno;
+pub mod fallback;
+mod fcntl_ioctl;
+pub mod fd_table;
+mod fork_exec;
+mod message;
+mod options;
+mod readiness;
+mod sendfile;
+mod socket;
+mod stream;
+
+#[cfg(test)]
+mod mock;
+
+pub use attachment::Settings;
+pub use blocking::Waiter;
+pub use counters::Fallback;
+pub use errno::{Answer, Errno};
+pub use fcntl_ioctl::Control;
+pub use message::{ReceivedMessage, ancillary_descriptors};
+pub use stream::{Receive, Send};
+
+use attachment::Attachment;
+use blocking::WaitPool;
+use channel::Attach;
+use counters::Counters;
+use descriptions::Descriptions;
+use fallback::Kernel;
+use fd_table::FdTable;
+use std::sync::atomic::{AtomicI32, AtomicU64};
+
+/// The whole room for one process.
+pub struct Posix {
+    kernel: Box<dyn Kernel>,
+    table: FdTable,
+    descriptions: Descriptions,
+    attachment: Attachment,
+    waits: WaitPool,
+    counters: Counters,
+    settings: Settings,
+    /// Which options of `options::KNOWN` this process (or its parents by fork) has ever set on a kernel socket.
+    options_set: AtomicU64,
+    /// The parked socket whose duplicates stand for accepted connections; -1 until it is needed.
+    blank: AtomicI32,
+}
+
+impl Posix {
+    /// A room that will attach through `attach` when the first socket needs it.
+    pub fn new(kernel: Box<dyn Kernel>, attach: Box<dyn Attach>, settings: Settings) -> Posix {
+        Posix {
+            kernel,
+            table: FdTable::new(),
+            descriptions: Descriptions::new(),
+            attachment: Attachment::new(attach),
+            waits: WaitPool::new(),
+            counters: Counters::default(),
+            settings,
+            options_set: AtomicU64::new(0),
+            blank: AtomicI32::new(-1),
+        }
+    }
+
+    /// The table of descriptors.
+    #[inline]
+    pub fn table(&self) -> &FdTable {
+        &self.table
+    }
+
+    /// The kernel behind this room.
+    pub fn kernel(&self) -> &dyn Kernel {
+        &*self.kernel
+    }
+}

@@ -1,0 +1,125 @@
+//! Getting a channel, once, when the first socket needs it; and knowing when the service has died.
+
+use crate::Posix;
+use crate::channel::{Attach, Channel};
+use crate::errno::{Answer, Errno};
+use crate::fallback::Fd;
+use crate::fd_table::Entry;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the environment says about this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// RINGWAY_STRICT: a socket that should be ours and cannot be fails instead of going to the kernel.
+    pub strict: bool,
+    /// RINGWAY_QUIET: no line on standard error when the service does not answer.
+    pub quiet: bool,
+    /// RINGWAY_LOG=fallback: one line for each socket that stays on the kernel.
+    pub log_fallback: bool,
+}
+
+/// The process's way to its channel.
+pub(crate) struct Attachment {
+    attach: Box<dyn Attach>,
+    channel: OnceLock<Option<Box<dyn Channel>>>,
+    dead: AtomicBool,
+}
+
+impl Attachment {
+    pub(crate) fn new(attach: Box<dyn Attach>) -> Attachment {
+        Attachment { attach, channel: OnceLock::new(), dead: AtomicBool::new(false) }
+    }
+}
+
+impl Posix {
+    /// The channel if this process is attached; does not attach.
+    #[inline]
+    pub fn attached(&self) -> Option<&dyn Channel> {
+        self.attachment.channel.get()?.as_deref()
+    }
+
+    /// The channel; attaches at the first call. `Ok(None)`: no service, the kernel serves everything.
+    ///
+    /// # Errors
+    /// ENETDOWN in strict mode when there is no service.
+    pub(crate) fn channel(&self) -> Answer<Option<&dyn Channel>> {
+        let channel = self.attachment.channel.get_or_init(|| self.attach_now());
+        match channel.as_deref() {
+            None if self.settings.strict => Err(Errno::NETDOWN),
+            channel => Ok(channel),
+        }
+    }
+
+    /// Attaches now if it has not been tried (before the process confines itself, or for inherited sockets).
+    pub fn attach_early(&self) -> bool {
+        matches!(self.channel(), Ok(Some(_)))
+    }
+
+    fn attach_now(&self) -> Option<Box<dyn Channel>> {
+        match self.attachment.attach.attach() {
+            Ok(channel) => {
+                self.protect(&channel.descriptors());
+                Some(channel)
+            }
+            Err(reason) => {
+                if !self.settings.quiet {
+                    self.kernel.say(&format!("ringway: no service ({reason}); this program's sockets stay on the kernel"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Marks descriptors as this library's own.
+    pub(crate) fn protect(&self, descriptors: &[Fd]) {
+        for &fd in descriptors {
+            self.table.set(fd, Entry::Internal);
+        }
+    }
+
+    /// The lowest number for descriptors of our own: high enough that the program's lowest free numbers stay free.
+    pub(crate) fn internal_floor(&self) -> Fd {
+        let limit = self.kernel.descriptor_limit().min(INTERNAL_TOP);
+        Fd::try_from(limit.saturating_sub(INTERNAL_ROOM)).expect("INTERNAL_TOP fits a descriptor number").max(3)
+    }
+
+    /// Moves a descriptor of our own up to the top of the range and marks it.
+    pub(crate) fn park(&self, fd: Fd) -> Fd {
+        let parked = match self.kernel.duplicate(fd, self.internal_floor(), true) {
+            Ok(high) => {
+                if self.kernel.close(fd).is_err() {
+                    self.counters.count(crate::Fallback::CloseFailed);
+                }
+                high
+            }
+            Err(_) => fd,
+        };
+        self.table.set(parked, Entry::Internal);
+        parked
+    }
+
+    /// Is the service gone? Then every socket is reset.
+    pub(crate) fn service_is_dead(&self) -> bool {
+        if self.attachment.dead.load(Ordering::Acquire) {
+            return true;
+        }
+        match self.attached() {
+            Some(channel) if !channel.alive() => {
+                self.note_service_death();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Somebody saw the control descriptor hang up.
+    pub fn note_service_death(&self) {
+        self.attachment.dead.store(true, Ordering::Release);
+    }
+}
+
+/// Our own descriptors stay below this number even where the limit is higher: the kernel's table grows with the highest.
+const INTERNAL_TOP: u64 = 16_384;
+/// How many numbers below the limit are kept for us.
+const INTERNAL_ROOM: u64 = 96;

@@ -1,0 +1,234 @@
+//! The worker as this room sees it: one attachment to a region, as a trait.
+//!
+//! The real one is `client.rs` over `ringway_shm::channel`; tests and the simulator bring their own. Nothing here blocks:
+//! who wants to wait uses a wait context (`watch`, `arm`, then one kernel wait on the context's bell).
+
+use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddrV4;
+
+/// Where a socket stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Opened by us; no request has been carried out yet.
+    Opening,
+    /// Serves a port.
+    Listening,
+    /// The handshake of a `connect` is under way.
+    Connecting,
+    /// Carries data (one or both directions may be over).
+    Connected,
+    /// Over; what was received can still be read.
+    Closed,
+}
+
+/// Why a socket failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The peer refused the connection.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// No answer for too long.
+    TimedOut,
+    /// ICMP: host not reachable.
+    HostUnreachable,
+    /// ICMP: network not reachable.
+    NetworkUnreachable,
+    /// We gave it up ourselves.
+    Aborted,
+}
+
+/// What a socket can do now, read at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// State.
+    pub state: State,
+    /// Bytes that can be received now; for a listener: connections that wait.
+    pub readable: usize,
+    /// Bytes that can be sent now.
+    pub writable: usize,
+    /// The peer has sent its FIN.
+    pub peer_closed: bool,
+    /// Our own write side is shut.
+    pub write_closed: bool,
+    /// Both directions are over.
+    pub hung_up: bool,
+    /// What went wrong, if something did.
+    pub failure: Option<Failure>,
+    /// Grows with everything that is received (bytes, connections, end of stream); for edge-triggered reporting.
+    pub receive_sequence: u32,
+    /// Grows with everything that makes room to send; for edge-triggered reporting.
+    pub send_sequence: u32,
+}
+
+/// Why no byte moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferError {
+    /// Nothing there, or no room: wait and try again.
+    WouldBlock,
+    /// The socket is not connected (or the slot has another generation by now).
+    Closed,
+    /// Send only: the write side is shut.
+    WriteClosed,
+}
+
+/// What becomes of the bytes that `receive` delivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taking {
+    /// They are gone from the queue.
+    Take,
+    /// They stay.
+    Peek,
+}
+
+/// The worker's answer to a control request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControlAnswer {
+    /// Carried out (a connect: the handshake has begun).
+    Done,
+    /// Not an address or route of the stack: the kernel's business.
+    NotOurs,
+    /// Address and port are taken.
+    InUse,
+    /// No local port is free, or the local address is not ours.
+    AddressNotAvailable,
+    /// No route to the destination.
+    NoRoute,
+    /// Out of sockets, buffers or permitted share.
+    NoResources,
+    /// The request makes no sense in the socket's state.
+    Invalid,
+}
+
+/// Socket options that the stack acts on. The value travels as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketOption {
+    /// TCP_NODELAY, 0 or 1.
+    NoDelay,
+    /// TCP_CORK, 0 or 1.
+    Cork,
+    /// TCP_QUICKACK, 0 or 1.
+    QuickAck,
+    /// SO_KEEPALIVE, 0 or 1.
+    KeepAlive,
+    /// TCP_KEEPIDLE, seconds.
+    KeepAliveIdle,
+    /// TCP_KEEPINTVL, seconds.
+    KeepAliveInterval,
+    /// TCP_KEEPCNT.
+    KeepAliveCount,
+    /// TCP_USER_TIMEOUT, milliseconds.
+    UserTimeout,
+    /// SO_SNDBUF as the kernel stores it (doubled), bytes.
+    SendBuffer,
+    /// SO_RCVBUF as the kernel stores it (doubled), bytes.
+    ReceiveBuffer,
+    /// TCP_MAXSEG, bytes.
+    MaxSegment,
+    /// IP_TOS.
+    TypeOfService,
+    /// IP_TTL.
+    TimeToLive,
+    /// TCP_CONGESTION: 0 = reno, 1 = cubic.
+    Congestion,
+    /// TCP_NOTSENT_LOWAT, bytes.
+    NotSentLowWater,
+    /// TCP_DEFER_ACCEPT, seconds.
+    DeferAccept,
+    /// TCP_SYNCNT.
+    SynCount,
+    /// TCP_WINDOW_CLAMP, bytes.
+    WindowClamp,
+}
+
+/// A wait context of the region: one waiting thread or one epoll instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Context(pub u16);
+
+/// One attachment. All methods may be called from any thread.
+pub trait Channel: Send + Sync {
+    /// Does the service still live? Cheap; may notice a death late (the control descriptor hangs up at once).
+    fn alive(&self) -> bool;
+    /// The connection to the service: every wait includes it; POLLHUP means that the service is gone.
+    fn control_descriptor(&self) -> Fd;
+    /// All descriptors that this attachment keeps open.
+    fn descriptors(&self) -> Vec<Fd>;
+
+    /// Takes a free slot for a `connect` or `listen`.
+    fn open(&self) -> Option<SocketRef>;
+    /// Reads the socket's state; `None` when the slot has another generation.
+    fn view(&self, socket: SocketRef) -> Option<View>;
+    /// O_NONBLOCK of the open file description (shared by all processes that have it).
+    fn nonblocking(&self, socket: SocketRef) -> bool;
+    /// Sets O_NONBLOCK.
+    fn set_nonblocking(&self, socket: SocketRef, on: bool);
+    /// Local and remote address.
+    fn addresses(&self, socket: SocketRef) -> Option<(SocketAddrV4, SocketAddrV4)>;
+    /// Bytes queued for sending and not yet acknowledged by the peer.
+    fn unacknowledged(&self, socket: SocketRef) -> usize;
+
+    /// Queues bytes for sending; answers how many (short when room runs out).
+    fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
+    /// Delivers received bytes. `Ok(0)` for a non-empty destination means end of stream.
+    fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError>;
+    /// Takes the next accepted connection of a listener.
+    fn accept(&self, listener: SocketRef) -> Option<SocketRef>;
+
+    /// Asks the stack to serve `local`. Answered through `answer`.
+    fn request_listen(&self, socket: SocketRef, local: SocketAddrV4, backlog: u32);
+    /// Asks the stack to connect; `local` if the program has bound one. Answered through `answer`.
+    fn request_connect(&self, socket: SocketRef, local: Option<SocketAddrV4>, remote: SocketAddrV4);
+    /// Asks for the connection's statistics. Answered through `answer`, then `info`.
+    fn request_info(&self, socket: SocketRef);
+    /// The answer to the last control request, once it is there.
+    fn answer(&self, socket: SocketRef) -> Option<ControlAnswer>;
+    /// The statistics that `request_info` asked for, laid out as Linux's `struct tcp_info`; answers how many bytes.
+    fn info(&self, socket: SocketRef, bytes: &mut [u8]) -> usize;
+    /// Sends FIN after what is queued.
+    fn shutdown_write(&self, socket: SocketRef);
+    /// The last holder has gone: closes as the kernel would.
+    fn close(&self, socket: SocketRef);
+    /// The same with a reset (SO_LINGER with zero seconds).
+    fn abort(&self, socket: SocketRef);
+    /// Passes an option on.
+    fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32);
+
+    /// This process has a descriptor of the socket.
+    fn hold(&self, socket: SocketRef);
+    /// This process has none any more; true when no process has one.
+    fn release(&self, socket: SocketRef) -> bool;
+    /// Keeps the socket alive while a descriptor of it travels (exec, SCM_RIGHTS) to a process that will `hold` it.
+    fn hold_in_flight(&self, socket: SocketRef, inode: u64);
+    /// Finds the socket that travels under this inode and takes it out of flight.
+    fn claim_in_flight(&self, inode: u64) -> Option<SocketRef>;
+
+    /// Takes a wait context and hands `bell` (an eventfd) to the service.
+    fn claim_context(&self, bell: Fd) -> Option<Context>;
+    /// Gives it back; nothing may watch through it any more.
+    fn release_context(&self, context: Context);
+    /// From now on changes of `socket` are events of `context`.
+    fn watch(&self, socket: SocketRef, context: Context);
+    /// No longer.
+    fn unwatch(&self, socket: SocketRef, context: Context);
+    /// Asks for one ring of the bell at the next event. Look once more at what you wait for before sleeping.
+    fn arm(&self, context: Context);
+    /// Takes that back.
+    fn disarm(&self, context: Context);
+    /// The next socket whose readiness may have changed. Later changes are reported again.
+    fn next_event(&self, context: Context) -> Option<SocketRef>;
+
+    /// Before `fork`, in the parent: prepares the child's share (its own process number, holding all that we hold).
+    fn before_fork(&self);
+    /// After `fork`, in the parent.
+    fn after_fork_in_parent(&self);
+    /// After `fork`, in the child: becomes a process of its own. False when the service does not answer.
+    fn after_fork_in_child(&self) -> bool;
+}
+
+/// How this process gets a channel.
+pub trait Attach: Send + Sync {
+    /// Attaches now; the text says why not.
+    fn attach(&self) -> Result<Box<dyn Channel>, String>;
+}

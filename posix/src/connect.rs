@@ -1,0 +1,129 @@
+//! connect(2): the moment at which a client's socket becomes the stack's or stays the kernel's.
+
+use crate::Posix;
+use crate::address::{Parsed, parse};
+use crate::blocking::Wait;
+use crate::channel::{Channel, ControlAnswer, State};
+use crate::counters::Fallback;
+use crate::descriptions::Flag;
+use crate::errno::{Answer, Errno};
+use crate::fallback::Fd;
+use crate::fd_table::{Entry, SocketRef};
+use crate::socket::fallback_reason;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::Ordering;
+
+impl Posix {
+    /// connect(2). `None`: the kernel's call.
+    ///
+    /// # Blocking
+    /// Until the handshake is over unless the socket is non-blocking; always until the worker has said whether the
+    /// destination is the stack's.
+    pub fn connect(&self, fd: Fd, address: &[u8]) -> Option<Answer<()>> {
+        if let Some(socket) = self.table.socket(fd) {
+            if is_unspecified_family(address) {
+                return Some(self.disconnect(fd));
+            }
+            match self.connect_again(socket) {
+                Some(answer) => return Some(answer),
+                None => self.let_go(fd),
+            }
+        }
+        let (remote, mapped) = match parse(address) {
+            Parsed::V4 { address, mapped } => (address, mapped),
+            _ => return None,
+        };
+        let ip = remote.ip();
+        let kernels = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || *ip == Ipv4Addr::BROADCAST;
+        if kernels || remote.port() == 0 || !self.is_tcp(fd) {
+            return None;
+        }
+        let channel = match self.channel() {
+            Ok(channel) => channel?,
+            Err(error) => return Some(Err(error)),
+        };
+        self.connect_on_stack(channel, fd, remote, mapped)
+    }
+
+    fn connect_on_stack(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddrV4, mapped: bool) -> Option<Answer<()>> {
+        let local = match self.local_name(fd) {
+            Parsed::V4 { address, .. } if address.port() != 0 || !address.ip().is_unspecified() => Some(address),
+            Parsed::V4 { .. } | Parsed::V6Any { port: 0 } => None,
+            Parsed::V6Any { port } => Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)),
+            _ => return None,
+        };
+        if self.service_is_dead() || local.is_some_and(|local| local.ip().is_loopback()) {
+            return None;
+        }
+        let Some(socket) = self.open_socket(channel, fd, mapped) else {
+            self.fall_back("connect", &remote, Fallback::NoResources);
+            return None;
+        };
+        channel.request_connect(socket, local, remote);
+        let answer = self.await_answer(channel, socket);
+        if answer == Some(ControlAnswer::Done) {
+            self.table.set(fd, Entry::Socket(socket));
+            return Some(if channel.nonblocking(socket) { Err(Errno::INPROGRESS) } else { self.finish_connect(socket) });
+        }
+        self.abandon(channel, socket);
+        match answer {
+            Some(ControlAnswer::InUse | ControlAnswer::AddressNotAvailable) => Some(Err(Errno::ADDRNOTAVAIL)),
+            answer => {
+                self.fall_back("connect", &remote, answer.map_or(Fallback::NoAnswer, fallback_reason));
+                None
+            }
+        }
+    }
+
+    /// connect(2) on a socket that is the stack's already. `None`: an attempt that failed and was reported; begin anew.
+    fn connect_again(&self, socket: SocketRef) -> Option<Answer<()>> {
+        let Some(channel) = self.attached() else { return Some(Err(Errno::CONNABORTED)) };
+        let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
+        let description = self.descriptions.of(socket);
+        match view.state {
+            State::Connecting if channel.nonblocking(socket) => Some(Err(Errno::ALREADY)),
+            State::Connecting => Some(self.finish_connect(socket)),
+            State::Connected if description.mark(Flag::CONNECT_REPORTED) => Some(Err(Errno::ISCONN)),
+            State::Connected => Some(Ok(())),
+            State::Listening => Some(Err(Errno::ISCONN)),
+            State::Opening => Some(Err(Errno::ALREADY)),
+            State::Closed => match self.take_failure(description, &view) {
+                Some(error) => Some(Err(error)),
+                None if description.is(Flag::KERNEL_TCP) && !description.is(Flag::CONNECT_REPORTED) => None,
+                None => Some(Err(Errno::ISCONN)),
+            },
+        }
+    }
+
+    /// Waits for the end of the handshake.
+    fn finish_connect(&self, socket: SocketRef) -> Answer<()> {
+        let channel = self.attached().ok_or(Errno::CONNABORTED)?;
+        let description = self.descriptions.of(socket);
+        let attempt = || {
+            let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
+            match view.state {
+                State::Opening | State::Connecting => None,
+                State::Closed => Some(Err(self.take_failure(description, &view).unwrap_or(Errno::CONNABORTED))),
+                State::Connected | State::Listening => {
+                    description.mark(Flag::CONNECT_REPORTED);
+                    Some(Ok(()))
+                }
+            }
+        };
+        let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
+        match self.block_on(Wait { socket, twin: None, deadline }, attempt) {
+            Err(Errno::AGAIN) => Err(Errno::INPROGRESS),
+            answer => answer,
+        }
+    }
+
+    /// connect(2) with AF_UNSPEC: the association is dissolved, the descriptor is a fresh kernel socket again.
+    fn disconnect(&self, fd: Fd) -> Answer<()> {
+        self.let_go(fd);
+        Ok(())
+    }
+}
+
+fn is_unspecified_family(address: &[u8]) -> bool {
+    address.first_chunk::<2>().is_some_and(|family| i32::from(u16::from_ne_bytes(*family)) == libc::AF_UNSPEC)
+}

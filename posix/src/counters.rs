@@ -1,0 +1,73 @@
+//! Why sockets stayed on the kernel, counted; with RINGWAY_LOG=fallback also said.
+
+use crate::Posix;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A reason for leaving something to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fallback {
+    /// The destination or local address is loopback.
+    Loopback,
+    /// IPv6 (other than v4-mapped).
+    Ipv6,
+    /// The stack has no route or address for it.
+    NotOurs,
+    /// The stack's port is taken by another group.
+    PortTaken,
+    /// No slot, buffer or port was left.
+    NoResources,
+    /// The descriptor number is beyond the table.
+    NumberTooHigh,
+    /// The service did not answer a request.
+    NoAnswer,
+    /// SO_LINGER ran out before the peer had acknowledged everything.
+    LingerExpired,
+    /// A descriptor of our own could not be closed.
+    CloseFailed,
+}
+
+impl Fallback {
+    const ALL: [(Fallback, &'static str); 9] = [
+        (Fallback::Loopback, "loopback"),
+        (Fallback::Ipv6, "ipv6"),
+        (Fallback::NotOurs, "not-ours"),
+        (Fallback::PortTaken, "port-taken"),
+        (Fallback::NoResources, "no-resources"),
+        (Fallback::NumberTooHigh, "number-too-high"),
+        (Fallback::NoAnswer, "no-answer"),
+        (Fallback::LingerExpired, "linger-expired"),
+        (Fallback::CloseFailed, "close-failed"),
+    ];
+
+    /// The word that the log line shows.
+    pub fn reason(self) -> &'static str {
+        Fallback::ALL[self as usize].1
+    }
+}
+
+/// One count for each reason.
+#[derive(Default)]
+pub(crate) struct Counters {
+    counts: [AtomicU64; Fallback::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn count(&self, reason: Fallback) {
+        self.counts[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Posix {
+    /// How often something stayed on the kernel for this reason.
+    pub fn fallbacks(&self, reason: Fallback) -> u64 {
+        self.counters.counts[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts a socket that stays on the kernel and says so if asked to.
+    pub(crate) fn fall_back(&self, call: &str, what: &dyn std::fmt::Display, reason: Fallback) {
+        self.counters.count(reason);
+        if self.settings.log_fallback {
+            self.kernel.say(&format!("ringway: fallback={} {call} {what}", reason.reason()));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! What one process remembers of each socket that it has descriptors of: how many, and the options it has set.
+//!
+//! Indexed by slot number; an entry is reset when a socket is installed and never freed, so that a call that races with
+//! the last `close` in another thread reads stale numbers but never freed memory. `fork` copies the entries with the
+//! rest of the memory, which is what a copy of the descriptor table needs. O_NONBLOCK is not here: it belongs to the
+//! open file description and lives in the slot that all processes share.
+
+use crate::fd_table::SocketRef;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// One socket as this process knows it.
+pub(crate) struct Description {
+    generation: AtomicU32,
+    references: AtomicU32,
+    flags: AtomicU32,
+    /// SO_RCVTIMEO in nanoseconds; 0 = wait for ever.
+    pub(crate) receive_timeout: AtomicU64,
+    /// SO_SNDTIMEO in nanoseconds; 0 = wait for ever.
+    pub(crate) send_timeout: AtomicU64,
+    /// SO_LINGER in seconds; -1 = off.
+    pub(crate) linger: AtomicI32,
+    /// Values of the options that `options.rs` lists, by its index; `UNSET` = the default.
+    pub(crate) values: [AtomicU32; VALUES],
+}
+
+/// Facts about a socket, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flag(u32);
+
+impl Flag {
+    /// `shutdown(SHUT_RD)` has been called.
+    pub(crate) const READ_SHUT: Flag = Flag(1);
+    /// `shutdown(SHUT_WR)` has been called.
+    pub(crate) const WRITE_SHUT: Flag = Flag(2);
+    /// The socket's failure has been reported once.
+    pub(crate) const FAILURE_TAKEN: Flag = Flag(4);
+    /// The success of a connect in the background has been reported.
+    pub(crate) const CONNECT_REPORTED: Flag = Flag(8);
+    /// The descriptor is a kernel TCP socket (a listener's twin, or what `socket` made); else a blank.
+    pub(crate) const KERNEL_TCP: Flag = Flag(16);
+    /// The program made it an AF_INET6 socket: addresses are shown v4-mapped.
+    pub(crate) const INET6: Flag = Flag(32);
+}
+
+impl Description {
+    fn new() -> Description {
+        Description {
+            generation: AtomicU32::new(0),
+            references: AtomicU32::new(0),
+            flags: AtomicU32::new(0),
+            receive_timeout: AtomicU64::new(0),
+            send_timeout: AtomicU64::new(0),
+            linger: AtomicI32::new(-1),
+            values: std::array::from_fn(|_| AtomicU32::new(UNSET)),
+        }
+    }
+
+    /// Is the fact true?
+    pub(crate) fn is(&self, flag: Flag) -> bool {
+        self.flags.load(Ordering::Acquire) & flag.0 != 0
+    }
+
+    /// Makes the fact true; answers whether it was true before.
+    pub(crate) fn mark(&self, flag: Flag) -> bool {
+        self.flags.fetch_or(flag.0, Ordering::AcqRel) & flag.0 != 0
+    }
+
+    /// One more descriptor.
+    pub(crate) fn refer(&self) {
+        self.references.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One descriptor less; true when it was the last one of this process.
+    pub(crate) fn unrefer(&self) -> bool {
+        self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)) == Ok(1)
+    }
+
+    /// Does the entry speak of this socket (and not of an earlier one in the same slot)?
+    pub(crate) fn knows(&self, socket: SocketRef) -> bool {
+        self.references.load(Ordering::Acquire) > 0 && self.generation.load(Ordering::Acquire) == socket.generation
+    }
+
+    /// An accepted connection begins with its listener's options.
+    pub(crate) fn inherit(&self, listener: &Description) {
+        let copy = |from: &AtomicU64, to: &AtomicU64| to.store(from.load(Ordering::Acquire), Ordering::Release);
+        copy(&listener.receive_timeout, &self.receive_timeout);
+        copy(&listener.send_timeout, &self.send_timeout);
+        self.linger.store(listener.linger.load(Ordering::Acquire), Ordering::Release);
+        for (from, to) in listener.values.iter().zip(&self.values) {
+            to.store(from.load(Ordering::Acquire), Ordering::Release);
+        }
+    }
+
+    fn reset(&self, generation: u32, flags: u32) {
+        self.generation.store(generation, Ordering::Release);
+        self.flags.store(flags, Ordering::Release);
+        self.receive_timeout.store(0, Ordering::Release);
+        self.send_timeout.store(0, Ordering::Release);
+        self.linger.store(-1, Ordering::Release);
+        for value in &self.values {
+            value.store(UNSET, Ordering::Release);
+        }
+        self.references.store(1, Ordering::Release);
+    }
+}
+
+/// All descriptions of the process.
+pub(crate) struct Descriptions {
+    pages: Box<[OnceLock<Box<[Description]>>]>,
+}
+
+impl Descriptions {
+    pub(crate) fn new() -> Descriptions {
+        Descriptions { pages: (0..PAGES).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The entry of the socket's slot.
+    pub(crate) fn of(&self, socket: SocketRef) -> &Description {
+        let index = socket.index as usize;
+        let page = self.pages[(index / PAGE_ENTRIES) % PAGES].get_or_init(new_page);
+        &page[index % PAGE_ENTRIES]
+    }
+
+    /// Starts a new description with one descriptor.
+    pub(crate) fn install(&self, socket: SocketRef, flags: &[Flag]) -> &Description {
+        let description = self.of(socket);
+        description.reset(socket.generation, flags.iter().fold(0, |bits, flag| bits | flag.0));
+        description
+    }
+}
+
+fn new_page() -> Box<[Description]> {
+    (0..PAGE_ENTRIES).map(|_| Description::new()).collect()
+}
+
+/// The program has not set this option.
+pub(crate) const UNSET: u32 = u32::MAX;
+/// How many option values a description remembers.
+pub(crate) const VALUES: usize = 32;
+
+const PAGE_ENTRIES: usize = 256;
+const PAGES: usize = 4096;

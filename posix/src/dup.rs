@@ -1,0 +1,132 @@
+//! Descriptors come and go: dup, dup2, dup3, F_DUPFD, close, close_range; and the last one gone closes the socket.
+
+use crate::Posix;
+use crate::blocking::Wait;
+use crate::errno::{Answer, Errno};
+use crate::fallback::Fd;
+use crate::fd_table::{Entry, SocketRef};
+use ringway_shm::Duration;
+use std::sync::atomic::Ordering;
+
+impl Posix {
+    /// dup(2) and F_DUPFD of a socket of ours: the lowest free number not below `minimum`.
+    pub fn duplicate(&self, fd: Fd, socket: SocketRef, minimum: Fd, close_on_exec: bool) -> Answer<Fd> {
+        let new = self.kernel.duplicate(fd, minimum, close_on_exec)?;
+        if !self.table.fits(new) {
+            self.kernel.close(new)?;
+            return Err(Errno::MFILE);
+        }
+        self.descriptions.of(socket).refer();
+        self.table.set(new, Entry::Socket(socket));
+        Ok(new)
+    }
+
+    /// dup2(2) and dup3(2) between different numbers. `None`: neither is ours.
+    pub fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
+        let (from, to) = (self.table.lookup(old), self.table.lookup(new));
+        if from == Entry::Internal || to == Entry::Internal {
+            return Some(Err(Errno::BADF));
+        }
+        if from == Entry::None && to == Entry::None {
+            return None;
+        }
+        if from != Entry::None && !self.table.fits(new) {
+            return Some(Err(Errno::BADF));
+        }
+        Some(self.replace(from, old, new, close_on_exec))
+    }
+
+    fn replace(&self, from: Entry, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd> {
+        if let Entry::Socket(socket) = from {
+            self.descriptions.of(socket).refer();
+        }
+        let answer = self.kernel.duplicate_to(old, new, close_on_exec);
+        match answer {
+            Ok(_) => self.drop_entry(self.table.set(new, from)),
+            Err(_) => self.drop_entry(from),
+        }
+        answer
+    }
+
+    /// close(2). `None`: not ours.
+    pub fn close(&self, fd: Fd) -> Option<Answer<()>> {
+        match self.table.lookup(fd) {
+            Entry::None => None,
+            Entry::Internal => Some(Err(Errno::BADF)),
+            _ => {
+                // Out of the table before the number can be given to somebody else.
+                let entry = self.table.take(fd);
+                let answer = self.kernel.close(fd);
+                self.drop_entry(entry);
+                Some(answer)
+            }
+        }
+    }
+
+    /// The descriptor has been closed behind our back (fclose), or its socket goes back to the kernel: the number stays
+    /// whatever it is now, our share of it goes.
+    pub fn let_go(&self, fd: Fd) {
+        if self.table.lookup(fd) != Entry::Internal {
+            self.drop_entry(self.table.take(fd));
+        }
+    }
+
+    /// close_range(2) without flags: closes everything in the range but our own descriptors. `None`: nothing in the range
+    /// is ours.
+    pub fn close_range(
+        &self,
+        first: Fd,
+        last: Fd,
+        mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
+    ) -> Option<Answer<()>> {
+        let mut ours = Vec::new();
+        self.table.for_each_in(first, last, |fd, entry| ours.push((fd, entry)));
+        if ours.is_empty() {
+            return None;
+        }
+        let mut next = first;
+        for (fd, entry) in ours {
+            if next < fd
+                && let Err(error) = close_kernel_range(next, fd - 1)
+            {
+                return Some(Err(error));
+            }
+            if entry != Entry::Internal
+                && let Some(Err(error)) = self.close(fd)
+            {
+                return Some(Err(error));
+            }
+            next = fd.saturating_add(1);
+        }
+        Some(if next <= last { close_kernel_range(next, last) } else { Ok(()) })
+    }
+
+    fn drop_entry(&self, entry: Entry) {
+        if let Entry::Socket(socket) = entry
+            && self.descriptions.of(socket).unrefer()
+        {
+            self.close_socket(socket);
+        }
+    }
+
+    /// The last descriptor of this process is gone; of the last process: the connection closes (SO_LINGER decides how).
+    fn close_socket(&self, socket: SocketRef) {
+        let Some(channel) = self.attached() else { return };
+        let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
+        if !channel.release(socket) {
+            return;
+        }
+        if linger == 0 {
+            return channel.abort(socket);
+        }
+        channel.close(socket);
+        if linger > 0 && !channel.nonblocking(socket) {
+            let deadline = Some(self.kernel.now() + Duration::from_secs(linger.unsigned_abs().into()));
+            let gone = || (channel.view(socket).is_none() || channel.unacknowledged(socket) == 0).then_some(Ok(()));
+            // close(2) with SO_LINGER comes back after the time whatever has become of the data.
+            if self.block_on(Wait { socket, twin: None, deadline }, gone).is_err() {
+                self.counters.count(crate::Fallback::LingerExpired);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The one place where errno numbers stand.
+//!
+//! Everything else speaks in small enums; this file says which number an unmodified program sees for each of them.
+
+use std::fmt;
+
+/// An errno number as libc reports it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Errno(pub i32);
+
+/// What a call of this room answers.
+pub type Answer<T> = Result<T, Errno>;
+
+macro_rules! errno_names {
+    ($($(#[$doc:meta])* $name:ident = $number:expr;)*) => {
+        impl Errno {
+            $($(#[$doc])* pub const $name: Errno = Errno($number);)*
+
+            /// The symbol of errno.h, or `E?` for a number that this room never makes up itself.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Errno::$name => concat!("E", stringify!($name)),)*
+                    _ => "E?",
+                }
+            }
+        }
+    };
+}
+
+// One list gives both the constants and their names; two lists would drift apart.
+errno_names! {
+    /// Operation not permitted.
+    PERM = libc::EPERM;
+    /// Interrupted by a signal handler.
+    INTR = libc::EINTR;
+    /// Input/output error.
+    IO = libc::EIO;
+    /// Bad file descriptor.
+    BADF = libc::EBADF;
+    /// Try again: the call would block.
+    AGAIN = libc::EAGAIN;
+    /// Out of memory (or of chunks, slots).
+    NOMEM = libc::ENOMEM;
+    /// Permission denied.
+    ACCES = libc::EACCES;
+    /// Bad address.
+    FAULT = libc::EFAULT;
+    /// Invalid argument.
+    INVAL = libc::EINVAL;
+    /// Too many open files in this process.
+    MFILE = libc::EMFILE;
+    /// Inappropriate ioctl.
+    NOTTY = libc::ENOTTY;
+    /// Illegal seek.
+    SPIPE = libc::ESPIPE;
+    /// Writing to a stream whose write side is shut.
+    PIPE = libc::EPIPE;
+    /// Destination address required.
+    DESTADDRREQ = libc::EDESTADDRREQ;
+    /// Message too long.
+    MSGSIZE = libc::EMSGSIZE;
+    /// Option not known for this protocol.
+    NOPROTOOPT = libc::ENOPROTOOPT;
+    /// Operation not supported on this socket.
+    OPNOTSUPP = libc::EOPNOTSUPP;
+    /// Address family not supported.
+    AFNOSUPPORT = libc::EAFNOSUPPORT;
+    /// Address in use.
+    ADDRINUSE = libc::EADDRINUSE;
+    /// Address cannot be assigned.
+    ADDRNOTAVAIL = libc::EADDRNOTAVAIL;
+    /// Network is down.
+    NETDOWN = libc::ENETDOWN;
+    /// Network unreachable.
+    NETUNREACH = libc::ENETUNREACH;
+    /// The connection was aborted before it was accepted.
+    CONNABORTED = libc::ECONNABORTED;
+    /// The peer (or the service's death) reset the connection.
+    CONNRESET = libc::ECONNRESET;
+    /// No buffer space.
+    NOBUFS = libc::ENOBUFS;
+    /// Already connected.
+    ISCONN = libc::EISCONN;
+    /// Not connected.
+    NOTCONN = libc::ENOTCONN;
+    /// Timed out.
+    TIMEDOUT = libc::ETIMEDOUT;
+    /// Connection refused.
+    CONNREFUSED = libc::ECONNREFUSED;
+    /// No route to the host.
+    HOSTUNREACH = libc::EHOSTUNREACH;
+    /// A connect is already under way.
+    ALREADY = libc::EALREADY;
+    /// The connect goes on in the background.
+    INPROGRESS = libc::EINPROGRESS;
+    /// Function not implemented.
+    NOSYS = libc::ENOSYS;
+    /// No such file.
+    NOENT = libc::ENOENT;
+    /// Not a socket.
+    NOTSOCK = libc::ENOTSOCK;
+    /// File exists.
+    EXIST = libc::EEXIST;
+    /// Numerical argument out of domain (SO_RCVTIMEO with a bad microsecond part).
+    DOM = libc::EDOM;
+    /// Too many levels (nested epoll).
+    LOOP = libc::ELOOP;
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}({})", self.name(), self.0)
+    }
+}

@@ -1,0 +1,131 @@
+//! The kernel as this room sees it: a trait, injected, so that the whole room runs against a mock or in the simulator.
+//!
+//! Plain values and slices in, `Answer` out. An implementation must never come back into this room (the preload library
+//! calls the *next* libc symbol, not its own).
+
+use crate::errno::Answer;
+use ringway_shm::{Duration, Instant};
+use std::io::{IoSlice, IoSliceMut};
+
+/// A descriptor number.
+pub type Fd = i32;
+
+/// The kernel's signal mask: bit n-1 stands for signal n.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignalMask(pub u64);
+
+/// Which file a descriptor refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Device number of the file system (of sockfs for a socket).
+    pub device: u64,
+    /// Inode number; unique among the sockets that live now.
+    pub inode: u64,
+    /// File type bits of `st_mode` (`S_IFMT`).
+    pub kind: u32,
+}
+
+impl Identity {
+    /// Is it a socket?
+    pub fn is_socket(&self) -> bool {
+        self.kind & libc::S_IFMT == libc::S_IFSOCK
+    }
+}
+
+/// A socket address as the kernel writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawAddress {
+    /// The bytes of the `sockaddr`.
+    pub bytes: [u8; 128],
+    /// How many of them count.
+    pub len: usize,
+}
+
+impl RawAddress {
+    /// The bytes that count.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len.min(self.bytes.len())]
+    }
+}
+
+/// Every libc call that this room passes on.
+pub trait Kernel: Send + Sync {
+    /// `socket(2)`.
+    fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer<Fd>;
+    /// `listen(2)`.
+    fn listen(&self, fd: Fd, backlog: i32) -> Answer<()>;
+    /// `accept4(2)`; the peer's address comes with it.
+    fn accept4(&self, fd: Fd, flags: i32) -> Answer<(Fd, RawAddress)>;
+    /// `shutdown(2)`.
+    fn shutdown(&self, fd: Fd, how: i32) -> Answer<()>;
+    /// `getsockname(2)`.
+    fn local_address(&self, fd: Fd) -> Answer<RawAddress>;
+    /// `setsockopt(2)`.
+    fn set_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()>;
+    /// `getsockopt(2)`; answers the length written.
+    fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize>;
+
+    /// `close(2)`.
+    fn close(&self, fd: Fd) -> Answer<()>;
+    /// `fcntl(F_DUPFD)` or `F_DUPFD_CLOEXEC`: the lowest free number not below `minimum`.
+    fn duplicate(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Answer<Fd>;
+    /// `dup3(2)`; `old` and `new` differ.
+    fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd>;
+    /// `fcntl(F_GETFD)`: descriptor flags.
+    fn descriptor_flags(&self, fd: Fd) -> Answer<i32>;
+    /// `fcntl(F_GETFL)`: status flags.
+    fn status_flags(&self, fd: Fd) -> Answer<i32>;
+    /// `fcntl(F_SETFL)`.
+    fn set_status_flags(&self, fd: Fd, flags: i32) -> Answer<()>;
+    /// `fstat(2)`, what this room needs of it.
+    fn identity(&self, fd: Fd) -> Answer<Identity>;
+    /// Numbers of all open descriptors of this process.
+    fn open_descriptors(&self) -> Answer<Vec<Fd>>;
+    /// `getrlimit(RLIMIT_NOFILE)`: the soft limit.
+    fn descriptor_limit(&self) -> u64;
+
+    /// `readv(2)`.
+    fn read(&self, fd: Fd, pieces: &mut [IoSliceMut<'_>]) -> Answer<usize>;
+    /// `writev(2)`.
+    fn write(&self, fd: Fd, pieces: &[IoSlice<'_>]) -> Answer<usize>;
+    /// `pread(2)`.
+    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: i64) -> Answer<usize>;
+    /// `lseek(2)` relative to the current position.
+    fn seek_by(&self, fd: Fd, distance: i64) -> Answer<i64>;
+    /// `ioctl(FIONREAD)` on a kernel descriptor.
+    fn bytes_readable(&self, fd: Fd) -> Answer<i32>;
+
+    /// `ppoll(2)`; `None` waits for ever. Answers how many entries have events.
+    fn poll(&self, set: &mut [libc::pollfd], timeout: Option<Duration>, mask: Option<SignalMask>) -> Answer<usize>;
+    /// `eventfd2(0, EFD_NONBLOCK | EFD_CLOEXEC)`.
+    fn event_counter(&self) -> Answer<Fd>;
+    /// Adds one to an eventfd (a full counter is fine).
+    fn raise_event(&self, fd: Fd);
+    /// Takes the count of an eventfd back to zero (an empty counter is fine).
+    fn clear_event(&self, fd: Fd);
+    /// `epoll_create1(2)`.
+    fn epoll_create(&self, flags: i32) -> Answer<Fd>;
+    /// `epoll_ctl(2)`.
+    fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<libc::epoll_event>) -> Answer<()>;
+    /// `epoll_pwait2(2)`; `None` waits for ever. Answers how many entries were written.
+    fn epoll_wait(
+        &self,
+        epoll: Fd,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize>;
+
+    /// CLOCK_MONOTONIC.
+    fn now(&self) -> Instant;
+    /// Gives the processor away for about `span` (used only where a wait context is not to be had).
+    fn pause(&self, span: Duration);
+    /// `getpid(2)`.
+    fn process_id(&self) -> u32;
+    /// Sends SIGPIPE to the calling thread.
+    fn raise_broken_pipe(&self);
+    /// May a call that a signal interrupted be taken up again (every handler so far was installed with SA_RESTART)?
+    fn restarts_after_signal(&self) -> bool;
+    /// Writes one line to the program's standard error.
+    fn say(&self, line: &str);
+}

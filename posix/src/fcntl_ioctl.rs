@@ -1,0 +1,65 @@
+//! fcntl(2) and ioctl(2) on sockets of ours. O_NONBLOCK is kept in the slot, where all processes see it.
+
+use crate::Posix;
+use crate::channel::State;
+use crate::errno::{Answer, Errno};
+use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+
+/// What an ioctl does with its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Nothing is written back.
+    Done,
+    /// This number is written to the `int` that the argument points at.
+    Number(i32),
+}
+
+impl Posix {
+    /// fcntl(2). `None`: the kernel's answer for the descriptor is right.
+    pub fn fcntl(&self, fd: Fd, socket: SocketRef, command: i32, argument: i64) -> Option<Answer<i32>> {
+        let channel = self.attached()?;
+        match command {
+            libc::F_GETFL => {
+                let nonblocking = if channel.nonblocking(socket) { libc::O_NONBLOCK } else { 0 };
+                Some(Ok(libc::O_RDWR | nonblocking))
+            }
+            libc::F_SETFL => {
+                channel.set_nonblocking(socket, argument as i32 & libc::O_NONBLOCK != 0);
+                Some(Ok(0))
+            }
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+                let minimum = Fd::try_from(argument).map_err(|_| Errno::INVAL);
+                Some(minimum.and_then(|minimum| self.duplicate(fd, socket, minimum, command == libc::F_DUPFD_CLOEXEC)))
+            }
+            _ => None,
+        }
+    }
+
+    /// ioctl(2); `value` is the `int` behind the argument for the requests that read one. `None`: the kernel's.
+    pub fn ioctl(&self, socket: SocketRef, request: u64, value: i32) -> Option<Answer<Control>> {
+        let channel = self.attached()?;
+        let view = channel.view(socket);
+        let listening = view.is_some_and(|view| view.state == State::Listening);
+        match request {
+            libc::FIONBIO => {
+                channel.set_nonblocking(socket, value != 0);
+                Some(Ok(Control::Done))
+            }
+            libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD if listening => Some(Err(Errno::INVAL)),
+            libc::FIONREAD => Some(Ok(Control::Number(number(view.map_or(0, |view| view.readable))))),
+            libc::TIOCOUTQ => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
+            SIOCOUTQNSD => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
+            SIOCATMARK => Some(Ok(Control::Number(0))),
+            _ => None,
+        }
+    }
+}
+
+fn number(bytes: usize) -> i32 {
+    i32::try_from(bytes).unwrap_or(i32::MAX)
+}
+
+/// linux/sockios.h
+const SIOCATMARK: u64 = 0x8905;
+const SIOCOUTQNSD: u64 = 0x894b;

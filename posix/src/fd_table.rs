@@ -1,0 +1,159 @@
+//! Which descriptor numbers are ours, and what they stand for.
+//!
+//! Promises: `lookup` takes no lock, makes no system call and never blocks, so that a call on a descriptor that is not
+//! ours costs two loads on its way to the kernel; all methods may be called from any thread and from a signal handler
+//! (a page of the table is allocated only by `set`). The table holds numbers only: who counts the descriptors of a
+//! socket is `descriptions`.
+//!
+//! ```text
+//!   63      56 55            32 31             0
+//!  +----------+----------------+----------------+
+//!  |   kind   |     index      |   generation   |     0 = not ours
+//!  +----------+----------------+----------------+
+//! ```
+
+use crate::fallback::Fd;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A socket slot of the channel with the generation under which we know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SocketRef {
+    /// Slot number in the region.
+    pub index: u32,
+    /// Generation of the slot.
+    pub generation: u32,
+}
+
+/// What a descriptor number stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Not ours: the kernel's.
+    None,
+    /// A socket (connection or listener) of the stack.
+    Socket(SocketRef),
+    /// One of this library's own descriptors; the program must not close it.
+    Internal,
+    /// An epoll instance whose interest list has stack sockets; the number is the epoll module's.
+    Epoll(u32),
+}
+
+/// The table; one per process.
+pub struct FdTable {
+    pages: Box<[OnceLock<Box<[AtomicU64]>>]>,
+}
+
+impl Default for FdTable {
+    fn default() -> Self {
+        FdTable::new()
+    }
+}
+
+impl FdTable {
+    /// An empty table. Takes a few KiB; pages come when they are needed.
+    pub fn new() -> FdTable {
+        FdTable { pages: (0..PAGES).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// What `fd` stands for.
+    #[inline]
+    pub fn lookup(&self, fd: Fd) -> Entry {
+        match self.cell(fd) {
+            Some(cell) => decode(cell.load(Ordering::Acquire)),
+            None => Entry::None,
+        }
+    }
+
+    /// The socket behind `fd`, if it is one of ours.
+    #[inline]
+    pub fn socket(&self, fd: Fd) -> Option<SocketRef> {
+        match self.lookup(fd) {
+            Entry::Socket(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// Writes what `fd` stands for; answers what it stood for before. Numbers beyond the table stay the kernel's.
+    pub fn set(&self, fd: Fd, entry: Entry) -> Entry {
+        let Some((page, offset)) = place(fd) else { return Entry::None };
+        let page = self.pages[page].get_or_init(|| (0..PAGE_ENTRIES).map(|_| AtomicU64::new(0)).collect());
+        decode(page[offset].swap(encode(entry), Ordering::AcqRel))
+    }
+
+    /// Forgets `fd`; answers what it stood for. The caller that gets the entry is the one that must let it go.
+    pub fn take(&self, fd: Fd) -> Entry {
+        match self.cell(fd) {
+            Some(cell) => decode(cell.swap(0, Ordering::AcqRel)),
+            None => Entry::None,
+        }
+    }
+
+    /// Can the table remember this number?
+    pub fn fits(&self, fd: Fd) -> bool {
+        place(fd).is_some()
+    }
+
+    /// Calls `visit` for every descriptor in `first..=last` that is ours.
+    pub fn for_each_in(&self, first: Fd, last: Fd, mut visit: impl FnMut(Fd, Entry)) {
+        let (first, last) = (first.max(0) as usize, (last.max(-1) as i64).min(LIMIT as i64 - 1));
+        for (page_index, page) in self.pages.iter().enumerate() {
+            let Some(page) = page.get() else { continue };
+            let base = page_index * PAGE_ENTRIES;
+            if base as i64 > last || base + PAGE_ENTRIES <= first {
+                continue;
+            }
+            for (offset, cell) in page.iter().enumerate() {
+                let fd = base + offset;
+                let entry = decode(cell.load(Ordering::Acquire));
+                if fd >= first && fd as i64 <= last && entry != Entry::None {
+                    visit(fd as Fd, entry);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn cell(&self, fd: Fd) -> Option<&AtomicU64> {
+        let (page, offset) = place(fd)?;
+        self.pages[page].get().map(|page| &page[offset])
+    }
+}
+
+#[inline]
+fn place(fd: Fd) -> Option<(usize, usize)> {
+    let number = usize::try_from(fd).ok()?;
+    (number < LIMIT).then_some((number / PAGE_ENTRIES, number % PAGE_ENTRIES))
+}
+
+fn encode(entry: Entry) -> u64 {
+    match entry {
+        Entry::None => 0,
+        Entry::Socket(socket) => KIND_SOCKET | (u64::from(socket.index & INDEX_MASK) << 32) | u64::from(socket.generation),
+        Entry::Internal => KIND_INTERNAL,
+        Entry::Epoll(number) => KIND_EPOLL | u64::from(number),
+    }
+}
+
+#[inline]
+fn decode(word: u64) -> Entry {
+    match word & KIND_MASK {
+        KIND_SOCKET => Entry::Socket(SocketRef { index: (word >> 32) as u32 & INDEX_MASK, generation: word as u32 }),
+        KIND_INTERNAL => Entry::Internal,
+        KIND_EPOLL => Entry::Epoll(word as u32),
+        _ => Entry::None,
+    }
+}
+
+/// Descriptor numbers from here on are always the kernel's.
+pub const LIMIT: usize = 1 << 20;
+
+const PAGE_ENTRIES: usize = 4096;
+const PAGES: usize = LIMIT / PAGE_ENTRIES;
+const INDEX_MASK: u32 = 0x00ff_ffff;
+const KIND_MASK: u64 = 0xff << 56;
+const KIND_SOCKET: u64 = 1 << 56;
+const KIND_INTERNAL: u64 = 2 << 56;
+const KIND_EPOLL: u64 = 3 << 56;
+
+#[cfg(test)]
+mod tests;

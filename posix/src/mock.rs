@@ -1,0 +1,1 @@
+//! A kernel and a channel made of plain memory, for this room's tests.

@@ -1,0 +1,354 @@
+//! setsockopt and getsockopt: one table of the options that a socket of the stack has.
+//!
+//! Before `listen` or `connect` decides, options are the kernel's: `note_option` only remembers *which* were ever set, and
+//! at the decision those are read back from the kernel socket (`copy_kernel_options`). Afterwards each is checked by the
+//! kernel (the descriptor is a kernel TCP socket, its own or the blank), remembered in the description, and passed to the
+//! stack if the stack acts on it. Options that would change what the peer sees and that the stack lacks are refused.
+
+use crate::Posix;
+use crate::channel::{Channel, SocketOption, State};
+use crate::descriptions::{Description, Flag, UNSET};
+use crate::errno::{Answer, Errno};
+use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+use std::sync::atomic::Ordering;
+
+struct Known {
+    level: i32,
+    name: i32,
+    stack: Option<SocketOption>,
+    default: u32,
+    form: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Reads back as 0 or 1.
+    Switch,
+    /// Reads back as it was set.
+    Number,
+    /// Reads back doubled, within bounds (socket(7), SO_SNDBUF).
+    Buffer { least: u32 },
+}
+
+const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32, form: Form) -> Known {
+    Known { level, name, stack, default, form }
+}
+
+/// The number-valued options. Their place in this list is their place in a description.
+const KNOWN: [Known; 29] = [
+    known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_REUSEPORT, None, 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_BROADCAST, None, 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_OOBINLINE, None, 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_DONTROUTE, None, 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_SNDBUF, Some(SocketOption::SendBuffer), 87_040, Form::Buffer { least: 4_608 }),
+    known(libc::SOL_SOCKET, libc::SO_RCVBUF, Some(SocketOption::ReceiveBuffer), 131_072, Form::Buffer { least: 2_304 }),
+    known(libc::SOL_SOCKET, libc::SO_PRIORITY, None, 0, Form::Number),
+    known(libc::SOL_SOCKET, libc::SO_MARK, None, 0, Form::Number),
+    known(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None, 1, Form::Number),
+    known(libc::SOL_SOCKET, libc::SO_BUSY_POLL, None, 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(SocketOption::NoDelay), 0, Form::Switch),
+    known(libc::IPPROTO_TCP, libc::TCP_CORK, Some(SocketOption::Cork), 0, Form::Switch),
+    known(libc::IPPROTO_TCP, libc::TCP_QUICKACK, Some(SocketOption::QuickAck), 1, Form::Switch),
+    known(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, Some(SocketOption::KeepAliveIdle), 7_200, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, Some(SocketOption::KeepAliveInterval), 75, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_KEEPCNT, Some(SocketOption::KeepAliveCount), 9, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, Some(SocketOption::UserTimeout), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_MAXSEG, Some(SocketOption::MaxSegment), 1_448, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, Some(SocketOption::NotSentLowWater), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Some(SocketOption::DeferAccept), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_SYNCNT, Some(SocketOption::SynCount), 6, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Some(SocketOption::WindowClamp), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_LINGER2, None, 60, Form::Number),
+    known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Number),
+    known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
+    known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, None, 1, Form::Number),
+    known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Number),
+];
+const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
+
+/// The place of TCP_CONGESTION in a description: an index into `CONGESTION_NAMES`.
+const CONGESTION: usize = 30;
+const CONGESTION_NAMES: [&str; 2] = ["reno", "cubic"];
+const CONGESTION_DEFAULT: usize = 1;
+
+/// Bits of `options_set` beside those of `KNOWN`.
+const SET_CONGESTION: u64 = 1 << 40;
+const SET_LINGER: u64 = 1 << 41;
+const SET_RECEIVE_TIMEOUT: u64 = 1 << 42;
+const SET_SEND_TIMEOUT: u64 = 1 << 43;
+
+fn place(level: i32, name: i32) -> Option<usize> {
+    KNOWN.iter().position(|known| known.level == level && known.name == name)
+}
+
+impl Posix {
+    /// The program has set an option on a socket that is (still) the kernel's.
+    pub fn note_option(&self, level: i32, name: i32) {
+        let bit = match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_LINGER) => SET_LINGER,
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => SET_RECEIVE_TIMEOUT,
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => SET_SEND_TIMEOUT,
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => SET_CONGESTION,
+            _ => match place(level, name) {
+                Some(place) => 1 << place,
+                None => return,
+            },
+        };
+        if self.options_set.load(Ordering::Relaxed) & bit == 0 {
+            self.options_set.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    /// At the decision: what was set on the kernel socket is true for the stack's socket too.
+    pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        let set = self.options_set.load(Ordering::Relaxed);
+        if set == 0 {
+            return;
+        }
+        let description = self.descriptions.of(socket);
+        for (place, known) in KNOWN.iter().enumerate().filter(|(place, _)| set & (1 << place) != 0) {
+            let Some(value) = self.kernel_number(fd, known.level, known.name) else { continue };
+            if self.is_kernel_default(known, value) {
+                continue;
+            }
+            description.values[place].store(value as u32, Ordering::Release);
+            if let Some(option) = known.stack {
+                channel.set_option(socket, option, value as u32);
+            }
+        }
+        let others = [
+            (SET_LINGER, libc::SOL_SOCKET, libc::SO_LINGER),
+            (SET_RECEIVE_TIMEOUT, libc::SOL_SOCKET, libc::SO_RCVTIMEO),
+            (SET_SEND_TIMEOUT, libc::SOL_SOCKET, libc::SO_SNDTIMEO),
+            (SET_CONGESTION, libc::IPPROTO_TCP, libc::TCP_CONGESTION),
+        ];
+        for (_, level, name) in others.into_iter().filter(|(bit, ..)| set & bit != 0) {
+            let mut bytes = [0; 16];
+            if let Ok(len) = self.kernel.option(fd, level, name, &mut bytes)
+                && self.set_special(channel, socket, description, level, name, &bytes[..len]).is_none()
+            {
+                self.counters.count(crate::Fallback::NotOurs);
+            }
+        }
+    }
+
+    /// A buffer size that nobody has set is tuned by the stack, not fixed at the kernel's first guess.
+    fn is_kernel_default(&self, known: &Known, value: i32) -> bool {
+        match known.form {
+            Form::Buffer { .. } => {
+                self.blank().is_ok_and(|blank| self.kernel_number(blank, known.level, known.name) == Some(value))
+            }
+            _ => value as u32 == known.default,
+        }
+    }
+
+    /// setsockopt(2) on a socket of ours.
+    pub fn set_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let description = self.descriptions.of(socket);
+        if let Some(answer) = self.set_special(channel, socket, description, level, name, value) {
+            return answer;
+        }
+        if is_refused(level, name) {
+            return Err(Errno::NOPROTOOPT);
+        }
+        let place = place(level, name);
+        // The kernel checks the value. Its socket must not take everything: a twin's O_NONBLOCK, say, is not among these.
+        match self.kernel.set_option(fd, level, name, value) {
+            Err(error) if place.is_none() => return Err(error),
+            Err(Errno::INVAL | Errno::PERM | Errno::DOM | Errno::FAULT) if value.len() < 4 => return Err(Errno::INVAL),
+            Err(error @ (Errno::INVAL | Errno::PERM)) if !is_checked_by_us(level, name) => return Err(error),
+            _ => {}
+        }
+        if let Some(place) = place {
+            let number = number_of(value).ok_or(Errno::INVAL)?;
+            self.store(channel, socket, description, place, number);
+        }
+        Ok(())
+    }
+
+    fn store(&self, channel: &dyn Channel, socket: SocketRef, description: &Description, place: usize, number: i32) {
+        let known = &KNOWN[place];
+        let value = match known.form {
+            Form::Switch => u32::from(number != 0),
+            Form::Number => number as u32,
+            Form::Buffer { least } => (number.max(0) as u32).min(BUFFER_MAX).saturating_mul(2).max(least),
+        };
+        description.values[place].store(value, Ordering::Release);
+        if let Some(option) = known.stack {
+            channel.set_option(socket, option, value);
+        }
+    }
+
+    /// The options whose value is not one number. `None`: not one of them.
+    fn set_special(
+        &self,
+        channel: &dyn Channel,
+        socket: SocketRef,
+        description: &Description,
+        level: i32,
+        name: i32,
+        value: &[u8],
+    ) -> Option<Answer<()>> {
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
+                Some(timeout_nanos(value).map(|nanos| description.receive_timeout.store(nanos, Ordering::Release)))
+            }
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => {
+                Some(timeout_nanos(value).map(|nanos| description.send_timeout.store(nanos, Ordering::Release)))
+            }
+            (libc::SOL_SOCKET, libc::SO_LINGER) => {
+                let (Some(on), Some(seconds)) = (number_of(value), value.get(4..8).and_then(number_of)) else {
+                    return Some(Err(Errno::INVAL));
+                };
+                let linger = if on != 0 { seconds.clamp(0, i32::from(u16::MAX)) } else { -1 };
+                description.linger.store(linger, Ordering::Release);
+                Some(Ok(()))
+            }
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                let word = value.split(|byte| *byte == 0).next().unwrap_or(&[]);
+                let Some(index) = CONGESTION_NAMES.iter().position(|name| name.as_bytes() == word) else {
+                    return Some(Err(Errno::NOENT));
+                };
+                description.values[CONGESTION].store(index as u32, Ordering::Release);
+                channel.set_option(socket, SocketOption::Congestion, index as u32);
+                Some(Ok(()))
+            }
+            _ => None,
+        }
+    }
+
+    /// getsockopt(2) on a socket of ours; answers the length of what was written to `out`.
+    pub fn option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let description = self.descriptions.of(socket);
+        let timeout = |nanos: u64| timeval_of(nanos);
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_ERROR) => put_number(out, self.pending_error(channel, socket, description)),
+            (libc::SOL_SOCKET, libc::SO_TYPE) => put_number(out, libc::SOCK_STREAM),
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => put_number(out, libc::IPPROTO_TCP),
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
+                put_number(out, if description.is(Flag::INET6) { libc::AF_INET6 } else { libc::AF_INET })
+            }
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
+                let listening = channel.view(socket).is_some_and(|view| view.state == State::Listening);
+                put_number(out, i32::from(listening))
+            }
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => {
+                Ok(put(out, &timeout(description.receive_timeout.load(Ordering::Acquire))))
+            }
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => {
+                Ok(put(out, &timeout(description.send_timeout.load(Ordering::Acquire))))
+            }
+            (libc::SOL_SOCKET, libc::SO_LINGER) => {
+                let linger = description.linger.load(Ordering::Acquire);
+                let mut bytes = [0; 8];
+                bytes[..4].copy_from_slice(&i32::from(linger >= 0).to_ne_bytes());
+                bytes[4..].copy_from_slice(&linger.max(0).to_ne_bytes());
+                Ok(put(out, &bytes))
+            }
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                let index = description.values[CONGESTION].load(Ordering::Acquire) as usize;
+                let word = CONGESTION_NAMES.get(index).unwrap_or(&CONGESTION_NAMES[CONGESTION_DEFAULT]);
+                let mut bytes = [0; 16];
+                bytes[..word.len()].copy_from_slice(word.as_bytes());
+                Ok(put(out, &bytes))
+            }
+            (libc::IPPROTO_TCP, libc::TCP_INFO) => self.tcp_info(channel, socket, out),
+            _ => match place(level, name) {
+                Some(place) => {
+                    let value = description.values[place].load(Ordering::Acquire);
+                    put_number(out, if value == UNSET { KNOWN[place].default as i32 } else { value as i32 })
+                }
+                None => self.kernel.option(fd, level, name, out),
+            },
+        }
+    }
+
+    /// SO_ERROR: reported once; a connect that has succeeded is thereby reported too.
+    fn pending_error(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> i32 {
+        if self.service_is_dead() && !description.mark(Flag::FAILURE_TAKEN) {
+            return Errno::CONNRESET.0;
+        }
+        let Some(view) = channel.view(socket) else { return 0 };
+        if view.state == State::Connected {
+            description.mark(Flag::CONNECT_REPORTED);
+        }
+        self.take_failure(description, &view).map_or(0, |error| error.0)
+    }
+
+    fn tcp_info(&self, channel: &dyn Channel, socket: SocketRef, out: &mut [u8]) -> Answer<usize> {
+        let mut bytes = [0; TCP_INFO_MAX];
+        channel.request_info(socket);
+        self.await_answer(channel, socket).ok_or(Errno::NOTCONN)?;
+        let len = channel.info(socket, &mut bytes);
+        Ok(put(out, &bytes[..len]))
+    }
+}
+
+fn put(out: &mut [u8], value: &[u8]) -> usize {
+    let len = out.len().min(value.len());
+    out[..len].copy_from_slice(&value[..len]);
+    len
+}
+
+fn put_number(out: &mut [u8], value: i32) -> Answer<usize> {
+    Ok(put(out, &value.to_ne_bytes()))
+}
+
+/// Linux takes an `int`; IP_TOS and IP_TTL also one byte.
+fn number_of(value: &[u8]) -> Option<i32> {
+    match value {
+        [byte] => Some(i32::from(*byte)),
+        _ => value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)),
+    }
+}
+
+/// net/core/sock.c, sock_set_timeout: negative is "at once", zero is "for ever".
+fn timeout_nanos(value: &[u8]) -> Answer<u64> {
+    let bytes = value.first_chunk::<16>().ok_or(Errno::INVAL)?;
+    let (seconds, micros) = bytes.split_at(8);
+    let seconds = i64::from_ne_bytes(seconds.try_into().expect("eight bytes"));
+    let micros = i64::from_ne_bytes(micros.try_into().expect("eight bytes"));
+    if !(0..1_000_000).contains(&micros) {
+        return Err(Errno::DOM);
+    }
+    if seconds < 0 {
+        return Ok(1);
+    }
+    Ok((seconds as u64).saturating_mul(1_000_000_000).saturating_add(micros as u64 * 1_000))
+}
+
+fn timeval_of(nanos: u64) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&((nanos / 1_000_000_000) as i64).to_ne_bytes());
+    bytes[8..].copy_from_slice(&((nanos % 1_000_000_000 / 1_000) as i64).to_ne_bytes());
+    bytes
+}
+
+/// Options that the stack cannot honour and that must not look honoured.
+fn is_refused(level: i32, name: i32) -> bool {
+    match level {
+        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_MD5SIG | libc::TCP_REPAIR | libc::TCP_ZEROCOPY_RECEIVE),
+        libc::SOL_SOCKET => {
+            matches!(name, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF | libc::SO_BINDTODEVICE | libc::SO_ZEROCOPY)
+        }
+        _ => false,
+    }
+}
+
+/// The kernel's socket is in another state than ours (not connected), so its refusal of these says nothing.
+fn is_checked_by_us(level: i32, name: i32) -> bool {
+    level == libc::IPPROTO_TCP && matches!(name, libc::TCP_MAXSEG | libc::TCP_WINDOW_CLAMP)
+}
+
+/// linux/socket.h, 64-bit time.
+const SO_RCVTIMEO_NEW: i32 = 66;
+const SO_SNDTIMEO_NEW: i32 = 67;
+/// net.core.wmem_max and rmem_max by default.
+const BUFFER_MAX: u32 = 212_992;
+/// Larger than any `struct tcp_info` so far.
+const TCP_INFO_MAX: usize = 512;

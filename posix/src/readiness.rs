@@ -1,0 +1,97 @@
+//! What poll(2) would say about a socket of ours: the kernel's `tcp_poll`, bit by bit.
+
+use crate::Posix;
+use crate::channel::{Failure, State, View};
+use crate::descriptions::{Description, Flag};
+use crate::errno::Errno;
+use crate::fd_table::SocketRef;
+
+/// Readiness with what edge-triggered reporting needs to tell a new event from an old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// POLLIN, POLLOUT, POLLRDHUP, POLLHUP, POLLERR and their RDNORM/WRNORM twins.
+    pub events: u32,
+    /// Changes with every arrival (bytes, connections, end, failure).
+    pub receive_sequence: u32,
+    /// Changes with every growth of send room.
+    pub send_sequence: u32,
+}
+
+impl Posix {
+    /// What the socket is ready for now.
+    pub fn readiness(&self, socket: SocketRef) -> Readiness {
+        let description = self.descriptions.of(socket);
+        let view = self.attached().and_then(|channel| channel.view(socket));
+        // A listener goes on as its kernel twin when the service dies; a connection is reset.
+        if self.service_is_dead() && !view.is_some_and(|view| view.state == State::Listening) {
+            return Readiness { events: GONE, receive_sequence: u32::MAX, send_sequence: u32::MAX };
+        }
+        match view {
+            Some(view) => Readiness {
+                events: events(&view, description),
+                receive_sequence: view.receive_sequence,
+                send_sequence: view.send_sequence,
+            },
+            None => Readiness { events: OUT | HUP, receive_sequence: 0, send_sequence: 0 },
+        }
+    }
+
+    /// The socket's pending failure, reported once (SO_ERROR, and the call that meets it first).
+    pub(crate) fn take_failure(&self, description: &Description, view: &View) -> Option<Errno> {
+        let failure = view.failure?;
+        if description.mark(Flag::FAILURE_TAKEN) {
+            return None;
+        }
+        Some(failure_errno(failure, view))
+    }
+}
+
+/// The number that a failure has for the program.
+pub(crate) fn failure_errno(failure: Failure, view: &View) -> Errno {
+    match failure {
+        Failure::Refused => Errno::CONNREFUSED,
+        // net/ipv4/tcp_input.c, tcp_reset: a reset after the peer's FIN is a broken pipe.
+        Failure::Reset if view.peer_closed => Errno::PIPE,
+        Failure::Reset => Errno::CONNRESET,
+        Failure::TimedOut => Errno::TIMEDOUT,
+        Failure::HostUnreachable => Errno::HOSTUNREACH,
+        Failure::NetworkUnreachable => Errno::NETUNREACH,
+        Failure::Aborted => Errno::CONNABORTED,
+    }
+}
+
+/// net/ipv4/tcp.c, tcp_poll.
+fn events(view: &View, description: &Description) -> u32 {
+    if view.state == State::Listening {
+        return if view.readable > 0 { IN } else { 0 };
+    }
+    let read_over = view.peer_closed || view.hung_up || description.is(Flag::READ_SHUT);
+    let write_over = view.write_closed || description.is(Flag::WRITE_SHUT);
+    let mut events = 0;
+    if view.hung_up || view.state == State::Opening || (read_over && write_over) {
+        events |= HUP;
+    }
+    if read_over {
+        events |= IN | libc::POLLRDHUP as u32;
+    }
+    if matches!(view.state, State::Connected | State::Closed) {
+        if view.readable > 0 {
+            events |= IN;
+        }
+        if view.writable > 0 || write_over || view.hung_up {
+            events |= OUT;
+        }
+    }
+    if view.state == State::Opening {
+        events |= OUT;
+    }
+    if view.failure.is_some() && !description.is(Flag::FAILURE_TAKEN) {
+        events |= libc::POLLERR as u32;
+    }
+    events
+}
+
+const IN: u32 = (libc::POLLIN | libc::POLLRDNORM) as u32;
+const OUT: u32 = (libc::POLLOUT | libc::POLLWRNORM) as u32;
+const HUP: u32 = libc::POLLHUP as u32;
+const GONE: u32 = IN | OUT | HUP | (libc::POLLRDHUP | libc::POLLERR) as u32;

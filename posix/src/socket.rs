@@ -1,0 +1,206 @@
+//! listen, shutdown, getsockname, getpeername; and what all ways into life and out of it share.
+//!
+//! A TCP socket begins as the kernel's: the number that the program sees is a real kernel socket, `bind` is done on it
+//! for real, and options are set on it. Only `listen` and `connect` decide. Nothing is remembered before that: what a
+//! descriptor is, and which options it has, is asked of the kernel at that moment.
+
+use crate::Posix;
+use crate::address::{Parsed, SocketName, parse};
+use crate::blocking::Wait;
+use crate::channel::{Channel, ControlAnswer, State};
+use crate::counters::Fallback;
+use crate::descriptions::Flag;
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, RawAddress};
+use crate::fd_table::{Entry, SocketRef};
+use ringway_shm::Duration;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+impl Posix {
+    /// listen(2). `None`: the kernel's call decides alone.
+    pub fn listen(&self, fd: Fd, backlog: i32) -> Option<Answer<()>> {
+        if let Some(socket) = self.table.socket(fd) {
+            return Some(self.listen_again(fd, socket, backlog));
+        }
+        if !self.is_tcp(fd) {
+            return None;
+        }
+        let channel = match self.channel() {
+            Ok(channel) => channel?,
+            Err(error) => return Some(Err(error)),
+        };
+        if let Err(error) = self.kernel.listen(fd, backlog) {
+            return Some(Err(error));
+        }
+        self.listen_on_stack(channel, fd, backlog);
+        Some(Ok(()))
+    }
+
+    /// Lets the stack serve the port too. When it does not want to, the kernel's listener stays what it is.
+    fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32) {
+        let (local, inet6) = match self.local_name(fd) {
+            Parsed::V4 { address, mapped } => (address, mapped),
+            Parsed::V6Any { port } if !self.is_v6_only(fd) => (SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port), true),
+            _ => return self.fall_back("listen", &fd, Fallback::Ipv6),
+        };
+        if local.ip().is_loopback() {
+            return self.fall_back("listen", &local, Fallback::Loopback);
+        }
+        let Some(socket) = self.open_socket(channel, fd, inet6) else {
+            return self.fall_back("listen", &local, Fallback::NoResources);
+        };
+        channel.request_listen(socket, local, u32::try_from(backlog).unwrap_or(u32::MAX));
+        match self.await_answer(channel, socket) {
+            Some(ControlAnswer::Done) if self.make_twin(fd) => {
+                self.table.set(fd, Entry::Socket(socket));
+            }
+            answer => {
+                self.abandon(channel, socket);
+                self.fall_back("listen", &local, answer.map_or(Fallback::NoAnswer, fallback_reason));
+            }
+        }
+    }
+
+    fn listen_again(&self, fd: Fd, socket: SocketRef, backlog: i32) -> Answer<()> {
+        match self.attached().and_then(|channel| channel.view(socket)) {
+            Some(view) if view.state == State::Listening => self.kernel.listen(fd, backlog),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The kernel listener must never block: `accept` asks it only when the stack has nothing.
+    fn make_twin(&self, fd: Fd) -> bool {
+        let set = |flags| self.kernel.set_status_flags(fd, flags | libc::O_NONBLOCK);
+        self.kernel.status_flags(fd).and_then(set).is_ok()
+    }
+
+    /// A fresh slot for the program's kernel socket `fd`, held by this process, with the socket's options.
+    pub(crate) fn open_socket(&self, channel: &dyn Channel, fd: Fd, inet6: bool) -> Option<SocketRef> {
+        if !self.table.fits(fd) {
+            return None;
+        }
+        let socket = channel.open()?;
+        let flags: &[Flag] = if inet6 { &[Flag::KERNEL_TCP, Flag::INET6] } else { &[Flag::KERNEL_TCP] };
+        self.descriptions.install(socket, flags);
+        channel.hold(socket);
+        let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
+        channel.set_nonblocking(socket, nonblocking);
+        self.copy_kernel_options(channel, fd, socket);
+        Some(socket)
+    }
+
+    /// Gives up a socket that never got a descriptor.
+    pub(crate) fn abandon(&self, channel: &dyn Channel, socket: SocketRef) {
+        self.descriptions.of(socket).unrefer();
+        if channel.release(socket) {
+            channel.close(socket);
+        }
+    }
+
+    /// Waits for the worker's answer; signals do not cut this short. `None`: the service is dead or deaf.
+    pub(crate) fn await_answer(&self, channel: &dyn Channel, socket: SocketRef) -> Option<ControlAnswer> {
+        let deadline = Some(self.kernel.now() + ANSWER_TIMEOUT);
+        loop {
+            if let Some(answer) = channel.answer(socket) {
+                return Some(answer);
+            }
+            let wait = Wait { socket, twin: None, deadline };
+            match self.block_on(wait, || channel.answer(socket).map(Ok)) {
+                Ok(answer) => return Some(answer),
+                Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// shutdown(2) on a socket of ours.
+    pub fn shutdown(&self, fd: Fd, socket: SocketRef, how: i32) -> Answer<()> {
+        let (read, write) = match how {
+            libc::SHUT_RD => (true, false),
+            libc::SHUT_WR => (false, true),
+            libc::SHUT_RDWR => (true, true),
+            _ => return Err(Errno::INVAL),
+        };
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let view = channel.view(socket).ok_or(Errno::NOTCONN)?;
+        match view.state {
+            State::Listening if read => {
+                self.kernel.shutdown(fd, how)?;
+                channel.abort(socket);
+                return Ok(());
+            }
+            State::Listening => return Ok(()),
+            State::Connected | State::Connecting => {}
+            State::Closed if !view.hung_up => {}
+            _ => return Err(Errno::NOTCONN),
+        }
+        let description = self.descriptions.of(socket);
+        if read {
+            description.mark(Flag::READ_SHUT);
+        }
+        if write && !description.mark(Flag::WRITE_SHUT) {
+            channel.shutdown_write(socket);
+        }
+        Ok(())
+    }
+
+    /// getsockname(2) on a socket of ours.
+    pub fn local_socket_name(&self, fd: Fd, socket: SocketRef) -> Answer<RawAddress> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let description = self.descriptions.of(socket);
+        match (channel.view(socket), channel.addresses(socket)) {
+            (Some(view), Some((local, _))) if view.state != State::Listening && local.port() != 0 => {
+                Ok(SocketName::new(local, description.is(Flag::INET6)).into())
+            }
+            _ => self.kernel.local_address(fd),
+        }
+    }
+
+    /// getpeername(2) on a socket of ours.
+    pub fn peer_socket_name(&self, socket: SocketRef) -> Answer<RawAddress> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let view = channel.view(socket).ok_or(Errno::NOTCONN)?;
+        let (_, remote) = channel.addresses(socket).ok_or(Errno::NOTCONN)?;
+        // net/ipv4/af_inet.c, inet_getname: not in CLOSE, LISTEN or SYN-SENT. A closed one that still has data keeps it.
+        let named = matches!(view.state, State::Connected) || (view.state == State::Closed && view.failure.is_none());
+        if !named || remote.port() == 0 {
+            return Err(Errno::NOTCONN);
+        }
+        Ok(SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6)).into())
+    }
+
+    /// Is the descriptor a kernel TCP socket?
+    pub(crate) fn is_tcp(&self, fd: Fd) -> bool {
+        self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
+    }
+
+    fn is_v6_only(&self, fd: Fd) -> bool {
+        self.kernel_number(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) != Some(0)
+    }
+
+    pub(crate) fn local_name(&self, fd: Fd) -> Parsed {
+        match self.kernel.local_address(fd) {
+            Ok(name) => parse(name.as_slice()),
+            Err(_) => Parsed::Other,
+        }
+    }
+
+    /// A number-valued option of a kernel socket.
+    pub(crate) fn kernel_number(&self, fd: Fd, level: i32, name: i32) -> Option<i32> {
+        let mut bytes = [0; 4];
+        let len = self.kernel.option(fd, level, name, &mut bytes).ok()?;
+        (len == 4).then(|| i32::from_ne_bytes(bytes))
+    }
+}
+
+/// What an answer other than `Done` is called in the counters.
+pub(crate) fn fallback_reason(answer: ControlAnswer) -> Fallback {
+    match answer {
+        ControlAnswer::InUse | ControlAnswer::AddressNotAvailable => Fallback::PortTaken,
+        ControlAnswer::NoResources => Fallback::NoResources,
+        _ => Fallback::NotOurs,
+    }
+}
+
+/// A worker answers within microseconds; a service that is silent for so long is not there.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(3_000);

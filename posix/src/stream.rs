@@ -1,0 +1,268 @@
+//! Bytes in and out: what every form of read, recv, write and send comes down to.
+
+use crate::Posix;
+use crate::blocking::Wait;
+use crate::channel::{Channel, State, Taking, TransferError, View};
+use crate::descriptions::{Description, Flag};
+use crate::errno::{Answer, Errno};
+use crate::fd_table::SocketRef;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::Ordering;
+
+/// How to receive. `Receive::default()` is read(2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Receive {
+    /// MSG_PEEK: what is delivered stays in the queue.
+    pub peek: bool,
+    /// MSG_DONTWAIT.
+    pub dont_wait: bool,
+    /// MSG_WAITALL: return short only at the end, on an error or a signal.
+    pub wait_all: bool,
+    /// MSG_TRUNC: the bytes are thrown away instead of copied.
+    pub discard: bool,
+    /// MSG_OOB.
+    pub urgent: bool,
+    /// MSG_ERRQUEUE.
+    pub error_queue: bool,
+}
+
+impl Receive {
+    /// The meaning of recv(2)'s flags; unknown ones are ignored, as the kernel does.
+    pub fn from_flags(flags: i32) -> Receive {
+        Receive {
+            peek: flags & libc::MSG_PEEK != 0,
+            dont_wait: flags & libc::MSG_DONTWAIT != 0,
+            wait_all: flags & libc::MSG_WAITALL != 0,
+            discard: flags & libc::MSG_TRUNC != 0,
+            urgent: flags & libc::MSG_OOB != 0,
+            error_queue: flags & libc::MSG_ERRQUEUE != 0,
+        }
+    }
+}
+
+/// How to send. `Send::default()` is write(2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Send {
+    /// MSG_DONTWAIT.
+    pub dont_wait: bool,
+    /// MSG_NOSIGNAL: a broken pipe is only an error.
+    pub no_signal: bool,
+    /// MSG_OOB.
+    pub urgent: bool,
+}
+
+impl Send {
+    /// The meaning of send(2)'s flags; unknown ones are ignored, as the kernel does.
+    pub fn from_flags(flags: i32) -> Send {
+        Send {
+            dont_wait: flags & libc::MSG_DONTWAIT != 0,
+            no_signal: flags & libc::MSG_NOSIGNAL != 0,
+            urgent: flags & libc::MSG_OOB != 0,
+        }
+    }
+}
+
+impl Posix {
+    /// Receives into `pieces`; 0 = end of stream (or nothing asked for).
+    ///
+    /// # Blocking
+    /// Until there is something, unless the socket or the call is non-blocking.
+    pub fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], how: Receive) -> Answer<usize> {
+        if how.error_queue {
+            return Err(Errno::AGAIN);
+        }
+        if how.urgent {
+            return Err(Errno::INVAL); // net/ipv4/tcp.c, tcp_recv_urg: no urgent data here
+        }
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if wanted == 0 {
+            return Ok(0);
+        }
+        let mut done = 0;
+        match self.try_receive(channel, socket, pieces, &mut done, wanted, how) {
+            Some(answer) => return answer,
+            None if how.dont_wait || channel.nonblocking(socket) => {
+                return if done > 0 { Ok(done) } else { Err(Errno::AGAIN) };
+            }
+            None => {}
+        }
+        let deadline = self.deadline_after(self.descriptions.of(socket).receive_timeout.load(Ordering::Acquire));
+        let wait = Wait { socket, twin: None, deadline };
+        let answer = self.block_on(wait, || self.try_receive(channel, socket, pieces, &mut done, wanted, how));
+        if done > 0 { Ok(done) } else { answer }
+    }
+
+    /// One look at the queue. `None`: not enough there yet; `done` counts what has been delivered so far.
+    fn try_receive(
+        &self,
+        channel: &dyn Channel,
+        socket: SocketRef,
+        pieces: &mut [IoSliceMut<'_>],
+        done: &mut usize,
+        wanted: usize,
+        how: Receive,
+    ) -> Option<Answer<usize>> {
+        loop {
+            // A peek begins at the front of the queue each time; a take goes on where it stopped.
+            let from = if how.peek { 0 } else { *done };
+            match self.receive_once(channel, socket, pieces, from, how) {
+                Ok(0) if *done > 0 => return Some(Ok(*done)),
+                Ok(0) => return Some(self.end_of_stream(channel, socket)),
+                Ok(count) => *done = from + count,
+                Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(*done)),
+                Err(TransferError::WouldBlock) if *done > 0 && !how.wait_all => return Some(Ok(*done)),
+                Err(TransferError::WouldBlock) => return None,
+                Err(_) if *done > 0 => return Some(Ok(*done)),
+                Err(_) => return Some(self.end_of_stream(channel, socket)),
+            }
+            if *done >= wanted || !how.wait_all {
+                return Some(Ok(*done));
+            }
+            if how.peek {
+                return None;
+            }
+        }
+    }
+
+    fn receive_once(
+        &self,
+        channel: &dyn Channel,
+        socket: SocketRef,
+        pieces: &mut [IoSliceMut<'_>],
+        from: usize,
+        how: Receive,
+    ) -> Result<usize, TransferError> {
+        let taking = if how.peek { Taking::Peek } else { Taking::Take };
+        if how.discard {
+            let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+            return discard(channel, socket, wanted - from, taking);
+        }
+        if from == 0 {
+            return channel.receive(socket, pieces, taking);
+        }
+        let mut rest = Vec::with_capacity(pieces.len());
+        let mut skip = from;
+        for piece in pieces {
+            let start = skip.min(piece.len());
+            skip -= start;
+            rest.push(IoSliceMut::new(&mut piece[start..]));
+        }
+        channel.receive(socket, &mut rest, taking)
+    }
+
+    /// Nothing will come any more: the failure if there is one that nobody has seen, else 0.
+    fn end_of_stream(&self, channel: &dyn Channel, socket: SocketRef) -> Answer<usize> {
+        let Some(view) = channel.view(socket) else { return Err(Errno::NOTCONN) };
+        match self.take_failure(self.descriptions.of(socket), &view) {
+            Some(error) => Err(error),
+            None if matches!(view.state, State::Listening | State::Opening) => Err(Errno::NOTCONN),
+            None => Ok(0),
+        }
+    }
+
+    /// Sends `pieces`; answers how many bytes were queued. A broken pipe also raises SIGPIPE unless `how` forbids it.
+    ///
+    /// # Blocking
+    /// Until all is queued, unless the socket or the call is non-blocking.
+    pub fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>], how: Send) -> Answer<usize> {
+        if how.urgent {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let answer = self.send_bytes(socket, pieces, how);
+        if answer == Err(Errno::PIPE) && !how.no_signal {
+            self.kernel.raise_broken_pipe();
+        }
+        answer
+    }
+
+    fn send_bytes(&self, socket: SocketRef, pieces: &[IoSlice<'_>], how: Send) -> Answer<usize> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let description = self.descriptions.of(socket);
+        let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut done = 0;
+        match self.try_send(channel, socket, description, pieces, &mut done, wanted) {
+            Some(answer) => return answer,
+            None if how.dont_wait || channel.nonblocking(socket) => {
+                return if done > 0 { Ok(done) } else { Err(Errno::AGAIN) };
+            }
+            None => {}
+        }
+        let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
+        let wait = Wait { socket, twin: None, deadline };
+        let answer = self.block_on(wait, || self.try_send(channel, socket, description, pieces, &mut done, wanted));
+        if done > 0 { Ok(done) } else { answer }
+    }
+
+    fn try_send(
+        &self,
+        channel: &dyn Channel,
+        socket: SocketRef,
+        description: &Description,
+        pieces: &[IoSlice<'_>],
+        done: &mut usize,
+        wanted: usize,
+    ) -> Option<Answer<usize>> {
+        if description.is(Flag::WRITE_SHUT) {
+            return Some(if *done > 0 { Ok(*done) } else { Err(Errno::PIPE) });
+        }
+        let sent = match *done {
+            0 => channel.send(socket, pieces),
+            done => channel.send(socket, &rest_of(pieces, done)),
+        };
+        match sent {
+            Ok(count) => *done += count,
+            Err(TransferError::WouldBlock) => {}
+            Err(_) if *done > 0 => return Some(Ok(*done)),
+            Err(_) => return Some(Err(self.send_failure(channel, socket, description))),
+        }
+        (*done >= wanted).then_some(Ok(*done))
+    }
+
+    /// net/core/stream.c, sk_stream_error: the pending failure, else a broken pipe.
+    fn send_failure(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> Errno {
+        match channel.view(socket) {
+            Some(view) => self.take_failure(description, &view).unwrap_or_else(|| no_failure(&view)),
+            None => Errno::PIPE,
+        }
+    }
+}
+
+fn no_failure(view: &View) -> Errno {
+    match view.state {
+        State::Opening => Errno::NOTCONN,
+        _ => Errno::PIPE,
+    }
+}
+
+/// The pieces without their first `skip` bytes.
+fn rest_of<'a>(pieces: &'a [IoSlice<'_>], mut skip: usize) -> Vec<IoSlice<'a>> {
+    let mut rest = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let start = skip.min(piece.len());
+        skip -= start;
+        if start < piece.len() {
+            rest.push(IoSlice::new(&piece[start..]));
+        }
+    }
+    rest
+}
+
+/// MSG_TRUNC on a stream: bytes go nowhere.
+fn discard(channel: &dyn Channel, socket: SocketRef, wanted: usize, taking: Taking) -> Result<usize, TransferError> {
+    let mut bin = [0; 4096];
+    let mut done = 0;
+    while done < wanted {
+        let room = bin.len().min(wanted - done);
+        match channel.receive(socket, &mut [IoSliceMut::new(&mut bin[..room])], taking) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
+        }
+        if taking == Taking::Peek {
+            break;
+        }
+    }
+    Ok(done)
+}
