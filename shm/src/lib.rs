@@ -10,14 +10,24 @@ extern crate alloc;
 
 pub mod arena;
 pub mod burst;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub mod capture;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod channel;
+pub mod doorbell;
+#[cfg(all(target_os = "linux", not(loom)))]
 pub mod file_map;
 pub mod frame;
+pub mod list;
 pub mod queue;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
+mod region;
+pub mod ring;
+#[cfg(all(target_os = "linux", not(loom)))]
 pub mod stats;
+pub mod sync;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod sys;
 pub mod time;
 
 pub use arena::{Arena, ArenaConfig, Class};

@@ -1,0 +1,43 @@
+//! The channel: the only way in which an application talks to a worker.
+//!
+//! One *region* (a sealed memory file) belongs to one application group: all processes that descend
+//! from one `ringway run`. [`Client`] is the application's end, [`Attachment`] the worker's,
+//! [`attach`] hands the region over, [`Roster`] lets the service give out process numbers.
+//! [`layout`] is the contract.
+//!
+//! Promises: bytes of a socket stay in order whichever thread writes them; no lost wake-up; the
+//! worker never trusts a word of the region: an application that scribbles over all of it harms
+//! only itself. Memory is taken when it is first touched; an idle connection holds no chunk.
+//!
+//! ```text
+//!   send():    tx chunk <- free list, copy, push on slot.tx_stack, was empty -> request Transmit
+//!   worker:    tx_available, copy_tx .. push_rx, signal(slot) .. flush_wakes
+//!   receive(): take slot.rx_stack, reverse, copy, return the chunk, rx_consumed += n
+//!   wait:      watch(slot, context), readiness? no: arm(context), readiness? no: poll(eventfd)
+//! ```
+
+pub mod attach;
+pub mod client;
+pub mod layout;
+mod lock;
+pub mod request;
+pub mod roster;
+pub mod slot;
+pub mod worker;
+
+pub use client::{Client, ControlResult, ReceiveError, SendError, Ticket, Watch};
+pub use layout::{CONTEXTS, PROCESSES, Shape};
+pub use request::{ControlAnswer, Operation, Request, SocketOption};
+pub use roster::Roster;
+pub use slot::{Failure, Flags, Readiness, SlotRef, State};
+pub use worker::{Attachment, Gone};
+
+/// The number of a slot in its region.
+pub type SlotIndex = u32;
+/// The number of a wait context in its region.
+pub type ContextIndex = u32;
+/// The number of a process in its region.
+pub type ProcessIndex = u32;
+
+#[cfg(test)]
+mod tests;

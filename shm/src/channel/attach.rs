@@ -1,0 +1,203 @@
+//! Handing a region over: a local message socket, fixed-size messages, descriptors beside them.
+//!
+//! ```text
+//!   application                           service
+//!   Hello { version, token, wanted }  ->        (SO_PEERCRED: who it is)
+//!                                     <-  Welcome { shape, process } + region, doorbell
+//!                                     <-  or Refused { text }
+//!   Context { index } + event fd      ->
+//!                                     <-  Done, or Refused { text }
+//! ```
+//! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
+//! descriptors that a message should not have are closed. The connection stays open for as long as
+//! the process image lives; its hang-up tells either side that the other is gone.
+
+mod service;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use super::layout::{Layout, Map, PROCESSES, Shape, VERSION};
+use crate::region::Region;
+use crate::sys;
+
+pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials};
+
+/// Bytes of every message.
+pub const MESSAGE_BYTES: usize = 256;
+const MAGIC: u32 = 0x5257_4348;
+const TEXT_AT: usize = 48;
+const KIND_HELLO: u32 = 1;
+const KIND_CONTEXT: u32 = 2;
+const KIND_WELCOME: u32 = 3;
+const KIND_DONE: u32 = 4;
+const KIND_REFUSED: u32 = 5;
+const NONE: u32 = u32::MAX;
+
+/// Why attaching failed.
+#[derive(Debug)]
+pub enum AttachError {
+    /// What the kernel said: no such service, no permission.
+    System(io::Error),
+    /// The service refused, in its own words.
+    Refused(String),
+    /// The service said something that is not in the contract.
+    Protocol(&'static str),
+    /// All wait contexts are in use.
+    NoContext,
+    /// The service is gone.
+    ServiceGone,
+}
+
+impl std::fmt::Display for AttachError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AttachError::System(error) => write!(f, "{error}"),
+            AttachError::Refused(text) => write!(f, "the service refused: {text}"),
+            AttachError::Protocol(text) => write!(f, "the service does not keep to the protocol: {text}"),
+            AttachError::NoContext => write!(f, "all wait contexts are in use"),
+            AttachError::ServiceGone => write!(f, "the service is gone"),
+        }
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+impl From<io::Error> for AttachError {
+    fn from(error: io::Error) -> AttachError {
+        AttachError::System(error)
+    }
+}
+
+/// A message of fixed size: eight words, a token, text.
+struct Message([u8; MESSAGE_BYTES]);
+
+impl Message {
+    fn new(kind: u32, words: &[u32]) -> Message {
+        let mut message = Message([0; MESSAGE_BYTES]);
+        message.set(0, MAGIC);
+        message.set(1, VERSION);
+        message.set(2, kind);
+        for (at, &word) in words.iter().enumerate() {
+            message.set(3 + at, word);
+        }
+        message
+    }
+
+    fn refusal(text: &str) -> Message {
+        let mut message = Message::new(KIND_REFUSED, &[]);
+        let mut end = text.len().min(MESSAGE_BYTES - TEXT_AT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        message.0[TEXT_AT..TEXT_AT + end].copy_from_slice(&text.as_bytes()[..end]);
+        message
+    }
+
+    fn set(&mut self, word: usize, value: u32) {
+        self.0[word * 4..word * 4 + 4].copy_from_slice(&value.to_le_bytes());
+    }
+
+    fn word(&self, word: usize) -> u32 {
+        let bytes = &self.0[word * 4..word * 4 + 4];
+        u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
+    }
+
+    fn kind(&self) -> u32 {
+        self.word(2)
+    }
+
+    fn text(&self) -> String {
+        let text = &self.0[TEXT_AT..];
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        String::from_utf8_lossy(&text[..end]).chars().filter(|c| !c.is_control()).collect()
+    }
+
+    /// Checks length, magic and version of what came in.
+    fn check(&self, bytes: usize) -> Result<(), &'static str> {
+        if bytes < MESSAGE_BYTES {
+            return Err("a message is too short");
+        }
+        if bytes > MESSAGE_BYTES {
+            return Err("a message is too long");
+        }
+        if self.word(0) != MAGIC {
+            return Err("this is not a Ringway message");
+        }
+        if self.word(1) != VERSION {
+            return Err("the versions differ: restart the service and the program with the same Ringway");
+        }
+        Ok(())
+    }
+}
+
+/// Receives one checked message of the service.
+fn receive_answer(socket: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let mut message = Message([0; MESSAGE_BYTES]);
+    let received = sys::receive_message(socket, &mut message.0)?;
+    if received.bytes == 0 {
+        return Err(AttachError::ServiceGone);
+    }
+    message.check(received.bytes).map_err(AttachError::Protocol)?;
+    if received.cut {
+        return Err(AttachError::Protocol("too many descriptors"));
+    }
+    if message.kind() == KIND_REFUSED {
+        return Err(AttachError::Refused(message.text()));
+    }
+    Ok((message, received.fds))
+}
+
+/// What a new process gets.
+pub(super) struct Welcome {
+    pub(super) map: Map,
+    pub(super) process: u32,
+    pub(super) bell: OwnedFd,
+    pub(super) control: OwnedFd,
+}
+
+/// Connects, says hello, maps the region.
+pub(super) fn request_attach(path: &Path, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
+    let socket = sys::connect_local(path)?;
+    greet(socket, token, wanted, fd_floor)
+}
+
+fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
+    let mut hello = Message::new(KIND_HELLO, &[wanted.unwrap_or(NONE)]);
+    hello.0[TEXT_AT..TEXT_AT + 16].copy_from_slice(&token);
+    sys::send_message(socket.as_fd(), &hello.0, &[])?;
+    let (message, fds) = receive_answer(socket.as_fd())?;
+    let Ok([region, bell]) = <[OwnedFd; 2]>::try_from(fds) else {
+        return Err(AttachError::Protocol("a welcome needs exactly two descriptors"));
+    };
+    let shape = Shape {
+        slots: message.word(4),
+        rx_large: message.word(5),
+        rx_small: message.word(6),
+        tx_large: message.word(7),
+        tx_small: message.word(8),
+    };
+    let process = message.word(3);
+    if message.kind() != KIND_WELCOME || !shape.is_valid() || process >= PROCESSES {
+        return Err(AttachError::Protocol("a welcome that makes no sense"));
+    }
+    let layout = Layout::of(shape);
+    let map = Map::new(Region::attach(region.as_fd(), layout.total)?, layout);
+    Ok(Welcome { map, process, bell: place(bell, fd_floor)?, control: place(socket, fd_floor)? })
+}
+
+/// Moves a descriptor to the top of the table, out of the way of programs that count on numbers.
+fn place(fd: OwnedFd, floor: RawFd) -> io::Result<OwnedFd> {
+    if floor == 0 { Ok(fd) } else { sys::duplicate_above(fd.as_fd(), floor) }
+}
+
+/// Registers the event descriptor of a context.
+pub(super) fn register_context(control: BorrowedFd<'_>, context: u32, bell: BorrowedFd<'_>) -> Result<(), AttachError> {
+    sys::send_message(control, &Message::new(KIND_CONTEXT, &[context]).0, &[bell])?;
+    let (message, _) = receive_answer(control)?;
+    if message.kind() == KIND_DONE { Ok(()) } else { Err(AttachError::Protocol("an answer that was not asked for")) }
+}
+
+#[cfg(test)]
+mod tests;

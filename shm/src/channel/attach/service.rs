@@ -1,0 +1,163 @@
+//! The service's end of the control socket. All descriptors are non-blocking: wait with epoll.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use super::super::layout::{CONTEXTS, Shape};
+use super::super::{ContextIndex, ProcessIndex};
+use super::{KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_WELCOME, MESSAGE_BYTES, Message, NONE, TEXT_AT};
+use crate::sys;
+
+/// Waits for processes that want to attach.
+pub struct ControlListener {
+    socket: OwnedFd,
+}
+
+/// Who is at the other end, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credentials {
+    /// Process number in the service's namespace (0: outside of it).
+    pub pid: u32,
+    /// User number.
+    pub uid: u32,
+    /// Group number.
+    pub gid: u32,
+}
+
+/// What a process may say.
+#[derive(Debug)]
+pub enum ClientMessage {
+    /// I want to attach to the region of this group.
+    Hello {
+        /// The group.
+        token: [u8; 16],
+        /// The process number that was reserved for me.
+        wanted: Option<ProcessIndex>,
+    },
+    /// Wake this context with that event descriptor.
+    Context {
+        /// Checked: there is such a context.
+        context: ContextIndex,
+        /// An event descriptor, as the process says; write to it only without blocking.
+        bell: OwnedFd,
+    },
+    /// Not in the contract: answer with this text and close.
+    Nonsense(&'static str),
+    /// The process closed the connection.
+    Gone,
+}
+
+/// One process's control connection.
+pub struct ControlConnection {
+    socket: OwnedFd,
+    credentials: Credentials,
+}
+
+impl ControlListener {
+    /// Listens at `path`, which must not exist. Set its mode before telling anybody.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn bind(path: &Path) -> io::Result<ControlListener> {
+        Ok(ControlListener { socket: sys::listen_local(path)? })
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none.
+    pub fn accept(&self) -> io::Result<ControlConnection> {
+        ControlConnection::new(sys::accept_local(self.socket.as_fd())?)
+    }
+}
+
+impl AsFd for ControlListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl AsFd for ControlConnection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl ControlConnection {
+    /// Wraps a connected local message socket.
+    ///
+    /// # Errors
+    /// When the kernel will not say who the peer is.
+    pub fn new(socket: OwnedFd) -> io::Result<ControlConnection> {
+        let (pid, uid, gid) = sys::peer_credentials(socket.as_fd())?;
+        Ok(ControlConnection { socket, credentials: Credentials { pid, uid, gid } })
+    }
+
+    /// Who connected.
+    pub fn credentials(&self) -> Credentials {
+        self.credentials
+    }
+
+    /// The next message.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none.
+    pub fn receive(&self) -> io::Result<ClientMessage> {
+        let mut message = Message([0; MESSAGE_BYTES]);
+        let mut received = sys::receive_message(self.socket.as_fd(), &mut message.0)?;
+        if received.bytes == 0 {
+            return Ok(ClientMessage::Gone);
+        }
+        if let Err(text) = message.check(received.bytes) {
+            return Ok(ClientMessage::Nonsense(text));
+        }
+        if received.cut {
+            return Ok(ClientMessage::Nonsense("too many descriptors"));
+        }
+        Ok(match (message.kind(), received.fds.pop(), received.fds.is_empty()) {
+            (KIND_HELLO, None, _) => {
+                let mut token = [0; 16];
+                token.copy_from_slice(&message.0[TEXT_AT..TEXT_AT + 16]);
+                let wanted = message.word(3);
+                ClientMessage::Hello { token, wanted: (wanted != NONE).then_some(wanted) }
+            }
+            (KIND_CONTEXT, Some(bell), true) if message.word(3) < CONTEXTS => {
+                ClientMessage::Context { context: message.word(3), bell }
+            }
+            (KIND_HELLO | KIND_CONTEXT, _, _) => ClientMessage::Nonsense("a message with the wrong descriptors or numbers"),
+            _ => ClientMessage::Nonsense("a message of unknown kind"),
+        })
+    }
+
+    /// Answers a hello.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection then.
+    pub fn welcome(
+        &self,
+        shape: Shape,
+        process: ProcessIndex,
+        region: BorrowedFd<'_>,
+        doorbell: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let words = [process, shape.slots, shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small];
+        sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
+    }
+
+    /// Answers a context.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection then.
+    pub fn done(&self) -> io::Result<()> {
+        sys::send_message(self.socket.as_fd(), &Message::new(KIND_DONE, &[]).0, &[])
+    }
+
+    /// Refuses, with a text for people.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection either way.
+    pub fn refuse(&self, text: &str) -> io::Result<()> {
+        sys::send_message(self.socket.as_fd(), &Message::refusal(text).0, &[])
+    }
+}

@@ -1,0 +1,116 @@
+//! Taking accepted connections off a listener, and holding slots.
+
+use super::super::request::{Operation, Request};
+use super::super::slot::SlotRef;
+use super::Client;
+use crate::list::{self, EMPTY, word};
+use crate::sync::{AtomicU64, Ordering};
+
+impl Client {
+    /// The connection that waits longest on `listener`, held by this process from now on.
+    pub fn accept(&self, listener: SlotRef) -> Option<SlotRef> {
+        let shared = self.slot(listener.index);
+        if shared.unaccepted() == 0 || !self.is_current(listener) {
+            return None;
+        }
+        let _lock = self.lock(&shared.rx_lock).ok()?;
+        if !self.is_current(listener) {
+            return None;
+        }
+        let limit = self.slots();
+        // A connection that died while it waited is still handed out, as the kernel does; one whose
+        // slot was freed for other reasons is skipped.
+        for _ in 0..limit {
+            if shared.rx_head.load(Ordering::Relaxed) == EMPTY {
+                let taken = list::take_all(&shared.accept_stack);
+                shared.rx_head.store(self.reverse_accepted(taken), Ordering::Relaxed);
+            }
+            let index = list::node(shared.rx_head.load(Ordering::Relaxed), limit)?;
+            let child = self.slot(index);
+            let good = child.parent.load(Ordering::Relaxed) == listener.index + 1;
+            // Held first, marked taken next, off the list last: a crash in between loses nothing.
+            let slot = SlotRef { index, generation: child.generation() };
+            let next = child.link.load(Ordering::Relaxed);
+            if good {
+                self.hold(index);
+                child.taken.store(slot.generation.wrapping_add(1), Ordering::Release);
+            }
+            shared.rx_head.store(next, Ordering::Relaxed);
+            shared.accepted.fetch_add(1, Ordering::AcqRel);
+            if good {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    fn reverse_accepted(&self, mut at: u32) -> u32 {
+        let limit = self.slots();
+        let mut before = EMPTY;
+        for _ in 0..limit {
+            let Some(index) = list::node(at, limit) else { break };
+            let link = &self.slot(index).link;
+            at = link.load(Ordering::Relaxed);
+            link.store(before, Ordering::Relaxed);
+            before = word(index);
+        }
+        before
+    }
+
+    fn held_bit(&self, index: u32) -> (&AtomicU64, u64) {
+        let process = self.process.load(Ordering::Relaxed);
+        (self.map.held(process, index / 64), 1 << (index % 64))
+    }
+
+    /// Notes that this process has a descriptor of the slot.
+    pub fn hold(&self, index: u32) {
+        let (word, bit) = self.held_bit(index);
+        word.fetch_or(bit, Ordering::SeqCst);
+    }
+
+    /// Whether this process holds the slot.
+    pub fn holds(&self, index: u32) -> bool {
+        let (word, bit) = self.held_bit(index);
+        word.load(Ordering::SeqCst) & bit != 0
+    }
+
+    /// Notes that this process has no descriptor of the slot any more. `true`: no process has; the
+    /// caller owes [`close`](Self::close).
+    pub fn release(&self, index: u32) -> bool {
+        let (word, bit) = self.held_bit(index);
+        let had = word.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+        had && !self.map.is_held(index)
+    }
+
+    /// Every slot that this process holds, for a new image after exec.
+    pub fn held_slots(&self) -> impl Iterator<Item = SlotRef> + '_ {
+        let process = self.process.load(Ordering::Relaxed);
+        (0..self.slots() / 64).flat_map(move |word| {
+            let bits = self.map.held(process, word).load(Ordering::SeqCst);
+            super::super::layout::Bits(bits).map(move |bit| {
+                let index = word * 64 + bit;
+                SlotRef { index, generation: self.slot(index).generation() }
+            })
+        })
+    }
+
+    /// Ends the socket for everybody: gives unread chunks back and hands the slot to the worker. The
+    /// worker sends FIN, or RST when bytes were unread or `linger_s` is `Some(0)`.
+    pub fn close(&self, slot: SlotRef, linger_s: Option<u16>) -> bool {
+        if !self.is_current(slot) {
+            return false;
+        }
+        let shared = self.slot(slot.index);
+        let unread = shared.unread() > 0;
+        if let Ok(lock) = self.lock(&shared.rx_lock) {
+            shared.app_closed.store(1, Ordering::Release);
+            if shared.accept_pushed.load(Ordering::Relaxed) == 0 {
+                self.drop_received(shared);
+            }
+            drop(lock);
+        }
+        // The bytes stay "unread" in the counters, so that the worker knows.
+        let linger_s = if unread { Some(0) } else { linger_s };
+        self.submit(Request { slot, sequence: 0, operation: Operation::Close { linger_s } })
+    }
+}

@@ -1,0 +1,173 @@
+//! Waiting: contexts, interest, events, readiness.
+//!
+//! A context belongs to one epoll instance or one blocking thread. Its event ring names slots whose
+//! readiness *may* have changed; events can be spurious (after [`unwatch`](Client::unwatch), or from
+//! an earlier owner of the context). Taking events from one context is for one thread at a time.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::super::ContextIndex;
+use super::super::attach::{self, AttachError};
+use super::super::layout::CONTEXTS;
+use super::super::slot::{Flags, Readiness, SlotRef, State};
+use super::Client;
+use crate::sync::{Ordering, fence};
+use crate::{doorbell, list};
+
+/// Whether a slot is watched now; see [`Client::watch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// It is.
+    Watching,
+    /// The reference is stale.
+    Stale,
+}
+
+impl Client {
+    /// Claims a context and registers `bell` (an event descriptor) for it.
+    ///
+    /// # Errors
+    /// `ServiceGone`, `NoContext` when all are in use, or what the service said.
+    pub fn open_context(&self, bell: BorrowedFd<'_>) -> Result<ContextIndex, AttachError> {
+        let context = self.claim_context().ok_or(AttachError::NoContext)?;
+        match self.exchange(|control| attach::register_context(control, context, bell)) {
+            Ok(()) => Ok(context),
+            Err(error) => {
+                self.close_context(context);
+                Err(error)
+            }
+        }
+    }
+
+    fn claim_context(&self) -> Option<ContextIndex> {
+        let process = self.process.load(Ordering::Relaxed);
+        for context in 0..CONTEXTS {
+            let word = &self.map.header().used_contexts.0[(context / 64) as usize];
+            let bit = 1 << (context % 64);
+            if word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+                let shared = self.map.context(context);
+                shared.owner.0.store(process + 1, Ordering::Release);
+                doorbell::disarm(&shared.armed.0);
+                // What an earlier owner left there; its pending bits must go, or we would miss events.
+                while self.next_event(context).is_some() {}
+                return Some(context);
+            }
+        }
+        None
+    }
+
+    /// Gives a context back. Unwatch its slots first.
+    pub fn close_context(&self, context: ContextIndex) {
+        doorbell::disarm(&self.map.context(context).armed.0);
+        self.map.context(context).owner.0.store(0, Ordering::Release);
+        let word = &self.map.header().used_contexts.0[(context / 64) as usize];
+        word.fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+    }
+
+    /// Makes changes of the slot come as events of the context. Look at the readiness after this call:
+    /// only later changes are events.
+    pub fn watch(&self, slot: SlotRef, context: ContextIndex) -> Watch {
+        if !self.is_current(slot) {
+            return Watch::Stale;
+        }
+        self.slot(slot.index).interest[(context / 64) as usize].fetch_or(1 << (context % 64), Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.is_current(slot) { Watch::Watching } else { Watch::Stale }
+    }
+
+    /// Ends that.
+    pub fn unwatch(&self, slot: SlotRef, context: ContextIndex) {
+        if self.is_current(slot) {
+            self.slot(slot.index).interest[(context / 64) as usize].fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+        }
+    }
+
+    /// The next slot whose readiness may have changed since this was last told.
+    pub fn next_event(&self, context: ContextIndex) -> Option<u32> {
+        let shared = self.map.context(context);
+        let head = shared.head.0.load(Ordering::Relaxed);
+        if shared.tail.0.load(Ordering::Acquire) == head {
+            return None;
+        }
+        let index = list::node(self.map.event(context, head).load(Ordering::Relaxed), self.slots());
+        if let Some(index) = index {
+            // Cleared before the caller looks at the slot: a change after that is a new event.
+            self.slot(index).pending[(context / 64) as usize].fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+        shared.head.0.store(head.wrapping_add(1), Ordering::Release);
+        Some(index.unwrap_or(0))
+    }
+
+    /// Whether an event waits.
+    pub fn has_event(&self, context: ContextIndex) -> bool {
+        let shared = self.map.context(context);
+        shared.tail.0.load(Ordering::Acquire) != shared.head.0.load(Ordering::Relaxed)
+    }
+
+    /// Says that the caller will sleep on the context's event descriptor. Look for events and at the
+    /// readiness of what is waited for after this call, and before sleeping.
+    pub fn arm(&self, context: ContextIndex) {
+        doorbell::arm(&self.map.context(context).armed.0);
+    }
+
+    /// Says that the caller is awake.
+    pub fn disarm(&self, context: ContextIndex) {
+        doorbell::disarm(&self.map.context(context).armed.0);
+    }
+
+    /// What can be done with the slot now. Asking about a slot that is not writable also asks the
+    /// worker to signal when it is. A stale reference, or a dead service, is ready for everything and
+    /// in error.
+    pub fn readiness(&self, slot: SlotRef) -> Readiness {
+        if !self.is_current(slot) || self.known_dead() {
+            return Readiness { readable: true, writable: true, error: true, hung_up: true, peer_closed: true };
+        }
+        let shared = self.slot(slot.index);
+        let (state, flags, error) = (shared.state(), shared.flags(), shared.error().is_some());
+        let hung_up = flags.has(Flags::HUNG_UP) || state == State::Free;
+        let peer_closed = flags.has(Flags::PEER_CLOSED) || hung_up;
+        let readable = match state {
+            State::Listening => shared.unaccepted() > 0,
+            State::Connecting => false,
+            State::Free | State::Closed => true,
+            State::Connected => shared.unread() > 0 || peer_closed,
+        };
+        let over = hung_up || flags.has(Flags::WRITE_CLOSED) || state == State::Closed;
+        let writable = match state {
+            State::Listening | State::Connecting => false,
+            _ if over => true,
+            _ => self.is_writable(slot.index),
+        };
+        Readiness { readable: readable || error, writable: writable || error, error, hung_up, peer_closed }
+    }
+
+    fn is_writable(&self, index: u32) -> bool {
+        let shared = self.slot(index);
+        if !shared.has_write_room() {
+            shared.tx_waiting.store(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            if !shared.has_write_room() {
+                return false;
+            }
+        }
+        if !self.has_tx_chunk() {
+            self.note_starved(index);
+            return self.has_tx_chunk();
+        }
+        true
+    }
+
+    /// Exchanges one message with the service while no other thread does.
+    pub(super) fn exchange<T>(&self, exchange: impl FnOnce(BorrowedFd<'_>) -> Result<T, AttachError>) -> Result<T, AttachError> {
+        let _lock = self.lock(&self.control_lock).map_err(|_| AttachError::ServiceGone)?;
+        let result = crate::sys::with_fd(self.control_fd(), exchange);
+        if let Err(AttachError::System(error)) = &result
+            && matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+        {
+            return Err(AttachError::ServiceGone);
+        }
+        result
+    }
+}

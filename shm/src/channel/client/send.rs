@@ -1,0 +1,248 @@
+//! Writing: bytes are copied into send chunks, which are pushed onto the slot in order.
+
+use std::io::IoSlice;
+
+use super::super::layout::{FreeList, SMALL_CHUNK};
+use super::super::lock::LockError;
+use super::super::request::Operation;
+use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
+use super::Client;
+use crate::list::{self, EMPTY, word};
+use crate::sync::{AtomicU32, Ordering, fence};
+
+/// Why nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// No room now; wait for [`Readiness::writable`](super::super::Readiness::writable).
+    WouldBlock,
+    /// Our side was shut down, or the connection is over (EPIPE).
+    Closed,
+    /// The connection failed; told once.
+    Failed(Failure),
+    /// It never was connected.
+    NotConnected,
+    /// The reference is no longer good.
+    Stale,
+}
+
+impl From<LockError> for SendError {
+    fn from(error: LockError) -> SendError {
+        match error {
+            LockError::Reentered => SendError::WouldBlock,
+            LockError::ServiceGone => SendError::Failed(Failure::ServiceGone),
+        }
+    }
+}
+
+/// A chain of filled chunks, newest first.
+#[derive(Default)]
+struct Chain {
+    newest: u32,
+    oldest: u32,
+    bytes: u32,
+}
+
+impl Client {
+    /// Copies as many bytes of `parts` as there is room for into the socket and says how many. Parts
+    /// of one call stay together; calls of several threads do not mix.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was sent then. An empty call on a good socket sends 0.
+    pub fn send(&self, slot: SlotRef, parts: &[IoSlice<'_>]) -> Result<usize, SendError> {
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let mut source = Source { parts, part: 0, offset: 0 };
+        self.send_with(slot, total, |bytes| {
+            source.fill(bytes);
+            bytes.len()
+        })
+    }
+
+    /// Sends up to `count` bytes that `fill` writes piece by piece (it may write less than a piece;
+    /// then this is the end).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_with(&self, slot: SlotRef, count: usize, mut fill: impl FnMut(&mut [u8]) -> usize) -> Result<usize, SendError> {
+        let shared = self.slot(slot.index);
+        let lock = self.lock(&shared.tx_lock)?;
+        self.check_send(slot, shared)?;
+        if count == 0 {
+            return Ok(0);
+        }
+        let space = shared.send_space() as usize;
+        let wanted = count.min(space);
+        let (sent, announce) = self.push_chunks(shared, wanted, &mut fill);
+        if sent < count {
+            // Like SOCK_NOSPACE: tell us when there is room.
+            shared.tx_waiting.store(1, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+        }
+        if sent < wanted {
+            self.note_starved(slot.index);
+        }
+        drop(lock);
+        if announce {
+            self.announce(slot, Operation::Transmit);
+        }
+        if sent == 0 { Err(SendError::WouldBlock) } else { Ok(sent) }
+    }
+
+    fn check_send(&self, slot: SlotRef, shared: &SlotShared) -> Result<(), SendError> {
+        if !self.is_current(slot) || shared.app_closed.load(Ordering::Relaxed) != 0 {
+            return Err(SendError::Stale);
+        }
+        if self.known_dead() {
+            return Err(SendError::Failed(Failure::ServiceGone));
+        }
+        if let Some(failure) = shared.take_error() {
+            return Err(SendError::Failed(failure));
+        }
+        let flags = shared.flags();
+        match shared.state() {
+            _ if flags.has(Flags::WRITE_CLOSED) || flags.has(Flags::HUNG_UP) => Err(SendError::Closed),
+            State::Connected => Ok(()),
+            State::Connecting => Err(SendError::WouldBlock),
+            State::Closed => Err(SendError::Closed),
+            State::Free | State::Listening => Err(SendError::NotConnected),
+        }
+    }
+
+    /// Fills and pushes chunks; how many bytes, and whether the worker must be told.
+    fn push_chunks(&self, shared: &SlotShared, wanted: usize, fill: &mut impl FnMut(&mut [u8]) -> usize) -> (usize, bool) {
+        const BATCH_BYTES: usize = 64 * 1024;
+        let (mut sent, mut announce) = (0, false);
+        while sent < wanted {
+            let batch = (wanted - sent).min(BATCH_BYTES);
+            let chain = self.fill_chain(batch, fill);
+            if chain.bytes == 0 {
+                break;
+            }
+            shared.tx_queued.fetch_add(chain.bytes, Ordering::AcqRel);
+            let (Some(newest), Some(oldest)) = (
+                super::chunk(chain.newest, self.map.shape().tx_chunks()),
+                super::chunk(chain.oldest, self.map.shape().tx_chunks()),
+            ) else {
+                break;
+            };
+            let link = &self.map.tx_record(oldest).next;
+            announce |= list::push_chain(&shared.tx_stack, newest, link, u32::MAX) == Some(true);
+            sent += chain.bytes as usize;
+            if (chain.bytes as usize) < batch {
+                break;
+            }
+        }
+        (sent, announce)
+    }
+
+    fn fill_chain(&self, bytes: usize, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Chain {
+        let mut chain = Chain::default();
+        let mut piece = [0u8; super::super::layout::LARGE_CHUNK];
+        while (chain.bytes as usize) < bytes {
+            let rest = bytes - chain.bytes as usize;
+            let Some(chunk) = self.take_tx(rest) else { break };
+            let part = rest.min(self.map.tx_capacity(chunk));
+            let filled = fill(&mut piece[..part]).min(part);
+            self.map.write_tx(chunk, 0, &piece[..filled]);
+            if filled == 0 {
+                self.give_tx(chunk);
+                break;
+            }
+            let record = self.map.tx_record(chunk);
+            record.len.store(filled as u32, Ordering::Relaxed);
+            record.next.store(chain.newest, Ordering::Relaxed);
+            record.owner.store(0, Ordering::Relaxed);
+            chain.newest = word(chunk);
+            if chain.oldest == EMPTY {
+                chain.oldest = word(chunk);
+            }
+            chain.bytes += filled as u32;
+            if filled < part {
+                break;
+            }
+        }
+        chain
+    }
+
+    /// A chunk for `bytes` bytes: the class that fits, else the other.
+    fn take_tx(&self, bytes: usize) -> Option<u32> {
+        let chunk = if bytes <= SMALL_CHUNK {
+            self.take_tx_small().or_else(|| self.take_tx_large())
+        } else {
+            self.take_tx_large().or_else(|| self.take_tx_small())
+        }?;
+        self.map.tx_record(chunk).owner.store(self.process.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Some(chunk)
+    }
+
+    fn tx_class(&self, large: bool) -> (&FreeList, u32, u32) {
+        let (shape, header) = (self.map.shape(), self.map.header());
+        if large {
+            (&header.free_tx_large.0, shape.tx_large, 0)
+        } else {
+            (&header.free_tx_small.0, shape.tx_small, shape.tx_large)
+        }
+    }
+
+    fn take_tx_large(&self) -> Option<u32> {
+        self.take_tx_of(true)
+    }
+
+    fn take_tx_small(&self) -> Option<u32> {
+        self.take_tx_of(false)
+    }
+
+    fn take_tx_of(&self, large: bool) -> Option<u32> {
+        let (list, limit, first) = self.tx_class(large);
+        let (number, _) = list.take(1, limit, |number: u32| -> &AtomicU32 { &self.map.tx_record(first + number).next })?;
+        Some(first + number)
+    }
+
+    fn give_tx(&self, chunk: u32) {
+        let (list, _, first) = self.tx_class(chunk < self.map.shape().tx_large);
+        let record = self.map.tx_record(chunk);
+        record.owner.store(0, Ordering::Relaxed);
+        list.give(chunk - first, &record.next);
+    }
+
+    /// Whether a send chunk could be taken now.
+    pub(super) fn has_tx_chunk(&self) -> bool {
+        [true, false].into_iter().any(|large| {
+            let (list, limit, _) = self.tx_class(large);
+            list.has_any(limit)
+        })
+    }
+
+    /// Puts the slot on the list of those that wait for send chunks. Look for chunks again after it.
+    pub(super) fn note_starved(&self, index: u32) {
+        let shared = self.slot(index);
+        if shared.starved.swap(1, Ordering::AcqRel) == 0 {
+            list::push_chain(&self.map.header().starved_slots.0, index, &shared.starved_link, u32::MAX);
+        }
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Reads the parts one after the other.
+struct Source<'a> {
+    parts: &'a [IoSlice<'a>],
+    part: usize,
+    offset: usize,
+}
+
+impl Source<'_> {
+    /// Fills all of `bytes`; the caller never asks for more than there is.
+    fn fill(&mut self, bytes: &mut [u8]) {
+        let mut done = 0;
+        while done < bytes.len() && self.part < self.parts.len() {
+            let rest = &self.parts[self.part][self.offset..];
+            let count = rest.len().min(bytes.len() - done);
+            bytes[done..done + count].copy_from_slice(&rest[..count]);
+            done += count;
+            self.offset += count;
+            if count == rest.len() {
+                self.part += 1;
+                self.offset = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The contract: what lies where in a region, and how large it is.
+//!
+//! Everything is computed from a [`Shape`], which travels in the attach message; each side keeps its
+//! own copy and never reads it from the region. Zeroed memory is a valid empty region: free lists
+//! hand out "fresh" numbers until they run out, so nothing is touched before it is used.
+//!
+//! ```text
+//!   header | processes | held bitmaps | slots | request rings | contexts | chunk records | chunks
+//! ```
+
+use crate::list;
+use crate::region::{Region, Shared};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Changes whenever the contract does.
+pub const VERSION: u32 = 1;
+/// Wait contexts in a region.
+pub const CONTEXTS: u32 = 256;
+/// Processes in a region.
+pub const PROCESSES: u32 = 256;
+/// Request rings in a region.
+pub const RINGS: u32 = 128;
+/// Entries in a request ring.
+pub const RING_ENTRIES: u32 = 256;
+/// Payload of a large chunk.
+pub const LARGE_CHUNK: usize = 2048;
+/// Payload of a small chunk.
+pub const SMALL_CHUNK: usize = 256;
+
+/// How large a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Sockets: a power of two from 128 to 2^20. The lower half is for the application, the upper
+    /// half for accepted connections.
+    pub slots: u32,
+    /// Receive chunks of [`LARGE_CHUNK`] bytes.
+    pub rx_large: u32,
+    /// Receive chunks of [`SMALL_CHUNK`] bytes.
+    pub rx_small: u32,
+    /// Send chunks of [`LARGE_CHUNK`] bytes.
+    pub tx_large: u32,
+    /// Send chunks of [`SMALL_CHUNK`] bytes.
+    pub tx_small: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096 }
+    }
+}
+
+impl Shape {
+    /// Whether a region of this shape can exist.
+    pub fn is_valid(&self) -> bool {
+        let chunks = [self.rx_large, self.rx_small, self.tx_large, self.tx_small];
+        self.slots.is_power_of_two()
+            && (128..=1 << 20).contains(&self.slots)
+            && chunks.iter().all(|&count| (1..=1 << 20).contains(&count))
+    }
+
+    /// Receive chunks of both classes.
+    pub(crate) fn rx_chunks(&self) -> u32 {
+        self.rx_large + self.rx_small
+    }
+
+    /// Send chunks of both classes.
+    pub(crate) fn tx_chunks(&self) -> u32 {
+        self.tx_large + self.tx_small
+    }
+
+    /// Entries of a context's event ring: more than slots, so that it cannot overflow.
+    pub(crate) fn event_entries(&self) -> u32 {
+        self.slots * 2
+    }
+}
+
+/// Where each part starts, in bytes from the start of the region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) shape: Shape,
+    processes: usize,
+    held: usize,
+    slots: usize,
+    rings: usize,
+    contexts: usize,
+    rx_records: usize,
+    tx_records: usize,
+    rx_payload: usize,
+    tx_payload: usize,
+    /// Size of the whole region.
+    pub(crate) total: usize,
+}
+
+const PAGE: usize = 4096;
+
+impl Layout {
+    /// # Panics
+    /// When the shape is not valid; check it first.
+    pub(crate) fn of(shape: Shape) -> Layout {
+        assert!(shape.is_valid(), "the shape was checked");
+        let mut next = 0;
+        let mut take = |bytes: usize| {
+            let start = next;
+            next = (start + bytes).next_multiple_of(PAGE);
+            start
+        };
+        take(size_of::<Header>());
+        let payload = |large: u32, small: u32| large as usize * LARGE_CHUNK + small as usize * SMALL_CHUNK;
+        Layout {
+            shape,
+            processes: take(PROCESSES as usize * size_of::<ProcessShared>()),
+            held: take(PROCESSES as usize * shape.slots as usize / 8),
+            slots: take(shape.slots as usize * size_of::<super::slot::SlotShared>()),
+            rings: take(RINGS as usize * size_of::<RingShared>()),
+            contexts: take(CONTEXTS as usize * context_bytes(shape)),
+            rx_records: take(shape.rx_chunks() as usize * size_of::<ChunkRecord>()),
+            tx_records: take(shape.tx_chunks() as usize * size_of::<ChunkRecord>()),
+            rx_payload: take(payload(shape.rx_large, shape.rx_small)),
+            tx_payload: take(payload(shape.tx_large, shape.tx_small)),
+            total: next,
+        }
+    }
+}
+
+fn context_bytes(shape: Shape) -> usize {
+    size_of::<ContextShared>() + shape.event_entries() as usize * size_of::<u32>()
+}
+
+/// Keeps its content on cache lines of its own.
+#[repr(C, align(64))]
+pub(crate) struct Line<T>(pub(crate) T);
+
+/// A free list of numbered things: those that came back, then those never used.
+#[repr(C)]
+pub(crate) struct FreeList {
+    returned: AtomicU64,
+    fresh: AtomicU32,
+    spare: AtomicU32,
+}
+
+/// How often a worker tries to change a word that applications change too.
+pub(crate) const WORKER_ATTEMPTS: u32 = 1024;
+const CLIENT_ATTEMPTS: u32 = u32::MAX;
+
+impl FreeList {
+    /// Takes up to `count` of `limit` things as a chain: the first and how many.
+    pub(crate) fn take<'a>(&self, count: u32, limit: u32, link: impl Fn(u32) -> &'a AtomicU32) -> Option<(u32, u32)> {
+        if let Some(chain) = list::pop_free(&self.returned, count, limit, &link, CLIENT_ATTEMPTS) {
+            return Some(chain);
+        }
+        let fresh = self.fresh.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < limit).then_some(n + 1)).ok()?;
+        link(fresh).store(list::EMPTY, Ordering::Relaxed);
+        Some((fresh, 1))
+    }
+
+    /// Whether [`take`](Self::take) would find something now.
+    pub(crate) fn has_any(&self, limit: u32) -> bool {
+        self.returned.load(Ordering::Relaxed) as u32 != list::EMPTY || self.fresh.load(Ordering::Relaxed) < limit
+    }
+
+    /// Gives back a chain; `last_link` is the link of its last. For the application.
+    pub(crate) fn give(&self, first: u32, last_link: &AtomicU32) {
+        list::push_free(&self.returned, first, last_link, CLIENT_ATTEMPTS);
+    }
+
+    /// Gives back a chain, unless applications keep changing the list. For the worker.
+    pub(crate) fn give_bounded(&self, first: u32, last_link: &AtomicU32) -> bool {
+        list::push_free(&self.returned, first, last_link, WORKER_ATTEMPTS)
+    }
+
+    /// How many were ever taken, at most `limit`.
+    pub(crate) fn touched(&self, limit: u32) -> u32 {
+        self.fresh.load(Ordering::Acquire).min(limit)
+    }
+}
+
+/// The first page.
+#[repr(C)]
+pub(crate) struct Header {
+    /// The worker sleeps or is about to: ring its doorbell for new requests.
+    pub(crate) worker_need_wake: Line<AtomicU32>,
+    /// The worker lacks receive chunks: tell it when some come back.
+    pub(crate) rx_starved: Line<AtomicU32>,
+    /// Which request rings have something.
+    pub(crate) dirty: Line<[AtomicU64; 2]>,
+    /// Application half of the slots.
+    pub(crate) free_slots: Line<FreeList>,
+    /// Large send chunks, numbered from 0.
+    pub(crate) free_tx_large: Line<FreeList>,
+    /// Small send chunks, numbered from 0 (chunk number minus `tx_large`).
+    pub(crate) free_tx_small: Line<FreeList>,
+    /// Receive chunks that the application has read.
+    pub(crate) returned_rx: Line<AtomicU32>,
+    /// Slots that want to hear when send chunks come back.
+    pub(crate) starved_slots: Line<AtomicU32>,
+    /// Which processes exist.
+    pub(crate) used_processes: Line<[AtomicU64; 4]>,
+    /// Which contexts are claimed.
+    pub(crate) used_contexts: Line<[AtomicU64; 4]>,
+}
+
+/// One process: `state << 48 | parent << 32 | pid`; see `roster`.
+#[repr(C, align(64))]
+pub(crate) struct ProcessShared {
+    pub(crate) entry: AtomicU64,
+}
+
+/// One request ring: cursors on lines of their own, then the entries of four words each.
+#[repr(C)]
+pub(crate) struct RingShared {
+    /// Worker: entries taken.
+    pub(crate) head: Line<AtomicU32>,
+    /// Application: entries written.
+    pub(crate) tail: Line<AtomicU32>,
+    /// Application: who is writing.
+    pub(crate) lock: Line<AtomicU32>,
+    pub(crate) entries: [[AtomicU64; 4]; RING_ENTRIES as usize],
+}
+
+/// One wait context; its event ring follows.
+#[repr(C)]
+pub(crate) struct ContextShared {
+    /// Process index + 1; 0 when free.
+    pub(crate) owner: Line<AtomicU32>,
+    /// Application: waiting, or about to.
+    pub(crate) armed: Line<AtomicU32>,
+    /// Worker: events written.
+    pub(crate) tail: Line<AtomicU32>,
+    /// Application: events taken.
+    pub(crate) head: Line<AtomicU32>,
+}
+
+/// What goes with one chunk.
+#[repr(C)]
+pub(crate) struct ChunkRecord {
+    /// Link of whatever list the chunk is in.
+    pub(crate) next: AtomicU32,
+    /// Payload bytes.
+    pub(crate) len: AtomicU32,
+    /// Send chunks: process index + 1 of the process that is filling it, else 0.
+    pub(crate) owner: AtomicU32,
+    spare: AtomicU32,
+}
+
+const _: () = {
+    assert!(size_of::<super::slot::SlotShared>() == 256);
+    assert!(size_of::<Header>() <= PAGE);
+    assert!(size_of::<ProcessShared>() == 64);
+    assert!(size_of::<ContextShared>() == 256);
+    assert!(size_of::<ChunkRecord>() == 16);
+    assert!(size_of::<RingShared>() == 192 + 32 * RING_ENTRIES as usize);
+};
+
+// SAFETY: nothing but atomics.
+unsafe impl Shared for Header {}
+// SAFETY: nothing but atomics.
+unsafe impl Shared for ProcessShared {}
+// SAFETY: nothing but atomics.
+unsafe impl Shared for RingShared {}
+// SAFETY: nothing but atomics.
+unsafe impl Shared for ContextShared {}
+// SAFETY: nothing but atomics.
+unsafe impl Shared for ChunkRecord {}
+// SAFETY: nothing but atomics.
+unsafe impl Shared for super::slot::SlotShared {}
+// SAFETY: an atomic.
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: an atomic.
+unsafe impl Shared for AtomicU64 {}
+
+/// A region together with its layout: everything by number.
+pub(crate) struct Map {
+    region: Region,
+    pub(crate) layout: Layout,
+}
+
+impl Map {
+    pub(crate) fn new(region: Region, layout: Layout) -> Map {
+        Map { region, layout }
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.layout.shape
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.region.at(0)
+    }
+
+    pub(crate) fn process(&self, index: u32) -> &ProcessShared {
+        assert!(index < PROCESSES);
+        self.region.at(self.layout.processes + index as usize * size_of::<ProcessShared>())
+    }
+
+    /// Word `word` of the bitmap of slots that `process` holds.
+    pub(crate) fn held(&self, process: u32, word: u32) -> &AtomicU64 {
+        assert!(process < PROCESSES && word < self.shape().slots / 64);
+        let number = process as usize * self.shape().slots as usize / 64 + word as usize;
+        self.region.at(self.layout.held + number * size_of::<u64>())
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: u32) -> &super::slot::SlotShared {
+        assert!(index < self.shape().slots);
+        self.region.at(self.layout.slots + index as usize * size_of::<super::slot::SlotShared>())
+    }
+
+    #[inline]
+    pub(crate) fn ring(&self, index: u32) -> &RingShared {
+        assert!(index < RINGS);
+        self.region.at(self.layout.rings + index as usize * size_of::<RingShared>())
+    }
+
+    #[inline]
+    pub(crate) fn context(&self, index: u32) -> &ContextShared {
+        assert!(index < CONTEXTS);
+        self.region.at(self.layout.contexts + index as usize * context_bytes(*self.shape()))
+    }
+
+    /// Entry `at` (counted for ever) of a context's event ring: slot number + 1.
+    #[inline]
+    pub(crate) fn event(&self, context: u32, at: u32) -> &AtomicU32 {
+        assert!(context < CONTEXTS);
+        let entry = (at & (self.shape().event_entries() - 1)) as usize;
+        let start = self.layout.contexts + context as usize * context_bytes(*self.shape()) + size_of::<ContextShared>();
+        self.region.at(start + entry * size_of::<u32>())
+    }
+
+    #[inline]
+    pub(crate) fn rx_record(&self, chunk: u32) -> &ChunkRecord {
+        assert!(chunk < self.shape().rx_chunks());
+        self.region.at(self.layout.rx_records + chunk as usize * size_of::<ChunkRecord>())
+    }
+
+    #[inline]
+    pub(crate) fn tx_record(&self, chunk: u32) -> &ChunkRecord {
+        assert!(chunk < self.shape().tx_chunks());
+        self.region.at(self.layout.tx_records + chunk as usize * size_of::<ChunkRecord>())
+    }
+
+    /// Payload capacity of a receive chunk.
+    #[inline]
+    pub(crate) fn rx_capacity(&self, chunk: u32) -> usize {
+        if chunk < self.shape().rx_large { LARGE_CHUNK } else { SMALL_CHUNK }
+    }
+
+    /// Payload capacity of a send chunk.
+    #[inline]
+    pub(crate) fn tx_capacity(&self, chunk: u32) -> usize {
+        if chunk < self.shape().tx_large { LARGE_CHUNK } else { SMALL_CHUNK }
+    }
+
+    #[inline]
+    fn rx_offset(&self, chunk: u32) -> usize {
+        self.layout.rx_payload + payload_offset(chunk, self.shape().rx_large)
+    }
+
+    #[inline]
+    fn tx_offset(&self, chunk: u32) -> usize {
+        self.layout.tx_payload + payload_offset(chunk, self.shape().tx_large)
+    }
+
+    /// Copies into a receive chunk.
+    #[inline]
+    pub(crate) fn write_rx(&self, chunk: u32, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.rx_capacity(chunk));
+        self.region.write(self.rx_offset(chunk) + offset, bytes);
+    }
+
+    /// Copies out of a receive chunk.
+    #[inline]
+    pub(crate) fn read_rx(&self, chunk: u32, offset: usize, bytes: &mut [u8]) {
+        assert!(offset + bytes.len() <= self.rx_capacity(chunk));
+        self.region.read(self.rx_offset(chunk) + offset, bytes);
+    }
+
+    /// Copies into a send chunk.
+    #[inline]
+    pub(crate) fn write_tx(&self, chunk: u32, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.tx_capacity(chunk));
+        self.region.write(self.tx_offset(chunk) + offset, bytes);
+    }
+
+    /// Copies out of a send chunk.
+    #[inline]
+    pub(crate) fn read_tx(&self, chunk: u32, offset: usize, bytes: &mut [u8]) {
+        assert!(offset + bytes.len() <= self.tx_capacity(chunk));
+        self.region.read(self.tx_offset(chunk) + offset, bytes);
+    }
+
+    /// The processes that exist.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        let words = &self.header().used_processes.0;
+        (0..4u32).flat_map(move |word| {
+            let bits = words[word as usize].load(Ordering::SeqCst);
+            Bits(bits).map(move |bit| word * 64 + bit)
+        })
+    }
+
+    /// Whether any process holds `slot`.
+    pub(crate) fn is_held(&self, slot: u32) -> bool {
+        self.processes().any(|process| self.held(process, slot / 64).load(Ordering::SeqCst) & (1 << (slot % 64)) != 0)
+    }
+}
+
+#[inline]
+fn payload_offset(chunk: u32, large: u32) -> usize {
+    if chunk < large {
+        chunk as usize * LARGE_CHUNK
+    } else {
+        large as usize * LARGE_CHUNK + (chunk - large) as usize * SMALL_CHUNK
+    }
+}
+
+/// The numbers of the set bits of a word.
+pub(crate) struct Bits(pub(crate) u64);
+
+impl Iterator for Bits {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if self.0 == 0 {
+            return None;
+        }
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(bit)
+    }
+}

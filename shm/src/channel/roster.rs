@@ -1,0 +1,92 @@
+//! Which processes belong to a region: numbers that the service gives out and applications reserve
+//! for children.
+//!
+//! ```text
+//!   entry: state 16 | parent 16 | pid 32      Free -> Attached        (attach)
+//!                                             Free -> Reserved        (before fork, by the parent)
+//!                                             Reserved -> Attached    (the child, or the image after exec, attaches)
+//!                                             Attached -> Reserved    (exec: the connection is gone, the process lives)
+//! ```
+//! A process holds its sockets by its number for as long as its pid lives; the service watches the
+//! pid, not the connection, and tells the worker (`Attachment::process_gone`), which frees the number.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::ProcessIndex;
+use super::layout::{Layout, Map, PROCESSES, Shape};
+use crate::region::Region;
+use crate::sync::Ordering;
+
+pub(crate) const RESERVED: u64 = 1 << 48;
+pub(crate) const ATTACHED: u64 = 2 << 48;
+const STATE: u64 = 0xFFFF << 48;
+
+/// The service's view of a region's processes; a mapping of its own, so it may live in any thread.
+pub struct Roster {
+    map: Map,
+}
+
+impl Roster {
+    /// Maps the region.
+    ///
+    /// # Errors
+    /// What the kernel says, or a region that is not of `shape`.
+    pub fn new(region: BorrowedFd<'_>, shape: Shape) -> io::Result<Roster> {
+        if !shape.is_valid() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the shape of the region is not valid"));
+        }
+        let layout = Layout::of(shape);
+        Ok(Roster { map: Map::new(Region::attach(region, layout.total)?, layout) })
+    }
+
+    /// A number for process `pid`, which asks to attach: the one that was reserved for it
+    /// (`wanted`, else the reservation with its pid), else a free one.
+    pub fn claim(&self, pid: u32, wanted: Option<ProcessIndex>) -> Option<ProcessIndex> {
+        let entry = ATTACHED | u64::from(pid);
+        let by_wish = wanted.filter(|&index| index < PROCESSES);
+        let by_pid = self.map.processes().find(|&index| {
+            let seen = self.map.process(index).entry.load(Ordering::SeqCst);
+            seen & STATE == RESERVED && seen as u32 == pid
+        });
+        for index in by_wish.into_iter().chain(by_pid) {
+            let word = &self.map.process(index).entry;
+            let seen = word.load(Ordering::SeqCst);
+            let swapped = || word.compare_exchange(seen, entry, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+            if seen & STATE == RESERVED && swapped() {
+                return Some(index);
+            }
+        }
+        allocate(&self.map, entry)
+    }
+
+    /// The process's connection is gone but the process lives (exec): keep its number for its pid.
+    pub fn keep_for(&self, index: ProcessIndex, pid: u32) {
+        if index < PROCESSES {
+            self.map.process(index).entry.store(RESERVED | u64::from(pid), Ordering::SeqCst);
+        }
+    }
+
+    /// How many numbers are in use.
+    pub fn len(&self) -> usize {
+        self.map.processes().count()
+    }
+
+    /// Whether nobody has a number.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Takes a free number and writes its entry.
+pub(crate) fn allocate(map: &Map, entry: u64) -> Option<ProcessIndex> {
+    for index in 0..PROCESSES {
+        let word = &map.header().used_processes.0[(index / 64) as usize];
+        let bit = 1 << (index % 64);
+        if word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+            map.process(index).entry.store(entry, Ordering::SeqCst);
+            return Some(index);
+        }
+    }
+    None
+}

@@ -1,0 +1,379 @@
+//! One socket as both sides see it: 256 bytes, four cache lines, by who writes them.
+
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use super::SlotIndex;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Names one use of a slot. A reference whose generation is over is refused everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotRef {
+    /// The slot.
+    pub index: SlotIndex,
+    /// Which use of it.
+    pub generation: u32,
+}
+
+/// What a socket is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum State {
+    /// Nobody has it, or its owner has not asked for anything yet.
+    #[default]
+    Free = 0,
+    /// Accepts connections.
+    Listening = 1,
+    /// The handshake runs.
+    Connecting = 2,
+    /// Bytes may flow.
+    Connected = 3,
+    /// Over; what is unread may still be read.
+    Closed = 4,
+}
+
+impl State {
+    fn from_word(word: u32) -> State {
+        match word {
+            1 => State::Listening,
+            2 => State::Connecting,
+            3 => State::Connected,
+            4 => State::Closed,
+            _ => State::Free,
+        }
+    }
+}
+
+/// What has happened to a connection; bits that only ever get set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u32);
+
+impl Flags {
+    /// The peer will send no more (FIN), and all it sent is in the slot.
+    pub const PEER_CLOSED: Flags = Flags(1);
+    /// Neither direction works any more (reset, abort, both closed).
+    pub const HUNG_UP: Flags = Flags(2);
+    /// Ended by an error; see [`SlotShared::take_error`].
+    pub const FAILED: Flags = Flags(4);
+    /// Our side will send no more.
+    pub const WRITE_CLOSED: Flags = Flags(8);
+
+    /// Whether any bit of `other` is set.
+    #[inline]
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// Why something failed, in the channel's own words; `posix` turns it into errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Failure {
+    /// The peer refused (RST to our SYN).
+    Refused = 1,
+    /// The peer reset the connection.
+    Reset = 2,
+    /// Too many retransmissions without an answer.
+    TimedOut = 3,
+    /// ICMP: host unreachable.
+    HostUnreachable = 4,
+    /// ICMP: network unreachable, or no route.
+    NetworkUnreachable = 5,
+    /// The address or port is taken.
+    InUse = 6,
+    /// The address is not one of ours.
+    NotAvailable = 7,
+    /// Aborted by our side.
+    Aborted = 8,
+    /// A limit was reached.
+    NoResources = 9,
+    /// The operation does not fit the state.
+    Invalid = 10,
+    /// Not known to this worker.
+    NotSupported = 11,
+    /// The service is gone.
+    ServiceGone = 12,
+    /// The socket is not connected.
+    NotConnected = 13,
+}
+
+impl Failure {
+    /// The failure that `word` stands for; unknown words are [`Failure::Reset`], zero is none.
+    pub fn from_word(word: u32) -> Option<Failure> {
+        Some(match word {
+            0 => return None,
+            1 => Failure::Refused,
+            3 => Failure::TimedOut,
+            4 => Failure::HostUnreachable,
+            5 => Failure::NetworkUnreachable,
+            6 => Failure::InUse,
+            7 => Failure::NotAvailable,
+            8 => Failure::Aborted,
+            9 => Failure::NoResources,
+            10 => Failure::Invalid,
+            11 => Failure::NotSupported,
+            12 => Failure::ServiceGone,
+            13 => Failure::NotConnected,
+            _ => Failure::Reset,
+        })
+    }
+}
+
+/// What can be done with a socket now, as poll(2) asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// A read (or accept) would not block: bytes, end of stream, an error, or a connection.
+    pub readable: bool,
+    /// A write would not block.
+    pub writable: bool,
+    /// An error waits to be fetched.
+    pub error: bool,
+    /// Both directions are over.
+    pub hung_up: bool,
+    /// The peer will send no more.
+    pub peer_closed: bool,
+}
+
+/// The shared words of a slot.
+#[repr(C, align(64))]
+pub struct SlotShared {
+    // Line 0: the worker writes.
+    pub(crate) generation: AtomicU32,
+    pub(crate) state: AtomicU32,
+    pub(crate) flags: AtomicU32,
+    pub(crate) error: AtomicU32,
+    pub(crate) rx_pushed: AtomicU32,
+    pub(crate) tx_released: AtomicU32,
+    pub(crate) send_limit: AtomicU32,
+    pub(crate) notify_bytes: AtomicU32,
+    pub(crate) completion: AtomicU64,
+    pub(crate) link: AtomicU32,
+    pub(crate) accept_pushed: AtomicU32,
+    pub(crate) parent: AtomicU32,
+    spare_worker: [AtomicU32; 3],
+    // Line 1: applications write.
+    pub(crate) rx_consumed: AtomicU32,
+    pub(crate) rx_noted: AtomicU32,
+    pub(crate) rx_head: AtomicU32,
+    pub(crate) rx_offset: AtomicU32,
+    pub(crate) tx_queued: AtomicU32,
+    pub(crate) tx_waiting: AtomicU32,
+    pub(crate) rx_lock: AtomicU32,
+    pub(crate) tx_lock: AtomicU32,
+    pub(crate) control_lock: AtomicU32,
+    pub(crate) control_sequence: AtomicU32,
+    pub(crate) accepted: AtomicU32,
+    pub(crate) taken: AtomicU32,
+    pub(crate) app_flags: AtomicU32,
+    pub(crate) app_closed: AtomicU32,
+    pub(crate) inode: AtomicU64,
+    // Line 2: who waits for what.
+    pub(crate) interest: [AtomicU64; 4],
+    pub(crate) pending: [AtomicU64; 4],
+    // Line 3: hand-over, addresses.
+    pub(crate) tx_stack: AtomicU32,
+    pub(crate) rx_stack: AtomicU32,
+    pub(crate) accept_stack: AtomicU32,
+    pub(crate) starved: AtomicU32,
+    pub(crate) starved_link: AtomicU32,
+    pub(crate) ports: AtomicU32,
+    pub(crate) receive_timeout_ms: AtomicU32,
+    pub(crate) send_timeout_ms: AtomicU32,
+    pub(crate) local_ip: [AtomicU64; 2],
+    pub(crate) remote_ip: [AtomicU64; 2],
+}
+
+impl SlotShared {
+    /// Which use of the slot this is.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// What the socket is doing.
+    #[inline]
+    pub fn state(&self) -> State {
+        State::from_word(self.state.load(Ordering::Acquire))
+    }
+
+    /// What has happened to it.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        Flags(self.flags.load(Ordering::Acquire))
+    }
+
+    /// Fetches and clears the error (SO_ERROR).
+    pub fn take_error(&self) -> Option<Failure> {
+        if self.error.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        Failure::from_word(self.error.swap(0, Ordering::AcqRel))
+    }
+
+    /// The error, left in place.
+    pub fn error(&self) -> Option<Failure> {
+        Failure::from_word(self.error.load(Ordering::Acquire))
+    }
+
+    /// Bytes that have arrived and were not read (FIONREAD).
+    #[inline]
+    pub fn unread(&self) -> u32 {
+        self.rx_pushed.load(Ordering::Acquire).wrapping_sub(self.rx_consumed.load(Ordering::Acquire))
+    }
+
+    /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
+    #[inline]
+    pub fn unsent(&self) -> u32 {
+        self.tx_queued.load(Ordering::Acquire).wrapping_sub(self.tx_released.load(Ordering::Acquire))
+    }
+
+    /// Bytes that may be written now.
+    #[inline]
+    pub fn send_space(&self) -> u32 {
+        self.send_limit.load(Ordering::Acquire).saturating_sub(self.unsent())
+    }
+
+    /// Bytes that may be unacknowledged at a time.
+    pub fn send_limit(&self) -> u32 {
+        self.send_limit.load(Ordering::Acquire)
+    }
+
+    /// Whether enough room is free that a writer should be woken: a third of the limit, like the
+    /// kernel, so that writers do not wake for every few bytes.
+    #[inline]
+    pub(crate) fn has_write_room(&self) -> bool {
+        let space = self.send_space();
+        space > 0 && space >= self.unsent() / 2
+    }
+
+    /// Connections that wait to be accepted.
+    #[inline]
+    pub fn unaccepted(&self) -> u32 {
+        self.accept_pushed.load(Ordering::Acquire).wrapping_sub(self.accepted.load(Ordering::Acquire))
+    }
+
+    /// A number that grows with every arrival (bytes or connections): for edge-triggered waits.
+    #[inline]
+    pub fn arrivals(&self) -> u32 {
+        self.rx_pushed.load(Ordering::Acquire).wrapping_add(self.accept_pushed.load(Ordering::Acquire))
+    }
+
+    /// A number that changes whenever room to write may have appeared: for edge-triggered waits.
+    #[inline]
+    pub fn releases(&self) -> u32 {
+        self.tx_released.load(Ordering::Acquire)
+    }
+
+    /// Flags of the open file description that the application keeps here (O_NONBLOCK and more of
+    /// its own choosing); shared by all processes that have the socket.
+    pub fn app_flags(&self) -> u32 {
+        self.app_flags.load(Ordering::Acquire)
+    }
+
+    /// Sets and clears bits of [`app_flags`](Self::app_flags).
+    pub fn change_app_flags(&self, set: u32, clear: u32) {
+        self.app_flags.fetch_and(!clear, Ordering::AcqRel);
+        self.app_flags.fetch_or(set, Ordering::AcqRel);
+    }
+
+    /// Inode of the kernel descriptor that backs the socket, for finding it again after exec.
+    pub fn inode(&self) -> u64 {
+        self.inode.load(Ordering::Acquire)
+    }
+
+    /// Notes the inode.
+    pub fn set_inode(&self, inode: u64) {
+        self.inode.store(inode, Ordering::Release);
+    }
+
+    /// SO_RCVTIMEO in milliseconds; 0 = for ever.
+    pub fn receive_timeout_ms(&self) -> u32 {
+        self.receive_timeout_ms.load(Ordering::Acquire)
+    }
+
+    /// Sets SO_RCVTIMEO.
+    pub fn set_receive_timeout_ms(&self, ms: u32) {
+        self.receive_timeout_ms.store(ms, Ordering::Release);
+    }
+
+    /// SO_SNDTIMEO in milliseconds; 0 = for ever.
+    pub fn send_timeout_ms(&self) -> u32 {
+        self.send_timeout_ms.load(Ordering::Acquire)
+    }
+
+    /// Sets SO_SNDTIMEO.
+    pub fn set_send_timeout_ms(&self, ms: u32) {
+        self.send_timeout_ms.store(ms, Ordering::Release);
+    }
+
+    /// The local address; IPv4 comes back as IPv4.
+    pub fn local(&self) -> SocketAddr {
+        SocketAddr::new(load_ip(&self.local_ip), self.ports.load(Ordering::Acquire) as u16)
+    }
+
+    /// The peer's address.
+    pub fn remote(&self) -> SocketAddr {
+        SocketAddr::new(load_ip(&self.remote_ip), (self.ports.load(Ordering::Acquire) >> 16) as u16)
+    }
+
+    pub(crate) fn set_addresses(&self, local: SocketAddr, remote: SocketAddr) {
+        store_ip(&self.local_ip, local.ip());
+        store_ip(&self.remote_ip, remote.ip());
+        self.ports.store(u32::from(remote.port()) << 16 | u32::from(local.port()), Ordering::Release);
+    }
+
+    /// Makes every word but the generation, the links of lists that others still walk, and the
+    /// pending bits (which match entries in event rings) as in a fresh region.
+    pub(crate) fn reset(&self) {
+        self.completion.store(0, Ordering::Relaxed);
+        self.inode.store(0, Ordering::Relaxed);
+        let words = [
+            &self.state,
+            &self.flags,
+            &self.error,
+            &self.rx_pushed,
+            &self.tx_released,
+            &self.send_limit,
+            &self.notify_bytes,
+            &self.accept_pushed,
+            &self.parent,
+            &self.rx_consumed,
+            &self.rx_noted,
+            &self.rx_head,
+            &self.rx_offset,
+            &self.tx_queued,
+            &self.tx_waiting,
+            &self.rx_lock,
+            &self.tx_lock,
+            &self.control_lock,
+            &self.control_sequence,
+            &self.accepted,
+            &self.taken,
+            &self.app_flags,
+            &self.app_closed,
+            &self.tx_stack,
+            &self.rx_stack,
+            &self.accept_stack,
+            &self.ports,
+            &self.receive_timeout_ms,
+            &self.send_timeout_ms,
+        ];
+        for word in words {
+            word.store(0, Ordering::Relaxed);
+        }
+        for word in self.interest.iter().chain(&self.local_ip).chain(&self.remote_ip) {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn load_ip(words: &[AtomicU64; 2]) -> IpAddr {
+    let high = u128::from(words[0].load(Ordering::Acquire));
+    let low = u128::from(words[1].load(Ordering::Acquire));
+    IpAddr::V6(Ipv6Addr::from(high << 64 | low)).to_canonical()
+}
+
+fn store_ip(words: &[AtomicU64; 2], ip: IpAddr) {
+    let bits = super::request::wide(ip);
+    words[0].store((bits >> 64) as u64, Ordering::Release);
+    words[1].store(bits as u64, Ordering::Release);
+}

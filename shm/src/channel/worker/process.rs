@@ -1,0 +1,117 @@
+//! What to do when a process of the group is gone, however it went.
+
+use super::super::layout::{Bits, CONTEXTS, PROCESSES, RINGS};
+use super::super::lock::owner_process;
+use super::super::slot::State;
+use super::Attachment;
+use crate::list::{self, EMPTY};
+use crate::sync::{AtomicU32, Ordering};
+
+/// What a dead process leaves behind. The engine closes the orphans (reset when bytes are unread, else
+/// FIN, as the kernel does) and aborts the torn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Gone {
+    /// Slots that nobody holds any more.
+    pub orphans: Vec<u32>,
+    /// Connections that others still hold but whose received stream may have a hole, since the
+    /// process died while it was reading.
+    pub torn: Vec<u32>,
+}
+
+impl Attachment {
+    /// Clears everything of process `index`: held bits, locks, contexts, chunks in its hands, its
+    /// number. Only call it when the process cannot run any more. Looks at every slot that it held.
+    pub fn process_gone(&mut self, index: u32) -> Gone {
+        let mut gone = Gone::default();
+        if index >= PROCESSES {
+            return gone;
+        }
+        let mut held = Vec::new();
+        for word in 0..self.map.shape().slots / 64 {
+            let bits = self.map.held(index, word).swap(0, Ordering::SeqCst);
+            held.extend(Bits(bits).map(|bit| word * 64 + bit));
+        }
+        self.map.header().used_processes.0[(index / 64) as usize].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        self.map.process(index).entry.store(0, Ordering::SeqCst);
+        for ring in 0..RINGS {
+            break_lock(&self.map.ring(ring).lock.0, index);
+        }
+        for context in 0..CONTEXTS {
+            if self.map.context(context).owner.0.load(Ordering::Acquire) == index + 1 {
+                self.free_context(context);
+            }
+        }
+        self.rescue_chunks(index);
+        for slot in held {
+            let torn = self.break_slot_locks(slot, index);
+            if self.is_unaccepted(slot) {
+                continue;
+            }
+            if !self.map.is_held(slot) {
+                gone.orphans.push(slot);
+            } else if torn {
+                gone.torn.push(slot);
+            }
+        }
+        gone
+    }
+
+    fn free_context(&mut self, context: u32) {
+        self.signals.forget(context);
+        self.map.context(context).owner.0.store(0, Ordering::Release);
+        self.map.header().used_contexts.0[(context / 64) as usize].fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+    }
+
+    /// Whether the stream that the slot's readers share may be torn.
+    fn break_slot_locks(&mut self, slot: u32, process: u32) -> bool {
+        let shared = self.map.slot(slot);
+        break_lock(&shared.control_lock, process);
+        let reader = break_lock(&shared.rx_lock, process);
+        if break_lock(&shared.tx_lock, process) {
+            // It may have counted bytes that it never pushed.
+            self.take_pushed(slot);
+            let taken = self.slots.of(slot).tx_taken;
+            self.map.slot(slot).tx_queued.store(taken, Ordering::Release);
+        }
+        if reader && self.map.slot(slot).state() == State::Listening {
+            self.rebuild_accept_queue(slot);
+            return false;
+        }
+        reader
+    }
+
+    /// The queue's private part may be torn: make it again from what was never taken.
+    fn rebuild_accept_queue(&mut self, listener: u32) {
+        let waiting = self.unaccepted(listener);
+        let shared = self.map.slot(listener);
+        shared.accept_stack.store(EMPTY, Ordering::SeqCst);
+        shared.rx_head.store(EMPTY, Ordering::SeqCst);
+        let pushed = self.slots.of(listener).accept_pushed;
+        shared.accepted.store(pushed.wrapping_sub(waiting.len() as u32), Ordering::SeqCst);
+        let mut older = EMPTY;
+        for &child in &waiting {
+            self.map.slot(child).link.store(older, Ordering::Relaxed);
+            older = list::word(child);
+        }
+        self.map.slot(listener).accept_stack.store(older, Ordering::SeqCst);
+        self.signal(listener);
+    }
+
+    fn rescue_chunks(&mut self, process: u32) {
+        let shape = *self.map.shape();
+        let header = self.map.header();
+        let large = header.free_tx_large.0.touched(shape.tx_large);
+        let small = header.free_tx_small.0.touched(shape.tx_small);
+        for chunk in (0..large).chain(shape.tx_large..shape.tx_large + small) {
+            if self.map.tx_record(chunk).owner.load(Ordering::Acquire) == process + 1 {
+                self.rescue_tx(chunk);
+            }
+        }
+    }
+}
+
+/// Clears the lock if `process` holds it.
+fn break_lock(word: &AtomicU32, process: u32) -> bool {
+    let holder = word.load(Ordering::Acquire);
+    owner_process(holder) == Some(process) && word.compare_exchange(holder, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}

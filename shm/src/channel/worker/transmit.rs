@@ -1,0 +1,182 @@
+//! Payload on its way to the wire: chunks that the application pushed, put in order privately.
+
+use super::super::layout::Shape;
+use super::Attachment;
+use crate::list::{self, EMPTY, node, word};
+use crate::sync::{Ordering, fence};
+
+/// The worker's copies of the links and lengths of send chunks that it has taken.
+pub(super) struct Taken {
+    next: Vec<u32>,
+    len: Vec<u16>,
+    taken: Vec<bool>,
+    count: u32,
+    large: u32,
+    /// Chunks were freed in this turn.
+    freed: bool,
+}
+
+impl Taken {
+    pub(super) fn new(shape: &Shape) -> Taken {
+        let count = shape.tx_chunks();
+        Taken {
+            next: vec![0; count as usize],
+            len: vec![0; count as usize],
+            taken: vec![false; count as usize],
+            count,
+            large: shape.tx_large,
+            freed: false,
+        }
+    }
+}
+
+impl Attachment {
+    /// Bytes that wait to be copied out of the slot, after looking at what was pushed since.
+    pub fn tx_available(&mut self, index: u32) -> usize {
+        self.take_pushed(index);
+        self.slots.of(index).tx_bytes as usize
+    }
+
+    /// Copies the next bytes of the slot's stream and gives back the chunks that are used up. Says
+    /// how many; all of `bytes` when [`tx_available`](Self::tx_available) promised that many.
+    pub fn copy_tx(&mut self, index: u32, bytes: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let slot = self.slots.of(index);
+            let Some(chunk) = node(slot.tx_first, self.tx.count) else { break };
+            let offset = slot.tx_offset as usize;
+            let rest = self.tx.len[chunk as usize] as usize - offset;
+            let part = rest.min(bytes.len() - done);
+            self.map.read_tx(chunk, offset, &mut bytes[done..done + part]);
+            done += part;
+            slot.tx_bytes -= part as u32;
+            slot.tx_offset += part as u32;
+            if part == rest {
+                slot.tx_offset = 0;
+                slot.tx_first = self.tx.next[chunk as usize];
+                if slot.tx_first == EMPTY {
+                    slot.tx_last = EMPTY;
+                }
+                self.free_tx(chunk);
+            }
+        }
+        done
+    }
+
+    /// Notes that `bytes` more bytes need no room any more (acknowledged by the peer), and signals
+    /// a writer who waits when there is enough room again.
+    pub fn release_tx(&mut self, index: u32, bytes: u32) {
+        let slot = self.slots.of(index);
+        slot.tx_released = slot.tx_released.wrapping_add(bytes);
+        let released = slot.tx_released;
+        let shared = self.map.slot(index);
+        shared.tx_released.store(released, Ordering::Release);
+        fence(Ordering::SeqCst);
+        if shared.tx_waiting.load(Ordering::Relaxed) != 0 && shared.has_write_room() {
+            shared.tx_waiting.store(0, Ordering::Relaxed);
+            self.signal(index);
+        }
+    }
+
+    /// Bytes copied out so far and not yet released: what the stack has in hand.
+    pub fn tx_in_flight(&self, index: u32) -> u32 {
+        let slot = self.slots.peek(index);
+        slot.tx_taken.wrapping_sub(slot.tx_bytes).wrapping_sub(slot.tx_released)
+    }
+
+    /// Moves the pushed chain (newest first) to the end of the private list (oldest first).
+    pub(super) fn take_pushed(&mut self, index: u32) {
+        let mut at = list::take_all(&self.map.slot(index).tx_stack);
+        if at == EMPTY {
+            return;
+        }
+        let (mut oldest, mut newest, mut bytes) = (EMPTY, EMPTY, 0u32);
+        while at != EMPTY {
+            let fresh = node(at, self.tx.count).filter(|&chunk| !self.tx.taken[chunk as usize]);
+            let Some(chunk) = fresh else {
+                self.violations += 1;
+                break;
+            };
+            let record = self.map.tx_record(chunk);
+            let len = record.len.load(Ordering::Relaxed) as usize;
+            if len == 0 || len > self.map.tx_capacity(chunk) {
+                self.violations += 1;
+                break;
+            }
+            at = record.next.load(Ordering::Relaxed);
+            self.tx.taken[chunk as usize] = true;
+            self.tx.len[chunk as usize] = len as u16;
+            self.tx.next[chunk as usize] = oldest;
+            oldest = word(chunk);
+            if newest == EMPTY {
+                newest = oldest;
+            }
+            bytes += len as u32;
+        }
+        if oldest == EMPTY {
+            return;
+        }
+        let slot = self.slots.of(index);
+        match node(slot.tx_last, self.tx.count) {
+            Some(last) => self.tx.next[last as usize] = oldest,
+            None => slot.tx_first = oldest,
+        }
+        slot.tx_last = newest;
+        slot.tx_bytes += bytes;
+        slot.tx_taken = slot.tx_taken.wrapping_add(bytes);
+    }
+
+    fn free_tx(&mut self, chunk: u32) {
+        self.tx.taken[chunk as usize] = false;
+        let header = self.map.header();
+        let (list, number) = if chunk < self.tx.large {
+            (&header.free_tx_large.0, chunk)
+        } else {
+            (&header.free_tx_small.0, chunk - self.tx.large)
+        };
+        if !list.give_bounded(number, &self.map.tx_record(chunk).next) {
+            self.violations += 1;
+        }
+        self.tx.freed = true;
+    }
+
+    /// Gives back a chunk that a dead process was filling.
+    pub(super) fn rescue_tx(&mut self, chunk: u32) {
+        if !self.tx.taken[chunk as usize] {
+            self.map.tx_record(chunk).owner.store(0, Ordering::Relaxed);
+            self.free_tx(chunk);
+        }
+    }
+
+    /// Takes and gives back everything that waits in the slot.
+    pub(super) fn drop_tx(&mut self, index: u32) {
+        self.take_pushed(index);
+        let mut at = self.slots.of(index).tx_first;
+        for _ in 0..self.tx.count {
+            let Some(chunk) = node(at, self.tx.count) else { break };
+            at = self.tx.next[chunk as usize];
+            self.free_tx(chunk);
+        }
+        let slot = self.slots.of(index);
+        slot.tx_first = EMPTY;
+        slot.tx_last = EMPTY;
+        slot.tx_bytes = 0;
+    }
+
+    /// Signals the slots that wait for send chunks, when some were freed.
+    pub(super) fn feed_starved(&mut self) {
+        if !std::mem::take(&mut self.tx.freed) {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        let slots = self.map.shape().slots;
+        let mut at = list::take_all(&self.map.header().starved_slots.0);
+        for _ in 0..slots {
+            let Some(index) = node(at, slots) else { break };
+            let shared = self.map.slot(index);
+            at = shared.starved_link.load(Ordering::Relaxed);
+            shared.starved.store(0, Ordering::Release);
+            self.signal(index);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! One mapping of a sealed memory file that two parties share.
+//!
+//! Promises that every access lies inside the mapping and that every shared word is an atomic.
+//! The other party may change any byte at any time: what is read is copied out once, checked, and
+//! the copy used. Does not know what lies where; see `channel::layout`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use crate::sys;
+
+/// Types that may be looked at in place although another process writes to them.
+///
+/// # Safety
+/// The type consists of atomics only (any bit pattern is valid, no padding that matters), and its
+/// alignment is at most 64.
+pub(crate) unsafe trait Shared {}
+
+/// A mapping; unmapped when dropped.
+pub(crate) struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping is reachable from any thread; all shared words are atomics, and payload is
+// copied by raw pointers without ever making a reference to it.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Makes a new memory file of `bytes` bytes and maps it.
+    pub(crate) fn create(bytes: usize) -> io::Result<(Region, OwnedFd)> {
+        let fd = sys::sealed_memory(bytes)?;
+        let base = sys::map(fd.as_fd(), bytes)?;
+        Ok((Region { base, bytes }, fd))
+    }
+
+    /// Maps a memory file of the other party, if it has exactly the size and the seals that were
+    /// agreed: then it can neither shrink under us nor be anything but memory.
+    pub(crate) fn attach(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Region> {
+        if !sys::is_sealed(fd, bytes)? {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the region is not a sealed memory file of the agreed size"));
+        }
+        Ok(Region { base: sys::map(fd, bytes)?, bytes })
+    }
+
+    /// The shared value at `offset`.
+    ///
+    /// # Panics
+    /// When it would not lie inside the region or is not aligned: our own mistake.
+    #[inline]
+    pub(crate) fn at<T: Shared>(&self, offset: usize) -> &T {
+        assert!(offset.is_multiple_of(align_of::<T>()) && offset <= self.bytes && self.bytes - offset >= size_of::<T>());
+        // SAFETY: inside the mapping, aligned (the mapping is page aligned), and `T: Shared`.
+        unsafe { self.base.add(offset).cast::<T>().as_ref() }
+    }
+
+    /// Copies `bytes` to `offset`.
+    ///
+    /// # Panics
+    /// When it would not lie inside the region.
+    #[inline]
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
+        // SAFETY: the target lies inside the mapping; `bytes` is ordinary memory, so they are apart.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
+    }
+
+    /// Copies from `offset` to `bytes`.
+    ///
+    /// # Panics
+    /// When it would not lie inside the region.
+    #[inline]
+    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) {
+        assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
+        // SAFETY: the source lies inside the mapping; `bytes` is ordinary memory, so they are apart.
+        // A torn read gives wrong bytes of the party that tears, never anything worse.
+        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: every reference that `at` gave borrows this Region, so none is left.
+        unsafe { sys::unmap(self.base, self.bytes) }
+    }
+}

@@ -1,0 +1,294 @@
+//! The system calls of this room: memory files, mappings, event descriptors, messages with
+//! descriptors. Thin, owned types in and out; no policy.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+fn own(result: libc::c_int) -> io::Result<OwnedFd> {
+    let fd = check(result)?;
+    // SAFETY: the kernel has just made this descriptor for us and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A memory file of exactly `bytes` zero bytes that can never change its size.
+pub(crate) fn sealed_memory(bytes: usize) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a terminated string.
+    let fd = own(unsafe { libc::memfd_create(c"ringway-region".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+    // SAFETY: plain calls on a descriptor that we own.
+    check(unsafe { libc::ftruncate(fd.as_raw_fd(), bytes as libc::off_t) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
+    Ok(fd)
+}
+
+/// Whether `fd` is a memory file of `bytes` bytes whose size is sealed.
+pub(crate) fn is_sealed(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<bool> {
+    // SAFETY: F_GET_SEALS has no argument.
+    let seals = check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) })?;
+    // SAFETY: all-zero is a valid stat buffer.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes into the buffer that we own.
+    check(unsafe { libc::fstat(fd.as_raw_fd(), &mut status) })?;
+    Ok(seals & SEALS == SEALS && status.st_size == bytes as libc::off_t)
+}
+
+/// Maps `bytes` of `fd` shared, readable and writable.
+pub(crate) fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<NonNull<u8>> {
+    // SAFETY: a fresh mapping at an address that the kernel chooses touches nothing of ours.
+    let address = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+    };
+    if address == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(address.cast()).ok_or_else(|| io::Error::other("a mapping at address zero"))
+}
+
+/// Ends a mapping of [`map`].
+///
+/// # Safety
+/// Nothing may refer to the mapping any more.
+pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: the caller promises that this is a whole mapping that nobody uses.
+    unsafe { libc::munmap(base.as_ptr().cast(), bytes) };
+}
+
+/// A fresh event descriptor, non-blocking, closed on exec.
+pub fn event_descriptor() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Adds one to an event descriptor. A full counter means that the sleeper is already signalled.
+pub fn ring(fd: RawFd) {
+    let one = 1u64;
+    // SAFETY: eight bytes of a local.
+    unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+}
+
+/// Empties an event descriptor; says whether it was signalled.
+pub fn silence(fd: RawFd) -> bool {
+    let mut count = 0u64;
+    // SAFETY: eight bytes of a local.
+    let got = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
+    got == 8
+}
+
+/// The lowest free descriptor number at or above `floor` for the file of `fd`, closed on exec.
+pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, floor: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: plain call with an integer argument.
+    own(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) })
+}
+
+/// Gives the processor away for a moment: first a yield, then `micros` of sleep.
+pub(crate) fn pause(micros: u32) {
+    if micros == 0 {
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+    } else {
+        let span = libc::timespec { tv_sec: 0, tv_nsec: i64::from(micros) * 1000 };
+        // SAFETY: a valid timespec; the remainder is not wanted.
+        unsafe { libc::nanosleep(&span, std::ptr::null_mut()) };
+    }
+}
+
+/// The number of this process.
+pub(crate) fn process_number() -> u32 {
+    // SAFETY: no arguments.
+    (unsafe { libc::getpid() }) as u32
+}
+
+/// A connected pair of local sockets that keep message boundaries.
+#[cfg(test)]
+pub(crate) fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut pair = [0; 2];
+    // SAFETY: the kernel writes two descriptors into the local array.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, pair.as_mut_ptr()) })?;
+    // SAFETY: both are fresh and ours.
+    Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
+}
+
+fn local_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: all-zero is a valid sockaddr_un.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if bytes.is_empty() || bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path does not fit a local socket address"));
+    }
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let len = std::mem::offset_of!(libc::sockaddr_un, sun_path) + bytes.len() + 1;
+    Ok((address, len as libc::socklen_t))
+}
+
+fn message_socket(extra: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    own(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | extra, 0) })
+}
+
+/// Connects to the local message socket at `path`.
+pub(crate) fn connect_local(path: &std::path::Path) -> io::Result<OwnedFd> {
+    let socket = message_socket(0)?;
+    let (address, len) = local_address(path)?;
+    // SAFETY: the address is a local of the stated length.
+    check(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(socket)
+}
+
+/// Listens, non-blocking, on a local message socket at `path`, which must not exist yet.
+pub(crate) fn listen_local(path: &std::path::Path) -> io::Result<OwnedFd> {
+    let socket = message_socket(libc::SOCK_NONBLOCK)?;
+    let (address, len) = local_address(path)?;
+    // SAFETY: the address is a local of the stated length.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })?;
+    // SAFETY: no pointers.
+    check(unsafe { libc::listen(socket.as_raw_fd(), 128) })?;
+    Ok(socket)
+}
+
+/// Accepts one connection, non-blocking.
+pub(crate) fn accept_local(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: the peer's address is not asked for.
+    own(unsafe {
+        libc::accept4(socket.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK)
+    })
+}
+
+/// Process, user and group of the peer of a local socket, as the kernel noted them at connect.
+pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(u32, u32, u32)> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into the local.
+    check(unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut credentials).cast(), &mut len)
+    })?;
+    Ok((credentials.pid as u32, credentials.uid, credentials.gid))
+}
+
+/// Descriptors in one message, at most.
+pub(crate) const DESCRIPTORS_MAX: usize = 4;
+const CONTROL_WORDS: usize = 16;
+
+/// Sends one message with descriptors; all or nothing. Never raises SIGPIPE.
+pub(crate) fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    assert!(fds.len() <= DESCRIPTORS_MAX, "no message carries that many descriptors");
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut control = [0u64; CONTROL_WORDS];
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    if !fds.is_empty() {
+        let payload = std::mem::size_of_val(fds) as u32;
+        message.msg_control = control.as_mut_ptr().cast();
+        // SAFETY: pure arithmetic.
+        message.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as usize;
+        // SAFETY: the control buffer is large enough for DESCRIPTORS_MAX and aligned by its u64s.
+        unsafe {
+            let header = libc::CMSG_FIRSTHDR(&message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(payload) as usize;
+            let data = libc::CMSG_DATA(header).cast::<RawFd>();
+            for (at, fd) in fds.iter().enumerate() {
+                data.add(at).write_unaligned(fd.as_raw_fd());
+            }
+        }
+    }
+    loop {
+        // SAFETY: every pointer in `message` refers to a live local or to `bytes`.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL) };
+        if sent >= 0 {
+            return if sent as usize == bytes.len() { Ok(()) } else { Err(io::Error::other("a message was cut")) };
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// What came with one message.
+pub(crate) struct Received {
+    /// Bytes of the message, which may be more than the buffer held.
+    pub(crate) bytes: usize,
+    /// The descriptors, in order; all of them closed on exec.
+    pub(crate) fds: Vec<OwnedFd>,
+    /// Descriptors were lost because there were more than [`DESCRIPTORS_MAX`].
+    pub(crate) cut: bool,
+}
+
+/// Receives one message. Zero bytes: the peer has closed.
+pub(crate) fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = [0u64; CONTROL_WORDS];
+    // SAFETY: all-zero is a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: pure arithmetic.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE((DESCRIPTORS_MAX * size_of::<RawFd>()) as u32) } as usize;
+    let bytes = loop {
+        // SAFETY: every pointer in `message` refers to a live local or to `buffer`.
+        let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC) };
+        if got >= 0 {
+            break got as usize;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    };
+    let fds = passed_descriptors(&message);
+    Ok(Received { bytes, fds, cut: message.msg_flags & libc::MSG_CTRUNC != 0 })
+}
+
+fn passed_descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut fds = Vec::new();
+    // SAFETY: the kernel filled the control buffer and set its length; the CMSG macros stay in it.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let payload = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                for at in 0..payload / size_of::<RawFd>() {
+                    fds.push(OwnedFd::from_raw_fd(data.add(at).read_unaligned()));
+                }
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+    fds
+}
+
+/// Whether the peer of the socket `fd` is gone. A descriptor that is not open counts as gone.
+pub(crate) fn is_hung_up(fd: RawFd) -> bool {
+    let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one entry, no waiting.
+    let count = unsafe { libc::poll(&mut entry, 1, 0) };
+    count > 0 && entry.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
+}
+
+/// Lends a descriptor number that the caller keeps open during the call.
+pub(crate) fn with_fd<T>(fd: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+    // SAFETY: the caller keeps it open while `f` runs; -1 never gets here, since it was opened.
+    f(unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Closes a descriptor number that the caller owns.
+pub(crate) fn close(fd: RawFd) {
+    // SAFETY: the caller gives its ownership up; there is nothing to do about an error.
+    unsafe { libc::close(fd) };
+}
