@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use ringway_device::Device;
 use ringway_shm::Arena;
-use ringway_stack::{Cidr, MacAddress};
+use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// The worker has stopped.
@@ -33,7 +33,8 @@ pub struct RegionId(pub u32);
 pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Send>;
 
 /// An interface to serve.
-pub struct NewInterface {
+#[derive(Clone, Debug)]
+pub struct InterfaceInfo {
     /// The kernel's name, or one of our own.
     pub name: String,
     /// Its link address.
@@ -43,8 +44,6 @@ pub struct NewInterface {
     /// The stack answers ARP and ICMP echo and resolves neighbors itself; `false`: the kernel does,
     /// and its neighbors are mirrored.
     pub owned: bool,
-    /// Opens the device.
-    pub open: OpenDevice,
 }
 
 /// An application group that asks for a channel.
@@ -72,14 +71,25 @@ pub struct RegionMemory {
 }
 
 pub(crate) enum Command {
-    AddInterface(NewInterface, SyncSender<io::Result<u32>>),
+    AddInterface(InterfaceInfo, OpenDevice, Reply<io::Result<u32>>),
     SetAddresses(u32, Vec<Cidr>),
+    SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
-    AttachRegion(RegionRequest, SyncSender<io::Result<RegionMemory>>),
+    AttachRegion(RegionRequest, Reply<io::Result<RegionMemory>>),
     ContextBell(RegionId, u32, OwnedFd),
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
     Stop,
+}
+
+/// Where the answer to a command goes.
+pub(crate) struct Reply<T>(SyncSender<T>);
+
+impl<T> Reply<T> {
+    /// Answers. Whoever asked may have died meanwhile; then nobody wants to know.
+    pub(crate) fn answer(self, answer: T) {
+        drop(self.0.try_send(answer));
+    }
 }
 
 /// Tells a worker what to do, from any thread.
@@ -97,8 +107,8 @@ impl WorkerHandle {
     ///
     /// # Blocking
     /// Until the worker has opened the device.
-    pub fn add_interface(&self, interface: NewInterface) -> io::Result<u32> {
-        self.ask(|reply| Command::AddInterface(interface, reply))?
+    pub fn add_interface(&self, interface: InterfaceInfo, open: OpenDevice) -> io::Result<u32> {
+        self.ask(|reply| Command::AddInterface(interface, open, reply))?
     }
 
     /// Replaces the addresses of an interface.
@@ -107,6 +117,14 @@ impl WorkerHandle {
     /// The worker is gone (so for all that follow).
     pub fn set_addresses(&self, interface: u32, addresses: Vec<Cidr>) -> Result<(), Gone> {
         self.tell(Command::SetAddresses(interface, addresses))
+    }
+
+    /// Replaces the routing table; networks of the interfaces' own addresses need routes too.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn set_routes(&self, routes: Vec<Route>) -> Result<(), Gone> {
+        self.tell(Command::SetRoutes(routes))
     }
 
     /// Sets or (`None`) removes a neighbor.
@@ -168,9 +186,9 @@ impl WorkerHandle {
         }
     }
 
-    fn ask<T>(&self, command: impl FnOnce(SyncSender<T>) -> Command) -> Result<T, Gone> {
+    fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Gone> {
         let (reply, answer) = sync_channel(1);
-        self.tell(command(reply))?;
+        self.tell(command(Reply(reply)))?;
         answer.recv().map_err(|_| Gone)
     }
 }

@@ -5,13 +5,19 @@
 //! machine for the time; every other function is told.
 #![forbid(unsafe_code)]
 
+mod attach;
 pub mod clock;
 mod command;
+mod core;
+mod idle;
+mod interface;
+mod metrics;
+mod port_table;
 mod ports;
 mod spawn;
 mod worker;
 
-pub use command::{Gone, NewInterface, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
-pub use ports::{PortError, Ports, Resolver};
+pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
+pub use ports::{Host, PortError, Ports};
 pub use spawn::{WorkerThread, spawn};
 pub use worker::{Worker, WorkerConfig};

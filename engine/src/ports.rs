@@ -3,6 +3,8 @@
 
 use std::net::IpAddr;
 
+use crate::command::RegionId;
+
 /// Why a port was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortError {
@@ -37,9 +39,14 @@ pub trait Ports: Send {
     fn disown(&mut self, ip: IpAddr, port: u16);
 }
 
-/// Resolves neighbors on interfaces whose neighbor table is the kernel's.
-pub trait Resolver: Send {
-    /// Asks for the link address of `ip` on `interface`; the answer comes as
-    /// [`WorkerHandle::set_neighbor`](crate::WorkerHandle::set_neighbor). Never blocks.
+/// What else a worker tells the service. Called in the worker's thread; must never block.
+pub trait Host: Send {
+    /// Asks for the link address of `ip` on `interface`, whose neighbor table is the kernel's; the
+    /// answer comes as [`WorkerHandle::set_neighbor`](crate::WorkerHandle::set_neighbor).
     fn resolve(&mut self, interface: u32, ip: IpAddr);
+
+    /// A process of an application group has made a child, which holds sockets by `process` from
+    /// now on: when process `pid` dies, tell
+    /// [`WorkerHandle::process_gone`](crate::WorkerHandle::process_gone). Spurious when the application lies.
+    fn forked(&mut self, region: RegionId, process: u32, pid: u32);
 }

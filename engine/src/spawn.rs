@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
 use crate::command::WorkerHandle;
-use crate::ports::{Ports, Resolver};
+use crate::ports::{Host, Ports};
 use crate::worker::{Worker, WorkerConfig};
 
 /// A running worker. Dropping this does not stop it; see [`WorkerHandle::stop`].
@@ -40,10 +40,10 @@ impl WorkerThread {
 ///
 /// # Blocking
 /// Until the worker is ready for commands.
-pub fn spawn(config: WorkerConfig, ports: Box<dyn Ports>, resolver: Box<dyn Resolver>) -> io::Result<WorkerThread> {
+pub fn spawn(config: WorkerConfig, ports: Box<dyn Ports>, host: Box<dyn Host>) -> io::Result<WorkerThread> {
     let (ready, started) = sync_channel(1);
     let thread = Builder::new().name(config.name.clone()).spawn(move || {
-        let (mut worker, handle) = match Worker::new(config, ports, resolver) {
+        let (mut worker, handle) = match Worker::new(config, ports, host) {
             Ok(pair) => pair,
             Err(error) => return ready.send(Err(error)).map_err(|_| io::ErrorKind::BrokenPipe.into()),
         };

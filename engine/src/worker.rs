@@ -1,13 +1,37 @@
 //! The worker: one loop that owns a stack, its devices and its applications.
+//!
+//! ```text
+//! turn: commands -> rx bursts -> stack -> data whose window has opened -> events to applications
+//!       -> their requests -> new data, ACKs riding on it -> devices -> wakes
+//! ```
+//! Acknowledgments clock out queued data before any application work of the same turn. Promises:
+//! state is touched by one thread only and without locks; a turn never blocks; a worker with nothing
+//! to do sleeps in one kernel wait. Does not do: deciding who may attach; that is the service's.
 
 use std::io;
 use std::path::PathBuf;
 
-use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::StackConfig;
+use ringway_device::Device;
+use ringway_shm::capture::CaptureWriter;
+use ringway_shm::channel::Shape;
+use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
+use ringway_stack::{Event, Stack, StackConfig};
 
-use crate::command::{Commands, WorkerHandle};
-use crate::ports::{Ports, Resolver};
+use crate::attach::Attachments;
+use crate::clock;
+use crate::command::{Command, Commands, InterfaceInfo, WorkerHandle};
+use crate::core::Core;
+use crate::idle::{Idle, Source};
+use crate::interface::Interfaces;
+use crate::metrics::{Metrics, Work};
+use crate::port_table::PortTable;
+use crate::ports::{Host, Ports};
+
+/// How soon to try again when a device is full.
+const RETRY: Duration = Duration::from_micros(200);
+/// Bytes of the capture ring, and of each packet in it.
+const CAPTURE_BYTES: usize = 8 << 20;
+const CAPTURE_SNAPLEN: usize = 65_535;
 
 /// Everything that is fixed when a worker starts.
 #[derive(Clone, Debug)]
@@ -18,9 +42,11 @@ pub struct WorkerConfig {
     pub stack: StackConfig,
     /// Frames to take.
     pub arena: ArenaConfig,
+    /// Sizes of each application group's region.
+    pub shape: Shape,
     /// How long to look for work before sleeping; zero: not at all.
     pub spin: Duration,
-    /// Applications groups at most.
+    /// Application groups at most.
     pub regions_max: u32,
     /// Sockets that one group may have at most.
     pub sockets_per_region_max: u32,
@@ -30,22 +56,76 @@ pub struct WorkerConfig {
     pub capture_path: Option<PathBuf>,
 }
 
-/// One loop that owns a stack, its devices and its applications.
+impl Default for WorkerConfig {
+    fn default() -> WorkerConfig {
+        WorkerConfig {
+            name: "ringway-w0".into(),
+            stack: StackConfig::default(),
+            arena: ArenaConfig { large: 16_384, small: 32_768 },
+            shape: Shape::default(),
+            spin: Duration::from_micros(20),
+            regions_max: 256,
+            sockets_per_region_max: 65_536,
+            stats_path: None,
+            capture_path: None,
+        }
+    }
+}
+
+/// One loop that owns a stack, its devices and its applications; see the module's text.
 pub struct Worker {
-    config: WorkerConfig,
+    arena: Arena,
+    core: Core,
+    interfaces: Interfaces,
+    attachments: Attachments,
+    host: Box<dyn Host>,
     commands: Commands,
-    ports: Box<dyn Ports>,
-    resolver: Box<dyn Resolver>,
+    idle: Idle,
+    capture: Option<CaptureWriter>,
+    /// The stack had more to write than one turn's budget.
+    more: bool,
+    stopping: bool,
 }
 
 impl Worker {
     /// Takes all memory.
     ///
     /// # Errors
-    /// The system has no memory or descriptors.
-    pub fn new(config: WorkerConfig, ports: Box<dyn Ports>, resolver: Box<dyn Resolver>) -> io::Result<(Worker, WorkerHandle)> {
+    /// The system has no memory, files or descriptors.
+    pub fn new(config: WorkerConfig, ports: Box<dyn Ports>, host: Box<dyn Host>) -> io::Result<(Worker, WorkerHandle)> {
+        Worker::new_at(clock::now(), config, ports, host)
+    }
+
+    /// As `new`, for a worker whose time is told: it must be driven by `turn`.
+    ///
+    /// # Errors
+    /// As `new`.
+    pub fn new_at(
+        now: Instant,
+        config: WorkerConfig,
+        ports: Box<dyn Ports>,
+        host: Box<dyn Host>,
+    ) -> io::Result<(Worker, WorkerHandle)> {
         let (commands, handle) = Commands::new()?;
-        Ok((Worker { config, commands, ports, resolver }, handle))
+        let idle = Idle::new(config.spin)?;
+        idle.add(commands.bell(), Source::Bell)?;
+        let arena = Arena::new(config.arena);
+        let stack = Stack::new(config.stack.clone(), arena.clone(), now);
+        let metrics = Metrics::new(config.stats_path.as_deref())?;
+        let capture = config.capture_path.as_deref();
+        let worker = Worker {
+            core: Core::new(now, stack, PortTable::new(ports), metrics, &config.stack.tcp),
+            interfaces: Interfaces::new(),
+            attachments: Attachments::new(&config),
+            host,
+            commands,
+            idle,
+            capture: capture.map(|path| CaptureWriter::create(path, CAPTURE_BYTES, CAPTURE_SNAPLEN)).transpose()?,
+            more: false,
+            stopping: false,
+            arena,
+        };
+        Ok((worker, handle))
     }
 
     /// Turns until told to stop.
@@ -56,6 +136,177 @@ impl Worker {
     /// # Blocking
     /// Until stopped.
     pub fn run(&mut self) -> io::Result<()> {
+        while !self.stopping {
+            let now = clock::now();
+            if self.turn(now) {
+                self.idle.worked(now);
+            } else if self.idle.spins(now) {
+                std::hint::spin_loop();
+            } else {
+                self.sleep(now)?;
+            }
+        }
+        self.write_metrics();
         Ok(())
     }
+
+    /// Does once everything that can be done at `now`; never blocks. Returns whether it found
+    /// anything to do.
+    pub fn turn(&mut self, now: Instant) -> bool {
+        self.core.now = now;
+        let commanded = self.obey();
+        let packets = self.interfaces.receive(now, &mut self.core.stack, self.capture.as_mut());
+        let timed = self.handle_timeouts();
+        let pending = self.more || self.interfaces.is_congested();
+        if packets > 0 || timed || pending {
+            self.transmit();
+        }
+        let delivered = self.deliver();
+        let requests = self.attachments.serve(&mut self.core);
+        for (region, process, pid) in self.core.forks.drain(..) {
+            self.host.forked(region, process, pid);
+        }
+        if commanded || delivered || requests {
+            self.transmit();
+        }
+        self.attachments.flush_wakes();
+        let worked = commanded || packets > 0 || timed || delivered || requests || self.more;
+        self.count(packets, worked);
+        worked
+    }
+
+    /// The stack, for code that runs to completion inside the worker, between two turns.
+    pub fn stack(&mut self) -> &mut Stack {
+        &mut self.core.stack
+    }
+
+    /// The arena that frames of the stack and of its devices come from.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Adds an interface over a device that takes its frames from [`arena`](Worker::arena), and
+    /// returns its number.
+    ///
+    /// # Errors
+    /// The device cannot be waited for.
+    pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> io::Result<u32> {
+        let number = self.interfaces.add(interface, device, &self.arena, &mut self.core.stack);
+        if let Some(fd) = self.interfaces.wait_fd(number) {
+            self.idle.add(fd, Source::Level)?;
+        }
+        Ok(number)
+    }
+
+    fn count(&mut self, packets: usize, worked: bool) {
+        if worked {
+            self.core.metrics.turned(packets);
+            if self.core.metrics.due().is_some_and(|due| due <= self.core.now) {
+                self.write_metrics();
+            }
+        } else {
+            self.core.metrics.add(Work::IdleTurns, 1);
+        }
+    }
+
+    fn transmit(&mut self) {
+        self.more = self.interfaces.transmit(self.core.now, &mut self.core.stack, self.capture.as_mut());
+    }
+
+    fn handle_timeouts(&mut self) -> bool {
+        let now = self.core.now;
+        self.core.ports.handle_timeout(now);
+        let due = self.core.stack.poll_timeout().is_some_and(|at| at <= now);
+        if due {
+            self.core.stack.handle_timeout(now);
+        }
+        due || self.interfaces.poll_timeout().is_some_and(|at| at <= now)
+    }
+
+    /// Hands the stack's events to the applications.
+    fn deliver(&mut self) -> bool {
+        let mut delivered = false;
+        while let Some(event) = self.core.stack.poll_event() {
+            delivered = true;
+            match event {
+                Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
+                event => self.attachments.deliver(event, &mut self.core),
+            }
+        }
+        delivered
+    }
+
+    fn obey(&mut self) -> bool {
+        let mut obeyed = false;
+        while let Some(command) = self.commands.next() {
+            obeyed = true;
+            self.execute(command);
+        }
+        obeyed
+    }
+
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::AddInterface(interface, open, reply) => {
+                let opened = open(&self.arena);
+                reply.answer(opened.and_then(|device| self.add_interface(&interface, device)));
+            }
+            Command::SetAddresses(interface, addresses) => {
+                self.core.stack.set_addresses(interface, addresses);
+                self.attachments.addresses_changed(&mut self.core);
+            }
+            Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
+            Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
+            Command::AttachRegion(request, reply) => reply.answer(self.attachments.attach(request, &self.idle)),
+            Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
+            Command::ProcessGone(region, process) => {
+                self.core.metrics.add(Work::ProcessesGone, 1);
+                self.attachments.process_gone(region, process, &mut self.core);
+            }
+            Command::DetachRegion(region) => self.attachments.detach(region, &mut self.core, &self.idle),
+            Command::Stop => self.stopping = true,
+        }
+    }
+
+    /// Arms everything, looks once more and waits.
+    fn sleep(&mut self, now: Instant) -> io::Result<()> {
+        let ready = self.attachments.arm() | self.interfaces.arm();
+        let next = self.next_timeout(now);
+        if !ready && next.is_none_or(|at| at > now) {
+            self.idle.wait(next.map(|at| at.since(now)))?;
+            self.core.metrics.add(Work::Wakeups, 1);
+        }
+        self.attachments.disarm();
+        self.core.now = clock::now();
+        if self.core.metrics.due().is_some_and(|due| due <= self.core.now) {
+            self.write_metrics();
+        }
+        Ok(())
+    }
+
+    fn next_timeout(&self, now: Instant) -> Option<Instant> {
+        let times = [
+            self.core.stack.poll_timeout(),
+            self.interfaces.poll_timeout(),
+            self.core.ports.poll_timeout(),
+            self.core.metrics.due(),
+            self.attachments.poll_timeout(),
+            self.interfaces.is_congested().then(|| now + RETRY),
+        ];
+        times.into_iter().flatten().min()
+    }
+
+    fn write_metrics(&mut self) {
+        self.attachments.write_records(&mut self.core);
+        let core = &mut self.core;
+        core.metrics.write(core.now, &core.stack, &self.interfaces, &self.arena);
+        if let Some(capture) = self.capture.as_ref().filter(|capture| capture.is_wanted()) {
+            capture.forget_readers(is_alive);
+        }
+    }
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }

@@ -60,6 +60,11 @@ impl Burst {
         self.frames.iter().take(count)
     }
 
+    /// All frames in order, without taking them.
+    pub fn frames(&self) -> impl Iterator<Item = &Frame> {
+        self.frames.iter()
+    }
+
     /// Drops the first packet.
     pub fn drop_packet(&mut self) {
         while let Some(frame) = self.pop() {

@@ -90,6 +90,11 @@ impl Stack {
         self.ip.owns(ip)
     }
 
+    /// The address from which packets to `remote` would come. `None`: no interface leads there.
+    pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
+        self.ip.route(remote, None).map(|path| path.source)
+    }
+
     /// All addresses of this stack.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.ip.local_addresses()

@@ -49,6 +49,9 @@ macro_rules! info_record {
         pub struct InfoRecord { $($(#[$doc])* pub $name: u64,)* }
 
         impl InfoRecord {
+            /// Bytes of the form that travels.
+            pub const BYTES: usize = [$(stringify!($name)),*].len() * 8;
+
             fn encode(&self, words: &mut Writer<'_>) {
                 $(words.put(self.$name);)*
             }
@@ -60,6 +63,8 @@ macro_rules! info_record {
 }
 
 info_record! {
+    /// Linux's number of the state, as in [`SocketRecord::state`]; 0: no such connection.
+    state,
     /// Retransmission timeout.
     rto_us,
     /// Smoothed round-trip time.
@@ -106,6 +111,8 @@ info_record! {
     sent_segments,
     /// Segments received.
     received_segments,
+    /// Bytes sent and not acknowledged.
+    unacked_bytes,
     /// Bytes queued and never sent.
     unsent_bytes,
     /// Window the peer offers.
@@ -120,6 +127,28 @@ info_record! {
     last_ack_ms,
     /// Estimated delivery rate, bytes per second.
     delivery_rate,
+}
+
+impl InfoRecord {
+    /// The form that travels from a worker to an application (`Operation::Info`).
+    pub fn to_bytes(&self) -> [u8; InfoRecord::BYTES] {
+        let mut words = [0; WORDS];
+        self.encode(&mut Writer { words: &mut words, at: 0 });
+        let mut bytes = [0; InfoRecord::BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads [`to_bytes`](InfoRecord::to_bytes) back; what is missing is zero.
+    pub fn from_bytes(bytes: &[u8]) -> InfoRecord {
+        let mut words = [0; WORDS];
+        for (word, place) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(place.try_into().expect("chunks of eight"));
+        }
+        InfoRecord::decode(&mut Reader { words: &words, at: 0 })
+    }
 }
 
 /// An interface that a worker serves.

@@ -63,6 +63,15 @@ fn written_is_read() {
     assert_eq!(reader.pid(), std::process::id());
 }
 
+/// TCP_INFO survives the way through a chunk, also when it is cut short.
+#[test]
+fn info_travels() {
+    let info = InfoRecord { state: 1, rtt_us: 7, delivery_rate: 9, ..InfoRecord::default() };
+    assert_eq!(InfoRecord::from_bytes(&info.to_bytes()), info);
+    assert_eq!(InfoRecord::from_bytes(&info.to_bytes()[..24]), InfoRecord { delivery_rate: 0, ..info.clone() });
+    assert_eq!(InfoRecord::from_bytes(&[]), InfoRecord::default());
+}
+
 /// A record that is being written is not shown, and one that was written meanwhile is whole.
 #[test]
 fn a_torn_record_is_left_out() {

@@ -1,0 +1,240 @@
+//! The worker end of all channels: one region per application group, slots on one side, the stack's
+//! sockets on the other.
+//!
+//! Promises: nothing an application writes into its region can do more than harm its own sockets;
+//! requests are checked against the worker's own table, and each costs a bounded amount of work. One
+//! group's sockets, frames and accept queues are limited, so that others keep theirs. Does not do:
+//! deciding who may attach, or what errno a failure is.
+
+mod close;
+mod deliver;
+mod options;
+mod record;
+mod region;
+mod request;
+mod send;
+mod socket;
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use ringway_shm::channel::Shape;
+use ringway_shm::{Duration, Instant};
+use ringway_stack::Event;
+
+use crate::command::{RegionId, RegionMemory, RegionRequest};
+use crate::core::Core;
+use crate::idle::{Idle, Source};
+use crate::metrics::Work;
+use crate::worker::WorkerConfig;
+use region::Region;
+
+/// How often sockets are tried again that lack something whose return nobody tells.
+const RETRY: Duration = Duration::from_millis(2);
+
+/// The name by which the stack returns a socket: region and slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cookie {
+    region: u32,
+    slot: u32,
+}
+
+impl Cookie {
+    fn from_word(word: u64) -> Cookie {
+        Cookie { region: (word >> 32) as u32, slot: word as u32 }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.region) << 32 | u64::from(self.slot)
+    }
+}
+
+/// All regions of a worker.
+pub(crate) struct Attachments {
+    shape: Shape,
+    regions_max: usize,
+    sockets_max: u32,
+    /// By region number; numbers are never used again.
+    regions: Vec<Option<Box<Region>>>,
+    live: Vec<u32>,
+    retry_at: Option<Instant>,
+}
+
+impl Attachments {
+    pub(crate) fn new(config: &WorkerConfig) -> Attachments {
+        Attachments {
+            shape: config.shape,
+            regions_max: config.regions_max as usize,
+            sockets_max: config.sockets_per_region_max,
+            regions: Vec::new(),
+            live: Vec::new(),
+            retry_at: None,
+        }
+    }
+
+    /// Makes a region for a new application group.
+    pub(crate) fn attach(&mut self, request: RegionRequest, idle: &Idle) -> io::Result<RegionMemory> {
+        if self.live.len() >= self.regions_max {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many application groups are attached"));
+        }
+        let number = u32::try_from(self.regions.len()).map_err(|_| io::ErrorKind::QuotaExceeded)?;
+        let (region, memory, doorbell) = Region::create(number, request, self.shape, self.sockets_max)?;
+        idle.add(region.doorbell(), Source::Bell)?;
+        self.regions.push(Some(Box::new(region)));
+        self.live.push(number);
+        Ok(RegionMemory { region: RegionId(number), memory, doorbell })
+    }
+
+    /// Closes everything of a group whose processes are all gone. Its memory goes when what they had
+    /// written is in the stack.
+    pub(crate) fn detach(&mut self, id: RegionId, core: &mut Core, idle: &Idle) {
+        let Some(region) = self.region(id.0) else { return };
+        // A doorbell that cannot be taken out was never in; the region goes either way.
+        if idle.remove(region.doorbell()).is_err() {
+            core.metrics.add(Work::Violations, 1);
+        }
+        region.detach(core);
+        self.sweep();
+    }
+
+    /// Forgets detached regions that have no sockets any more.
+    fn sweep(&mut self) {
+        let regions = &mut self.regions;
+        self.live.retain(|&number| {
+            let over = regions[number as usize].as_ref().is_none_or(|region| region.is_over());
+            if over {
+                regions[number as usize] = None;
+            }
+            !over
+        });
+    }
+
+    pub(crate) fn context_bell(&mut self, id: RegionId, context: u32, bell: OwnedFd) {
+        if let Some(region) = self.region(id.0) {
+            region.context_bell(context, bell);
+        }
+    }
+
+    pub(crate) fn process_gone(&mut self, id: RegionId, process: u32, core: &mut Core) {
+        if let Some(region) = self.region(id.0) {
+            region.process_gone(process, core);
+        }
+    }
+
+    /// Hands one event of the stack to the socket that it is about.
+    pub(crate) fn deliver(&mut self, event: Event, core: &mut Core) {
+        let (id, cookie) = match event {
+            Event::Accepted { listener, cookie } => (listener, cookie),
+            Event::Connected { socket, cookie } | Event::Ready { socket, cookie } => (socket, cookie),
+            Event::Failed { socket, cookie, .. } | Event::Closed { socket, cookie } => (socket, cookie),
+            Event::ResolveNeighbor { .. } => return,
+        };
+        let cookie = Cookie::from_word(cookie);
+        let region = self.region(cookie.region);
+        let known = region.is_some_and(|region| region.deliver(cookie.slot, id, event, core));
+        if known && matches!(event, Event::Ready { .. } | Event::Failed { .. } | Event::Closed { .. }) {
+            self.sweep_if_detached(cookie.region);
+        }
+        if !known {
+            match event {
+                Event::Failed { .. } => core.bury(id, true),
+                Event::Closed { .. } => core.bury(id, false),
+                _ => {}
+            }
+        }
+        self.note_retries(core.now);
+    }
+
+    /// Executes what applications have asked for, and tries again what had to wait.
+    pub(crate) fn serve(&mut self, core: &mut Core) -> bool {
+        let mut served = false;
+        for index in 0..self.live.len() {
+            let number = self.live[index];
+            if let Some(region) = self.region(number) {
+                served |= region.serve(core);
+            }
+        }
+        if self.retry_at.is_some_and(|at| at <= core.now) {
+            self.retry_at = None;
+            for number in self.live.clone() {
+                if let Some(region) = self.region(number) {
+                    region.retry(core);
+                }
+            }
+            self.sweep();
+            served = true;
+        }
+        self.note_retries(core.now);
+        served
+    }
+
+    /// The addresses of the stack have changed: listeners on all of them follow.
+    pub(crate) fn addresses_changed(&mut self, core: &mut Core) {
+        for number in self.live.clone() {
+            if let Some(region) = self.region(number) {
+                region.addresses_changed(core);
+            }
+        }
+    }
+
+    /// Asks all applications to ring; `true` when one has something already.
+    pub(crate) fn arm(&mut self) -> bool {
+        let mut ready = false;
+        for &number in &self.live {
+            ready |= self.regions[number as usize].as_mut().is_some_and(|region| region.arm());
+        }
+        ready
+    }
+
+    pub(crate) fn disarm(&mut self) {
+        for &number in &self.live {
+            if let Some(region) = &mut self.regions[number as usize] {
+                region.disarm();
+            }
+        }
+    }
+
+    /// Wakes the waiters whose sockets have changed, each once.
+    pub(crate) fn flush_wakes(&mut self) {
+        for &number in &self.live {
+            if let Some(region) = &mut self.regions[number as usize] {
+                region.flush_wakes();
+            }
+        }
+    }
+
+    /// When something is to be tried again.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// Writes the statistics of sockets that have changed.
+    pub(crate) fn write_records(&mut self, core: &mut Core) {
+        let mut sockets = 0;
+        for &number in &self.live {
+            if let Some(region) = &mut self.regions[number as usize] {
+                region.write_records(core);
+                sockets += u64::from(region.sockets());
+            }
+        }
+        core.metrics.set(Work::Regions, self.live.len() as u64);
+        core.metrics.set(Work::Sockets, sockets);
+    }
+
+    fn sweep_if_detached(&mut self, number: u32) {
+        if self.region(number).is_some_and(|region| region.is_over()) {
+            self.sweep();
+        }
+    }
+
+    fn region(&mut self, number: u32) -> Option<&mut Region> {
+        self.regions.get_mut(number as usize)?.as_deref_mut()
+    }
+
+    fn note_retries(&mut self, now: Instant) {
+        if self.retry_at.is_none() {
+            let waits = self.live.iter().any(|&n| self.regions[n as usize].as_ref().is_some_and(|r| r.has_retries()));
+            self.retry_at = waits.then(|| now + RETRY);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The ends that applications make: close, abort, death.
+
+use ringway_shm::channel::{Failure, Flags, SlotIndex};
+
+use super::region::Region;
+use super::socket::Kind;
+use crate::core::Core;
+
+impl Region {
+    /// The last descriptor of a socket is gone. What was written is still sent, then FIN; a socket
+    /// with unread bytes, or that is to `reset`, sends RST (RFC 2525 §2.17).
+    pub(super) fn close(&mut self, slot: SlotIndex, reset: bool, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let (kind, id) = (socket.kind, socket.id);
+        match (kind, id) {
+            (Kind::Listener, _) => self.close_listener(slot, core),
+            (Kind::Connection, Some(id)) => {
+                let unread = socket.leftover.is_some() || self.channel.unread(slot) > 0 || core.stack.unread(id) > 0;
+                if reset || unread {
+                    self.abort(slot, core);
+                } else {
+                    let socket = self.sockets.get(slot).expect("it was there");
+                    socket.closing = true;
+                    self.pump_send(slot, id, core);
+                }
+            }
+            (Kind::Connection | Kind::Fresh, _) => self.forget(slot, core),
+        }
+    }
+
+    /// RST, and the slot is free.
+    fn abort(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if let Some(id) = socket.id.take() {
+            core.stack.abort(core.now, id);
+        }
+        if let Some((ip, port)) = socket.port.take() {
+            core.release_port(ip, port, true);
+        }
+        self.forget(slot, core);
+    }
+
+    /// Everything written is in the stack: FIN, and the slot is free; the stack finishes alone.
+    pub(super) fn close_in_stack(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let port = socket.port.take();
+        if let Some(id) = socket.id.take() {
+            core.adopt(id, port);
+            core.stack.close(core.now, id);
+        }
+        self.forget(slot, core);
+    }
+
+    fn close_listener(&mut self, slot: SlotIndex, core: &mut Core) {
+        for child in self.channel.unaccepted(slot) {
+            self.abort(child, core);
+        }
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if let Some(id) = socket.id.take() {
+            core.stack.close(core.now, id);
+        }
+        if let Some(listening) = socket.listening.take() {
+            for ip in listening.owned {
+                core.ports.remove(ip, listening.port);
+            }
+        }
+        self.forget(slot, core);
+    }
+
+    /// Frees the slot and everything that the worker keeps for it.
+    pub(super) fn forget(&mut self, slot: SlotIndex, core: &mut Core) {
+        if let Some(socket) = self.sockets.remove(slot)
+            && let Some(record) = socket.record
+        {
+            core.metrics.release_record(record);
+        }
+        self.channel.free_slot(slot);
+    }
+
+    /// A process has died: closes what only it held, as the kernel would.
+    pub(super) fn process_gone(&mut self, process: u32, core: &mut Core) {
+        let gone = self.channel.process_gone(process);
+        for slot in gone.orphans {
+            if self.sockets.get(slot).is_some() {
+                self.close(slot, false, core);
+            } else {
+                self.channel.free_slot(slot);
+            }
+        }
+        for slot in gone.torn {
+            self.reset_torn(slot, core);
+        }
+    }
+
+    /// Others still hold the connection, but the dead process may have taken bytes with it.
+    fn reset_torn(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if socket.kind == Kind::Connection && socket.id.is_some() {
+            self.failed(slot, ringway_stack::SocketError::Aborted, core);
+            self.channel.set_error(slot, Failure::Reset, Flags::FAILED);
+        }
+    }
+
+    /// All processes are gone.
+    pub(super) fn detach(&mut self, core: &mut Core) {
+        self.detached = true;
+        for slot in self.sockets.slots() {
+            self.close(slot, false, core);
+        }
+    }
+
+    /// Whether nothing is left to be done for a detached group.
+    pub(super) fn is_over(&self) -> bool {
+        self.detached && self.sockets.count() == 0
+    }
+}

@@ -1,0 +1,217 @@
+//! From the stack to the application: connections, bytes, ends.
+
+use std::net::SocketAddr;
+
+use ringway_shm::channel::{Failure, Flags, SlotIndex, State};
+use ringway_stack::{ReceiveError, SocketAddress, SocketError, SocketId};
+
+use super::region::Region;
+use super::socket::{Kind, Socket};
+use crate::core::Core;
+use crate::metrics::Work;
+
+/// Bytes that a socket may have in receive chunks, so that one that does not read leaves some to
+/// others; more wait in the stack.
+const UNREAD_MAX: u32 = 256 << 10;
+/// Bytes that an application may have written ahead of the stack.
+const SEND_LIMIT: u32 = 256 << 10;
+/// After so many bytes read the application says so.
+const NOTIFY: u32 = 64 << 10;
+
+impl Region {
+    /// Takes waiting connections of a listener, as many as its queue holds.
+    pub(super) fn accept(&mut self, listener: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(listener) else { return };
+        let (Some(id), Some(listening)) = (socket.id, &socket.listening) else { return };
+        let backlog = listening.backlog;
+        let options = socket.options;
+        while core.stack.readiness(id).readable {
+            let full = self.channel.slot(listener).unaccepted() >= backlog || self.sockets.count() >= self.sockets_max;
+            let child = if full { None } else { self.channel.allocate_slot() };
+            let Some(child) = child else {
+                // Nobody tells when the application accepts or a slot comes back.
+                self.retry_later(listener);
+                break;
+            };
+            let Ok(accepted) = core.stack.accept(id, self.cookie(child.index)) else {
+                self.channel.free_slot(child.index);
+                break;
+            };
+            let mut socket = Socket::new(child);
+            socket.kind = Kind::Connection;
+            socket.id = Some(accepted);
+            socket.options = options;
+            self.sockets.insert(socket);
+            self.open_accepted(listener, child.index, accepted, core);
+        }
+        self.channel.signal(listener);
+    }
+
+    fn open_accepted(&mut self, listener: SlotIndex, child: SlotIndex, id: SocketId, core: &mut Core) {
+        core.metrics.add(Work::AcceptedSockets, 1);
+        let record = core.metrics.claim_record();
+        let addresses = core.stack.addresses(id);
+        let socket = self.sockets.get(child).expect("the caller has inserted it");
+        socket.record = record;
+        if let Some((local, remote)) = addresses {
+            // The listener's use of the port has had it steered; this is one user more.
+            if core.ports.add(local.ip, local.port).is_ok() {
+                socket.port = Some((local.ip, local.port));
+            }
+            self.channel.set_addresses(child, address(local), address(remote));
+        }
+        self.open_limits(child);
+        self.channel.set_state(child, State::Connected);
+        self.touch(child);
+        self.ready(child, core);
+        if !self.channel.push_accepted(listener, child) {
+            self.close(child, true, core);
+        }
+    }
+
+    /// Tells the application how much it may write, and when to speak of what it has read.
+    pub(super) fn open_limits(&mut self, slot: SlotIndex) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let limit = |asked: u32, most: u32| if asked == 0 { most } else { asked.min(most) };
+        let send = limit(socket.options.send_buffer_bytes, SEND_LIMIT);
+        let notify = limit(socket.options.receive_buffer_bytes / 4, NOTIFY);
+        self.channel.set_send_limit(slot, send);
+        self.channel.set_notify_bytes(slot, notify);
+    }
+
+    /// An active open has succeeded.
+    pub(super) fn connected(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        if let Some((local, remote)) = core.stack.addresses(id) {
+            self.channel.set_addresses(slot, address(local), address(remote));
+        }
+        self.channel.set_state(slot, State::Connected);
+        self.ready(slot, core);
+    }
+
+    /// Something may be read, written, or is over.
+    pub(super) fn ready(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else { return };
+        let sends = socket.send_blocked || socket.closing;
+        if !socket.closing {
+            self.pump_receive(slot, id, core);
+        }
+        if sends {
+            self.pump_send(slot, id, core);
+        }
+        if self.sockets.get(slot).is_some_and(|socket| socket.id == Some(id)) && core.stack.readiness(id).hung_up {
+            self.channel.set_flags(slot, Flags::HUNG_UP);
+        }
+        self.channel.signal(slot);
+    }
+
+    /// The application has read.
+    pub(super) fn read_on(&mut self, slot: SlotIndex, core: &mut Core) {
+        self.tell_consumed(slot, core);
+        self.ready(slot, core);
+        if !self.starved.is_empty() {
+            self.feed_starved(core);
+        }
+    }
+
+    /// Lets the window open by what the application has read.
+    pub(super) fn tell_consumed(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(id) = self.sockets.get(slot).and_then(|socket| socket.id) else { return };
+        let bytes = self.channel.newly_consumed(slot);
+        if bytes > 0 {
+            core.stack.consumed(id, bytes as usize);
+        }
+    }
+
+    /// Moves payload into the channel, as much as there is room for.
+    fn pump_receive(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let mut leftover = socket.leftover.take();
+        let mut unread = self.channel.unread(slot);
+        let mut starved = false;
+        while unread < UNREAD_MAX {
+            let mut frame = match leftover.take().map_or_else(|| core.stack.take_frame(id), Ok) {
+                Ok(frame) => frame,
+                Err(ReceiveError::EndOfStream) => {
+                    self.channel.publish_rx(slot);
+                    self.channel.set_flags(slot, Flags::PEER_CLOSED);
+                    break;
+                }
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected) => break,
+            };
+            let pushed = self.channel.push_rx(slot, frame.bytes());
+            unread += pushed as u32;
+            if pushed < frame.len() {
+                frame.pull(pushed);
+                leftover = Some(frame);
+                starved = true;
+                break;
+            }
+        }
+        let Some(socket) = self.sockets.get(slot) else { return };
+        socket.leftover = leftover;
+        if starved && !std::mem::replace(&mut socket.starved, true) {
+            self.starved.push(slot);
+        }
+    }
+
+    /// The connection has ended with an error; what has arrived before may still be read.
+    pub(super) fn failed(&mut self, slot: SlotIndex, error: SocketError, core: &mut Core) {
+        self.read_last(slot, core);
+        let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
+        self.channel.set_error(slot, failure(error), over);
+        self.end(slot, true, core);
+    }
+
+    /// The connection is over on both sides.
+    pub(super) fn closed(&mut self, slot: SlotIndex, core: &mut Core) {
+        self.read_last(slot, core);
+        let over = Flags(Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
+        self.channel.set_flags(slot, over);
+        self.end(slot, false, core);
+    }
+
+    /// Hands over what the stack still has, before the end is told.
+    fn read_last(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if let (Some(id), false) = (socket.id, socket.closing) {
+            self.pump_receive(slot, id, core);
+            self.channel.publish_rx(slot);
+        }
+    }
+
+    /// The stack's socket is gone; the slot stays until the application closes it, unless it has.
+    fn end(&mut self, slot: SlotIndex, failed: bool, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if let Some(id) = socket.id.take()
+            && failed
+        {
+            core.stack.abort(core.now, id);
+        }
+        if let Some((ip, port)) = socket.port.take() {
+            core.release_port(ip, port, failed);
+        }
+        let closing = socket.closing;
+        self.discard_send(slot);
+        self.channel.set_state(slot, State::Closed);
+        self.channel.signal(slot);
+        if closing {
+            self.forget(slot, core);
+        }
+    }
+}
+
+fn address(address: SocketAddress) -> SocketAddr {
+    SocketAddr::new(address.ip, address.port)
+}
+
+fn failure(error: SocketError) -> Failure {
+    match error {
+        SocketError::Reset => Failure::Reset,
+        SocketError::Refused | SocketError::ProtocolUnreachable => Failure::Refused,
+        SocketError::TimedOut => Failure::TimedOut,
+        SocketError::HostUnreachable => Failure::HostUnreachable,
+        SocketError::NetworkUnreachable => Failure::NetworkUnreachable,
+        SocketError::Aborted => Failure::Aborted,
+    }
+}

@@ -1,0 +1,61 @@
+//! Socket options: the channel's numbers to the stack's terms.
+
+use ringway_shm::Duration;
+use ringway_shm::channel::{ControlAnswer, Failure, SlotIndex, SocketOption};
+use ringway_stack::{CongestionControl, TcpOptions};
+
+use super::region::Region;
+use super::socket::Kind;
+use crate::core::Core;
+
+impl Region {
+    pub(super) fn set_option(&mut self, slot: SlotIndex, option: SocketOption, value: u32, core: &mut Core) -> ControlAnswer {
+        let Some(socket) = self.sockets.get(slot) else { return ControlAnswer::Failed(Failure::Invalid) };
+        if !apply(&mut socket.options, option, value) {
+            return ControlAnswer::Failed(Failure::Invalid);
+        }
+        let (kind, id, options) = (socket.kind, socket.id, socket.options);
+        if let Some(id) = id {
+            core.stack.set_options(core.now, id, options);
+        }
+        if kind == Kind::Connection {
+            self.open_limits(slot);
+        }
+        ControlAnswer::Done
+    }
+}
+
+/// Changes one option; `false` when the value makes no sense.
+fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
+    let seconds = Duration::from_secs(u64::from(value));
+    match option {
+        SocketOption::NoDelay => options.no_delay = value != 0,
+        SocketOption::Cork => options.cork = value != 0,
+        SocketOption::KeepAlive => options.keepalive = value != 0,
+        SocketOption::KeepIdle => options.keepalive_idle = seconds,
+        SocketOption::KeepInterval => options.keepalive_interval = seconds,
+        SocketOption::KeepCount => options.keepalive_probes = value.min(127) as u8,
+        SocketOption::UserTimeout => options.user_timeout = Duration::from_millis(u64::from(value)),
+        SocketOption::ReceiveBuffer => options.receive_buffer_bytes = value,
+        SocketOption::SendBuffer => options.send_buffer_bytes = value,
+        SocketOption::MaxSegment => options.maximum_segment_size = value.min(u32::from(u16::MAX)) as u16,
+        SocketOption::QuickAck => options.quick_ack = value != 0,
+        SocketOption::Congestion => match value {
+            0 => options.congestion_control = CongestionControl::NewReno,
+            1 => options.congestion_control = CongestionControl::Cubic,
+            _ => return false,
+        },
+        SocketOption::TypeOfService => options.type_of_service = value as u8,
+        SocketOption::TimeToLive => match u8::try_from(value) {
+            Ok(hops) => options.time_to_live = hops,
+            Err(_) => return false,
+        },
+        // Remembered by the application's side; the stack has its own policy for these.
+        SocketOption::NotSentLowWater
+        | SocketOption::DeferAccept
+        | SocketOption::SynCount
+        | SocketOption::WindowClamp
+        | SocketOption::ReceiveLowWater => {}
+    }
+    true
+}

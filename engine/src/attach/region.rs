@@ -1,0 +1,194 @@
+//! One application group: its channel and its sockets.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use ringway_shm::channel::{Attachment, Operation, Request, Shape, SlotIndex};
+use ringway_stack::{Event, SocketId};
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::Cookie;
+use super::socket::{Kind, Socket, Table};
+use crate::command::{RegionId, RegionRequest};
+use crate::core::Core;
+use crate::metrics::Work;
+
+/// Requests that one group may have executed in one turn.
+const REQUESTS_PER_TURN: usize = 1024;
+
+/// One application group; see the module's text.
+pub(super) struct Region {
+    pub(super) number: u32,
+    pub(super) owner: RegionRequest,
+    pub(super) channel: Attachment,
+    pub(super) sockets: Table,
+    pub(super) sockets_max: u32,
+    /// Sockets whose statistics are out of date.
+    pub(super) touched: Vec<SlotIndex>,
+    /// Sockets that lack something whose return nobody tells.
+    pub(super) retries: Vec<SlotIndex>,
+    /// Sockets that lack receive chunks; the application tells when some come back.
+    pub(super) starved: Vec<SlotIndex>,
+    /// All processes are gone.
+    pub(super) detached: bool,
+    doorbell: OwnedFd,
+    violations: u64,
+}
+
+impl Region {
+    /// Makes the region; returns it with its memory and the application's handle of its doorbell.
+    pub(super) fn create(
+        number: u32,
+        owner: RegionRequest,
+        shape: Shape,
+        sockets_max: u32,
+    ) -> io::Result<(Region, OwnedFd, OwnedFd)> {
+        let (channel, memory) = Attachment::create(shape)?;
+        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let ringer = doorbell.try_clone()?;
+        let region = Region {
+            number,
+            owner,
+            channel,
+            sockets: Table::new(shape.slots),
+            sockets_max,
+            touched: Vec::new(),
+            retries: Vec::new(),
+            starved: Vec::new(),
+            detached: false,
+            doorbell,
+            violations: 0,
+        };
+        Ok((region, memory, ringer))
+    }
+
+    pub(super) fn doorbell(&self) -> &OwnedFd {
+        &self.doorbell
+    }
+
+    pub(super) fn context_bell(&mut self, context: u32, bell: OwnedFd) {
+        if !self.channel.register_context(context, bell) {
+            self.violations += 1;
+        }
+    }
+
+    /// Sockets there are.
+    pub(super) fn sockets(&self) -> u32 {
+        self.sockets.count()
+    }
+
+    pub(super) fn cookie(&self, slot: SlotIndex) -> u64 {
+        Cookie { region: self.number, slot }.word()
+    }
+
+    /// Executes what the group has asked for.
+    pub(super) fn serve(&mut self, core: &mut Core) -> bool {
+        let mut count = 0;
+        while count < REQUESTS_PER_TURN {
+            let Some(request) = self.channel.next_request() else { break };
+            count += 1;
+            self.execute(&request, core);
+        }
+        core.metrics.add(Work::Requests, count as u64);
+        self.count_violations(core);
+        count > 0
+    }
+
+    fn execute(&mut self, request: &Request, core: &mut Core) {
+        match request.operation {
+            Operation::Reclaim => self.feed_starved(core),
+            Operation::Forked { process, pid } => core.forks.push((RegionId(self.number), process, pid)),
+            _ => self.execute_on_socket(request, core),
+        }
+    }
+
+    fn count_violations(&mut self, core: &mut Core) {
+        let violations = self.channel.violations();
+        core.metrics.add(Work::Violations, violations - self.violations);
+        self.violations = violations;
+    }
+
+    /// Hands an event to a socket; `false` when there is none of that name.
+    pub(super) fn deliver(&mut self, slot: SlotIndex, id: SocketId, event: Event, core: &mut Core) -> bool {
+        if self.sockets.get(slot).is_none_or(|socket| socket.id != Some(id)) {
+            return false;
+        }
+        self.touch(slot);
+        match event {
+            Event::Accepted { .. } => self.accept(slot, core),
+            Event::Connected { .. } => self.connected(slot, id, core),
+            Event::Ready { .. } => self.ready(slot, core),
+            Event::Failed { error, .. } => self.failed(slot, error, core),
+            Event::Closed { .. } => self.closed(slot, core),
+            Event::ResolveNeighbor { .. } => {}
+        }
+        true
+    }
+
+    /// Tries again the sockets that lacked something.
+    pub(super) fn retry(&mut self, core: &mut Core) {
+        for slot in std::mem::take(&mut self.retries) {
+            let Some(socket) = self.sockets.get(slot) else { continue };
+            socket.retrying = false;
+            match socket.kind {
+                Kind::Listener => self.accept(slot, core),
+                Kind::Connection => self.ready(slot, core),
+                Kind::Fresh => {}
+            }
+        }
+    }
+
+    /// Receive chunks came back: goes on with those that lacked some.
+    pub(super) fn feed_starved(&mut self, core: &mut Core) {
+        self.channel.reclaim();
+        for slot in std::mem::take(&mut self.starved) {
+            let Some(socket) = self.sockets.get(slot) else { continue };
+            socket.starved = false;
+            self.ready(slot, core);
+        }
+    }
+
+    pub(super) fn has_retries(&self) -> bool {
+        !self.retries.is_empty()
+    }
+
+    /// Puts a socket into the list of those that are tried again.
+    pub(super) fn retry_later(&mut self, slot: SlotIndex) {
+        if let Some(socket) = self.sockets.get(slot)
+            && !std::mem::replace(&mut socket.retrying, true)
+        {
+            self.retries.push(slot);
+        }
+    }
+
+    /// The statistics of a socket are out of date.
+    #[inline]
+    pub(super) fn touch(&mut self, slot: SlotIndex) {
+        if let Some(socket) = self.sockets.get(slot)
+            && !std::mem::replace(&mut socket.touched, true)
+        {
+            self.touched.push(slot);
+        }
+    }
+
+    /// The socket of a slot, made when the slot is first named.
+    pub(super) fn socket(&mut self, request: &Request) -> &mut Socket {
+        let slot = request.slot;
+        if self.sockets.get(slot.index).is_none_or(|socket| socket.slot != slot) {
+            self.sockets.insert(Socket::new(slot));
+        }
+        self.sockets.get(slot.index).expect("it was there or has just been inserted")
+    }
+
+    pub(super) fn arm(&mut self) -> bool {
+        !self.channel.arm()
+    }
+
+    pub(super) fn disarm(&mut self) {
+        self.channel.disarm();
+    }
+
+    pub(super) fn flush_wakes(&mut self) {
+        self.channel.flush_wakes();
+    }
+}

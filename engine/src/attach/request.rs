@@ -1,0 +1,178 @@
+//! Requests about a socket: listen, connect, options, information.
+
+use std::net::SocketAddr;
+
+use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
+use ringway_shm::stats::InfoRecord;
+use ringway_stack::{ConnectError, ListenError, SocketAddress};
+
+use super::record;
+use super::region::Region;
+use super::socket::{Kind, Listening};
+use crate::core::Core;
+use crate::metrics::Work;
+use crate::ports::PortError;
+
+/// Longest accept queue, as Linux's somaxconn.
+const BACKLOG_MAX: u32 = 4096;
+
+impl Region {
+    pub(super) fn execute_on_socket(&mut self, request: &Request, core: &mut Core) {
+        let slot = request.slot.index;
+        if self.sockets.count() >= self.sockets_max && self.sockets.get(slot).is_none() {
+            core.metrics.add(Work::RefusedSockets, 1);
+            self.channel.answer(request, ControlAnswer::Failed(Failure::NoResources));
+            return;
+        }
+        self.socket(request);
+        self.touch(slot);
+        match request.operation {
+            Operation::Transmit => self.send(slot, core),
+            Operation::Consumed => self.read_on(slot, core),
+            Operation::Listen { local, backlog } => {
+                let answer = self.listen(slot, local, backlog, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::Connect { remote } => {
+                let answer = self.connect(slot, remote, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::Shutdown => {
+                let answer = self.shutdown(slot, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::SetOption { option, value } => {
+                let answer = self.set_option(slot, option, value, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::Info => self.info(request, core),
+            Operation::Close { linger_s } => self.close(slot, linger_s == Some(0), core),
+            Operation::Abort => self.close(slot, true, core),
+            Operation::Reclaim | Operation::Forked { .. } => {}
+        }
+    }
+
+    fn listen(&mut self, slot: SlotIndex, local: SocketAddr, backlog: u32, core: &mut Core) -> ControlAnswer {
+        let cookie = self.cookie(slot);
+        let socket = self.sockets.get(slot).expect("the caller made it");
+        let backlog = backlog.clamp(1, BACKLOG_MAX);
+        if let (Kind::Listener, Some(listening)) = (socket.kind, &mut socket.listening) {
+            // listen(2) again only changes the backlog.
+            listening.backlog = backlog;
+            return ControlAnswer::Done;
+        }
+        if socket.kind != Kind::Fresh || local.port() == 0 {
+            return ControlAnswer::Failed(Failure::Invalid);
+        }
+        let address = SocketAddress { ip: local.ip(), port: local.port() };
+        let id = match core.stack.listen(address, backlog, socket.options, cookie) {
+            Ok(id) => id,
+            Err(ListenError::NotLocal) => return ControlAnswer::NotOurs,
+            Err(ListenError::InUse) => return ControlAnswer::Failed(Failure::InUse),
+            Err(ListenError::Full) => return ControlAnswer::Failed(Failure::NoResources),
+        };
+        socket.kind = Kind::Listener;
+        socket.id = Some(id);
+        let any = local.ip().is_unspecified();
+        socket.listening = Some(Box::new(Listening { port: local.port(), any, owned: Vec::new(), backlog }));
+        socket.record = core.metrics.claim_record();
+        if let Err(error) = self.own_addresses(slot, local, core) {
+            self.close(slot, true, core);
+            return ControlAnswer::Failed(failure_of(error));
+        }
+        self.channel.set_addresses(slot, local, SocketAddr::new(local.ip(), 0));
+        self.channel.set_state(slot, State::Listening);
+        ControlAnswer::Done
+    }
+
+    /// Has the listener's packets steered to us: one address, or all that there are.
+    fn own_addresses(&mut self, slot: SlotIndex, local: SocketAddr, core: &mut Core) -> Result<(), PortError> {
+        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { return Ok(()) };
+        let wanted = match listening.any {
+            true => core.stack.local_addresses().filter(|ip| ip.is_ipv4() == local.is_ipv4()).collect(),
+            false => vec![local.ip()],
+        };
+        for ip in wanted {
+            if !listening.owned.contains(&ip) {
+                core.ports.add(ip, listening.port)?;
+                listening.owned.push(ip);
+            }
+        }
+        Ok(())
+    }
+
+    /// Listeners on all addresses follow a change of the addresses.
+    pub(super) fn addresses_changed(&mut self, core: &mut Core) {
+        for slot in self.sockets.slots() {
+            let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { continue };
+            if !listening.any {
+                continue;
+            }
+            let port = listening.port;
+            for ip in listening.owned.extract_if(.., |ip| !core.stack.owns(*ip)) {
+                core.ports.remove(ip, port);
+            }
+            let any = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), port);
+            if self.own_addresses(slot, any, core).is_err() {
+                core.metrics.add(Work::RefusedSockets, 1);
+            }
+        }
+    }
+
+    fn connect(&mut self, slot: SlotIndex, remote: SocketAddr, core: &mut Core) -> ControlAnswer {
+        let bound = self.channel.slot(slot).local();
+        let cookie = self.cookie(slot);
+        let socket = self.sockets.get(slot).expect("the caller made it");
+        if socket.kind != Kind::Fresh || remote.port() == 0 {
+            return ControlAnswer::Failed(Failure::Invalid);
+        }
+        let source = core.stack.source_for(remote.ip()).filter(|_| !core.stack.owns(remote.ip()));
+        let ip = if bound.ip().is_unspecified() { source } else { source.map(|_| bound.ip()) };
+        let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
+        let taken = match bound.port() {
+            0 => core.ports.reserve(ip),
+            port => core.ports.add(ip, port).map(|()| port),
+        };
+        let port = match taken {
+            Ok(port) => port,
+            Err(PortError::InUse) => return ControlAnswer::Failed(Failure::NotAvailable),
+            Err(error) => return ControlAnswer::Failed(failure_of(error)),
+        };
+        let local = SocketAddress { ip, port };
+        let peer = SocketAddress { ip: remote.ip(), port: remote.port() };
+        match core.stack.connect(core.now, Some(local), peer, socket.options, cookie) {
+            Ok(id) => socket.id = Some(id),
+            Err(error) => {
+                core.ports.remove(ip, port);
+                return match error {
+                    ConnectError::NoRoute => ControlAnswer::NotOurs,
+                    ConnectError::InUse | ConnectError::NoPort => ControlAnswer::Failed(Failure::NotAvailable),
+                    ConnectError::Full => ControlAnswer::Failed(Failure::NoResources),
+                };
+            }
+        }
+        socket.kind = Kind::Connection;
+        socket.port = Some((ip, port));
+        socket.record = core.metrics.claim_record();
+        self.channel.set_addresses(slot, SocketAddr::new(ip, port), remote);
+        self.open_limits(slot);
+        self.channel.set_state(slot, State::Connecting);
+        ControlAnswer::Done
+    }
+
+    fn info(&mut self, request: &Request, core: &mut Core) {
+        let id = self.sockets.get(request.slot.index).and_then(|socket| socket.id);
+        let info = id.and_then(|id| core.stack.info(id)).map_or_else(InfoRecord::default, |info| record::info_record(&info));
+        if !self.channel.answer_with_bytes(request, &info.to_bytes()) {
+            core.metrics.add(Work::RefusedSockets, 1);
+        }
+    }
+}
+
+fn failure_of(error: PortError) -> Failure {
+    match error {
+        PortError::InUse => Failure::InUse,
+        PortError::NotLocal => Failure::NotAvailable,
+        PortError::NoSteering => Failure::NoResources,
+    }
+}

@@ -1,0 +1,109 @@
+//! From the application to the stack: bytes, FIN.
+
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, SlotIndex};
+use ringway_stack::{SendError, SocketId};
+
+use super::region::Region;
+use super::socket::Kind;
+use crate::core::Core;
+
+/// Bytes that one call may move for one socket, so that others get their turn.
+const QUANTUM: usize = 1 << 20;
+
+impl Region {
+    /// Bytes wait in the channel.
+    pub(super) fn send(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        match (socket.kind, socket.id) {
+            (Kind::Connection, Some(id)) => self.pump_send(slot, id, core),
+            _ => self.discard_send(slot),
+        }
+        self.tell_consumed(slot, core);
+    }
+
+    /// Copies as much as the stack has room for; what is left waits for its event.
+    pub(super) fn pump_send(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        let mut moved = 0;
+        let mut blocked = false;
+        let mut again = false;
+        loop {
+            let available = self.channel.tx_available(slot);
+            if available == 0 {
+                break;
+            }
+            let room = core.stack.send_space(id).min(QUANTUM - moved);
+            if room == 0 {
+                blocked = true;
+                again = moved == QUANTUM;
+                break;
+            }
+            let channel = &mut self.channel;
+            let sent = core.stack.send_with(id, available.min(room), &mut |piece| {
+                let copied = channel.copy_tx(slot, piece);
+                piece[copied..].fill(0);
+            });
+            match sent {
+                Ok(count) => {
+                    moved += count;
+                    self.channel.release_tx(slot, count as u32);
+                }
+                Err(SendError::WouldBlock) => {
+                    // No frame is free; nobody tells when one is.
+                    (blocked, again) = (true, true);
+                    break;
+                }
+                Err(SendError::Closed | SendError::NotConnected) => {
+                    self.discard_send(slot);
+                    break;
+                }
+            }
+        }
+        if let Some(socket) = self.sockets.get(slot) {
+            socket.send_blocked = blocked;
+        }
+        if again {
+            self.retry_later(slot);
+        }
+        if !blocked {
+            self.sent_all(slot, id, core);
+        }
+    }
+
+    /// Everything that the application has written is in the stack: what was to follow follows.
+    fn sent_all(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if socket.closing {
+            self.close_in_stack(slot, core);
+        } else if std::mem::take(&mut socket.shutdown) {
+            core.stack.shutdown_write(core.now, id);
+        }
+    }
+
+    /// Takes what was written to a socket that cannot send it.
+    pub(super) fn discard_send(&mut self, slot: SlotIndex) {
+        let mut scratch = [0; 2048];
+        loop {
+            let part = self.channel.tx_available(slot).min(scratch.len());
+            if part == 0 {
+                return;
+            }
+            let copied = self.channel.copy_tx(slot, &mut scratch[..part]);
+            self.channel.release_tx(slot, copied as u32);
+            if copied == 0 {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn shutdown(&mut self, slot: SlotIndex, core: &mut Core) -> ControlAnswer {
+        let Some(socket) = self.sockets.get(slot) else { return ControlAnswer::Failed(Failure::Invalid) };
+        let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else {
+            return ControlAnswer::Failed(Failure::NotConnected);
+        };
+        socket.shutdown = true;
+        self.channel.set_flags(slot, Flags::WRITE_CLOSED);
+        self.pump_send(slot, id, core);
+        self.channel.signal(slot);
+        ControlAnswer::Done
+    }
+}

@@ -1,0 +1,133 @@
+//! What the worker knows of one slot: its own, checked side of a socket.
+
+use std::net::IpAddr;
+
+use ringway_shm::Frame;
+use ringway_shm::channel::{SlotIndex, SlotRef};
+use ringway_stack::{SocketId, TcpOptions};
+
+/// Entries of one page of the table.
+const PAGE: usize = 256;
+
+/// What a socket is to the worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Has asked for nothing but options yet.
+    #[default]
+    Fresh,
+    Listener,
+    Connection,
+}
+
+/// A listener's own facts.
+#[derive(Debug, Default)]
+pub(super) struct Listening {
+    pub(super) port: u16,
+    /// The unspecified address was asked for.
+    pub(super) any: bool,
+    /// Addresses whose packets are steered for it.
+    pub(super) owned: Vec<IpAddr>,
+    pub(super) backlog: u32,
+}
+
+/// One socket of an application group.
+#[derive(Debug)]
+pub(super) struct Socket {
+    /// The use of the slot that this is about.
+    pub(super) slot: SlotRef,
+    pub(super) kind: Kind,
+    /// The stack's name; `None`: not yet or no longer there.
+    pub(super) id: Option<SocketId>,
+    pub(super) options: TcpOptions,
+    pub(super) listening: Option<Box<Listening>>,
+    /// The local port that a connection uses.
+    pub(super) port: Option<(IpAddr, u16)>,
+    /// Payload that did not fit the channel any more.
+    pub(super) leftover: Option<Frame>,
+    /// Bytes wait in the channel for room in the stack.
+    pub(super) send_blocked: bool,
+    /// In the list of sockets that are tried again from time to time.
+    pub(super) retrying: bool,
+    /// In the list of sockets that lack receive chunks.
+    pub(super) starved: bool,
+    /// FIN is wanted once everything queued is in the stack.
+    pub(super) shutdown: bool,
+    /// The application is gone; the slot is freed once everything queued is in the stack.
+    pub(super) closing: bool,
+    /// Place in the statistics.
+    pub(super) record: Option<u32>,
+    /// That place is out of date, and the socket in the list of those.
+    pub(super) touched: bool,
+}
+
+impl Socket {
+    pub(super) fn new(slot: SlotRef) -> Socket {
+        Socket {
+            slot,
+            kind: Kind::Fresh,
+            id: None,
+            options: TcpOptions::default(),
+            listening: None,
+            port: None,
+            leftover: None,
+            send_blocked: false,
+            retrying: false,
+            starved: false,
+            shutdown: false,
+            closing: false,
+            record: None,
+            touched: false,
+        }
+    }
+}
+
+type Page = [Option<Box<Socket>>; PAGE];
+
+/// Sockets by slot, in pages that are taken when first used.
+#[derive(Default)]
+pub(super) struct Table {
+    pages: Vec<Option<Box<Page>>>,
+    count: u32,
+}
+
+impl Table {
+    pub(super) fn new(slots: u32) -> Table {
+        let mut pages = Vec::new();
+        pages.resize_with((slots as usize).div_ceil(PAGE), || None);
+        Table { pages, count: 0 }
+    }
+
+    /// Sockets there are.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, slot: SlotIndex) -> Option<&mut Socket> {
+        let page = self.pages.get_mut(slot as usize / PAGE)?.as_mut()?;
+        page[slot as usize % PAGE].as_deref_mut()
+    }
+
+    /// # Panics
+    /// When the slot is outside the table; the channel has checked it.
+    pub(super) fn insert(&mut self, socket: Socket) -> &mut Socket {
+        let slot = socket.slot.index as usize;
+        let page = self.pages[slot / PAGE].get_or_insert_with(|| Box::new([const { None }; PAGE]));
+        let place = &mut page[slot % PAGE];
+        self.count += u32::from(place.is_none());
+        place.insert(Box::new(socket))
+    }
+
+    pub(super) fn remove(&mut self, slot: SlotIndex) -> Option<Box<Socket>> {
+        let page = self.pages.get_mut(slot as usize / PAGE)?.as_mut()?;
+        let socket = page[slot as usize % PAGE].take()?;
+        self.count -= 1;
+        Some(socket)
+    }
+
+    /// The slots that have a socket.
+    pub(super) fn slots(&self) -> Vec<SlotIndex> {
+        let pages = self.pages.iter().flatten();
+        pages.flat_map(|page| page.iter().flatten()).map(|socket| socket.slot.index).collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! What attachments may use while they work: the stack, the port table, the counters, the time.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use ringway_shm::{Duration, Instant};
+use ringway_stack::{SocketId, Stack, TcpConfig};
+
+use crate::command::RegionId;
+use crate::metrics::Metrics;
+use crate::port_table::PortTable;
+
+/// The worker's state without its devices and applications.
+pub(crate) struct Core {
+    /// Time of the turn.
+    pub(crate) now: Instant,
+    pub(crate) stack: Stack,
+    pub(crate) ports: PortTable,
+    pub(crate) metrics: Metrics,
+    /// How long a closed connection may hold its port.
+    pub(crate) time_wait: Duration,
+    /// Size of a connection's buffers, unless it asks for another, bytes.
+    pub(crate) buffer_bytes: u32,
+    /// Children that processes have told of: region, process index, process id.
+    pub(crate) forks: Vec<(RegionId, u32, u32)>,
+    /// Connections that no application has any more, and the ports that they still use.
+    orphans: HashMap<SocketId, (IpAddr, u16)>,
+}
+
+impl Core {
+    pub(crate) fn new(now: Instant, stack: Stack, ports: PortTable, metrics: Metrics, tcp: &TcpConfig) -> Core {
+        Core {
+            now,
+            stack,
+            ports,
+            metrics,
+            time_wait: tcp.time_wait,
+            buffer_bytes: tcp.receive_buffer_bytes,
+            forks: Vec::new(),
+            orphans: HashMap::new(),
+        }
+    }
+
+    /// The application has left a connection that lives on; its port is given back when it ends.
+    pub(crate) fn adopt(&mut self, id: SocketId, port: Option<(IpAddr, u16)>) {
+        if let Some(port) = port {
+            self.orphans.insert(id, port);
+        }
+    }
+
+    /// A connection without an application has ended.
+    pub(crate) fn bury(&mut self, id: SocketId, failed: bool) {
+        if let Some((ip, port)) = self.orphans.remove(&id) {
+            self.release_port(ip, port, failed);
+        }
+    }
+
+    /// Gives back the port of a connection: now when it was reset, else after TIME-WAIT.
+    pub(crate) fn release_port(&mut self, ip: IpAddr, port: u16, failed: bool) {
+        if failed {
+            self.ports.remove(ip, port);
+        } else {
+            self.ports.remove_late(self.now, self.time_wait, ip, port);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The worker's interfaces: devices on one side, the stack's numbers on the other.
+//!
+//! Promises: a device that fails is counted and asked again, never trusted with more. Does not do:
+//! cutting and summing; that is the offload middleware's.
+
+use std::os::fd::BorrowedFd;
+
+use ringway_device::offload::Offload;
+use ringway_device::{Device, Medium};
+use ringway_shm::capture::{CaptureWriter, Direction};
+use ringway_shm::{Arena, Burst, Instant};
+use ringway_stack::{Interface, Role, Stack};
+
+use crate::command::InterfaceInfo;
+
+/// Frames for which a burst has room without growing.
+const BURST_FRAMES: usize = 1024;
+
+/// One interface.
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: u16,
+    pub(crate) device: Box<dyn Device>,
+    /// Calls that the device refused.
+    pub(crate) errors: u64,
+    /// Packets that the device did not take last time.
+    left: usize,
+}
+
+/// All interfaces of a worker.
+pub(crate) struct Interfaces {
+    ports: Vec<Port>,
+    received: Burst,
+    out: Vec<Burst>,
+}
+
+impl Interfaces {
+    pub(crate) fn new() -> Interfaces {
+        Interfaces { ports: Vec::new(), received: Burst::with_capacity(BURST_FRAMES), out: Vec::new() }
+    }
+
+    /// Adds a device, with offloads in front of it where it lacks them, and names it to the stack.
+    pub(crate) fn add(&mut self, new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena, stack: &mut Stack) -> u32 {
+        let device = Offload::where_needed(device, arena);
+        let capabilities = device.capabilities();
+        let mtu = new.mtu.min(capabilities.mtu);
+        let number = stack.add_interface(Interface {
+            name: new.name.clone(),
+            medium: match capabilities.medium {
+                Medium::Ethernet => ringway_stack::Medium::Ethernet,
+                Medium::Ip => ringway_stack::Medium::Ip,
+            },
+            mac: new.mac,
+            mtu,
+            sends_partial_checksums: capabilities.sends_partial_checksums,
+            segmentation_max_bytes: capabilities.segmentation_max_bytes,
+            gathers: capabilities.gathers,
+            role: if new.owned { Role::Owned } else { Role::Shared },
+        });
+        assert_eq!(number as usize, self.ports.len(), "the stack numbers interfaces in order");
+        self.ports.push(Port { name: new.name.clone(), mac: new.mac.0, mtu, device, errors: 0, left: 0 });
+        self.out.push(Burst::with_capacity(BURST_FRAMES));
+        number
+    }
+
+    /// Takes one burst from every device into the stack; returns how many packets came.
+    pub(crate) fn receive(&mut self, now: Instant, stack: &mut Stack, capture: Option<&mut CaptureWriter>) -> usize {
+        let mut capture = capture.filter(|capture| capture.is_wanted());
+        let mut packets = 0;
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            if port.device.receive(now, &mut self.received).is_err() {
+                port.errors += 1;
+            }
+            packets += self.received.packets();
+            if let Some(capture) = capture.as_deref_mut() {
+                write_burst(capture, now, number, Direction::Received, &self.received, 0);
+            }
+            if !self.received.is_empty() {
+                stack.receive(now, number as u32, &mut self.received);
+                self.received.clear();
+            }
+        }
+        packets
+    }
+
+    /// Lets the stack write and the devices send. Returns `true` when the stack has more to write.
+    pub(crate) fn transmit(&mut self, now: Instant, stack: &mut Stack, capture: Option<&mut CaptureWriter>) -> bool {
+        let mut capture = capture.filter(|capture| capture.is_wanted());
+        let full = self.out.iter().any(|burst| burst.packets() >= BURST_FRAMES);
+        let more = full || stack.transmit(now, &mut self.out);
+        for (number, (port, burst)) in self.ports.iter_mut().zip(&mut self.out).enumerate() {
+            if burst.is_empty() && port.device.poll_timeout().is_none() {
+                continue;
+            }
+            if let Some(capture) = capture.as_deref_mut() {
+                write_burst(capture, now, number, Direction::Sent, burst, port.left);
+            }
+            if port.device.transmit(now, burst).is_err() {
+                port.errors += 1;
+            }
+            port.left = burst.packets();
+        }
+        more
+    }
+
+    /// Whether packets wait for a device that is full.
+    pub(crate) fn is_congested(&self) -> bool {
+        self.out.iter().any(|burst| !burst.is_empty())
+    }
+
+    /// Arms all devices; `true` when one has packets already.
+    pub(crate) fn arm(&mut self) -> bool {
+        self.ports.iter_mut().fold(false, |ready, port| port.device.arm() | ready)
+    }
+
+    /// When a device has something to do next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.ports.iter().filter_map(|port| port.device.poll_timeout()).min()
+    }
+
+    pub(crate) fn wait_fd(&self, interface: u32) -> Option<BorrowedFd<'_>> {
+        self.ports[interface as usize].device.wait_fd()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter()
+    }
+}
+
+/// Writes the packets of a burst behind the first `skip`, which were written before.
+fn write_burst(capture: &mut CaptureWriter, now: Instant, interface: usize, direction: Direction, burst: &Burst, skip: usize) {
+    let mut frames = burst.frames();
+    for number in 0..burst.packets() {
+        let mut ended = false;
+        let packet = std::iter::from_fn(|| {
+            let frame = if ended { None } else { frames.next() }?;
+            ended = !frame.continues();
+            Some(frame)
+        });
+        if number < skip {
+            packet.for_each(drop);
+        } else {
+            capture.write(now, interface as u32, direction, packet);
+        }
+    }
+}

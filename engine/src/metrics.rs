@@ -1,0 +1,191 @@
+//! What a worker tells of itself in shared memory (`ringway_shm::stats`): the stack's counters, its
+//! own, the devices', and a record per socket.
+//!
+//! Promises: the data path only adds to plain integers and marks sockets; the shared file is written
+//! at most ten times a second, and once more after the last work before a long sleep. Does not do:
+//! answering tools; they read without asking.
+
+use std::io;
+use std::path::Path;
+
+use ringway_shm::stats::{InterfaceRecord, SocketRecord, StatsWriter};
+use ringway_shm::{Arena, Class, Duration, Instant};
+use ringway_stack::{Counter, Stack, stats::COUNTERS};
+
+use crate::interface::Interfaces;
+
+/// Time between two writings of the file at least.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Sockets that have a record.
+const SOCKETS: usize = 65_536;
+/// Upper bounds of the classes of packets per turn; the last class has none.
+const BATCHES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// What a worker counts besides its stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Work {
+    Turns,
+    IdleTurns,
+    Wakeups,
+    Requests,
+    Violations,
+    AcceptedSockets,
+    RefusedSockets,
+    ProcessesGone,
+    DeviceErrors,
+    DeviceRxDropped,
+    DeviceTxDropped,
+    DeviceSyscalls,
+    Regions,
+    Sockets,
+    LargeFramesFree,
+    SmallFramesFree,
+    BatchFirst,
+}
+
+const WORKS: usize = Work::BatchFirst as usize + BATCHES.len() + 1;
+
+const NAMES: [&str; WORKS] = [
+    "RingwayTurns",
+    "RingwayIdleTurns",
+    "RingwayWakeups",
+    "RingwayRequests",
+    "RingwayChannelViolations",
+    "RingwayAcceptedSockets",
+    "RingwayRefusedSockets",
+    "RingwayProcessesGone",
+    "RingwayDeviceErrors",
+    "RingwayDeviceRxDropped",
+    "RingwayDeviceTxDropped",
+    "RingwayDeviceSyscalls",
+    "RingwayRegions",
+    "RingwaySockets",
+    "RingwayLargeFramesFree",
+    "RingwaySmallFramesFree",
+    "RingwayBatch1",
+    "RingwayBatch2",
+    "RingwayBatch4",
+    "RingwayBatch8",
+    "RingwayBatch16",
+    "RingwayBatch32",
+    "RingwayBatch64",
+    "RingwayBatchMore",
+];
+
+/// The worker's own counters and the shared file.
+pub(crate) struct Metrics {
+    values: [u64; WORKS],
+    writer: Option<StatsWriter>,
+    free: Vec<u32>,
+    next: u32,
+    written_at: Instant,
+    dirty: bool,
+}
+
+impl Metrics {
+    pub(crate) fn new(path: Option<&Path>) -> io::Result<Metrics> {
+        let names: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).chain(NAMES).collect();
+        let writer = path.map(|path| StatsWriter::create(path, &names, SOCKETS)).transpose()?;
+        Ok(Metrics { values: [0; WORKS], writer, free: Vec::new(), next: 0, written_at: Instant::ZERO, dirty: true })
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, work: Work, count: u64) {
+        self.values[work as usize] += count;
+    }
+
+    pub(crate) fn set(&mut self, work: Work, value: u64) {
+        self.values[work as usize] = value;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn get(&self, work: Work) -> u64 {
+        self.values[work as usize]
+    }
+
+    /// A turn that received `packets` and did something.
+    #[inline]
+    pub(crate) fn turned(&mut self, packets: usize) {
+        self.dirty = true;
+        self.add(Work::Turns, 1);
+        if packets > 0 {
+            let class = BATCHES.iter().position(|&most| packets <= most).unwrap_or(BATCHES.len());
+            self.values[Work::BatchFirst as usize + class] += 1;
+        }
+    }
+
+    /// A place for the record of a new socket; `None` when there is no file or it is full.
+    pub(crate) fn claim_record(&mut self) -> Option<u32> {
+        let writer = self.writer.as_ref()?;
+        self.free.pop().or_else(|| {
+            let index = self.next;
+            ((index as usize) < writer.sockets_max()).then(|| {
+                self.next += 1;
+                index
+            })
+        })
+    }
+
+    /// The socket is gone.
+    pub(crate) fn release_record(&mut self, index: u32) {
+        if let Some(writer) = &mut self.writer {
+            writer.set_socket(index as usize, None);
+            self.free.push(index);
+        }
+    }
+
+    pub(crate) fn write_socket(&mut self, index: u32, socket: &SocketRecord) {
+        if let Some(writer) = &mut self.writer {
+            writer.set_socket(index as usize, Some(socket));
+        }
+    }
+
+    /// When the file wants to be written: `None` when nothing has changed.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        (self.dirty && self.writer.is_some()).then(|| self.written_at + INTERVAL)
+    }
+
+    /// Writes everything but sockets.
+    pub(crate) fn write(&mut self, now: Instant, stack: &Stack, interfaces: &Interfaces, arena: &Arena) {
+        self.written_at = now;
+        self.dirty = false;
+        self.set(Work::LargeFramesFree, u64::from(arena.free(Class::Large)));
+        self.set(Work::SmallFramesFree, u64::from(arena.free(Class::Small)));
+        let (mut errors, mut rx_dropped, mut tx_dropped, mut syscalls) = (0, 0, 0, 0);
+        for (number, port) in interfaces.iter().enumerate() {
+            let counted = port.device.counters();
+            errors += port.errors;
+            rx_dropped += counted.rx_dropped;
+            tx_dropped += counted.tx_dropped;
+            syscalls += counted.syscalls;
+            if let Some(writer) = self.writer.as_ref().filter(|_| number < ringway_shm::stats::INTERFACES_MAX) {
+                writer.set_interface(number, &record(port, &counted));
+            }
+        }
+        self.set(Work::DeviceErrors, errors);
+        self.set(Work::DeviceRxDropped, rx_dropped);
+        self.set(Work::DeviceTxDropped, tx_dropped);
+        self.set(Work::DeviceSyscalls, syscalls);
+        if let Some(writer) = &self.writer {
+            writer.set_counters(0, stack.counters().values());
+            writer.set_counters(COUNTERS, &self.values);
+        }
+    }
+}
+
+fn record(port: &crate::interface::Port, counted: &ringway_device::Counters) -> InterfaceRecord {
+    InterfaceRecord {
+        name: port.name.clone(),
+        ethernet: port.device.capabilities().medium == ringway_device::Medium::Ethernet,
+        mac: port.mac,
+        mtu: u32::from(port.mtu),
+        rx_packets: counted.rx_packets,
+        rx_bytes: counted.rx_bytes,
+        rx_dropped: counted.rx_dropped,
+        tx_packets: counted.tx_packets,
+        tx_bytes: counted.tx_bytes,
+        tx_dropped: counted.tx_dropped,
+        syscalls: counted.syscalls,
+    }
+}

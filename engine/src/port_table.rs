@@ -1,0 +1,142 @@
+//! Who uses which port of this worker: counts users per (address, port) and asks [`Ports`] only when
+//! the first comes and the last has gone.
+//!
+//! A user is a listener, a connection, or a connection in TIME-WAIT (which keeps its port until the
+//! time is over: packets of the old connection must not reach the kernel's TCP). Does not do:
+//! finding out whether a 4-tuple is free; that is the stack's.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use ringway_shm::{Duration, Instant};
+
+use crate::ports::{PortError, Ports};
+
+/// Late releases are gathered, so that a worker with nothing else to do wakes once for many.
+const GATHER: Duration = Duration::from_secs(1);
+/// How many ports to try when the kernel's choice is in use here.
+const RESERVE_ATTEMPTS: usize = 8;
+
+struct Users {
+    count: u32,
+    reserved: bool,
+    /// Connections in TIME-WAIT keep the port until then.
+    hold_until: Instant,
+    /// Whether the port has an entry in `late`.
+    queued: bool,
+}
+
+impl Users {
+    fn first(reserved: bool) -> Users {
+        Users { count: 1, reserved, hold_until: Instant::ZERO, queued: false }
+    }
+}
+
+/// The table; see the module's text.
+pub(crate) struct PortTable {
+    ports: Box<dyn Ports>,
+    users: HashMap<(IpAddr, u16), Users>,
+    late: VecDeque<(Instant, IpAddr, u16)>,
+}
+
+impl PortTable {
+    pub(crate) fn new(ports: Box<dyn Ports>) -> PortTable {
+        PortTable { ports, users: HashMap::new(), late: VecDeque::new() }
+    }
+
+    /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
+    /// a socket that the application has bound), or is in the table already.
+    pub(crate) fn add(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        if let Some(users) = self.users.get_mut(&(ip, port)) {
+            users.count += 1;
+            return Ok(());
+        }
+        self.ports.own(ip, port)?;
+        self.users.insert((ip, port), Users::first(false));
+        Ok(())
+    }
+
+    /// Reserves an ephemeral port and counts its first user.
+    pub(crate) fn reserve(&mut self, ip: IpAddr) -> Result<u16, PortError> {
+        for _ in 0..RESERVE_ATTEMPTS {
+            let port = self.ports.reserve(ip, 0)?;
+            if self.users.contains_key(&(ip, port)) {
+                // Free for the kernel, but connections of a socket that is gone still use it here.
+                self.ports.release(ip, port);
+                continue;
+            }
+            if let Err(error) = self.ports.own(ip, port) {
+                self.ports.release(ip, port);
+                return Err(error);
+            }
+            self.users.insert((ip, port), Users::first(true));
+            return Ok(port);
+        }
+        Err(PortError::InUse)
+    }
+
+    /// One user less.
+    pub(crate) fn remove(&mut self, ip: IpAddr, port: u16) {
+        let Some(users) = self.users.get_mut(&(ip, port)) else {
+            debug_assert!(false, "a user is removed once");
+            return;
+        };
+        users.count -= 1;
+        if users.count > 0 || users.queued {
+            return;
+        }
+        let reserved = users.reserved;
+        self.users.remove(&(ip, port));
+        self.ports.disown(ip, port);
+        if reserved {
+            self.ports.release(ip, port);
+        }
+    }
+
+    /// One user less, `delay` from now: a connection that may be in TIME-WAIT. All delays must be the same.
+    pub(crate) fn remove_late(&mut self, now: Instant, delay: Duration, ip: IpAddr, port: u16) {
+        let Some(users) = self.users.get_mut(&(ip, port)) else {
+            debug_assert!(false, "a user is removed once");
+            return;
+        };
+        users.hold_until = now + delay;
+        if users.queued {
+            users.count -= 1;
+        } else {
+            // The last user of the hold is taken off when it ends.
+            users.queued = true;
+            self.late.push_back((now + delay, ip, port));
+        }
+    }
+
+    /// Removes the users whose time has come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        while let Some(&(at, ip, port)) = self.late.front() {
+            if at > now {
+                return;
+            }
+            self.late.pop_front();
+            let Some(users) = self.users.get_mut(&(ip, port)) else { continue };
+            if users.hold_until > now {
+                self.late.push_back((users.hold_until, ip, port));
+            } else {
+                users.queued = false;
+                self.remove(ip, port);
+            }
+        }
+    }
+
+    /// When `handle_timeout` is wanted next. Some time after the first is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.late.front().map(|&(at, ..)| at + GATHER)
+    }
+
+    /// Whether anybody uses the port.
+    #[cfg(test)]
+    pub(crate) fn is_used(&self, ip: IpAddr, port: u16) -> bool {
+        self.users.contains_key(&(ip, port))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use super::*;
+
+/// Writes down what it is asked; gives port 40000 always.
+struct Recorder(std::sync::mpsc::Sender<String>);
+
+impl Ports for Recorder {
+    fn reserve(&mut self, _: IpAddr, port: u16) -> Result<u16, PortError> {
+        let port = if port == 0 { 40_000 } else { port };
+        self.0.send(format!("reserve {port}")).expect("the test listens");
+        Ok(port)
+    }
+    fn release(&mut self, _: IpAddr, port: u16) {
+        self.0.send(format!("release {port}")).expect("the test listens");
+    }
+    fn own(&mut self, _: IpAddr, port: u16) -> Result<(), PortError> {
+        self.0.send(format!("own {port}")).expect("the test listens");
+        if port == 666 { Err(PortError::NoSteering) } else { Ok(()) }
+    }
+    fn disown(&mut self, _: IpAddr, port: u16) {
+        self.0.send(format!("disown {port}")).expect("the test listens");
+    }
+}
+
+const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+
+/// The kernel and the filter hear of the first user and of the last, and of nothing between.
+#[test]
+fn first_and_last_users_count() {
+    let (sender, log) = std::sync::mpsc::channel();
+    let mut table = PortTable::new(Box::new(Recorder(sender)));
+    table.add(IP, 80).expect("free");
+    table.add(IP, 80).expect("shared");
+    table.remove(IP, 80);
+    assert_eq!(log.try_iter().collect::<Vec<_>>(), ["own 80"]);
+    assert!(table.is_used(IP, 80));
+    table.remove(IP, 80);
+    assert_eq!(log.try_iter().collect::<Vec<_>>(), ["disown 80"]);
+    assert_eq!(table.add(IP, 666), Err(PortError::NoSteering));
+    assert!(!table.is_used(IP, 666));
+}
+
+/// A reserved port stays reserved until its TIME-WAIT is over.
+#[test]
+fn time_wait_holds_a_reserved_port() {
+    let (sender, log) = std::sync::mpsc::channel();
+    let mut table = PortTable::new(Box::new(Recorder(sender)));
+    assert_eq!(table.reserve(IP), Ok(40_000));
+    assert_eq!(table.reserve(IP), Err(PortError::InUse), "the same port twice is one too many");
+    log.try_iter().for_each(drop);
+    table.remove_late(Instant::from_millis(5), Duration::from_secs(60), IP, 40_000);
+    table.handle_timeout(Instant::from_millis(60_004));
+    assert_eq!(log.try_iter().count(), 0);
+    assert!(table.poll_timeout().is_some_and(|at| at >= Instant::from_millis(60_005)));
+    table.handle_timeout(Instant::from_millis(60_005));
+    assert_eq!(log.try_iter().collect::<Vec<_>>(), ["disown 40000", "release 40000"]);
+    assert_eq!(table.poll_timeout(), None);
+}
