@@ -1,2 +1,16 @@
-//! Room under construction.
+//! The deterministic simulator: hosts, links and faults in virtual time, all from one seed.
+//!
+//! A host is a real stack on a memory wire with an impaired device in front; an application on it
+//! sends and checks bytes. Checkers watch the streams, the wire, the memory and the clock. The same
+//! seed gives the same run to the last packet, so a failure is replayed by its seed alone:
+//! `cargo run -p ringway-sim -- --seed N`.
 #![forbid(unsafe_code)]
+
+pub mod application;
+pub mod check;
+pub mod faults;
+pub mod host;
+pub mod network;
+pub mod pattern;
+pub mod random;
+pub mod scenario;

@@ -108,9 +108,9 @@ impl Header {
     /// When there are not exactly [`HEADER_LEN`].
     pub fn write(&self, bytes: &mut [u8]) {
         assert_eq!(bytes.len(), HEADER_LEN, "the whole header");
-        let fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 }
-            | if self.more_fragments { MORE_FRAGMENTS } else { 0 }
-            | self.fragment_offset / 8;
+        let dont_fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        let more_fragments = if self.more_fragments { MORE_FRAGMENTS } else { 0 };
+        let fragment = dont_fragment | more_fragments | (self.fragment_offset / 8);
         bytes[0] = 0x45;
         bytes[1] = self.tos;
         bytes[2..4].copy_from_slice(&self.total_len.to_be_bytes());

@@ -1,0 +1,394 @@
+//! Applications: what runs on a host and uses its sockets, driven by events alone.
+//!
+//! An application acts only when an event or its own clock tells it to, as a program under epoll
+//! does: an event that the stack forgets shows as a run that stands still.
+
+use ringway_shm::Instant;
+use ringway_stack::{Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
+
+use crate::check::{Failure, failure};
+use crate::pattern::Pattern;
+use crate::random::Random;
+
+/// What the two ends of a connection agree to do; both derive it from the client's port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Bytes from client to server.
+    pub up_bytes: u64,
+    /// Bytes from server to client.
+    pub down_bytes: u64,
+    /// Largest piece that is written at once.
+    pub write_max: usize,
+    /// Microseconds that a reader rests after each read; 0: none.
+    pub rest_us: u64,
+    /// Bytes after which an end gives up by reset.
+    pub client_aborts_after: Option<u64>,
+    /// The same for the server.
+    pub server_aborts_after: Option<u64>,
+}
+
+/// From what range plans are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Plans {
+    /// Seed of all plans.
+    pub seed: u64,
+    /// Bytes in each direction: from, to.
+    pub up_bytes: (u64, u64),
+    /// The other direction.
+    pub down_bytes: (u64, u64),
+    /// Whether readers may be slow.
+    pub slow_readers: bool,
+    /// One connection in so many is aborted; 0: none.
+    pub abort_one_in: u64,
+}
+
+impl Plans {
+    /// The plan of the connection from this client port.
+    pub fn plan(&self, client_port: u16) -> Plan {
+        let mut random = Random::new(self.seed ^ u64::from(client_port) << 32);
+        let up_bytes = random.between(self.up_bytes.0, self.up_bytes.1);
+        let down_bytes = random.between(self.down_bytes.0, self.down_bytes.1);
+        let mut abort =
+            |bytes: u64| (self.abort_one_in != 0 && random.one_in(self.abort_one_in)).then(|| random.between(0, bytes));
+        let (client_aborts_after, server_aborts_after) = (abort(up_bytes), abort(down_bytes));
+        Plan {
+            up_bytes,
+            down_bytes,
+            write_max: 1 + random.magnitude(1 << 17) as usize,
+            rest_us: if self.slow_readers && random.one_in(3) { random.magnitude(200_000) } else { 0 },
+            client_aborts_after,
+            server_aborts_after,
+        }
+    }
+}
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Opened actively.
+    Client,
+    /// Accepted.
+    Server,
+}
+
+/// How a connection ended for one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All bytes both ways, then FIN both ways.
+    Complete,
+    /// This end gave up as planned.
+    Aborted,
+    /// The stack reported an error.
+    Failed(ringway_stack::SocketError),
+}
+
+/// One end of one connection.
+#[derive(Debug)]
+pub struct Endpoint {
+    side: Side,
+    id: SocketId,
+    plan: Plan,
+    outgoing: Pattern,
+    incoming: Pattern,
+    sent: u64,
+    received: u64,
+    write_closed: bool,
+    read_closed: bool,
+    closed: bool,
+    outcome: Option<Outcome>,
+    gone: bool,
+    ready: bool,
+    rests_until: Option<Instant>,
+}
+
+impl Endpoint {
+    fn new(side: Side, id: SocketId, plan: Plan, pattern: &Pattern, client_port: u16) -> Endpoint {
+        let up = pattern.stream(u64::from(client_port));
+        let down = pattern.stream(u64::from(client_port) + 65_536);
+        let (outgoing, incoming) = if side == Side::Client { (up, down) } else { (down, up) };
+        Endpoint {
+            side,
+            id,
+            plan,
+            outgoing,
+            incoming,
+            sent: 0,
+            received: 0,
+            write_closed: false,
+            read_closed: false,
+            closed: false,
+            outcome: None,
+            gone: false,
+            ready: side == Side::Server,
+            rests_until: None,
+        }
+    }
+
+    fn bytes(&self) -> (u64, u64) {
+        match self.side {
+            Side::Client => (self.plan.up_bytes, self.plan.down_bytes),
+            Side::Server => (self.plan.down_bytes, self.plan.up_bytes),
+        }
+    }
+
+    /// Does what can be done now. Returns whether anything was.
+    fn work(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
+        if self.rests_until.is_some_and(|until| until <= now) {
+            self.rests_until = None;
+            self.ready = true;
+        }
+        if !self.ready || self.closed {
+            return Ok(false);
+        }
+        self.ready = false;
+        let before = (self.sent, self.received);
+        if self.aborts() {
+            stack.abort(now, self.id);
+            (self.closed, self.outcome) = (true, Some(Outcome::Aborted));
+            return Ok(true);
+        }
+        self.write(now, stack)?;
+        if self.rests_until.is_none() {
+            self.read(now, stack)?;
+        }
+        if self.write_closed && self.read_closed && !self.closed {
+            stack.close(now, self.id);
+            (self.closed, self.outcome) = (true, Some(Outcome::Complete));
+        }
+        Ok(self.closed || before != (self.sent, self.received))
+    }
+
+    fn aborts(&self) -> bool {
+        let limit = match self.side {
+            Side::Client => self.plan.client_aborts_after,
+            Side::Server => self.plan.server_aborts_after,
+        };
+        limit.is_some_and(|limit| self.sent >= limit)
+    }
+
+    fn write(&mut self, now: Instant, stack: &mut Stack) -> Result<(), Failure> {
+        let (total, _) = self.bytes();
+        while self.sent < total {
+            let count = (total - self.sent).min(self.plan.write_max as u64) as usize;
+            let (mut offset, outgoing) = (self.sent, &self.outgoing);
+            let mut copy = |piece: &mut [u8]| {
+                outgoing.fill(offset, piece);
+                offset += piece.len() as u64;
+            };
+            match stack.send_with(self.id, count, &mut copy) {
+                Ok(0) => return failure("send_with took nothing and said so"),
+                Ok(taken) if taken > count || offset != self.sent + taken as u64 => {
+                    return failure(format!("send_with took {taken} of {count} but asked for {}", offset - self.sent));
+                }
+                Ok(taken) => self.sent += taken as u64,
+                Err(SendError::WouldBlock) => return Ok(()),
+                Err(SendError::Closed | SendError::NotConnected) => return Ok(()),
+            }
+        }
+        if !self.write_closed {
+            self.write_closed = true;
+            stack.shutdown_write(now, self.id);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, now: Instant, stack: &mut Stack) -> Result<(), Failure> {
+        loop {
+            match stack.take_frame(self.id) {
+                Ok(frame) => {
+                    let good = self.incoming.matching(self.received, frame.bytes());
+                    if good < frame.len() {
+                        return failure(format!("{:?}: byte {} of the stream is wrong", self.side, self.received + good as u64));
+                    }
+                    self.received += frame.len() as u64;
+                    let len = frame.len();
+                    drop(frame);
+                    stack.consumed(self.id, len);
+                    if self.plan.rest_us > 0 {
+                        self.rests_until = Some(now + ringway_shm::Duration::from_micros(self.plan.rest_us));
+                        return Ok(());
+                    }
+                }
+                Err(ReceiveError::EndOfStream) => return self.end_of_stream(),
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected) => return Ok(()),
+            }
+        }
+    }
+
+    fn end_of_stream(&mut self) -> Result<(), Failure> {
+        let (_, expected) = self.bytes();
+        self.read_closed = true;
+        if self.received == expected {
+            return Ok(());
+        }
+        failure(format!("{:?}: the stream ended after {} of {expected} bytes", self.side, self.received))
+    }
+
+    fn on_failed(&mut self, now: Instant, stack: &mut Stack, error: ringway_stack::SocketError) -> Result<(), Failure> {
+        let planned = self.plan.client_aborts_after.is_some() || self.plan.server_aborts_after.is_some();
+        if !planned && self.outcome.is_none() && error == ringway_stack::SocketError::Reset {
+            return failure(format!("{:?}: reset without reason after {} bytes", self.side, self.received));
+        }
+        self.outcome.get_or_insert(Outcome::Failed(error));
+        if !self.closed {
+            self.closed = true;
+            stack.close(now, self.id);
+        }
+        self.gone = true;
+        Ok(())
+    }
+}
+
+/// What a host runs.
+#[derive(Debug)]
+pub struct Application {
+    plans: Plans,
+    pattern: Pattern,
+    options: TcpOptions,
+    listener: Option<SocketId>,
+    endpoints: Vec<Endpoint>,
+    /// Connections that it still has to open.
+    to_open: u64,
+    server: Option<SocketAddress>,
+    open_at_once: u64,
+}
+
+/// Cookie of a listener; endpoints are named by their index.
+const LISTENER: u64 = u64::MAX;
+
+impl Application {
+    /// An application that does nothing until told to listen or to connect.
+    pub fn new(plans: Plans, pattern: &Pattern, options: TcpOptions) -> Application {
+        Application {
+            plans,
+            pattern: pattern.clone(),
+            options,
+            listener: None,
+            endpoints: Vec::new(),
+            to_open: 0,
+            server: None,
+            open_at_once: 1,
+        }
+    }
+
+    /// Serves `local`.
+    ///
+    /// # Panics
+    /// When the stack refuses.
+    pub fn listen(&mut self, stack: &mut Stack, local: SocketAddress, backlog: u32) {
+        self.listener = Some(stack.listen(local, backlog, self.options, LISTENER).expect("the port is free"));
+    }
+
+    /// Opens `count` connections to `server`, `at_once` at a time.
+    pub fn connect(&mut self, server: SocketAddress, count: u64, at_once: u64) {
+        (self.server, self.to_open, self.open_at_once) = (Some(server), count, at_once);
+    }
+
+    /// The ends of all connections so far: how each ended, if it has.
+    pub fn outcomes(&self) -> impl Iterator<Item = Option<Outcome>> + '_ {
+        self.endpoints.iter().map(|endpoint| endpoint.outcome)
+    }
+
+    /// Payload received in order.
+    pub fn received_bytes(&self) -> u64 {
+        self.endpoints.iter().map(|endpoint| endpoint.received).sum()
+    }
+
+    /// Whether it has opened all its connections and all of them are over.
+    pub fn is_done(&self) -> bool {
+        self.to_open == 0 && self.endpoints.iter().all(|endpoint| endpoint.outcome.is_some() && endpoint.gone)
+    }
+
+    /// What it waits for, for the report.
+    pub fn describe(&self, stack: &Stack) -> String {
+        let open = self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.gone);
+        let lines = open.take(5).map(|(index, endpoint)| {
+            format!(
+                "endpoint {index} {:?} sent {} received {} closed {} {:?} rests {:?} info {:?}",
+                endpoint.side,
+                endpoint.sent,
+                endpoint.received,
+                endpoint.closed,
+                stack.readiness(endpoint.id),
+                endpoint.rests_until,
+                stack.info(endpoint.id)
+            )
+        });
+        format!("{} to open; {}", self.to_open, lines.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// When it wants to work without an event.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.endpoints.iter().filter(|endpoint| !endpoint.closed).filter_map(|endpoint| endpoint.rests_until).min()
+    }
+
+    /// Takes one event.
+    ///
+    /// # Errors
+    /// What the event says must not be.
+    pub fn on_event(&mut self, now: Instant, stack: &mut Stack, event: Event) -> Result<(), Failure> {
+        match event {
+            Event::Accepted { listener, .. } => self.accept_all(stack, listener),
+            Event::Connected { cookie, .. } | Event::Ready { cookie, .. } => {
+                if cookie != LISTENER {
+                    self.endpoint(cookie)?.ready = true;
+                }
+                Ok(())
+            }
+            Event::Failed { cookie, error, .. } => self.endpoint(cookie)?.on_failed(now, stack, error),
+            Event::Closed { cookie, .. } => {
+                if cookie != LISTENER {
+                    self.endpoint(cookie)?.gone = true;
+                }
+                Ok(())
+            }
+            Event::ResolveNeighbor { .. } => failure("an owned interface asks the kernel for a neighbor"),
+        }
+    }
+
+    fn endpoint(&mut self, cookie: u64) -> Result<&mut Endpoint, Failure> {
+        let text = format!("an event for cookie {cookie}, which nobody has");
+        self.endpoints.get_mut(cookie as usize).ok_or(Failure(text))
+    }
+
+    fn accept_all(&mut self, stack: &mut Stack, listener: SocketId) -> Result<(), Failure> {
+        while let Ok(id) = stack.accept(listener, self.endpoints.len() as u64) {
+            let Some((_, remote)) = stack.addresses(id) else { return failure("an accepted connection has no addresses") };
+            let plan = self.plans.plan(remote.port);
+            self.endpoints.push(Endpoint::new(Side::Server, id, plan, &self.pattern, remote.port));
+        }
+        Ok(())
+    }
+
+    /// Does what can be done now. Returns whether anything was.
+    ///
+    /// # Errors
+    /// A stream is wrong.
+    pub fn work(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
+        let mut progress = self.open_more(now, stack)?;
+        for endpoint in &mut self.endpoints {
+            progress |= endpoint.work(now, stack)?;
+        }
+        Ok(progress)
+    }
+
+    fn open_more(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
+        let Some(server) = self.server.filter(|_| self.to_open > 0) else { return Ok(false) };
+        let open = self.endpoints.iter().filter(|endpoint| !endpoint.gone).count() as u64;
+        let mut opened = false;
+        for _ in open..self.open_at_once.min(open + self.to_open) {
+            let cookie = self.endpoints.len() as u64;
+            match stack.connect(now, None, server, self.options, cookie) {
+                Ok(id) => {
+                    let Some((local, _)) = stack.addresses(id) else { return failure("a connection has no addresses") };
+                    let plan = self.plans.plan(local.port);
+                    self.endpoints.push(Endpoint::new(Side::Client, id, plan, &self.pattern, local.port));
+                    self.to_open -= 1;
+                    opened = true;
+                }
+                Err(error) => return failure(format!("connect: {error:?}")),
+            }
+        }
+        Ok(opened)
+    }
+}

@@ -1,0 +1,19 @@
+//! Checkers: what must hold in every run, whatever the seed.
+
+pub mod memory;
+pub mod wire;
+
+/// What went wrong, in words. The run that showed it is replayed by its seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A failure with this text.
+pub fn failure<T>(text: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure(text.into()))
+}

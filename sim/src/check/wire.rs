@@ -1,0 +1,313 @@
+//! A passive checker on the wire: rules that every segment a host sends must keep, whatever happens.
+//! Read RFC 9293 §3.4, §3.8, RFC 7323 §3 first.
+//!
+//! It sees what each host hands to its device, before faults: checksums are true, acknowledgments
+//! and timestamps do not go back, nobody sends beyond the window that the other end has offered
+//! (one byte more as a probe), and the window's right edge does not shrink.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+
+use ringway_device::{Capabilities, Counters, Device};
+use ringway_shm::{Burst, Checksum, Frame, Instant};
+use ringway_stack::wire::{checksum, ethernet, ipv4};
+
+/// One TCP segment as a value.
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    from: (Ipv4Addr, u16),
+    to: (Ipv4Addr, u16),
+    sequence: u32,
+    acknowledgment: u32,
+    flags: u8,
+    window: u16,
+    /// SYN and FIN not counted.
+    payload_len: u32,
+    window_scale: Option<u8>,
+    timestamp: Option<u32>,
+}
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// What one end of a connection has sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    initial_sequence: u32,
+    window_scale: Option<u8>,
+    /// Highest acknowledgment sent, and the right edge of the window offered.
+    acknowledged: Option<u32>,
+    edge: u32,
+    timestamp: Option<u32>,
+}
+
+type Key = ((Ipv4Addr, u16), (Ipv4Addr, u16));
+
+/// What is known of all connections, and the last packets for the report.
+#[derive(Debug, Default)]
+pub struct WireCheck {
+    ends: BTreeMap<Key, End>,
+    trace: VecDeque<String>,
+    segments: u64,
+    violation: Option<String>,
+}
+
+impl WireCheck {
+    /// The first rule that was broken.
+    pub fn violation(&self) -> Option<&str> {
+        self.violation.as_deref()
+    }
+
+    /// Segments seen.
+    pub fn segments(&self) -> u64 {
+        self.segments
+    }
+
+    /// The last packets, one line each.
+    pub fn trace(&self) -> String {
+        self.trace.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+    }
+
+    fn see(&mut self, now: Instant, packet: &[&Frame]) {
+        let Some(segment) = Segment::parse(packet) else { return };
+        self.segments += 1;
+        if self.trace.len() == TRACE_LINES {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(segment.describe(now));
+        if let Err(rule) = self.check(&segment, packet)
+            && self.violation.is_none()
+        {
+            self.violation = Some(format!("{rule}: {}", segment.describe(now)));
+        }
+    }
+
+    fn check(&mut self, segment: &Segment, packet: &[&Frame]) -> Result<(), String> {
+        if !segment.checksum_is_true(packet) {
+            return Err("wrong TCP checksum".into());
+        }
+        let (mine, theirs) = ((segment.from, segment.to), (segment.to, segment.from));
+        if segment.flags & RST != 0 {
+            self.ends.remove(&mine);
+            return Ok(());
+        }
+        if segment.flags & SYN != 0 {
+            let old = self.ends.get(&mine).filter(|end| end.initial_sequence == segment.sequence).copied();
+            let end = End { initial_sequence: segment.sequence, window_scale: segment.window_scale, ..old.unwrap_or_default() };
+            self.ends.insert(mine, end);
+            if segment.flags & ACK == 0 {
+                self.ends.remove(&theirs);
+            }
+        }
+        self.check_sent_in_window(segment)?;
+        let scale = self.scale(mine, theirs, segment.flags & SYN != 0);
+        let Some(end) = self.ends.get_mut(&mine) else { return Ok(()) };
+        end.check_timestamp(segment)?;
+        if segment.flags & ACK != 0 { end.check_acknowledgment(segment, scale) } else { Ok(()) }
+    }
+
+    /// Nobody sends beyond the right edge that the other end offered.
+    fn check_sent_in_window(&self, segment: &Segment) -> Result<(), String> {
+        let Some(receiver) = self.ends.get(&(segment.to, segment.from)) else { return Ok(()) };
+        if segment.payload_len == 0 || receiver.acknowledged.is_none() || segment.flags & SYN != 0 {
+            return Ok(());
+        }
+        let beyond = segment.sequence.wrapping_add(segment.payload_len).wrapping_sub(receiver.edge) as i32;
+        // One byte beyond the edge is a probe of a closed window (RFC 9293 §3.8.6.1).
+        let probe = segment.payload_len == 1 && beyond == 1;
+        if beyond > 0 && !probe { Err(format!("{beyond} bytes beyond the window")) } else { Ok(()) }
+    }
+
+    /// RFC 7323 §2.2: both sides must have offered; SYNs are never scaled.
+    fn scale(&self, mine: Key, theirs: Key, is_syn: bool) -> u8 {
+        let offered = |key| self.ends.get(key).and_then(|end: &End| end.window_scale);
+        match (offered(&mine), offered(&theirs)) {
+            (Some(scale), Some(_)) if !is_syn => scale,
+            _ => 0,
+        }
+    }
+}
+
+impl End {
+    fn check_timestamp(&mut self, segment: &Segment) -> Result<(), String> {
+        let before = self.timestamp;
+        self.timestamp = segment.timestamp.or(before);
+        match (before, segment.timestamp) {
+            (Some(before), Some(now)) if (now.wrapping_sub(before) as i32) < 0 => {
+                Err(format!("timestamp went back from {before}"))
+            }
+            (Some(_), None) => Err("timestamp missing".into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_acknowledgment(&mut self, segment: &Segment, scale: u8) -> Result<(), String> {
+        let edge = segment.acknowledgment.wrapping_add(u32::from(segment.window) << scale);
+        let Some(before) = self.acknowledged.replace(segment.acknowledgment) else {
+            self.edge = edge;
+            return Ok(());
+        };
+        if (segment.acknowledgment.wrapping_sub(before) as i32) < 0 {
+            return Err(format!("acknowledgment went back from {before}"));
+        }
+        let grown = edge.wrapping_sub(self.edge) as i32;
+        // The scale makes edges coarse; less than one unit is no shrinking (RFC 7323 §2.4).
+        if grown <= -(1 << scale) {
+            return Err(format!("the window shrank by {}", -grown));
+        }
+        if grown > 0 {
+            self.edge = edge;
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    fn parse(packet: &[&Frame]) -> Option<Segment> {
+        let bytes = packet.first()?.bytes();
+        let link = ethernet::Header::parse(bytes).filter(|link| link.ether_type == ethernet::TYPE_IPV4)?;
+        debug_assert_eq!(link.ether_type, ethernet::TYPE_IPV4);
+        let network = bytes.get(ethernet::HEADER_LEN..)?;
+        let header = ipv4::Header::parse(network).filter(|header| header.protocol == ipv4::PROTOCOL_TCP)?;
+        let tcp = network.get(header.header_len.into()..)?;
+        let fixed: &[u8; 20] = tcp.first_chunk()?;
+        let word = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
+        let long = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
+        let header_len = usize::from(fixed[12] >> 4) * 4;
+        let (window_scale, timestamp) = options(tcp.get(20..header_len)?);
+        Some(Segment {
+            from: (header.source, word(0)),
+            to: (header.destination, word(2)),
+            sequence: long(4),
+            acknowledgment: long(8),
+            flags: fixed[13],
+            window: word(14),
+            payload_len: u32::from(header.total_len) - u32::from(header.header_len) - header_len as u32,
+            window_scale,
+            timestamp,
+        })
+    }
+
+    fn checksum_is_true(&self, packet: &[&Frame]) -> bool {
+        if packet[0].checksum() != Checksum::Complete {
+            return true;
+        }
+        let skip = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+        let parts = packet.iter().enumerate().map(|(at, frame)| &frame.bytes()[if at == 0 { skip } else { 0 }..]);
+        let len = packet.iter().map(|frame| frame.len()).sum::<usize>() - skip;
+        let pseudo = checksum::pseudo_header(self.from.0.into(), self.to.0.into(), ipv4::PROTOCOL_TCP, len as u32);
+        checksum::add(pseudo, checksum::sum_of_parts(parts)) == 0xffff
+    }
+
+    fn describe(&self, now: Instant) -> String {
+        let letters = [(SYN, 'S'), (FIN, 'F'), (RST, 'R'), (ACK, '.')];
+        let flags: String = letters.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, letter)| letter).collect();
+        format!(
+            "{:>12} us {}:{} > {}:{} {flags} seq {} len {} ack {} win {} ts {:?}",
+            now.as_micros(),
+            self.from.0,
+            self.from.1,
+            self.to.0,
+            self.to.1,
+            self.sequence,
+            self.payload_len,
+            self.acknowledgment,
+            self.window,
+            self.timestamp
+        )
+    }
+}
+
+/// Window scale and timestamp value.
+fn options(mut bytes: &[u8]) -> (Option<u8>, Option<u32>) {
+    let (mut scale, mut timestamp) = (None, None);
+    while let [kind, rest @ ..] = bytes {
+        match (kind, rest) {
+            (0, _) => break,
+            (1, _) => bytes = rest,
+            (kind, [len, ..]) if *len >= 2 && usize::from(*len) <= bytes.len() => {
+                match (kind, &bytes[2..usize::from(*len)]) {
+                    (3, [shift]) => scale = Some(*shift),
+                    (8, [a, b, c, d, ..]) => timestamp = Some(u32::from_be_bytes([*a, *b, *c, *d])),
+                    _ => {}
+                }
+                bytes = &bytes[usize::from(*len)..];
+            }
+            _ => break,
+        }
+    }
+    (scale, timestamp)
+}
+
+/// Middleware that shows every packet on its way out to the checker.
+pub struct Watch {
+    inner: Box<dyn Device>,
+    check: Rc<RefCell<WireCheck>>,
+    seen: usize,
+}
+
+impl Watch {
+    /// Watches what `inner` is given to send.
+    pub fn new(inner: Box<dyn Device>, check: Rc<RefCell<WireCheck>>) -> Watch {
+        Watch { inner, check, seen: 0 }
+    }
+}
+
+impl Device for Watch {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        self.inner.receive(now, burst)
+    }
+
+    fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        // Packets that the device leaves in the burst were shown before.
+        let mut fresh = Burst::default();
+        let mut left = self.seen;
+        while !burst.is_empty() {
+            let mut packet = Vec::new();
+            while let Some(frame) = burst.pop() {
+                let last = !frame.continues();
+                packet.push(frame);
+                if last {
+                    break;
+                }
+            }
+            if left == 0 {
+                self.check.borrow_mut().see(now, &packet.iter().collect::<Vec<_>>());
+            }
+            left = left.saturating_sub(1);
+            packet.into_iter().for_each(|frame| fresh.push(frame));
+        }
+        burst.append(&mut fresh);
+        let sent = self.inner.transmit(now, burst)?;
+        self.seen = burst.packets();
+        Ok(sent)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wait_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+const TRACE_LINES: usize = 60;

@@ -1,0 +1,58 @@
+//! What the wire does to packets: one options struct, made from a seed or by hand.
+
+use ringway_device::impair::Impairments;
+use ringway_shm::Duration;
+
+use crate::random::Random;
+
+/// A wire, the same in both directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// What happens to each packet.
+    pub wire: Impairments,
+}
+
+impl Faults {
+    /// A wire that only takes time.
+    pub fn none(delay: Duration) -> Faults {
+        Faults { wire: Impairments { delay, ..Impairments::default() } }
+    }
+
+    /// The standing test of the project: 5 % loss, reordering, duplicates.
+    pub fn bad_wire() -> Faults {
+        Faults {
+            wire: Impairments {
+                loss_ppm: 50_000,
+                delay: Duration::from_micros(500),
+                jitter: Duration::from_micros(50),
+                reorder_ppm: 20_000,
+                reorder_by: Duration::from_micros(300),
+                duplicate_ppm: 10_000,
+                ..Impairments::default()
+            },
+        }
+    }
+
+    /// Any wire: from perfect to miserable.
+    pub fn random(random: &mut Random) -> Faults {
+        let mut ppm = |high: u64| if random.one_in(3) { 0 } else { random.magnitude(high) as u32 };
+        let (loss_ppm, burst_start_ppm, reorder_ppm) = (ppm(100_000), ppm(5_000), ppm(100_000));
+        let (duplicate_ppm, corrupt_ppm) = (ppm(50_000), ppm(20_000));
+        let micros = |random: &mut Random, high| Duration::from_micros(random.magnitude(high));
+        Faults {
+            wire: Impairments {
+                loss_ppm,
+                burst_start_ppm,
+                burst_end_ppm: 300_000,
+                delay: micros(random, 100_000),
+                jitter: micros(random, 5_000),
+                rate_bits: if random.one_in(3) { 1_000_000 << random.between(0, 10) } else { 0 },
+                reorder_ppm,
+                reorder_by: micros(random, 20_000),
+                duplicate_ppm,
+                corrupt_ppm,
+                ..Impairments::default()
+            },
+        }
+    }
+}

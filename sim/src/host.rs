@@ -1,0 +1,103 @@
+//! A host: a stack, an impaired wire, an application, and the order of a turn.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ringway_device::impair::Impair;
+use ringway_device::{Device, Medium as DeviceMedium};
+use ringway_shm::{Arena, Burst, Instant};
+use ringway_stack::{Cidr, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
+
+use crate::application::Application;
+use crate::check::wire::{Watch, WireCheck};
+use crate::check::{Failure, failure};
+use crate::faults::Faults;
+
+/// How a host is tied to the wire.
+pub struct Wiring {
+    /// The end of the wire.
+    pub wire: Box<dyn Device>,
+    /// Where the wire delivers.
+    pub arena: Arena,
+    /// What befalls packets that the host sends.
+    pub faults: Faults,
+    /// Who watches.
+    pub check: Rc<RefCell<WireCheck>>,
+}
+
+/// One host on the wire.
+pub struct Host {
+    /// For reports.
+    pub name: &'static str,
+    /// The stack under test.
+    pub stack: Stack,
+    /// Its frames.
+    pub arena: Arena,
+    /// What runs on it.
+    pub application: Application,
+    device: Watch,
+    inbound: Burst,
+    outbound: [Burst; 1],
+}
+
+impl Host {
+    /// The host 10.0.0.`number`/24.
+    pub fn new(name: &'static str, number: u8, config: StackConfig, wiring: Wiring, application: Application) -> Host {
+        let Wiring { wire, arena, faults, check } = wiring;
+        let capabilities = wire.capabilities();
+        let mut stack = Stack::new(config.clone(), arena.clone(), Instant::ZERO);
+        let medium = match capabilities.medium {
+            DeviceMedium::Ethernet => Medium::Ethernet,
+            DeviceMedium::Ip => Medium::Ip,
+        };
+        let interface = stack.add_interface(Interface {
+            name: "wire0".into(),
+            medium,
+            mac: MacAddress([2, 0, 0, 0, 0, number]),
+            mtu: capabilities.mtu,
+            sends_partial_checksums: capabilities.sends_partial_checksums,
+            segmentation_max_bytes: capabilities.segmentation_max_bytes,
+            gathers: capabilities.gathers,
+            role: Role::Owned,
+        });
+        let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
+        stack.set_addresses(interface, vec![network]);
+        stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
+        let impaired = Impair::new(wire, &arena, config.seed, faults.wire, Default::default());
+        let device = Watch::new(Box::new(impaired), check);
+        Host { name, stack, arena, application, device, inbound: Burst::default(), outbound: [Burst::default()] }
+    }
+
+    /// One turn at `now`: packets in, timers, data that the window lets go, application, packets out.
+    /// Returns whether anything happened.
+    ///
+    /// # Errors
+    /// A checker of the application objects, or the device fails.
+    pub fn turn(&mut self, now: Instant) -> Result<bool, Failure> {
+        let device_error = |error| Failure(format!("device: {error}"));
+        let received = self.device.receive(now, &mut self.inbound).map_err(device_error)?;
+        self.stack.receive(now, 0, &mut self.inbound);
+        if !self.inbound.is_empty() {
+            return failure("receive left packets behind");
+        }
+        let due = self.stack.poll_timeout().is_some_and(|at| at <= now);
+        if due {
+            self.stack.handle_timeout(now);
+        }
+        let mut more = self.stack.transmit(now, &mut self.outbound);
+        let mut events = 0;
+        while let Some(event) = self.stack.poll_event() {
+            self.application.on_event(now, &mut self.stack, event)?;
+            events += 1;
+        }
+        let worked = self.application.work(now, &mut self.stack)?;
+        more |= self.stack.transmit(now, &mut self.outbound);
+        let sent = self.device.transmit(now, &mut self.outbound[0]).map_err(device_error)?;
+        Ok(received > 0 || due || more || events > 0 || worked || sent > 0)
+    }
+
+    /// When the next turn is due, if ever.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.stack.poll_timeout(), self.device.poll_timeout(), self.application.poll_timeout()].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,114 @@
+//! Two hosts, one wire, and the clock: virtual time jumps to whatever is due next.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ringway_shm::{Duration, Instant};
+
+use crate::check::wire::WireCheck;
+use crate::check::{Failure, failure, memory};
+use crate::host::Host;
+
+/// A simulated network.
+pub struct Network {
+    /// The hosts.
+    pub hosts: Vec<Host>,
+    /// What is seen on the wire.
+    pub wire: Rc<RefCell<WireCheck>>,
+    now: Instant,
+    turns: u64,
+}
+
+impl Network {
+    /// A network at time zero.
+    pub fn new(hosts: Vec<Host>, wire: Rc<RefCell<WireCheck>>) -> Network {
+        Network { hosts, wire, now: Instant::ZERO, turns: 0 }
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Turns made by all hosts.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// Runs until all applications are done.
+    ///
+    /// # Errors
+    /// A checker objects; nothing is due any more though somebody waits; it takes longer than
+    /// `limit` of virtual time; or turns at one instant do not end.
+    pub fn run_until_done(&mut self, limit: Duration) -> Result<(), Failure> {
+        let end = self.now + limit;
+        loop {
+            self.settle()?;
+            if self.hosts.iter().all(|host| host.application.is_done()) {
+                return Ok(());
+            }
+            match self.next_time() {
+                Some(at) if at <= end => self.now = self.now.max(at),
+                Some(_) => return self.stuck(&format!("not done after {} ms", limit.as_millis())),
+                None => return self.stuck("nothing is due and somebody waits"),
+            }
+        }
+    }
+
+    /// Runs for `span`, whatever happens.
+    ///
+    /// # Errors
+    /// As for `run_until_done`, but nobody has to finish.
+    pub fn run_for(&mut self, span: Duration) -> Result<(), Failure> {
+        let end = self.now + span;
+        loop {
+            self.settle()?;
+            match self.next_time() {
+                Some(at) if at <= end => self.now = self.now.max(at),
+                _ => break,
+            }
+        }
+        self.now = end;
+        Ok(())
+    }
+
+    /// Waits until TIME-WAIT is over and looks for what is left.
+    ///
+    /// # Errors
+    /// Frames or sockets are left.
+    pub fn check_nothing_left(&mut self) -> Result<(), Failure> {
+        self.run_for(Duration::from_secs(1_200))?;
+        self.hosts.iter().try_for_each(memory::check_nothing_left)
+    }
+
+    /// Turns until nobody has anything to do at this instant.
+    fn settle(&mut self) -> Result<(), Failure> {
+        for _ in 0..TURNS_AT_ONE_INSTANT_MAX {
+            let mut busy = false;
+            for host in &mut self.hosts {
+                busy |= host.turn(self.now)?;
+                self.turns += 1;
+            }
+            if let Some(violation) = self.wire.borrow().violation() {
+                return failure(format!("on the wire: {violation}\n{}", self.wire.borrow().trace()));
+            }
+            if !busy {
+                return Ok(());
+            }
+        }
+        self.stuck("turns at one instant do not end")
+    }
+
+    fn next_time(&self) -> Option<Instant> {
+        self.hosts.iter().filter_map(Host::poll_timeout).min()
+    }
+
+    fn stuck(&self, what: &str) -> Result<(), Failure> {
+        let hosts = self.hosts.iter().map(|host| format!("{}: {}", host.name, host.application.describe(&host.stack)));
+        let hosts = hosts.collect::<Vec<_>>().join("\n");
+        failure(format!("{what} (at {} us)\n{hosts}\n{}", self.now.as_micros(), self.wire.borrow().trace()))
+    }
+}
+
+/// More turns than any honest burst of work needs.
+const TURNS_AT_ONE_INSTANT_MAX: usize = 100_000;

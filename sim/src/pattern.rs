@@ -1,0 +1,64 @@
+//! The bytes of a stream: any stretch of it can be written or checked without what came before.
+
+use crate::random::Random;
+
+/// A prime, so that no power-of-two displacement maps the table onto itself.
+const TABLE_BYTES: usize = 1_048_573;
+
+/// An endless stream of bytes: a random table, repeated, entered at the stream's own place.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    table: std::rc::Rc<[u8]>,
+    start: usize,
+}
+
+impl Pattern {
+    /// The stream number `number` of `seed`.
+    pub fn new(seed: u64) -> Pattern {
+        let mut random = Random::new(seed);
+        let table: Vec<u8> = (0..TABLE_BYTES).map(|_| random.number() as u8).collect();
+        Pattern { table: table.into(), start: 0 }
+    }
+
+    /// Another stream over the same table.
+    pub fn stream(&self, number: u64) -> Pattern {
+        let start = (Random::new(number).number() % TABLE_BYTES as u64) as usize;
+        Pattern { table: self.table.clone(), start }
+    }
+
+    /// Writes the bytes from `offset` on.
+    pub fn fill(&self, offset: u64, bytes: &mut [u8]) {
+        let mut at = self.place(offset);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let count = rest.len().min(TABLE_BYTES - at);
+            let (now, later) = rest.split_at_mut(count);
+            now.copy_from_slice(&self.table[at..at + count]);
+            rest = later;
+            at = 0;
+        }
+    }
+
+    /// How many of `bytes` are what stands from `offset` on.
+    pub fn matching(&self, offset: u64, bytes: &[u8]) -> usize {
+        let mut at = self.place(offset);
+        let mut done = 0;
+        while done < bytes.len() {
+            let count = (bytes.len() - done).min(TABLE_BYTES - at);
+            let (is, should) = (&bytes[done..done + count], &self.table[at..at + count]);
+            if is != should {
+                return done + is.iter().zip(should).take_while(|(a, b)| a == b).count();
+            }
+            done += count;
+            at = 0;
+        }
+        done
+    }
+
+    fn place(&self, offset: u64) -> usize {
+        ((self.start as u64 + offset) % TABLE_BYTES as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Scenarios: what a run consists of. Each is a value; the same value gives the same run.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use ringway_device::memory::{self, MemoryOptions};
+use ringway_shm::{Arena, ArenaConfig, Duration};
+use ringway_stack::{CongestionControl, Counter, SocketAddress, StackConfig, TcpOptions};
+
+use crate::application::{Application, Outcome, Plans, Side};
+use crate::check::wire::WireCheck;
+use crate::check::{Failure, failure};
+use crate::faults::Faults;
+use crate::host::{Host, Wiring};
+use crate::network::Network;
+use crate::pattern::Pattern;
+use crate::random::Random;
+
+/// One run of a client and a server.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// From which everything random comes.
+    pub seed: u64,
+    /// The wire.
+    pub faults: Faults,
+    /// What the wire's ends can do.
+    pub link: MemoryOptions,
+    /// What the applications do.
+    pub plans: Plans,
+    /// Connections in all.
+    pub connections: u64,
+    /// Connections at a time.
+    pub at_once: u64,
+    /// Of both ends.
+    pub options: TcpOptions,
+    /// Connections that wait to be accepted.
+    pub backlog: u32,
+    /// Virtual time at most.
+    pub limit: Duration,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Payload bytes received in order, both directions.
+    pub received_bytes: u64,
+    /// Client ends of connections that carried all their bytes and closed.
+    pub complete: u64,
+    /// Client ends that ended otherwise.
+    pub otherwise: u64,
+    /// Segments sent, before faults.
+    pub segments: u64,
+    /// Segments sent again, both hosts.
+    pub retransmitted: u64,
+    /// Virtual time, milliseconds.
+    pub millis: u64,
+    /// Turns of both hosts.
+    pub turns: u64,
+}
+
+impl Scenario {
+    /// One connection that carries `bytes` from client to server over `faults`.
+    pub fn transfer(seed: u64, bytes: u64, faults: Faults) -> Scenario {
+        Scenario {
+            seed,
+            faults,
+            link: MemoryOptions::default(),
+            plans: Plans { seed, up_bytes: (bytes, bytes), down_bytes: (0, 0), slow_readers: false, abort_one_in: 0 },
+            connections: 1,
+            at_once: 1,
+            options: TcpOptions::default(),
+            backlog: 128,
+            limit: Duration::from_secs(100_000),
+        }
+    }
+
+    /// Anything: wire, link, sizes, numbers and options from the seed.
+    pub fn random(seed: u64) -> Scenario {
+        let mut random = Random::new(seed);
+        let faults = Faults::random(&mut random);
+        let mut sizes = || (0, random.magnitude(400_000));
+        let (up_bytes, down_bytes) = (sizes(), sizes());
+        let slow_readers = random.one_in(4);
+        let abort_one_in = if random.one_in(4) { random.between(1, 8) } else { 0 };
+        let offloading = random.one_in(3) && faults.wire.corrupt_ppm == 0;
+        let congestion_control = if random.one_in(2) { CongestionControl::Cubic } else { CongestionControl::NewReno };
+        let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
+        Scenario {
+            seed,
+            faults,
+            link: if offloading { MemoryOptions::offloading() } else { MemoryOptions::default() },
+            plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
+            connections: 1 + random.magnitude(60),
+            at_once: 1 + random.magnitude(20),
+            options: TcpOptions {
+                no_delay: random.one_in(2),
+                send_buffer_bytes: buffer(&mut random),
+                receive_buffer_bytes: buffer(&mut random),
+                congestion_control,
+                ..TcpOptions::default()
+            },
+            backlog: 128,
+            limit: Duration::from_secs(100_000),
+        }
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn run(&self) -> Result<Report, Failure> {
+        let mut network = self.network();
+        network.run_until_done(self.limit)?;
+        let report = self.report(&network);
+        self.check_outcomes(&network)?;
+        network.check_nothing_left()?;
+        Ok(report)
+    }
+
+    /// The network of this scenario, before its first turn: host 0 is the client, host 1 the server.
+    pub fn network(&self) -> Network {
+        let wire = Rc::new(RefCell::new(WireCheck::default()));
+        let arenas = [Arena::new(ARENA), Arena::new(ARENA)];
+        let (left, right) = memory::pair(&arenas[0], &arenas[1], self.link);
+        let pattern = Pattern::new(self.seed);
+        let server = SocketAddress { ip: [10, 0, 0, 2].into(), port: 80 };
+        let ends = [(Side::Client, left), (Side::Server, right)].into_iter().zip(arenas);
+        let hosts: Vec<Host> = ends
+            .map(|((side, end), arena)| {
+                let (name, number) = if side == Side::Client { ("client", 1) } else { ("server", 2) };
+                let config = StackConfig { seed: Random::new(self.seed ^ u64::from(number)).number(), ..StackConfig::default() };
+                let application = Application::new(self.plans, &pattern, self.options);
+                let wiring = Wiring { wire: Box::new(end), arena, faults: self.faults, check: wire.clone() };
+                let mut host = Host::new(name, number, config, wiring, application);
+                match side {
+                    Side::Client => host.application.connect(server, self.connections, self.at_once),
+                    Side::Server => host.application.listen(&mut host.stack, server, self.backlog),
+                }
+                host
+            })
+            .collect();
+        Network::new(hosts, wire)
+    }
+
+    /// On a wire that loses nothing every connection completes, unless somebody was to abort it.
+    fn check_outcomes(&self, network: &Network) -> Result<(), Failure> {
+        let outcomes: Vec<Option<Outcome>> = network.hosts[0].application.outcomes().collect();
+        let lossless = self.faults.wire.loss_ppm + self.faults.wire.burst_start_ppm + self.faults.wire.corrupt_ppm == 0
+            && self.faults.wire.rate_bits == 0;
+        let expected = if lossless && self.plans.abort_one_in == 0 { outcomes.len() } else { 0 };
+        let complete = outcomes.iter().filter(|outcome| **outcome == Some(Outcome::Complete)).count();
+        if complete < expected {
+            return failure(format!("only {complete} of {expected} connections completed: {outcomes:?}"));
+        }
+        Ok(())
+    }
+
+    fn report(&self, network: &Network) -> Report {
+        let outcomes: Vec<Option<Outcome>> = network.hosts[0].application.outcomes().collect();
+        let complete = outcomes.iter().filter(|outcome| **outcome == Some(Outcome::Complete)).count() as u64;
+        Report {
+            received_bytes: network.hosts.iter().map(|host| host.application.received_bytes()).sum(),
+            complete,
+            otherwise: outcomes.len() as u64 - complete,
+            segments: network.wire.borrow().segments(),
+            retransmitted: network.hosts.iter().map(|host| host.stack.counters().get(Counter::TcpRetransSegs)).sum(),
+            millis: network.now().as_millis(),
+            turns: network.turns(),
+        }
+    }
+}
+
+/// Frames of each host: room for full buffers both ways and a burst under way.
+const ARENA: ArenaConfig = ArenaConfig { large: 16_384, small: 16_384 };
+
+#[cfg(test)]
+mod tests;
