@@ -11,8 +11,10 @@ mod doctor;
 mod nstat;
 mod run;
 mod serve;
+mod services;
 mod ss;
 mod tcpdump;
+mod wire;
 
 use std::process::ExitCode;
 

@@ -1,21 +1,153 @@
-//! `ringway nstat`.
+//! `ringway nstat`: counters under the kernel's names, in the form of nstat(8).
+//!
+//! As there, values are differences to the last call unless `-a` is given; the last values are
+//! kept in a file per user. Reads shared memory only.
 
-use std::ffi::OsString;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::{Map, Value, json};
+
+use crate::services::{self, Service};
 
 /// Arguments of `ringway nstat`.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
-    /// Passed on as they are
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    /// Absolute values since the service started, not since the last call
+    #[arg(short = 'a', long)]
+    ignore: bool,
+    /// Also counters that are zero
+    #[arg(short, long)]
+    zeros: bool,
+    /// Do not remember these values for the next call
+    #[arg(short = 's', long)]
+    noupdate: bool,
+    /// Forget the values of the last call
+    #[arg(short, long)]
+    reset: bool,
+    /// Print JSON
+    #[arg(short, long)]
+    json: bool,
+    /// Pretty JSON
+    #[arg(short, long)]
+    pretty: bool,
+    /// Only the service of this name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Only counters whose name matches; `*` stands for anything
+    #[arg(value_name = "PATTERN")]
+    patterns: Vec<String>,
 }
 
-/// Says that the command has not been built into this version.
+/// Prints the counters.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    eprintln!("ringway nstat: not in this version ({} arguments)", arguments.arguments.len());
-    ExitCode::FAILURE
+    match show(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ringway nstat: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
+
+fn show(arguments: &Arguments) -> io::Result<()> {
+    let services = services::find(arguments.name.as_deref())?;
+    if services.is_empty() {
+        return Err(io::Error::other("no service runs in this network namespace"));
+    }
+    let now = sum(&services);
+    let history = History::of(&services);
+    let before = if arguments.ignore || arguments.reset { BTreeMap::new() } else { history.read() };
+    let wanted = |name: &str| arguments.patterns.is_empty() || arguments.patterns.iter().any(|pattern| matches(pattern, name));
+    let rows: Vec<(&str, u64)> = now
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.saturating_sub(before.get(name).copied().unwrap_or(0))))
+        .filter(|(name, value)| (arguments.zeros || *value != 0) && wanted(name))
+        .collect();
+    print(arguments, &rows)?;
+    if arguments.noupdate { Ok(()) } else { history.write(&now) }
+}
+
+fn print(arguments: &Arguments, rows: &[(&str, u64)]) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if arguments.json || arguments.pretty {
+        let counters: Map<String, Value> = rows.iter().map(|(name, value)| (name.to_string(), json!(value))).collect();
+        let whole = json!({ "ringway": counters });
+        return if arguments.pretty { writeln!(out, "{whole:#}") } else { writeln!(out, "{whole}") };
+    }
+    writeln!(out, "#ringway")?;
+    rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<32}{value:<16}0.0"))
+}
+
+/// The counters of all these services added up, in the order of the first.
+fn sum(services: &[Service]) -> Vec<(String, u64)> {
+    let mut total: Vec<(String, u64)> = Vec::new();
+    for (name, value) in services.iter().flat_map(|service| service.stats.counters()) {
+        match total.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += value,
+            None => total.push((name, value)),
+        }
+    }
+    total
+}
+
+/// Whether `name` matches a pattern with `*`, without regard to case, as nstat's patterns do.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    let Some(inner) = name.strip_prefix(first).and_then(|inner| inner.strip_suffix(last)) else { return false };
+    let mut from = 0;
+    middle.split('*').all(|piece| match inner[from..].find(piece) {
+        Some(at) => {
+            from += at + piece.len();
+            true
+        }
+        None => false,
+    })
+}
+
+/// The values of the last call. They count only for the same services.
+struct History {
+    path: PathBuf,
+    services: String,
+}
+
+impl History {
+    fn of(services: &[Service]) -> History {
+        let user = rustix::process::getuid().as_raw();
+        let path = std::env::var_os("RINGWAY_NSTAT_HISTORY").map(PathBuf::from);
+        let path = path.unwrap_or_else(|| std::env::temp_dir().join(format!(".ringway-nstat.u{user}")));
+        let names: Vec<String> = services.iter().map(|service| format!("{}:{}", service.name, service.stats.pid())).collect();
+        History { path, services: format!("#{}", names.join(" ")) }
+    }
+
+    fn read(&self) -> BTreeMap<String, u64> {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let mut lines = text.lines();
+        if lines.next() != Some(self.services.as_str()) {
+            return BTreeMap::new();
+        }
+        lines
+            .filter_map(|line| line.split_once(' '))
+            .filter_map(|(name, value)| Some((name.to_string(), value.parse().ok()?)))
+            .collect()
+    }
+
+    fn write(&self, values: &[(String, u64)]) -> io::Result<()> {
+        let mut text = format!("{}\n", self.services);
+        values.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));
+        // Written beside and renamed: a reader meets the old values or the new ones, and a link laid there is not followed.
+        let beside = self.path.with_extension(format!("{}", std::process::id()));
+        fs::File::options().write(true).create_new(true).open(&beside)?.write_all(text.as_bytes())?;
+        fs::rename(&beside, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

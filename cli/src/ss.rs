@@ -1,21 +1,184 @@
-//! `ringway ss`.
+//! `ringway ss`: the sockets that Ringway serves, in the form of ss(8).
+//!
+//! Reads shared memory only, so it works while a worker is busy or out of buffers. Does not show
+//! the kernel's sockets: `ss` does.
 
-use std::ffi::OsString;
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use ringway_shm::stats::{Endpoint, SocketRecord};
+use serde_json::json;
+
+use crate::services::{self, Service};
+
+mod detail;
+mod filter;
+mod table;
+
+use filter::Filter;
 
 /// Arguments of `ringway ss`.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
-    /// Passed on as they are
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) arguments: Vec<OsString>,
+    /// TCP sockets (there are no others yet)
+    #[arg(short, long)]
+    tcp: bool,
+    /// Only listening sockets
+    #[arg(short, long)]
+    listening: bool,
+    /// Ports as numbers
+    #[arg(short, long)]
+    numeric: bool,
+    /// Listening and connected sockets
+    #[arg(short, long)]
+    all: bool,
+    /// The program that owns the socket
+    #[arg(short, long)]
+    processes: bool,
+    /// What TCP has measured
+    #[arg(short, long)]
+    info: bool,
+    /// Memory of the socket
+    #[arg(short, long)]
+    memory: bool,
+    /// User, interface and slot
+    #[arg(short, long)]
+    extended: bool,
+    /// Only totals
+    #[arg(short, long)]
+    summary: bool,
+    /// Only IPv4
+    #[arg(short = '4', long)]
+    ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    ipv6: bool,
+    /// No header
+    #[arg(short = 'H', long)]
+    no_header: bool,
+    /// One line per socket
+    #[arg(short = 'O', long)]
+    oneline: bool,
+    /// Print JSON
+    #[arg(short, long)]
+    json: bool,
+    /// Only the service of this name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// As for ss: `state STATE`, `sport = :PORT`, `dport = :PORT`, `src ADDRESS`, `dst ADDRESS`
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
 }
 
-/// Says that the command has not been built into this version.
+/// Prints the sockets.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    eprintln!("ringway ss: not in this version ({} arguments)", arguments.arguments.len());
-    ExitCode::FAILURE
+    match show(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ringway ss: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }
+
+fn show(arguments: &Arguments) -> io::Result<()> {
+    let filter = Filter::new(arguments).map_err(io::Error::other)?;
+    let services = services::find(arguments.name.as_deref())?;
+    let sockets: Vec<Shown<'_>> = services.iter().flat_map(sockets).collect();
+    let mut out = io::stdout().lock();
+    if arguments.summary {
+        return summary(&mut out, &sockets);
+    }
+    let mut sockets: Vec<Shown<'_>> = sockets.into_iter().filter(|shown| filter.wants(&shown.socket)).collect();
+    sockets.sort_by_key(|shown| (shown.socket.state != LISTEN, shown.socket.local.port, shown.socket.remote.port));
+    if arguments.json {
+        let all: Vec<_> = sockets.iter().map(|shown| detail::json(shown)).collect();
+        return writeln!(out, "{}", json!({ "sockets": all }));
+    }
+    table::print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))
+}
+
+/// Linux's number of LISTEN, as in the record.
+const LISTEN: u8 = 10;
+
+/// A socket and what is known around it.
+#[derive(Debug)]
+struct Shown<'a> {
+    socket: SocketRecord,
+    service: &'a str,
+    interface: String,
+}
+
+fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
+    let interfaces: HashMap<u32, String> =
+        service.stats.interfaces().into_iter().map(|(number, interface)| (number, interface.name)).collect();
+    service.stats.sockets().into_iter().map(move |socket| {
+        let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
+        Shown { socket, service: &service.name, interface }
+    })
+}
+
+/// The name that ss gives a state.
+fn state_name(state: u8) -> &'static str {
+    STATES.iter().find(|(number, _, _)| *number == state).map_or("UNKNOWN", |(_, name, _)| name)
+}
+
+/// Linux's number, the name in ss's table, the name in ss's filters.
+const STATES: &[(u8, &str, &str)] = &[
+    (1, "ESTAB", "established"),
+    (2, "SYN-SENT", "syn-sent"),
+    (3, "SYN-RECV", "syn-recv"),
+    (4, "FIN-WAIT-1", "fin-wait-1"),
+    (5, "FIN-WAIT-2", "fin-wait-2"),
+    (6, "TIME-WAIT", "time-wait"),
+    (7, "UNCONN", "closed"),
+    (8, "CLOSE-WAIT", "close-wait"),
+    (9, "LAST-ACK", "last-ack"),
+    (10, "LISTEN", "listening"),
+    (11, "CLOSING", "closing"),
+];
+
+fn summary(out: &mut impl Write, sockets: &[Shown<'_>]) -> io::Result<()> {
+    let count = |state: u8| sockets.iter().filter(|shown| shown.socket.state == state).count();
+    let orphaned = sockets.iter().filter(|shown| shown.socket.pid == 0).count();
+    let (total, established, waiting, listening) = (sockets.len(), count(1), count(6), count(LISTEN));
+    writeln!(out, "TCP:   {total} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {waiting})")
+}
+
+/// Names of ports from `/etc/services`.
+#[derive(Debug)]
+struct Names(HashMap<u16, String>);
+
+impl Names {
+    fn new(numeric: bool) -> Names {
+        let text = if numeric { String::new() } else { fs::read_to_string("/etc/services").unwrap_or_default() };
+        let mut names = HashMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let (Some(name), Some(port)) = (words.next(), words.next()) else { continue };
+            if let Some(port) = port.strip_suffix("/tcp").and_then(|port| port.parse().ok()) {
+                names.entry(port).or_insert_with(|| name.to_string());
+            }
+        }
+        Names(names)
+    }
+
+    fn port(&self, port: u16) -> String {
+        match port {
+            0 => "*".to_string(),
+            port => self.0.get(&port).cloned().unwrap_or_else(|| port.to_string()),
+        }
+    }
+}
+
+/// An address as ss writes it: IPv6 in brackets.
+fn address(endpoint: &Endpoint) -> String {
+    if endpoint.ip.is_ipv6() { format!("[{}]", endpoint.ip) } else { endpoint.ip.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
-//! Two network namespaces joined by a veth pair: the wire of `ringway demo` and of the system tests.
+//! Two network namespaces joined by a veth pair, and a folder: the wire of `ringway demo` and of the system tests.
 //!
 //! Promises: names are unique to this process and wire; dropping it, a panic and a signal (after
-//! [`remove_on_signal`]) end every process inside the two namespaces and remove both. Does not do:
-//! touch anything outside the namespaces that it made.
+//! [`remove_on_signal`]) end every process inside the two namespaces and remove all three. Does not do:
+//! touch anything else.
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -33,6 +36,7 @@ pub(crate) const INTERFACE: &str = "veth1";
 pub(crate) struct Wire {
     prefix: String,
     subnet: u8,
+    folder: PathBuf,
 }
 
 /// Prefixes of the wires of this process that exist, for the signal handler.
@@ -51,13 +55,17 @@ impl Wire {
         // The lock is held until all is made, so that a signal finds either nothing or everything.
         let mut live = live();
         live.push(prefix.clone());
-        let wire = Wire { prefix, subnet };
+        let folder = folder(&prefix);
+        let wire = Wire { prefix, subnet, folder };
         let made = wire.make();
         drop(live);
         made.map(|()| wire)
     }
 
     fn make(&self) -> io::Result<()> {
+        fs::create_dir(&self.folder)?;
+        // Programs that give up root (nginx's workers, sshd's children) read from it.
+        fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o755))?;
         let (server, client) = (self.namespace(Side::Server), self.namespace(Side::Client));
         ip(&["netns", "add", &server])?;
         ip(&["netns", "add", &client])?;
@@ -67,8 +75,18 @@ impl Wire {
             ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
             ip(&["-n", &namespace, "address", "add", &format!("{}/24", self.address(side)), "dev", INTERFACE])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
+            // One congestion control everywhere, so that stacks are compared and not algorithms.
+            let choice = "echo cubic >/proc/sys/net/ipv4/tcp_congestion_control";
+            if !self.command(side, "sh").args(["-c", choice]).stdin(Stdio::null()).status()?.success() {
+                eprintln!("ringway: the kernel has no CUBIC for {namespace}");
+            }
         }
         Ok(())
+    }
+
+    /// A folder of this wire, readable by all users.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The namespace's name.
@@ -140,11 +158,15 @@ fn namespace(prefix: &str, side: Side) -> String {
     format!("{prefix}-{}", if side == Side::Server { "a" } else { "b" })
 }
 
-/// Ends the processes inside and removes both namespaces; what is already gone is no error.
+fn folder(prefix: &str) -> PathBuf {
+    std::env::temp_dir().join(prefix)
+}
+
+/// Ends the processes inside, removes both namespaces and the folder; what is already gone is no error.
 fn remove(prefix: &str) {
     for side in [Side::Client, Side::Server] {
         let namespace = namespace(prefix, side);
-        if !std::path::Path::new("/run/netns").join(&namespace).exists() {
+        if !Path::new("/run/netns").join(&namespace).exists() {
             continue;
         }
         end_processes(&namespace);
@@ -156,6 +178,11 @@ fn remove(prefix: &str) {
                 eprintln!("ringway: {error}");
             }
         }
+    }
+    if let Err(error) = fs::remove_dir_all(folder(prefix))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        eprintln!("ringway: {}: {error}", folder(prefix).display());
     }
 }
 

@@ -27,12 +27,11 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 static SERIAL: Mutex<()> = Mutex::new(());
 static SIGNALS: Once = Once::new();
-static FOLDERS: AtomicU32 = AtomicU32::new(0);
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 /// One test's world: two namespaces, a folder, the right to run.
 pub(crate) struct Net {
     wire: Wire,
-    folder: PathBuf,
     _serial: MutexGuard<'static, ()>,
 }
 
@@ -40,14 +39,8 @@ impl Net {
     pub(crate) fn new() -> Net {
         let serial = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
         SIGNALS.call_once(|| remove_on_signal().expect("signals can be watched"));
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("ringway-test-{}-{number}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder for the test");
-        // Programs that give up root (nginx workers, sshd's children) read from it.
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(&folder, open).expect("the folder is ours");
         let wire = Wire::new().expect("two namespaces and a veth pair: run the system tests as root");
-        Net { wire, folder, _serial: serial }
+        Net { wire, _serial: serial }
     }
 
     pub(crate) fn address(&self, side: Side) -> String {
@@ -61,7 +54,7 @@ impl Net {
 
     /// A path in the test's folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.wire.folder().join(name)
     }
 
     /// Writes a file into the test's folder and returns its path as text.
@@ -85,11 +78,11 @@ impl Net {
         environment: &[(&str, &str)],
         input: Option<&Path>,
     ) -> Process {
-        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let stdout = self.path(&format!("{number}.stdout"));
         let stderr = self.path(&format!("{number}.stderr"));
         let mut command = self.wire.command(side, arguments[0]);
-        command.args(&arguments[1..]).envs(environment.iter().copied()).current_dir(&self.folder);
+        command.args(&arguments[1..]).envs(environment.iter().copied()).current_dir(self.wire.folder());
         command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("the input exists").into()));
         command.stdout(File::create(&stdout).expect("a file in our folder"));
         command.stderr(File::create(&stderr).expect("a file in our folder"));
@@ -135,7 +128,7 @@ impl Net {
 
     /// Starts `ringway serve` under a name of its own; returns it with the name.
     pub(crate) fn serve(&self, side: Side, options: &[&str]) -> (Process, String) {
-        let name = format!("test-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+        let name = format!("test-{}-{}", std::process::id(), NUMBERS.fetch_add(1, Ordering::Relaxed));
         let mut service = self.spawn(side, &[&[RINGWAY, "serve", "--name", &name], options].concat());
         let socket = PathBuf::from(format!("/run/ringway/{name}.sock"));
         service.wait_while_running("has its socket", || socket.exists());
@@ -169,14 +162,6 @@ impl Net {
         let moved = self.kernel_segments(side) - before;
         assert_eq!(moved, 0, "the kernel's TCP of {side:?} received {moved} segments");
         result
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
-            eprintln!("{}: {error}", self.folder.display());
-        }
     }
 }
 

@@ -1,0 +1,90 @@
+//! Load by wrk, and what it cost the server's side.
+
+use std::fs;
+use std::io;
+use std::process::Stdio;
+
+use super::server::Server;
+use crate::wire::Side;
+
+/// What one round, or the median of several, says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Figures {
+    pub(super) requests_per_s: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    /// CPU of all processes at the server's side: the program, and Ringway where it serves.
+    pub(super) cpu_s_per_million: f64,
+}
+
+/// Loads the server with requests for the small file.
+///
+/// # Errors
+/// wrk is missing, failed, or saw an error.
+pub(super) fn measure(server: &Server<'_>, seconds: u32, connections: u32) -> io::Result<Figures> {
+    let before = cpu_seconds(server);
+    let mut wrk = server.wire.command(Side::Client, "wrk");
+    wrk.args(["-t1", &format!("-c{connections}"), &format!("-d{seconds}s"), "--latency", &server.small_url()]);
+    let output = wrk.stdin(Stdio::null()).output()?;
+    let used = cpu_seconds(server) - before;
+    let report = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || report.contains("Socket errors") || report.contains("Non-2xx") {
+        let words = String::from_utf8_lossy(&output.stderr);
+        return Err(io::Error::other(format!("wrk ({}):\n{report}{words}", output.status)));
+    }
+    parse(&report, used).ok_or_else(|| io::Error::other(format!("wrk printed:\n{report}")))
+}
+
+/// Reads wrk's report.
+pub(super) fn parse(report: &str, cpu_s: f64) -> Option<Figures> {
+    let after = |label: &str| report.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);
+    let requests: f64 = report.lines().find(|line| line.contains(" requests in "))?.split_whitespace().next()?.parse().ok()?;
+    Some(Figures {
+        requests_per_s: after("Requests/sec:")?.parse().ok()?,
+        p50_us: microseconds(after("50%")?)?,
+        p99_us: microseconds(after("99%")?)?,
+        cpu_s_per_million: cpu_s * 1e6 / requests,
+    })
+}
+
+/// wrk's times: `532.00us`, `1.20ms`, `2.01s`.
+fn microseconds(text: &str) -> Option<f64> {
+    let split = text.find(|letter: char| letter.is_ascii_alphabetic())?;
+    let factor = match &text[split..] {
+        "us" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        "m" => 60e6,
+        _ => return None,
+    };
+    text[..split].parse::<f64>().ok().map(|value| value * factor)
+}
+
+/// CPU seconds that the processes at the server's side have used so far, with their ended children.
+fn cpu_seconds(server: &Server<'_>) -> f64 {
+    let ticks: u64 = server.wire.processes(Side::Server).into_iter().filter_map(ticks_of).sum();
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+fn ticks_of(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+    let fields = text.rsplit_once(')')?.1.split_whitespace();
+    Some(fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum())
+}
+
+/// The median of each figure.
+pub(super) fn median(rounds: &[Figures]) -> Figures {
+    let of = |value: fn(&Figures) -> f64| {
+        let mut values: Vec<f64> = rounds.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+    };
+    Figures {
+        requests_per_s: of(|figures| figures.requests_per_s),
+        p50_us: of(|figures| figures.p50_us),
+        p99_us: of(|figures| figures.p99_us),
+        cpu_s_per_million: of(|figures| figures.cpu_s_per_million),
+    }
+}

@@ -1,0 +1,180 @@
+//! The server of the demo: an unmodified nginx (or Python's http.server where there is none), on Ringway or on the kernel.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::services;
+use crate::wire::{Side, Wire};
+
+/// Who carries the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stack {
+    Ringway,
+    Kernel,
+}
+
+/// A running server and its files. The wire ends it.
+#[derive(Debug)]
+pub(super) struct Server<'a> {
+    pub(super) wire: &'a Wire,
+    program: &'static str,
+    folder: PathBuf,
+    child: Child,
+}
+
+const PORT: u16 = 80;
+const SMALL: &str = "small.txt";
+const LARGE: &str = "large.bin";
+const SMALL_BYTES: usize = 612;
+const LARGE_BYTES: usize = 20_000_000;
+/// How long a server may take to start.
+const READY: Duration = Duration::from_secs(30);
+
+impl<'a> Server<'a> {
+    /// Starts it at the server's side of the wire and waits until the right stack serves the port.
+    ///
+    /// # Errors
+    /// A program is missing or ended early; its own words are in the error.
+    pub(super) fn start(wire: &'a Wire, stack: Stack) -> io::Result<Server<'a>> {
+        let folder = wire.folder().to_path_buf();
+        fs::create_dir_all(folder.join("www"))?;
+        fs::write(folder.join("www").join(SMALL), content(SMALL_BYTES))?;
+        fs::write(folder.join("www").join(LARGE), content(LARGE_BYTES))?;
+        let (program, arguments) = command_line(&folder)?;
+        let mut command = match stack {
+            Stack::Kernel => wire.command(Side::Server, &arguments[0]),
+            Stack::Ringway => {
+                let ringway = std::env::current_exe()?;
+                let mut command = wire.command(Side::Server, &ringway.to_string_lossy());
+                command.args(["run", "--", &arguments[0]]);
+                command
+            }
+        };
+        command.args(&arguments[1..]).current_dir(&folder).stdin(Stdio::null());
+        command.stdout(File::create(folder.join("stdout"))?).stderr(File::create(folder.join("stderr"))?);
+        let mut server = Server { wire, program, folder, child: command.spawn()? };
+        server.wait(stack)?;
+        Ok(server)
+    }
+
+    /// The program's name, for people.
+    pub(super) fn program(&self) -> &'static str {
+        self.program
+    }
+
+    /// What the load fetches.
+    pub(super) fn url(&self, file: &str) -> String {
+        format!("http://{}:{PORT}/{file}", self.wire.address(Side::Server))
+    }
+
+    /// The URL of the small file.
+    pub(super) fn small_url(&self) -> String {
+        self.url(SMALL)
+    }
+
+    /// Ringway's line on what is accelerated.
+    pub(super) fn banner(&self) -> Option<String> {
+        let text = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+        text.lines().find_map(|line| line.strip_prefix("ringway: ").map(str::to_string))
+    }
+
+    /// Fetches the small file; whether every byte was right.
+    pub(super) fn fetch_small(&self) -> io::Result<bool> {
+        self.fetch(SMALL, SMALL_BYTES)
+    }
+
+    /// Fetches 20 MB; whether every byte was right.
+    pub(super) fn fetch_large(&self) -> io::Result<bool> {
+        self.fetch(LARGE, LARGE_BYTES)
+    }
+
+    fn fetch(&self, file: &str, bytes: usize) -> io::Result<bool> {
+        let mut curl = self.wire.command(Side::Client, "curl");
+        let output = curl.args(["-sS", "--fail", "--max-time", "60", &self.url(file)]).stdin(Stdio::null()).output()?;
+        if !output.status.success() {
+            return Err(io::Error::other(format!("curl: {}", String::from_utf8_lossy(&output.stderr).trim())));
+        }
+        Ok(output.stdout == content(bytes))
+    }
+
+    /// Waits for the port: on the kernel in its table, on Ringway in the service's statistics.
+    fn wait(&mut self, stack: Stack) -> io::Result<()> {
+        let start = Instant::now();
+        while !self.is_served(stack)? {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(io::Error::other(format!("{} ended ({status}):\n{}", self.program, self.words())));
+            }
+            if start.elapsed() > READY {
+                return Err(io::Error::other(format!("{} does not serve after {READY:?}:\n{}", self.program, self.words())));
+            }
+            sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    fn is_served(&self, stack: Stack) -> io::Result<bool> {
+        if stack == Stack::Ringway {
+            let inside = self.wire.processes(Side::Server);
+            let listens = |service: &services::Service| {
+                let sockets = service.stats.sockets();
+                sockets.iter().any(|socket| socket.state == LISTEN && socket.local.port == PORT)
+            };
+            let ours = services::everywhere().into_iter().filter(|service| inside.contains(&(service.stats.pid() as i32)));
+            return Ok(ours.into_iter().any(|service| listens(&service)));
+        }
+        let output = self.wire.command(Side::Server, "ss").args(["-Hltn"]).stdin(Stdio::null()).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).contains(&format!(":{PORT} ")))
+    }
+
+    fn words(&self) -> String {
+        fs::read_to_string(self.folder.join("stderr")).unwrap_or_default()
+    }
+}
+
+/// Linux's number of LISTEN, as in the record.
+const LISTEN: u8 = 10;
+
+/// nginx with one worker, as a distribution installs it otherwise; without nginx, Python.
+fn command_line(folder: &std::path::Path) -> io::Result<(&'static str, Vec<String>)> {
+    let here = folder.display();
+    if found("nginx") {
+        let config = folder.join("nginx.conf");
+        fs::write(
+            &config,
+            format!(
+                "user root; worker_processes 1; daemon off; pid {here}/pid; error_log stderr error;\n\
+                 events {{ worker_connections 2048; }}\n\
+                 http {{ access_log off; sendfile on; keepalive_requests 100000000;\n\
+                 client_body_temp_path {here}/body; proxy_temp_path {here}/proxy; fastcgi_temp_path {here}/fastcgi;\n\
+                 uwsgi_temp_path {here}/uwsgi; scgi_temp_path {here}/scgi;\n\
+                 server {{ listen {PORT}; root {here}/www; }} }}\n"
+            ),
+        )?;
+        return Ok(("nginx", vec!["nginx".into(), "-c".into(), config.display().to_string()]));
+    }
+    if found("python3") {
+        let words = ["python3", "-m", "http.server", "-b", "0.0.0.0", "-d", &format!("{here}/www"), &PORT.to_string()];
+        return Ok(("python3 -m http.server", words.map(str::to_string).to_vec()));
+    }
+    Err(io::Error::other("neither nginx nor python3 is installed; `make demo` installs nginx"))
+}
+
+fn found(program: &str) -> bool {
+    let shell =
+        Command::new("sh").args(["-c", "PATH=$PATH:/usr/sbin:/sbin command -v \"$0\"", program]).stdout(Stdio::null()).status();
+    shell.is_ok_and(|status| status.success())
+}
+
+/// Bytes that repeat only after a long while, so that a hole or a swap is seen.
+fn content(length: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..length).map(next).collect()
+}

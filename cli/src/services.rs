@@ -1,0 +1,79 @@
+//! The running services, found by their statistics files in `/run/ringway`.
+//!
+//! Promises: a file of a dead service is not shown; without a name only the services of this
+//! network namespace are, as `ss` shows only its sockets. Does not do: talk to a service.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ringway_shm::stats::StatsReader;
+
+/// Where services keep their files.
+pub(crate) const RUNTIME_FOLDER: &str = "/run/ringway";
+
+/// A running service.
+#[derive(Debug)]
+pub(crate) struct Service {
+    /// Its name: the file's stem.
+    pub(crate) name: String,
+    /// Its statistics.
+    pub(crate) stats: StatsReader,
+}
+
+impl Service {
+    /// The file of this service with another ending.
+    pub(crate) fn file(&self, ending: &str) -> PathBuf {
+        Path::new(RUNTIME_FOLDER).join(format!("{}.{ending}", self.name))
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_alive(&self) -> bool {
+        process_file(self.stats.pid(), "").exists()
+    }
+}
+
+/// The service of this name, or all services of this network namespace, in order of their names.
+///
+/// # Errors
+/// There is no such service, or its file cannot be read.
+pub(crate) fn find(name: Option<&str>) -> io::Result<Vec<Service>> {
+    let Some(name) = name else { return Ok(all_here()) };
+    let service = open(name)?;
+    if !service.is_alive() {
+        return Err(io::Error::other(format!("the service {name} is not running any more")));
+    }
+    Ok(vec![service])
+}
+
+fn all_here() -> Vec<Service> {
+    let here = namespace("self");
+    let mut found = everywhere();
+    found.retain(|service| namespace(&service.stats.pid().to_string()) == here);
+    found
+}
+
+/// All running services of this machine, in order of their names.
+pub(crate) fn everywhere() -> Vec<Service> {
+    let entries = fs::read_dir(RUNTIME_FOLDER).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".stats").map(str::to_string));
+    // A file that cannot be opened has just been removed, or belongs to a dead service.
+    let mut found: Vec<Service> = names.filter_map(|name| open(&name).ok()).filter(Service::is_alive).collect();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+fn open(name: &str) -> io::Result<Service> {
+    let path = Path::new(RUNTIME_FOLDER).join(format!("{name}.stats"));
+    let stats = StatsReader::open(&path).map_err(|error| io::Error::other(format!("no service {name}: {error}")))?;
+    Ok(Service { name: name.to_string(), stats })
+}
+
+/// The network namespace of a process, as the kernel names it.
+fn namespace(process: &str) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/net")).ok()
+}
+
+fn process_file(pid: u32, file: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/{file}"))
+}

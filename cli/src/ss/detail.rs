@@ -1,0 +1,155 @@
+//! What stands behind a socket's addresses: its process, `-e`, `-m`, `-i` in ss's own words, and JSON.
+
+use ringway_shm::stats::{InfoRecord, SocketRecord};
+use serde_json::{Value, json};
+
+use super::{Arguments, LISTEN, Shown, address, state_name};
+
+/// The rest of a socket's line; details stand on a line of their own unless `-O` is given.
+pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
+    let mut line = String::new();
+    if arguments.processes && shown.socket.pid != 0 {
+        line.push_str(&format!("users:((\"{}\",pid={}))", shown.socket.program, shown.socket.pid));
+    }
+    if arguments.extended {
+        let socket = &shown.socket;
+        line.push_str(&format!(" uid:{} slot:{}/{} service:{}", socket.uid, socket.region, socket.slot, shown.service));
+    }
+    let mut more = Vec::new();
+    if arguments.memory {
+        more.push(memory(&shown.socket));
+    }
+    if arguments.info {
+        more.push(info(shown));
+    }
+    if !more.is_empty() {
+        line.push_str(if arguments.oneline { " " } else { "\n\t " });
+        line.push_str(&more.join(" "));
+    }
+    line
+}
+
+fn memory(socket: &SocketRecord) -> String {
+    let [received, receive_limit, queued, send_limit] = socket.memory;
+    format!("skmem:(r{received},rb{receive_limit},t{queued},tb{send_limit},f0,w{queued},o0,bl0,d0)")
+}
+
+/// ss's tokens in ss's order, and `stack:` and `if:` as ours.
+fn info(shown: &Shown<'_>) -> String {
+    let socket = &shown.socket;
+    let mut tokens = Vec::new();
+    if socket.state != LISTEN {
+        tokens = tcp_tokens(&socket.info, &socket.congestion_control);
+        tokens.extend(tcp_counts(&socket.info));
+    }
+    tokens.push("stack:ringway".to_string());
+    if shown.interface != "-" {
+        tokens.push(format!("if:{}", shown.interface));
+    }
+    tokens.join(" ")
+}
+
+fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    for (bit, name) in [(1, "ts"), (2, "sack"), (8, "ecn")] {
+        if info.options & bit != 0 {
+            tokens.push(name.to_string());
+        }
+    }
+    tokens.push(congestion_control.to_string());
+    if info.options & 4 != 0 {
+        tokens.push(format!("wscale:{},{}", info.scale_send, info.scale_receive));
+    }
+    tokens.push(format!("rto:{}", milliseconds(info.rto_us)));
+    if info.backoff != 0 {
+        tokens.push(format!("backoff:{}", info.backoff));
+    }
+    tokens.push(format!("rtt:{}/{}", milliseconds(info.rtt_us), milliseconds(info.rtt_variance_us)));
+    for (name, value) in
+        [("mss", info.mss), ("pmtu", info.path_mtu), ("advmss", info.mss_advertised), ("cwnd", info.cwnd_segments)]
+    {
+        tokens.push(format!("{name}:{value}"));
+    }
+    if info.ssthresh_segments != u64::MAX {
+        tokens.push(format!("ssthresh:{}", info.ssthresh_segments));
+    }
+    tokens
+}
+
+/// Counts; those that are zero are left out, as ss does.
+fn tcp_counts(info: &InfoRecord) -> Vec<String> {
+    let counts = [
+        ("bytes_sent", info.sent_bytes),
+        ("bytes_retrans", info.retransmitted_bytes),
+        ("bytes_acked", info.acked_bytes),
+        ("bytes_received", info.received_bytes),
+        ("segs_out", info.sent_segments),
+        ("segs_in", info.received_segments),
+    ];
+    let present = |counts: &[(&str, u64)]| -> Vec<String> {
+        counts.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}:{value}")).collect()
+    };
+    let mut tokens = present(&counts);
+    if let Some(rate) = (info.mss * info.cwnd_segments * 8 * 1_000_000).checked_div(info.rtt_us) {
+        tokens.push(format!("send {rate}bps"));
+    }
+    tokens.extend(present(&[("lastsnd", info.last_send_ms), ("lastrcv", info.last_receive_ms), ("lastack", info.last_ack_ms)]));
+    if info.delivery_rate != 0 {
+        tokens.push(format!("delivery_rate {}bps", info.delivery_rate.saturating_mul(8)));
+    }
+    tokens.extend(present(&[("unacked", info.unacked_segments)]));
+    if info.retransmitted_segments != 0 {
+        let now = u64::from(info.backoff != 0);
+        tokens.push(format!("retrans:{now}/{}", info.retransmitted_segments));
+    }
+    tokens.extend(present(&[("lost", info.lost_segments), ("sacked", info.sacked_segments), ("notsent", info.unsent_bytes)]));
+    if info.rtt_min_us != 0 {
+        tokens.push(format!("minrtt:{}", milliseconds(info.rtt_min_us)));
+    }
+    tokens.extend(present(&[("snd_wnd", info.send_window), ("rcv_wnd", info.receive_window)]));
+    tokens
+}
+
+/// Microseconds as milliseconds without needless zeros: 204000 is `204`, 52 is `0.052`.
+pub(super) fn milliseconds(us: u64) -> String {
+    let text = format!("{}.{:03}", us / 1_000, us % 1_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+/// The socket as JSON: always everything.
+pub(super) fn json(shown: &Shown<'_>) -> Value {
+    let socket = &shown.socket;
+    let peer_port = if socket.remote.port == 0 { "*".to_string() } else { socket.remote.port.to_string() };
+    let mut value = json!({
+        "netid": "tcp",
+        "state": state_name(socket.state),
+        "recv_q": socket.receive_queue,
+        "send_q": socket.send_queue,
+        "local": format!("{}:{}", address(&socket.local), socket.local.port),
+        "peer": format!("{}:{peer_port}", address(&socket.remote)),
+        "process": { "name": socket.program, "pid": socket.pid, "uid": socket.uid },
+        "service": shown.service,
+        "interface": shown.interface,
+        "skmem": { "r": socket.memory[0], "rb": socket.memory[1], "t": socket.memory[2], "tb": socket.memory[3] },
+    });
+    if socket.state != LISTEN {
+        value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
+    }
+    value
+}
+
+fn tcp_json(info: &InfoRecord, congestion_control: &str) -> Value {
+    json!({
+        "congestion_control": congestion_control,
+        "wscale": [info.scale_send, info.scale_receive],
+        "rto_us": info.rto_us, "rtt_us": info.rtt_us, "rttvar_us": info.rtt_variance_us, "minrtt_us": info.rtt_min_us,
+        "mss": info.mss, "advmss": info.mss_advertised, "pmtu": info.path_mtu,
+        "cwnd": info.cwnd_segments, "ssthresh": info.ssthresh_segments,
+        "bytes_sent": info.sent_bytes, "bytes_retrans": info.retransmitted_bytes,
+        "bytes_acked": info.acked_bytes, "bytes_received": info.received_bytes,
+        "segs_out": info.sent_segments, "segs_in": info.received_segments,
+        "unacked": info.unacked_segments, "retrans": info.retransmitted_segments,
+        "lost": info.lost_segments, "sacked": info.sacked_segments, "notsent": info.unsent_bytes,
+        "delivery_rate": info.delivery_rate, "snd_wnd": info.send_window, "rcv_wnd": info.receive_window,
+    })
+}

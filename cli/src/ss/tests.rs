@@ -1,0 +1,118 @@
+use clap::Parser;
+use ringway_shm::stats::InfoRecord;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+fn arguments(line: &str) -> Arguments {
+    Line::parse_from(std::iter::once("ss").chain(line.split_whitespace())).arguments
+}
+
+fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
+    let endpoint = |text: &str| {
+        let address: std::net::SocketAddr = text.parse().expect("an address of the test");
+        Endpoint { ip: address.ip(), port: address.port() }
+    };
+    SocketRecord {
+        state,
+        local: endpoint(local),
+        remote: endpoint(remote),
+        receive_queue: 0,
+        send_queue: 511,
+        interface: 0,
+        pid: 42,
+        uid: 0,
+        program: "nginx".to_string(),
+        region: 0,
+        slot: 7,
+        congestion_control: "cubic".to_string(),
+        info: InfoRecord {
+            rto_us: 204_000,
+            rtt_us: 500,
+            rtt_variance_us: 250,
+            mss: 1448,
+            cwnd_segments: 10,
+            ssthresh_segments: u64::MAX,
+            scale_send: 7,
+            scale_receive: 8,
+            options: 7,
+            ..InfoRecord::default()
+        },
+        memory: [1, 2, 3, 4],
+    }
+}
+
+fn printed(line: &str, sockets: Vec<SocketRecord>) -> String {
+    let arguments = arguments(line);
+    let filter = Filter::new(&arguments).expect("a filter of the test");
+    let shown = sockets.into_iter().filter(|socket| filter.wants(socket));
+    let shown: Vec<Shown<'_>> = shown.map(|socket| Shown { socket, service: "default", interface: "eth0".to_string() }).collect();
+    let mut out = Vec::new();
+    table::print(&mut out, &arguments, &shown, &Names::new(true)).expect("a vector takes all");
+    String::from_utf8(out).expect("text")
+}
+
+fn both() -> Vec<SocketRecord> {
+    vec![socket(LISTEN, "0.0.0.0:80", "0.0.0.0:0"), socket(1, "10.0.0.1:80", "10.0.0.2:40000")]
+}
+
+/// The lines are those of ss for the same sockets.
+#[test]
+fn the_table_is_that_of_ss() {
+    let expected = "\
+State  Recv-Q Send-Q Local Address:Port Peer Address:Port  Process
+LISTEN 0      511          0.0.0.0:80        0.0.0.0:*     users:((\"nginx\",pid=42))
+ESTAB  0      511         10.0.0.1:80       10.0.0.2:40000 users:((\"nginx\",pid=42))
+";
+    assert_eq!(printed("-tanp", both()), expected);
+}
+
+/// `-l` shows listeners, nothing shows connections, `-a` both; `-H` leaves out the header.
+#[test]
+fn flags_choose_sockets_as_in_ss() {
+    for (line, states) in [("-Htln", &["LISTEN"][..]), ("-Htn", &["ESTAB"]), ("-Htan", &["LISTEN", "ESTAB"])] {
+        let text = printed(line, both());
+        let found: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(found, states, "{line}");
+    }
+}
+
+/// States, ports and addresses filter in ss's words; what is not understood is said.
+#[test]
+fn filters_are_those_of_ss() {
+    for (line, count) in [
+        ("-Htn state listening", 1),
+        ("-Htn state all sport = :80", 2),
+        ("-Htn dport = :40000", 1),
+        ("-Htn dport :40001", 0),
+        ("-Htan dst 10.0.0.2", 1),
+        ("-Htan src 10.0.0.1:81", 0),
+        ("-Htan6", 0),
+    ] {
+        assert_eq!(printed(line, both()).lines().count(), count, "{line}");
+    }
+    assert!(Filter::new(&arguments("-t state nowhere")).is_err());
+    assert!(Filter::new(&arguments("-t sport")).is_err());
+}
+
+/// `-i` and `-m` use ss's tokens.
+#[test]
+fn details_use_the_tokens_of_ss() {
+    let text = printed("-Htnim", vec![socket(1, "10.0.0.1:80", "10.0.0.2:4")]);
+    let details = text.lines().nth(1).expect("details stand on a line of their own");
+    let expected = "\t skmem:(r1,rb2,t3,tb4,f0,w3,o0,bl0,d0) ts sack cubic wscale:7,8 rto:204 rtt:0.5/0.25 mss:1448 pmtu:0 advmss:0 \
+                    cwnd:10 send 231680000bps stack:ringway if:eth0";
+    assert_eq!(details, expected);
+    assert_eq!(printed("-HtniO", vec![socket(1, "10.0.0.1:80", "10.0.0.2:4")]).lines().count(), 1);
+}
+
+/// Times are milliseconds without needless zeros.
+#[test]
+fn times_are_short() {
+    assert_eq!([0, 52, 500, 204_000, 1_000_500].map(detail::milliseconds), ["0", "0.052", "0.5", "204", "1000.5"]);
+}

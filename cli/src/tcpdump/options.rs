@@ -1,0 +1,114 @@
+//! tcpdump's command line: what is served here and what is passed on.
+
+use std::ffi::OsString;
+
+use ringway_shm::capture::Direction;
+
+/// Single letters of tcpdump that take a value.
+const WITH_VALUE: &str = "BcCEFGijmMQrsTVwWyzZ";
+
+/// The command line, divided.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// For tcpdump.
+    pub(super) passed: Vec<OsString>,
+    /// `-i`
+    pub(super) interface: Option<String>,
+    /// `-Q in`, `-Q out`; `None`: both.
+    pub(super) direction: Option<Direction>,
+    /// `--name`
+    pub(super) name: Option<String>,
+    /// Nothing is captured: help, version, compiling a filter, reading a file.
+    pub(super) without_source: bool,
+    /// The user chose with `-Z` who tcpdump becomes.
+    pub(super) names_user: bool,
+}
+
+impl Options {
+    /// Divides the command line.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn read(arguments: &[OsString]) -> Result<Options, String> {
+        let mut options = Options::default();
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let Some(text) = argument.to_str().filter(|text| text.starts_with('-') && text.len() > 1) else {
+                options.passed.push(argument.clone());
+                continue;
+            };
+            let mut next = || {
+                rest.next().and_then(|value| value.to_str()).map(str::to_string).ok_or_else(|| format!("{text} needs a value"))
+            };
+            if text.starts_with("--") {
+                options.long(text, &mut next)?;
+            } else {
+                options.short(text, &mut next)?;
+            }
+        }
+        Ok(options)
+    }
+
+    fn long(&mut self, text: &str, next: &mut dyn FnMut() -> Result<String, String>) -> Result<(), String> {
+        let (name, given) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_string())));
+        let mut value = || given.clone().map_or_else(&mut *next, Ok);
+        match name {
+            "--name" => self.name = Some(value()?),
+            "--interface" => self.interface = Some(value()?),
+            "--direction" => self.direction = direction(&value()?)?,
+            "--buffer-size" => drop(value()?),
+            "--no-promiscuous-mode" | "--immediate-mode" | "--monitor-mode" => {}
+            "--help" | "--version" | "--list-interfaces" => self.pass_without_source(text),
+            _ => self.passed.push(text.into()),
+        }
+        Ok(())
+    }
+
+    /// Letters may stand together; the first that takes a value takes the rest of the word or the next one.
+    fn short(&mut self, text: &str, next: &mut dyn FnMut() -> Result<String, String>) -> Result<(), String> {
+        for (at, letter) in text.char_indices().skip(1) {
+            if WITH_VALUE.contains(letter) {
+                let joined = &text[at + 1..];
+                let value = if joined.is_empty() { next()? } else { joined.to_string() };
+                return self.with_value(letter, value);
+            }
+            match letter {
+                'p' | 'I' => {}
+                'h' | 'D' | 'L' | 'J' | 'd' => self.pass_without_source(&format!("-{letter}")),
+                letter => self.passed.push(format!("-{letter}").into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn with_value(&mut self, letter: char, value: String) -> Result<(), String> {
+        match letter {
+            'i' => self.interface = Some(value),
+            'Q' => self.direction = direction(&value)?,
+            'B' | 'j' => {}
+            'Z' => {
+                self.names_user = true;
+                self.passed.extend(["-Z".into(), value.into()]);
+            }
+            letter => {
+                self.without_source |= matches!(letter, 'r' | 'V');
+                self.passed.extend([format!("-{letter}").into(), value.into()]);
+            }
+        }
+        Ok(())
+    }
+
+    fn pass_without_source(&mut self, text: &str) {
+        self.without_source = true;
+        self.passed.push(text.into());
+    }
+}
+
+fn direction(word: &str) -> Result<Option<Direction>, String> {
+    match word {
+        "in" => Ok(Some(Direction::Received)),
+        "out" => Ok(Some(Direction::Sent)),
+        "inout" => Ok(None),
+        word => Err(format!("`{word}` is no direction: in, out or inout")),
+    }
+}
