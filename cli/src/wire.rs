@@ -75,11 +75,13 @@ impl Wire {
             ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
             ip(&["-n", &namespace, "address", "add", &format!("{}/24", self.address(side)), "dev", INTERFACE])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
-            // One congestion control everywhere, so that stacks are compared and not algorithms.
-            let choice = "echo cubic >/proc/sys/net/ipv4/tcp_congestion_control";
-            if !self.command(side, "sh").args(["-c", choice]).stdin(Stdio::null()).status()?.success() {
-                eprintln!("ringway: the kernel has no CUBIC for {namespace}");
-            }
+            // The kernel's default differs from machine to machine; named per route, as a namespace may not set its own.
+            let (subnet, address) = (format!("10.77.{}.0/24", self.subnet), self.address(side));
+            let route = [
+                "route", "change", &subnet, "dev", INTERFACE, "proto", "kernel", "scope", "link", "src", &address, "congctl",
+                "cubic",
+            ];
+            ip(&[&["-n", &namespace][..], &route].concat())?;
         }
         Ok(())
     }
