@@ -63,6 +63,7 @@ impl Posix {
         let answer = self.await_answer(channel, socket);
         if answer == Some(ControlAnswer::Done) {
             self.table.set(fd, Entry::Socket(socket));
+            self.epoll_adopt(fd, socket);
             return Some(if channel.nonblocking(socket) { Err(Errno::INPROGRESS) } else { self.finish_connect(socket) });
         }
         self.abandon(channel, socket);

@@ -24,10 +24,12 @@ pub enum Fallback {
     LingerExpired,
     /// A descriptor of our own could not be closed.
     CloseFailed,
+    /// An epoll instance could not watch a socket that became the stack's.
+    WatchLost,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 9] = [
+    const ALL: [(Fallback, &'static str); 10] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::Ipv6, "ipv6"),
         (Fallback::NotOurs, "not-ours"),
@@ -37,6 +39,7 @@ impl Fallback {
         (Fallback::NoAnswer, "no-answer"),
         (Fallback::LingerExpired, "linger-expired"),
         (Fallback::CloseFailed, "close-failed"),
+        (Fallback::WatchLost, "watch-lost"),
     ];
 
     /// The word that the log line shows.

@@ -21,6 +21,17 @@ impl Posix {
         Ok(new)
     }
 
+    /// dup(2) and F_DUPFD of an epoll instance. `None`: not one that is known here.
+    pub fn duplicate_epoll(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
+        let Entry::Epoll(number) = self.table.lookup(fd) else { return None };
+        Some(self.kernel.duplicate(fd, minimum, close_on_exec).inspect(|&new| {
+            if self.table.fits(new) {
+                self.epoll_duplicated(number);
+                self.table.set(new, Entry::Epoll(number));
+            }
+        }))
+    }
+
     /// dup2(2) and dup3(2) between different numbers. `None`: neither is ours.
     pub fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
         let (from, to) = (self.table.lookup(old), self.table.lookup(new));
@@ -37,8 +48,10 @@ impl Posix {
     }
 
     fn replace(&self, from: Entry, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd> {
-        if let Entry::Socket(socket) = from {
-            self.descriptions.of(socket).refer();
+        match from {
+            Entry::Socket(socket) => self.descriptions.of(socket).refer(),
+            Entry::Epoll(number) => self.epoll_duplicated(number),
+            Entry::Internal | Entry::None => {}
         }
         let answer = self.kernel.duplicate_to(old, new, close_on_exec);
         match answer {
@@ -102,16 +115,17 @@ impl Posix {
     }
 
     fn drop_entry(&self, entry: Entry) {
-        if let Entry::Socket(socket) = entry
-            && self.descriptions.of(socket).unrefer()
-        {
-            self.close_socket(socket);
+        match entry {
+            Entry::Socket(socket) if self.descriptions.of(socket).unrefer() => self.close_socket(socket),
+            Entry::Epoll(number) => self.epoll_released(number),
+            _ => {}
         }
     }
 
     /// The last descriptor of this process is gone; of the last process: the connection closes (SO_LINGER decides how).
     fn close_socket(&self, socket: SocketRef) {
         let Some(channel) = self.attached() else { return };
+        self.epoll_forget(socket);
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
         if !channel.release(socket) {
             return;

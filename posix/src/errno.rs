@@ -101,6 +101,8 @@ errno_names! {
     NOTSOCK = libc::ENOTSOCK;
     /// File exists.
     EXIST = libc::EEXIST;
+    /// No room for another watch.
+    NOSPC = libc::ENOSPC;
     /// Numerical argument out of domain (SO_RCVTIMEO with a bad microsecond part).
     DOM = libc::EDOM;
     /// Too many levels (nested epoll).

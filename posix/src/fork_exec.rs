@@ -34,6 +34,7 @@ impl Posix {
             self.note_service_death();
         }
         self.protect(&channel.descriptors());
+        self.epoll_after_fork_in_child();
     }
 
     /// Before exec: every descriptor of ours that the new image will have gets a name that the new image can find.

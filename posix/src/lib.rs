@@ -19,13 +19,16 @@ mod connect;
 mod counters;
 mod descriptions;
 mod dup;
+mod epoll;
 pub mod errno;
 pub mod fallback;
 mod fcntl_ioctl;
 pub mod fd_table;
 mod fork_exec;
+mod interest;
 mod message;
 mod options;
+mod poll_select;
 mod readiness;
 mod sendfile;
 mod socket;
@@ -40,6 +43,7 @@ pub use counters::Fallback;
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
 pub use message::{ReceivedMessage, ancillary_descriptors};
+pub use poll_select::SelectSets;
 pub use stream::{Receive, Send};
 
 use attachment::Attachment;
@@ -47,6 +51,7 @@ use blocking::WaitPool;
 use channel::Attach;
 use counters::Counters;
 use descriptions::Descriptions;
+use epoll::Epolls;
 use fallback::Kernel;
 use fd_table::FdTable;
 use std::sync::atomic::{AtomicI32, AtomicU64};
@@ -58,6 +63,7 @@ pub struct Posix {
     descriptions: Descriptions,
     attachment: Attachment,
     waits: WaitPool,
+    epolls: Epolls,
     counters: Counters,
     settings: Settings,
     /// Which options of `options::KNOWN` this process (or its parents by fork) has ever set on a kernel socket.
@@ -75,6 +81,7 @@ impl Posix {
             descriptions: Descriptions::new(),
             attachment: Attachment::new(attach),
             waits: WaitPool::new(),
+            epolls: Epolls::new(),
             counters: Counters::default(),
             settings,
             options_set: AtomicU64::new(0),

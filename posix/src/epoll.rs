@@ -1,0 +1,452 @@
+//! The epoll family over sockets of the stack and the kernel's descriptors together (epoll(7)).
+//!
+//! The program's epoll descriptor is a real kernel epoll instance. Kernel descriptors are watched by
+//! it, sockets of the stack by an [`InterestList`] of ours; its bell (an eventfd that the service
+//! rings) and the connection to the service are in the kernel instance too, edge-triggered, so that
+//! ONE kernel wait covers both worlds. Every event has one route, so none is reported twice:
+//! a listener alone is in both lists, since connections may arrive on both ways.
+//!
+//! A wait harvests the interest list (no system call), asks the kernel only when it watches
+//! something there, and sleeps only after { arm, harvest again }.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::Posix;
+use crate::channel::{Channel, Context, State as SocketState};
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, SignalMask};
+use crate::fd_table::{Entry, SocketRef};
+use crate::interest::{InterestError, InterestList, Key, State};
+use libc::epoll_event;
+use ringway_shm::{Duration, Instant};
+
+/// All epoll instances of the process.
+pub(crate) struct Epolls {
+    cells: Box<[Mutex<Option<Instance>>]>,
+}
+
+/// One epoll instance.
+#[derive(Default)]
+struct Instance {
+    list: InterestList,
+    /// The wait context and its bell, once a socket of the stack is watched.
+    bell: Option<(Context, Fd)>,
+    /// What the kernel watches for the program; a descriptor closed without DEL stays until its number is used again.
+    kernel_members: HashMap<Fd, epoll_event>,
+    /// The number it was created under.
+    fd: Fd,
+    /// Numbers that refer to this instance.
+    descriptors: u32,
+    /// Threads in the kernel's wait.
+    sleepers: u32,
+    /// Watched by another epoll instance: the bell must ring even when nobody waits here.
+    nested: bool,
+    /// Waits since the kernel was last asked although stack sockets were ready.
+    unasked: u32,
+}
+
+impl Epolls {
+    pub(crate) fn new() -> Epolls {
+        Epolls { cells: (0..INSTANCES).map(|_| Mutex::new(None)).collect() }
+    }
+
+    fn lock(&self, number: u32) -> MutexGuard<'_, Option<Instance>> {
+        // A panic while the lock was held cannot leave half a change that matters: lists are only ever marked too much.
+        self.cells[number as usize].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Posix {
+    /// A kernel epoll instance was created as `fd`: from now on it may watch sockets of the stack.
+    pub fn epoll_created(&self, fd: Fd) {
+        for number in 0..INSTANCES as u32 {
+            let mut cell = self.epolls.lock(number);
+            if cell.is_none() && self.table.fits(fd) {
+                *cell = Some(Instance { descriptors: 1, fd, ..Instance::default() });
+                self.table.set(fd, Entry::Epoll(number));
+                return;
+            }
+        }
+    }
+
+    /// Another number refers to the instance now (dup, fcntl).
+    pub(crate) fn epoll_duplicated(&self, number: u32) {
+        if let Some(instance) = self.epolls.lock(number).as_mut() {
+            instance.descriptors += 1;
+        }
+    }
+
+    /// One number less refers to it; the last one ends it.
+    pub(crate) fn epoll_released(&self, number: u32) {
+        let mut cell = self.epolls.lock(number);
+        let Some(instance) = cell.as_mut() else { return };
+        instance.descriptors -= 1;
+        if instance.descriptors > 0 {
+            return;
+        }
+        if let (Some((context, bell)), Some(channel)) = (instance.bell, self.attached()) {
+            for socket in instance.list.sockets() {
+                channel.unwatch(socket, context);
+            }
+            channel.release_context(context);
+            self.discard_internal(bell);
+        }
+        *cell = None;
+    }
+
+    /// `epoll_ctl(2)`. `None`: entirely the kernel's business.
+    pub fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<epoll_event>) -> Option<Answer<()>> {
+        let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
+        match self.table.lookup(fd) {
+            Entry::Socket(socket) => {
+                let key = Key { fd, socket };
+                let answer = match (operation, event) {
+                    (libc::EPOLL_CTL_ADD, Some(event)) => self.epoll_add(number, epoll, key, event),
+                    (libc::EPOLL_CTL_MOD, Some(event)) => self.epoll_modify(number, epoll, key, event),
+                    (libc::EPOLL_CTL_DEL, _) => self.epoll_delete(number, epoll, key),
+                    (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, None) => Err(Errno::FAULT),
+                    _ => Err(Errno::INVAL),
+                };
+                Some(answer)
+            }
+            Entry::Internal => Some(Err(Errno::BADF)),
+            Entry::Epoll(inner) => {
+                self.note_nesting(inner, operation);
+                Some(self.epoll_control_kernel(number, epoll, operation, fd, event))
+            }
+            Entry::None => Some(self.epoll_control_kernel(number, epoll, operation, fd, event)),
+        }
+    }
+
+    fn epoll_control_kernel(&self, number: u32, epoll: Fd, operation: i32, fd: Fd, event: Option<epoll_event>) -> Answer<()> {
+        self.kernel.epoll_control(epoll, operation, fd, event)?;
+        if let Some(instance) = self.epolls.lock(number).as_mut() {
+            match (operation, event) {
+                (libc::EPOLL_CTL_ADD | libc::EPOLL_CTL_MOD, Some(event)) => {
+                    instance.kernel_members.insert(fd, event);
+                }
+                (libc::EPOLL_CTL_DEL, _) => {
+                    instance.kernel_members.remove(&fd);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn epoll_add(&self, number: u32, epoll: Fd, key: Key, event: epoll_event) -> Answer<()> {
+        let channel = self.attached().ok_or(Errno::BADF)?;
+        let mut cell = self.epolls.lock(number);
+        let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        let context = self.epoll_context(instance, epoll, channel)?;
+        if instance.list.add(key, event.events, event.u64).map_err(refusal)? {
+            channel.watch(key.socket, context);
+        }
+        if self.has_twin(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, key.fd, Some(event)).is_ok() {
+            instance.kernel_members.insert(key.fd, event);
+        }
+        self.wake_sleepers(instance);
+        Ok(())
+    }
+
+    fn epoll_modify(&self, number: u32, epoll: Fd, key: Key, event: epoll_event) -> Answer<()> {
+        let mut cell = self.epolls.lock(number);
+        let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        instance.list.modify(key, event.events, event.u64).map_err(refusal)?;
+        if self.has_twin(key.socket) {
+            self.kernel.epoll_control(epoll, libc::EPOLL_CTL_MOD, key.fd, Some(event))?;
+        }
+        self.wake_sleepers(instance);
+        Ok(())
+    }
+
+    fn epoll_delete(&self, number: u32, epoll: Fd, key: Key) -> Answer<()> {
+        let mut cell = self.epolls.lock(number);
+        let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        self.forget_interest(instance, key)?;
+        if self.has_twin(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, key.fd, None).is_ok() {
+            instance.kernel_members.remove(&key.fd);
+        }
+        Ok(())
+    }
+
+    fn forget_interest(&self, instance: &mut Instance, key: Key) -> Answer<()> {
+        let last = instance.list.remove(key).map_err(refusal)?;
+        if let (true, Some((context, _)), Some(channel)) = (last, instance.bell, self.attached()) {
+            channel.unwatch(key.socket, context);
+        }
+        Ok(())
+    }
+
+    /// The last descriptor of `socket` in this process is gone: epoll(7) forgets it in every instance.
+    pub(crate) fn epoll_forget(&self, socket: SocketRef) {
+        for number in 0..INSTANCES as u32 {
+            let mut cell = self.epolls.lock(number);
+            let Some(instance) = cell.as_mut() else { continue };
+            for key in instance.list.keys_of_slot(socket.index) {
+                if key.socket == socket {
+                    self.forget_interest(instance, key).expect("the key was listed a line above");
+                }
+            }
+        }
+    }
+
+    /// The kernel socket `fd` has become a connection of the stack (`connect`): instances that had the kernel watch it
+    /// watch the connection from now on.
+    pub(crate) fn epoll_adopt(&self, fd: Fd, socket: SocketRef) {
+        for number in 0..INSTANCES as u32 {
+            let (epoll, event) = match self.epolls.lock(number).as_mut() {
+                Some(instance) => match instance.kernel_members.remove(&fd) {
+                    Some(event) => (instance.fd, event),
+                    None => continue,
+                },
+                None => continue,
+            };
+            // ENOENT: the number was closed without DEL and used again; nobody asked for the new socket.
+            if self.kernel.epoll_control(epoll, libc::EPOLL_CTL_DEL, fd, None).is_ok()
+                && self.epoll_add(number, epoll, Key { fd, socket }, event).is_err()
+            {
+                self.counters.count(crate::Fallback::WatchLost);
+            }
+        }
+    }
+
+    /// `epoll_pwait2(2)`; `None` as the timeout waits for ever. Answers `None` when the instance is not known here.
+    pub fn epoll_wait(
+        &self,
+        epoll: Fd,
+        events: &mut [epoll_event],
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Option<Answer<usize>> {
+        let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
+        if self.epolls.lock(number).as_ref().is_none_or(|instance| instance.bell.is_none()) {
+            return Some(self.kernel.epoll_wait(epoll, events, timeout, mask));
+        }
+        let deadline = timeout.map(|timeout| self.kernel.now() + timeout);
+        let poll_only = timeout == Some(Duration::ZERO);
+        Some(loop {
+            match self.epoll_turn(number, epoll, events, deadline, poll_only, mask) {
+                Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}
+                answer => break answer,
+            }
+        })
+    }
+
+    /// One look at everything, and one sleep if there is nothing. `Ok(0)`: woken for nothing, or time is up.
+    fn epoll_turn(
+        &self,
+        number: u32,
+        epoll: Fd,
+        events: &mut [epoll_event],
+        deadline: Option<Instant>,
+        poll_only: bool,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        let (ready, ask_kernel) = self.epoll_harvest(number, epoll, events, false)?;
+        if ready > 0 {
+            let room = if ask_kernel { &mut events[ready..] } else { &mut [] };
+            return Ok(
+                ready + if room.is_empty() { 0 } else { self.epoll_kernel(number, epoll, room, Some(Duration::ZERO), mask)? }
+            );
+        }
+        if poll_only {
+            return self.epoll_kernel(number, epoll, events, Some(Duration::ZERO), mask);
+        }
+        let (ready, _) = self.epoll_harvest(number, epoll, events, true)?;
+        let answer = match ready {
+            0 => {
+                let timeout = deadline.map(|deadline| deadline.since(self.kernel.now()));
+                self.epoll_kernel(number, epoll, events, timeout, mask)
+            }
+            ready => Ok(ready),
+        };
+        self.epoll_woken(number);
+        // What woke us may be ours: take it now rather than after another sleep.
+        match answer {
+            Ok(count) if count < events.len() => {
+                let (more, _) = self.epoll_harvest(number, epoll, &mut events[count..], false)?;
+                Ok(count + more)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Takes ready sockets of the stack; arms the bell first when `sleepy`. Says whether the kernel should be asked too.
+    fn epoll_harvest(&self, number: u32, epoll: Fd, events: &mut [epoll_event], sleepy: bool) -> Answer<(usize, bool)> {
+        let channel = self.attached().ok_or(Errno::BADF)?;
+        let mut cell = self.epolls.lock(number);
+        let instance = cell.as_mut().ok_or(Errno::BADF)?;
+        let context = self.epoll_context(instance, epoll, channel)?;
+        if sleepy {
+            instance.sleepers += 1;
+            channel.arm(context);
+        }
+        if self.service_is_dead() {
+            instance.list.mark_all();
+        }
+        while let Some(socket) = channel.next_event(context) {
+            instance.list.mark(socket.index);
+        }
+        let mut ready = 0;
+        instance.list.harvest(
+            events.len(),
+            |socket| self.state_of(socket),
+            |bits, data| {
+                events[ready] = epoll_event { events: bits, u64: data };
+                ready += 1;
+            },
+        );
+        instance.unasked = if ready > 0 { instance.unasked + 1 } else { 0 };
+        let ask_kernel = !instance.kernel_members.is_empty() && instance.unasked.is_multiple_of(ASK_KERNEL_EVERY);
+        if instance.nested && !instance.list.has_candidates() {
+            channel.arm(context);
+        }
+        Ok((ready, ask_kernel))
+    }
+
+    /// The kernel's wait, without the entries that are our own.
+    fn epoll_kernel(
+        &self,
+        number: u32,
+        epoll: Fd,
+        events: &mut [epoll_event],
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        let count = self.kernel.epoll_wait(epoll, events, timeout, mask)?;
+        let mut kept = 0;
+        for index in 0..count {
+            let (bits, data) = (events[index].events, events[index].u64);
+            match data {
+                BELL => {}
+                CONTROL => {
+                    self.note_service_death();
+                    if let Some(instance) = self.epolls.lock(number).as_mut() {
+                        instance.list.mark_all();
+                    }
+                }
+                _ => {
+                    events[kept] = epoll_event { events: bits, u64: data };
+                    kept += 1;
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// This thread no longer sleeps; what others may still be waiting for stays armed.
+    fn epoll_woken(&self, number: u32) {
+        let mut cell = self.epolls.lock(number);
+        let Some(instance) = cell.as_mut() else { return };
+        instance.sleepers = instance.sleepers.saturating_sub(1);
+        let (Some((context, bell)), Some(channel)) = (instance.bell, self.attached()) else { return };
+        if instance.sleepers == 0 && !instance.nested {
+            channel.disarm(context);
+        } else {
+            // The ring that woke us disarmed it for everybody.
+            channel.arm(context);
+            if instance.list.has_candidates() {
+                self.kernel.raise_event(bell);
+            }
+        }
+    }
+
+    /// Is a socket of the stack ready in this instance? For poll(2) on the epoll descriptor itself.
+    pub(crate) fn epoll_is_ready(&self, number: u32) -> bool {
+        let Some(channel) = self.attached() else { return false };
+        let mut cell = self.epolls.lock(number);
+        let Some(instance) = cell.as_mut() else { return false };
+        let Some((context, _)) = instance.bell else { return false };
+        channel.arm(context);
+        while let Some(socket) = channel.next_event(context) {
+            instance.list.mark(socket.index);
+        }
+        instance.list.is_ready(|socket| self.state_of(socket))
+    }
+
+    /// In a forked child: contexts and bells are the parent's; new ones come with the next use.
+    pub(crate) fn epoll_after_fork_in_child(&self) {
+        for number in 0..INSTANCES as u32 {
+            if let Some(instance) = self.epolls.lock(number).as_mut() {
+                instance.sleepers = 0;
+                instance.list.mark_all();
+                if let Some((_, bell)) = instance.bell.take() {
+                    self.discard_internal(bell);
+                }
+            }
+        }
+    }
+
+    /// The instance's wait context; claims it, and puts bell and control connection into the kernel instance, at the
+    /// first use in this process.
+    fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Context> {
+        if let Some((context, _)) = instance.bell {
+            return Ok(context);
+        }
+        let (context, bell) = self.new_context(channel).ok_or(Errno::NOSPC)?;
+        let ring = epoll_event { events: EDGE_IN, u64: BELL };
+        let hang_up = epoll_event { events: EDGE_HANG_UP, u64: CONTROL };
+        let added = self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, bell, Some(ring)).and_then(|()| {
+            match self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, channel.control_descriptor(), Some(hang_up)) {
+                // After a fork the parent's registration of a connection with the same number may still be there.
+                Err(Errno::EXIST) => Ok(()),
+                answer => answer,
+            }
+        });
+        if let Err(error) = added {
+            channel.release_context(context);
+            self.discard_internal(bell);
+            return Err(error);
+        }
+        instance.bell = Some((context, bell));
+        for socket in instance.list.sockets() {
+            channel.watch(socket, context);
+        }
+        Ok(context)
+    }
+
+    fn note_nesting(&self, inner: u32, operation: i32) {
+        if let Some(instance) = self.epolls.lock(inner).as_mut() {
+            instance.nested |= operation == libc::EPOLL_CTL_ADD;
+        }
+    }
+
+    /// A changed list may hold something ready: whoever sleeps on it must look.
+    fn wake_sleepers(&self, instance: &Instance) {
+        if let Some((_, bell)) = instance.bell
+            && (instance.sleepers > 0 || instance.nested)
+        {
+            self.kernel.raise_event(bell);
+        }
+    }
+
+    /// Does a kernel socket listen beside this one, under the same number?
+    pub(crate) fn has_twin(&self, socket: SocketRef) -> bool {
+        self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
+    }
+
+    fn state_of(&self, socket: SocketRef) -> State {
+        let readiness = self.readiness(socket);
+        State { bits: readiness.events, read_sequence: readiness.receive_sequence, write_sequence: readiness.send_sequence }
+    }
+}
+
+fn refusal(error: InterestError) -> Errno {
+    match error {
+        InterestError::Exists => Errno::EXIST,
+        InterestError::Missing => Errno::NOENT,
+        InterestError::Invalid => Errno::INVAL,
+    }
+}
+
+/// Epoll instances that can watch sockets of the stack; as many as a region has wait contexts.
+const INSTANCES: usize = 256;
+/// With stack sockets always ready, the kernel's descriptors are looked at every so many waits.
+const ASK_KERNEL_EVERY: u32 = 4;
+/// Data words of our own entries: no pointer of a user program and no small number looks like this.
+const BELL: u64 = 0xf5a1_7269_6e67_0001;
+const CONTROL: u64 = 0xf5a1_7269_6e67_0002;
+const EDGE_IN: u32 = (libc::EPOLLIN | libc::EPOLLET) as u32;
+const EDGE_HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLET) as u32;

@@ -1,0 +1,287 @@
+//! The interest list of one epoll instance: which descriptors it watches, and which of them may be
+//! ready (epoll(7)).
+//!
+//! Promises: the cost of a wait follows the sockets that something happened to, never the sockets
+//! watched; level, edge and one-shot are decided here from two sequence numbers per socket, so that
+//! an edge is reported once and by one route. It does not know the channel: whoever owns it says
+//! which slot had an event (`mark`) and answers what a socket's state is (`harvest`).
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+
+/// What a socket can report now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// EPOLL* bits that hold now, whatever was asked for.
+    pub(crate) bits: u32,
+    /// Changes when more can be read: bytes, FIN, a connection, an error.
+    pub(crate) read_sequence: u32,
+    /// Changes when there is room to write again, or an error.
+    pub(crate) write_sequence: u32,
+}
+
+/// One watched descriptor. Linux's key: the number *and* the open description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// The number it was added under.
+    pub(crate) fd: Fd,
+    /// The socket.
+    pub(crate) socket: SocketRef,
+}
+
+#[derive(Debug)]
+struct Interest {
+    key: Key,
+    /// Events asked for, with EPOLLET, EPOLLONESHOT.
+    events: u32,
+    data: u64,
+    /// Sequence numbers at the last report; `None`: nothing reported since ADD or MOD.
+    reported: Option<(u32, u32)>,
+    /// EPOLLONESHOT has fired.
+    spent: bool,
+    queued: bool,
+    /// Next interest of the same slot.
+    next: u32,
+    live: bool,
+}
+
+/// The list; see the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct InterestList {
+    interests: Vec<Interest>,
+    free: Vec<u32>,
+    by_key: HashMap<Key, u32>,
+    /// First interest of each slot that has one.
+    by_slot: HashMap<u32, u32>,
+    ready: VecDeque<u32>,
+}
+
+/// Why an operation on the list was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InterestError {
+    /// EPOLL_CTL_ADD of what is there.
+    Exists,
+    /// EPOLL_CTL_MOD or DEL of what is not.
+    Missing,
+    /// EPOLLEXCLUSIVE in EPOLL_CTL_MOD, or with EPOLLONESHOT.
+    Invalid,
+}
+
+impl InterestList {
+    /// EPOLL_CTL_ADD. The new interest is looked at by the next harvest. `true`: it is the first one of its slot.
+    ///
+    /// # Errors
+    /// `Exists`, `Invalid`.
+    pub(crate) fn add(&mut self, key: Key, events: u32, data: u64) -> Result<bool, InterestError> {
+        if events & EXCLUSIVE != 0 && events & !EXCLUSIVE_ALLOWED != 0 {
+            return Err(InterestError::Invalid);
+        }
+        if self.by_key.contains_key(&key) {
+            return Err(InterestError::Exists);
+        }
+        let first = self.by_slot.get(&key.socket.index).copied();
+        let interest =
+            Interest { key, events, data, reported: None, spent: false, queued: false, next: first.unwrap_or(NONE), live: true };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.interests[index as usize] = interest;
+                index
+            }
+            None => {
+                self.interests.push(interest);
+                self.interests.len() as u32 - 1
+            }
+        };
+        self.by_key.insert(key, index);
+        self.by_slot.insert(key.socket.index, index);
+        self.queue(index);
+        Ok(first.is_none())
+    }
+
+    /// EPOLL_CTL_MOD: arms again what one-shot had spent, and reports what holds even if it was reported before.
+    ///
+    /// # Errors
+    /// `Missing`, `Invalid`.
+    pub(crate) fn modify(&mut self, key: Key, events: u32, data: u64) -> Result<(), InterestError> {
+        if events & EXCLUSIVE != 0 {
+            return Err(InterestError::Invalid);
+        }
+        let index = *self.by_key.get(&key).ok_or(InterestError::Missing)?;
+        let interest = &mut self.interests[index as usize];
+        interest.events = events;
+        interest.data = data;
+        interest.spent = false;
+        interest.reported = None;
+        self.queue(index);
+        Ok(())
+    }
+
+    /// EPOLL_CTL_DEL. `true`: nothing else of its slot is watched here any more.
+    ///
+    /// # Errors
+    /// `Missing`.
+    pub(crate) fn remove(&mut self, key: Key) -> Result<bool, InterestError> {
+        let index = self.by_key.remove(&key).ok_or(InterestError::Missing)?;
+        let next = self.interests[index as usize].next;
+        let slot = key.socket.index;
+        let head = *self.by_slot.get(&slot).expect("every interest is reachable from its slot");
+        if head == index {
+            if next == NONE {
+                self.by_slot.remove(&slot);
+            } else {
+                self.by_slot.insert(slot, next);
+            }
+        } else {
+            let mut at = head;
+            while self.interests[at as usize].next != index {
+                at = self.interests[at as usize].next;
+            }
+            self.interests[at as usize].next = next;
+        }
+        self.interests[index as usize].live = false;
+        // A queued index returns to the free list when the harvest meets it.
+        if !self.interests[index as usize].queued {
+            self.free.push(index);
+        }
+        Ok(!self.by_slot.contains_key(&slot))
+    }
+
+    /// The keys that watch `slot`, whatever their number.
+    pub(crate) fn keys_of_slot(&self, slot: u32) -> Vec<Key> {
+        let mut keys = Vec::new();
+        let mut at = self.by_slot.get(&slot).copied().unwrap_or(NONE);
+        while at != NONE {
+            keys.push(self.interests[at as usize].key);
+            at = self.interests[at as usize].next;
+        }
+        keys
+    }
+
+    /// All sockets watched here.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = SocketRef> + '_ {
+        self.by_key.keys().map(|key| key.socket)
+    }
+
+    /// Something happened to `slot`: the next harvest looks at it.
+    pub(crate) fn mark(&mut self, slot: u32) {
+        let mut at = self.by_slot.get(&slot).copied().unwrap_or(NONE);
+        while at != NONE {
+            self.queue(at);
+            at = self.interests[at as usize].next;
+        }
+    }
+
+    /// The next harvest looks at everything (the service died, or a fork made the marks doubtful).
+    pub(crate) fn mark_all(&mut self) {
+        for index in 0..self.interests.len() as u32 {
+            if self.interests[index as usize].live {
+                self.queue(index);
+            }
+        }
+    }
+
+    /// Whether a harvest would look at anything.
+    pub(crate) fn has_candidates(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Reports up to `limit` ready descriptors as (events, data), fairly: what was reported and still holds goes to
+    /// the end of the line. `state` answers what a socket's state is now.
+    pub(crate) fn harvest(
+        &mut self,
+        limit: usize,
+        mut state: impl FnMut(SocketRef) -> State,
+        mut report: impl FnMut(u32, u64),
+    ) -> usize {
+        let mut reported = 0;
+        for _ in 0..self.ready.len() {
+            if reported == limit {
+                break;
+            }
+            let index = self.ready.pop_front().expect("the loop is bounded by the length");
+            let interest = &mut self.interests[index as usize];
+            interest.queued = false;
+            if !interest.live {
+                self.free.push(index);
+                continue;
+            }
+            let state = state(interest.key.socket);
+            let bits = interest.due(state);
+            if bits == 0 {
+                continue;
+            }
+            report(bits, interest.data);
+            reported += 1;
+            interest.reported = Some((state.read_sequence, state.write_sequence));
+            interest.spent = interest.events & ONESHOT != 0;
+            if interest.events & (EDGE | ONESHOT) == 0 {
+                self.queue(index);
+            }
+        }
+        reported
+    }
+
+    /// Whether a harvest would report something; consumes no edge.
+    pub(crate) fn is_ready(&mut self, mut state: impl FnMut(SocketRef) -> State) -> bool {
+        while let Some(&index) = self.ready.front() {
+            let interest = &mut self.interests[index as usize];
+            if interest.live && interest.due(state(interest.key.socket)) != 0 {
+                return true;
+            }
+            interest.queued = false;
+            if !interest.live {
+                self.free.push(index);
+            }
+            self.ready.pop_front();
+        }
+        false
+    }
+
+    fn queue(&mut self, index: u32) {
+        let interest = &mut self.interests[index as usize];
+        if !interest.queued {
+            interest.queued = true;
+            self.ready.push_back(index);
+        }
+    }
+}
+
+impl Interest {
+    /// The bits to report now; 0: none.
+    fn due(&self, state: State) -> u32 {
+        if self.spent {
+            return 0;
+        }
+        let bits = state.bits & (self.events | ALWAYS);
+        if self.events & EDGE == 0 {
+            return bits;
+        }
+        // epoll(7): an edge is a change since the last report; when one side changed, all that holds is told.
+        match self.reported {
+            Some((read, write)) => {
+                let read_edge = read != state.read_sequence && bits & (READ_SIDE | ALWAYS) != 0;
+                let write_edge = write != state.write_sequence && bits & (WRITE_SIDE | ALWAYS) != 0;
+                if read_edge || write_edge { bits } else { 0 }
+            }
+            None => bits,
+        }
+    }
+}
+
+const NONE: u32 = u32::MAX;
+const EDGE: u32 = libc::EPOLLET as u32;
+const ONESHOT: u32 = libc::EPOLLONESHOT as u32;
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+/// epoll_ctl(2): what may be asked for together with EPOLLEXCLUSIVE.
+const EXCLUSIVE_ALLOWED: u32 =
+    (libc::EPOLLEXCLUSIVE | libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLERR | libc::EPOLLHUP | libc::EPOLLWAKEUP | libc::EPOLLET)
+        as u32;
+/// Reported whether asked for or not.
+const ALWAYS: u32 = (libc::EPOLLERR | libc::EPOLLHUP) as u32;
+const READ_SIDE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM | libc::EPOLLRDHUP | libc::EPOLLPRI) as u32;
+const WRITE_SIDE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM) as u32;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! poll, ppoll, select and pselect over sockets of the stack and the kernel's descriptors together.
+//!
+//! One look at our own sockets, one zero-time poll for the kernel's; when nothing is ready, one
+//! kernel wait that covers the bell, the service's life and the kernel's descriptors. A listener is
+//! looked at in both worlds. These calls are never taken up again after a signal (signal(7)).
+
+use crate::Posix;
+use crate::blocking::Waiter;
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, SignalMask};
+use crate::fd_table::{Entry, SocketRef};
+use libc::pollfd;
+use ringway_shm::{Duration, Instant};
+
+/// What one entry of the caller's set stands for.
+#[derive(Clone, Copy)]
+enum Watched {
+    Kernel,
+    Socket(SocketRef),
+    Epoll(u32),
+}
+
+impl Posix {
+    /// `ppoll(2)`; `None` as the timeout waits for ever. Answers `None` when nothing in the set is ours.
+    pub fn poll(&self, set: &mut [pollfd], timeout: Option<Duration>, mask: Option<SignalMask>) -> Option<Answer<usize>> {
+        let concerns_us =
+            |entry: &pollfd| matches!(self.table.lookup(entry.fd), Entry::Socket(_) | Entry::Epoll(_) | Entry::Internal);
+        if self.attached().is_none() || !set.iter().any(concerns_us) {
+            return None;
+        }
+        let watched: Vec<Watched> = set.iter().map(|entry| self.watched(entry.fd)).collect();
+        let deadline = timeout.map(|timeout| self.kernel.now() + timeout);
+        let answer = match self.poll_once(set, &watched, mask) {
+            Ok(0) if timeout != Some(Duration::ZERO) => self.poll_sleep(set, &watched, deadline, mask),
+            answer => answer,
+        };
+        Some(answer)
+    }
+
+    fn watched(&self, fd: Fd) -> Watched {
+        match self.table.lookup(fd) {
+            Entry::Socket(socket) => Watched::Socket(socket),
+            Entry::Epoll(number) => Watched::Epoll(number),
+            Entry::Internal | Entry::None => Watched::Kernel,
+        }
+    }
+
+    /// Looks at everything without waiting; answers how many entries have events.
+    fn poll_once(&self, set: &mut [pollfd], watched: &[Watched], mask: Option<SignalMask>) -> Answer<usize> {
+        let mut kernel_set = self.kernel_set(set, watched, 0);
+        if kernel_set.iter().any(|entry| entry.fd >= 0) {
+            self.kernel.poll(&mut kernel_set, Some(Duration::ZERO), mask)?;
+        }
+        Ok(self.merge(set, watched, &kernel_set))
+    }
+
+    fn poll_sleep(
+        &self,
+        set: &mut [pollfd],
+        watched: &[Watched],
+        deadline: Option<Instant>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        let Some(waiter) = self.waiter() else { return self.poll_by_time(set, watched, deadline, mask) };
+        let Some(channel) = self.attached() else { return Err(Errno::BADF) };
+        let sockets =
+            || watched.iter().filter_map(|watched| if let Watched::Socket(socket) = watched { Some(*socket) } else { None });
+        sockets().for_each(|socket| channel.watch(socket, waiter.context()));
+        let answer = self.poll_with(&waiter, set, watched, deadline, mask);
+        sockets().for_each(|socket| channel.unwatch(socket, waiter.context()));
+        answer
+    }
+
+    fn poll_with(
+        &self,
+        waiter: &Waiter<'_>,
+        set: &mut [pollfd],
+        watched: &[Watched],
+        deadline: Option<Instant>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        loop {
+            waiter.prepare();
+            let mut kernel_set = self.kernel_set(set, watched, WAITER_ENTRIES);
+            if self.merge(set, watched, &[]) == 0 {
+                waiter.sleep(&mut kernel_set, deadline, mask)?;
+            }
+            let ready = self.merge(set, watched, &kernel_set[WAITER_ENTRIES..]);
+            if ready > 0 || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
+                return Ok(ready);
+            }
+        }
+    }
+
+    /// Every wait context of the region is taken: the kernel's descriptors wake us, ours are looked at every millisecond.
+    fn poll_by_time(
+        &self,
+        set: &mut [pollfd],
+        watched: &[Watched],
+        deadline: Option<Instant>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        loop {
+            let mut kernel_set = self.kernel_set(set, watched, 0);
+            self.kernel.poll(&mut kernel_set, Some(Duration::from_millis(1)), mask)?;
+            let ready = self.merge(set, watched, &kernel_set);
+            if ready > 0 || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
+                return Ok(ready);
+            }
+        }
+    }
+
+    /// The set as the kernel shall see it: `leading` unused entries, then the caller's with connections of the stack
+    /// left out (a negative descriptor is skipped, poll(2)). Listeners and epoll instances stay in.
+    fn kernel_set(&self, set: &[pollfd], watched: &[Watched], leading: usize) -> Vec<pollfd> {
+        let unused = pollfd { fd: -1, events: 0, revents: 0 };
+        let own = set.iter().zip(watched).map(|(entry, watched)| match watched {
+            Watched::Socket(socket) if !self.has_twin(*socket) => unused,
+            _ => pollfd { fd: entry.fd, events: entry.events, revents: 0 },
+        });
+        std::iter::repeat_n(unused, leading).chain(own).collect()
+    }
+
+    /// Writes the events of our own entries and those in `kernel_set` (same order; may be empty) to `set`.
+    fn merge(&self, set: &mut [pollfd], watched: &[Watched], kernel_set: &[pollfd]) -> usize {
+        let mut ready = 0;
+        for (index, (entry, watched)) in set.iter_mut().zip(watched).enumerate() {
+            let ours = match watched {
+                Watched::Kernel => 0,
+                Watched::Socket(socket) => self.readiness(*socket).events as i16 & (entry.events | ALWAYS),
+                Watched::Epoll(number) if self.epoll_is_ready(*number) => entry.events & (libc::POLLIN | libc::POLLRDNORM),
+                Watched::Epoll(_) => 0,
+            };
+            entry.revents = ours | kernel_set.get(index).map_or(0, |kernel| kernel.revents);
+            ready += usize::from(entry.revents != 0);
+        }
+        ready
+    }
+
+    /// `pselect(2)` on sets of 64-bit words (bit n of the whole = descriptor n); `None` as the timeout waits for ever.
+    /// Answers `None` when nothing in the sets is ours.
+    pub fn select(
+        &self,
+        count: usize,
+        mut sets: SelectSets<'_>,
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Option<Answer<usize>> {
+        let mut polled: Vec<pollfd> = (0..count).filter_map(|number| sets.entry(number)).collect();
+        let answer = self.poll(&mut polled, timeout, mask)?;
+        if let Err(error) = answer {
+            return Some(Err(error));
+        }
+        if polled.iter().any(|entry| entry.revents & libc::POLLNVAL != 0) {
+            return Some(Err(Errno::BADF));
+        }
+        sets.clear(count);
+        Some(Ok(polled.iter().map(|entry| sets.report(entry)).sum()))
+    }
+}
+
+/// The three sets of `select(2)`.
+#[derive(Debug, Default)]
+pub struct SelectSets<'a> {
+    /// Watched for reading.
+    pub read: Option<&'a mut [u64]>,
+    /// Watched for writing.
+    pub write: Option<&'a mut [u64]>,
+    /// Watched for urgent data.
+    pub except: Option<&'a mut [u64]>,
+}
+
+impl SelectSets<'_> {
+    fn entry(&self, number: usize) -> Option<pollfd> {
+        let asked = |set: &Option<&mut [u64]>, events: i16| if has(set.as_deref(), number) { events } else { 0 };
+        let events = asked(&self.read, libc::POLLIN) | asked(&self.write, libc::POLLOUT) | asked(&self.except, libc::POLLPRI);
+        (events != 0).then_some(pollfd { fd: number as Fd, events, revents: 0 })
+    }
+
+    fn clear(&mut self, count: usize) {
+        for set in [&mut self.read, &mut self.write, &mut self.except].into_iter().flatten() {
+            for number in 0..count {
+                if let Some(word) = set.get_mut(number / 64) {
+                    *word &= !(1 << (number % 64));
+                }
+            }
+        }
+    }
+
+    /// fs/select.c: which bits of poll count for which set. Answers how many bits were set.
+    fn report(&mut self, entry: &pollfd) -> usize {
+        let sets = [
+            (&mut self.read, libc::POLLIN, libc::POLLIN | libc::POLLRDNORM | libc::POLLHUP | libc::POLLERR),
+            (&mut self.write, libc::POLLOUT, libc::POLLOUT | libc::POLLWRNORM | libc::POLLERR),
+            (&mut self.except, libc::POLLPRI, libc::POLLPRI),
+        ];
+        let mut bits = 0;
+        for (set, asked, counts) in sets {
+            if entry.events & asked != 0 && entry.revents & counts != 0 && set_bit(set, entry.fd as usize) {
+                bits += 1;
+            }
+        }
+        bits
+    }
+}
+
+fn has(set: Option<&[u64]>, number: usize) -> bool {
+    set.and_then(|set| set.get(number / 64)).is_some_and(|word| word & (1 << (number % 64)) != 0)
+}
+
+fn set_bit(set: &mut Option<&mut [u64]>, number: usize) -> bool {
+    match set.as_mut().and_then(|set| set.get_mut(number / 64)) {
+        Some(word) => {
+            *word |= 1 << (number % 64);
+            true
+        }
+        None => false,
+    }
+}
+
+/// Entries at the front of a set that `Waiter::sleep` fills in.
+const WAITER_ENTRIES: usize = 2;
+/// Reported whether asked for or not (poll(2)).
+const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP;
