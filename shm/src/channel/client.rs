@@ -189,6 +189,11 @@ impl Client {
         self.submit(Request { slot, sequence: 0, operation });
     }
 
+    #[cfg(test)]
+    pub(super) fn map_for_tests(&self) -> &Map {
+        &self.map
+    }
+
     fn owner(&self) -> u32 {
         lock::owner_word(self.process.load(Ordering::Relaxed), thread_number())
     }

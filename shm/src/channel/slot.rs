@@ -217,7 +217,7 @@ impl SlotShared {
     /// Bytes that have arrived and were not read (FIONREAD).
     #[inline]
     pub fn unread(&self) -> u32 {
-        self.rx_pushed.load(Ordering::Acquire).wrapping_sub(self.rx_consumed.load(Ordering::Acquire))
+        ahead(&self.rx_pushed, &self.rx_consumed)
     }
 
     /// Bytes written and not yet acknowledged by the peer (SIOCOUTQ).
@@ -248,7 +248,7 @@ impl SlotShared {
     /// Connections that wait to be accepted.
     #[inline]
     pub fn unaccepted(&self) -> u32 {
-        self.accept_pushed.load(Ordering::Acquire).wrapping_sub(self.accepted.load(Ordering::Acquire))
+        ahead(&self.accept_pushed, &self.accepted)
     }
 
     /// A number that grows with every arrival (bytes or connections): for edge-triggered waits.
@@ -364,6 +364,14 @@ impl SlotShared {
             word.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// By how much `made` is ahead of `used`. A user may be quicker than the maker's count: then by none.
+#[inline]
+fn ahead(made: &AtomicU32, used: &AtomicU32) -> u32 {
+    let used = used.load(Ordering::Acquire);
+    let ahead = made.load(Ordering::Acquire).wrapping_sub(used);
+    if ahead as i32 >= 0 { ahead } else { 0 }
 }
 
 fn load_ip(words: &[AtomicU64; 2]) -> IpAddr {

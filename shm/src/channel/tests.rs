@@ -1,1 +1,493 @@
+//! Both ends of one region in one process, joined by a real control socket.
 
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::thread;
+
+use super::attach::{ClientMessage, ControlListener};
+use super::*;
+use crate::sys;
+
+pub(super) const SHAPE: Shape = Shape { slots: 128, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16 };
+pub(super) const TOKEN: [u8; 16] = *b"the-test's-group";
+
+/// A region with its worker's end and a broker that says yes to everything.
+pub(super) struct Bench {
+    pub(super) worker: Attachment,
+    pub(super) client: Client,
+    pub(super) region: OwnedFd,
+    pub(super) doorbell: OwnedFd,
+    broker: attach::ControlConnection,
+}
+
+fn socket_path() -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("ringway-channel-test-{}-{number}", std::process::id()))
+}
+
+impl Bench {
+    pub(super) fn new(shape: Shape) -> Bench {
+        let (worker, region) = Attachment::create(shape).expect("memory files work here");
+        let doorbell = sys::event_descriptor().expect("event descriptors work here");
+        let path = socket_path();
+        let listener = ControlListener::bind(&path).expect("the path is free");
+        let roster = Roster::new(region.as_fd(), shape).expect("the region is of that shape");
+        let (broker, client) = thread::scope(|scope| {
+            let attaching = scope.spawn(|| Client::attach(&path, TOKEN, 0).expect("the broker says yes"));
+            let broker = wait_for(|| listener.accept());
+            assert_eq!(broker.credentials().pid, std::process::id());
+            match wait_for(|| broker.receive()) {
+                ClientMessage::Hello { token, wanted: None } => assert_eq!(token, TOKEN),
+                other => panic!("not a hello: {other:?}"),
+            }
+            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            broker.welcome(shape, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
+            (broker, attaching.join().expect("it attached"))
+        });
+        std::fs::remove_file(&path).expect("it was bound");
+        Bench { worker, client, region, doorbell, broker }
+    }
+
+    /// Opens a context with its event descriptor.
+    pub(super) fn context(&mut self) -> (ContextIndex, OwnedFd) {
+        let bell = sys::event_descriptor().expect("event descriptors work here");
+        let (client, broker, worker) = (&self.client, &self.broker, &mut self.worker);
+        let context = thread::scope(|scope| {
+            let opening = scope.spawn(|| client.open_context(bell.as_fd()).expect("a context is free"));
+            match wait_for(|| broker.receive()) {
+                ClientMessage::Context { context, bell } => assert!(worker.register_context(context, bell)),
+                other => panic!("not a context: {other:?}"),
+            }
+            broker.done().expect("it listens");
+            opening.join().expect("it got its answer")
+        });
+        (context, bell)
+    }
+
+    /// A connected socket of the application.
+    pub(super) fn connected(&mut self, send_limit: u32) -> SlotRef {
+        let slot = self.client.open_slot().expect("a slot is free");
+        self.worker.set_send_limit(slot.index, send_limit);
+        self.worker.set_state(slot.index, State::Connected);
+        slot
+    }
+
+    pub(super) fn send(&self, slot: SlotRef, bytes: &[u8]) -> Result<usize, SendError> {
+        self.client.send(slot, &[IoSlice::new(bytes)])
+    }
+
+    pub(super) fn receive(&self, slot: SlotRef, room: usize) -> Result<Vec<u8>, ReceiveError> {
+        let mut bytes = vec![0; room];
+        let count = self.client.receive(slot, &mut [IoSliceMut::new(&mut bytes)])?;
+        bytes.truncate(count);
+        Ok(bytes)
+    }
+
+    /// All requests that wait.
+    pub(super) fn requests(&mut self) -> Vec<Operation> {
+        std::iter::from_fn(|| self.worker.next_request()).map(|request| request.operation).collect()
+    }
+
+    pub(super) fn copy_tx(&mut self, slot: SlotRef) -> Vec<u8> {
+        let mut bytes = vec![0; self.worker.tx_available(slot.index)];
+        let count = self.worker.copy_tx(slot.index, &mut bytes);
+        assert_eq!(count, bytes.len());
+        bytes
+    }
+}
+
+fn wait_for<T>(mut attempt: impl FnMut() -> std::io::Result<T>) -> T {
+    loop {
+        match attempt() {
+            Ok(value) => return value,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+pub(super) fn pattern(seed: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| ((at + seed) * 31 + (at >> 8)) as u8).collect()
+}
+
+#[test]
+fn bytes_to_the_wire_keep_their_order_across_sends_and_chunk_sizes() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1 << 20);
+    let mut sent = Vec::new();
+    for (seed, len) in [1, 255, 256, 257, 2048, 2049, 5000].into_iter().enumerate() {
+        let bytes = pattern(seed, len);
+        assert_eq!(bench.send(slot, &bytes), Ok(len));
+        sent.extend(bytes);
+    }
+    assert_eq!(bench.requests(), [Operation::Transmit], "announced once, by the push onto the empty stack");
+    assert_eq!(bench.copy_tx(slot), sent);
+    assert_eq!(bench.worker.tx_in_flight(slot.index) as usize, sent.len());
+    bench.worker.release_tx(slot.index, sent.len() as u32);
+    assert_eq!(bench.client.slot(slot.index).unsent(), 0);
+    assert_eq!(bench.worker.violations(), 0);
+}
+
+#[test]
+fn a_send_is_cut_at_the_limit_and_goes_on_when_the_peer_acknowledges() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1000);
+    assert_eq!(bench.send(slot, &pattern(0, 1500)), Ok(1000));
+    assert_eq!(bench.send(slot, b"more"), Err(SendError::WouldBlock));
+    assert!(!bench.client.readiness(slot).writable);
+    let (context, _bell) = bench.context();
+    assert_eq!(bench.client.watch(slot, context), Watch::Watching);
+    assert_eq!(bench.copy_tx(slot), pattern(0, 1500)[..1000]);
+    bench.worker.release_tx(slot.index, 100);
+    assert_eq!(bench.client.next_event(context), None, "a tenth of the room wakes nobody");
+    bench.worker.release_tx(slot.index, 500);
+    assert_eq!(bench.client.next_event(context), Some(slot.index));
+    assert!(bench.client.readiness(slot).writable);
+    assert_eq!(bench.send(slot, &[7; 900]), Ok(600));
+}
+
+#[test]
+fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
+    let mut bench = Bench::new(SHAPE);
+    let (hog, other) = (bench.connected(1 << 20), bench.connected(1 << 20));
+    let all = 16 * 2048 + 16 * 256;
+    assert_eq!(bench.send(hog, &vec![1; 100_000]), Ok(all));
+    assert_eq!(bench.send(other, b"x"), Err(SendError::WouldBlock));
+    let (context, _bell) = bench.context();
+    bench.client.watch(other, context);
+    assert!(!bench.client.readiness(other).writable);
+    assert_eq!(bench.copy_tx(hog).len(), all);
+    bench.worker.flush_wakes();
+    assert_eq!(bench.client.next_event(context), Some(other.index));
+    assert!(bench.client.readiness(other).writable);
+    assert_eq!(bench.send(other, b"x"), Ok(1));
+}
+
+#[test]
+fn received_bytes_come_out_in_order_whole_or_in_pieces_and_their_chunks_come_back() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1);
+    let bytes = pattern(3, 9000);
+    for part in bytes.chunks(1448) {
+        assert_eq!(bench.worker.push_rx(slot.index, part), part.len());
+        bench.worker.publish_rx(slot.index);
+    }
+    assert_eq!(bench.client.slot(slot.index).unread(), 9000);
+    let mut peeked = vec![0; 8000];
+    assert_eq!(bench.client.peek(slot, &mut [IoSliceMut::new(&mut peeked)]), Ok(8000));
+    assert_eq!(peeked, bytes[..8000]);
+    let mut got = Vec::new();
+    while got.len() < 9000 {
+        got.extend(bench.receive(slot, 777).expect("there is more"));
+    }
+    assert_eq!(got, bytes);
+    assert_eq!(bench.receive(slot, 1), Err(ReceiveError::WouldBlock));
+    assert_eq!(bench.worker.newly_consumed(slot.index), 9000);
+    bench.worker.reclaim();
+    assert_eq!(bench.worker.free_rx(), (16, 16));
+    assert_eq!(bench.worker.violations(), 0);
+}
+
+#[test]
+fn parts_of_one_turn_share_chunks() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1);
+    for part in pattern(0, 14_480).chunks(1448) {
+        assert_eq!(bench.worker.push_rx(slot.index, part), 1448);
+    }
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.worker.free_rx(), (16 - 7, 16 - 1), "seven full chunks and a small one for the rest");
+    assert_eq!(bench.receive(slot, 20_000), Ok(pattern(0, 14_480)));
+}
+
+#[test]
+fn a_worker_without_chunks_is_told_when_some_come_back() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1);
+    let all = 16 * 2048 + 16 * 256;
+    assert_eq!(bench.worker.push_rx(slot.index, &vec![5; 50_000]), all);
+    assert_eq!(bench.worker.push_rx(slot.index, b"x"), 0);
+    bench.worker.set_notify_bytes(slot.index, u32::MAX);
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.receive(slot, 4096).map(|bytes| bytes.len()), Ok(4096));
+    assert_eq!(bench.requests(), [Operation::Reclaim]);
+    assert!(bench.worker.push_rx(slot.index, b"x") == 1);
+}
+
+#[test]
+fn the_worker_hears_of_consumption_only_past_the_threshold() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1);
+    bench.worker.set_notify_bytes(slot.index, 1000);
+    bench.worker.push_rx(slot.index, &[1; 2000]);
+    bench.worker.signal(slot.index);
+    bench.receive(slot, 999).expect("bytes are there");
+    assert_eq!(bench.requests(), []);
+    bench.receive(slot, 1).expect("bytes are there");
+    assert_eq!(bench.requests(), [Operation::Consumed]);
+    assert_eq!(bench.worker.unread(slot.index), 1000);
+}
+
+#[test]
+fn the_end_of_the_stream_and_errors_come_after_the_bytes() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(100);
+    bench.worker.push_rx(slot.index, b"last words");
+    bench.worker.set_flags(slot.index, Flags::PEER_CLOSED);
+    assert_eq!(bench.receive(slot, 100), Ok(b"last words".to_vec()));
+    assert_eq!(bench.receive(slot, 100), Ok(vec![]));
+    bench.worker.set_error(slot.index, Failure::Reset, Flags(Flags::FAILED.0 | Flags::HUNG_UP.0));
+    assert!(bench.client.readiness(slot).error);
+    assert_eq!(bench.send(slot, b"x"), Err(SendError::Failed(Failure::Reset)));
+    assert_eq!(bench.send(slot, b"x"), Err(SendError::Closed), "the error is told once");
+    assert_eq!(bench.receive(slot, 1), Ok(vec![]));
+}
+
+#[test]
+fn control_requests_are_answered_with_their_own_number() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.client.open_slot().expect("a slot is free");
+    let local: SocketAddr = "10.1.2.3:80".parse().expect("an address");
+    let operation = Operation::Listen { local, backlog: 511 };
+    let ticket = bench.client.control(slot, operation).expect("the first");
+    assert_eq!(bench.client.control(slot, operation), None, "one at a time");
+    assert_eq!(bench.client.completed(ticket, &mut []), None);
+    let request = bench.worker.next_request().expect("it was asked");
+    assert_eq!((request.slot, request.operation), (slot, operation));
+    bench.worker.answer(&request, ControlAnswer::Failed(Failure::InUse));
+    assert_eq!(bench.client.completed(ticket, &mut []), Some(ControlResult::Answer(ControlAnswer::Failed(Failure::InUse))));
+    let ticket = bench.client.control(slot, Operation::Info).expect("the first is over");
+    let request = bench.worker.next_request().expect("it was asked");
+    assert!(bench.worker.answer_with_bytes(&request, b"info"));
+    let mut buffer = [0; 16];
+    assert_eq!(bench.client.completed(ticket, &mut buffer), Some(ControlResult::Bytes(4)));
+    assert_eq!(&buffer[..4], b"info");
+    bench.worker.reclaim();
+    assert_eq!(bench.worker.free_rx(), (16, 16));
+}
+
+#[test]
+fn accepted_connections_come_in_order_and_only_once() {
+    let mut bench = Bench::new(SHAPE);
+    let listener = bench.client.open_slot().expect("a slot is free");
+    bench.worker.set_state(listener.index, State::Listening);
+    let mut children = Vec::new();
+    for port in 1..=3 {
+        let child = bench.worker.allocate_slot().expect("a slot is free");
+        let remote = SocketAddr::from(([10, 0, 0, 2], port));
+        bench.worker.set_addresses(child.index, "10.0.0.1:80".parse().expect("an address"), remote);
+        bench.worker.set_state(child.index, State::Connected);
+        assert!(bench.worker.push_accepted(listener.index, child.index));
+        children.push(child);
+    }
+    assert!(bench.client.readiness(listener).readable);
+    assert_eq!(bench.worker.unaccepted(listener.index).len(), 3);
+    for (port, child) in (1..=3).zip(&children) {
+        assert_eq!(bench.client.accept(listener), Some(*child));
+        assert_eq!(bench.client.slot(child.index).remote(), SocketAddr::from(([10, 0, 0, 2], port)));
+        assert!(bench.client.holds(child.index));
+    }
+    assert_eq!(bench.client.accept(listener), None);
+    assert!(!bench.client.readiness(listener).readable);
+    assert_eq!(bench.worker.unaccepted(listener.index), []);
+}
+
+#[test]
+fn a_freed_slot_refuses_its_old_references_and_starts_clean() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1 << 16);
+    bench.send(slot, &[1; 300]).expect("there is room");
+    bench.worker.push_rx(slot.index, &[2; 5000]);
+    bench.worker.signal(slot.index);
+    bench.receive(slot, 10).expect("bytes are there");
+    assert!(bench.client.close(slot, None));
+    assert_eq!(
+        bench.requests(),
+        [Operation::Transmit, Operation::Consumed, Operation::Close { linger_s: Some(0) }],
+        "unread bytes: the peer gets a reset"
+    );
+    bench.worker.free_slot(slot.index);
+    assert_eq!(bench.worker.free_rx(), (16, 16));
+    assert_eq!(bench.send(slot, b"x"), Err(SendError::Stale));
+    assert_eq!(bench.receive(slot, 1), Err(ReceiveError::Stale));
+    assert_eq!(bench.client.control(slot, Operation::Info), None);
+    assert!(!bench.client.close(slot, None));
+    assert!(bench.client.submit(Request { slot, sequence: 0, operation: Operation::Abort }));
+    assert_eq!(bench.requests(), [], "a stale request never comes out");
+    let again = bench.client.open_slot().expect("it came back");
+    assert_eq!((again.index, again.generation), (slot.index, slot.generation + 1));
+    assert_eq!(bench.client.slot(again.index).unread(), 0);
+    assert_eq!(bench.worker.violations(), 0);
+}
+
+#[test]
+fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(100);
+    let (context, bell) = bench.context();
+    use std::os::fd::AsRawFd;
+    bench.client.watch(slot, context);
+    bench.worker.push_rx(slot.index, b"a");
+    bench.worker.signal(slot.index);
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.worker.flush_wakes(), 0, "nobody sleeps");
+    assert!(!sys::silence(bell.as_raw_fd()));
+    assert_eq!(bench.client.next_event(context), Some(slot.index));
+    assert_eq!(bench.client.next_event(context), None);
+    bench.client.arm(context);
+    bench.worker.push_rx(slot.index, b"b");
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.worker.flush_wakes(), 1);
+    assert_eq!(bench.worker.flush_wakes(), 0);
+    assert!(sys::silence(bell.as_raw_fd()));
+    assert_eq!(bench.client.next_event(context), Some(slot.index));
+    bench.client.unwatch(slot, context);
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.client.next_event(context), None);
+}
+
+#[test]
+fn a_sleeping_worker_is_rung_once() {
+    use std::os::fd::AsRawFd;
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1 << 16);
+    bench.send(slot, b"x").expect("there is room");
+    assert!(!sys::silence(bench.doorbell.as_raw_fd()), "awake workers are not rung");
+    assert!(!bench.worker.arm(), "there is work: do not sleep");
+    assert_eq!(bench.requests(), [Operation::Transmit]);
+    assert!(bench.worker.arm());
+    bench.copy_tx(slot);
+    bench.send(slot, b"y").expect("there is room");
+    assert!(sys::silence(bench.doorbell.as_raw_fd()));
+    bench.send(slot, b"z").expect("there is room");
+    assert!(!sys::silence(bench.doorbell.as_raw_fd()));
+}
+
+#[test]
+fn the_last_holder_is_told_and_children_hold_from_before_they_exist() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.client.open_slot().expect("a slot is free");
+    assert!(bench.client.before_fork());
+    bench.client.after_fork_in_parent(Some(4_000_000));
+    assert!(!bench.client.release(slot.index), "the child still has it");
+    let child = 1;
+    assert_eq!(bench.requests(), [Operation::Forked { process: child, pid: 4_000_000 }]);
+    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    assert_eq!(roster.claim(4_000_000, None), Some(child), "the child, or what it executes, finds its number by its pid");
+    assert_eq!(bench.worker.process_gone(child), Gone { orphans: vec![slot.index], ..Gone::default() });
+    assert_eq!(roster.claim(7, Some(child)), Some(child), "a free number");
+}
+
+#[test]
+fn a_dead_process_loses_locks_contexts_and_sockets() {
+    let mut bench = Bench::new(SHAPE);
+    let (alone, shared) = (bench.connected(100), bench.connected(100));
+    let (context, _bell) = bench.context();
+    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = roster.claim(1, None).expect("a number is free");
+    bench.client.map_for_tests().held(other, shared.index / 64).fetch_or(1 << (shared.index % 64), crate::sync::Ordering::SeqCst);
+    let owner = lock::owner_word(bench.client.process(), 9);
+    bench.client.slot(shared.index).rx_lock.store(owner, crate::sync::Ordering::SeqCst);
+    bench.client.slot(shared.index).tx_lock.store(owner, crate::sync::Ordering::SeqCst);
+    bench.client.slot(shared.index).tx_queued.store(77, crate::sync::Ordering::SeqCst);
+    let gone = bench.worker.process_gone(bench.client.process());
+    assert_eq!(gone, Gone { orphans: vec![alone.index], torn: vec![shared.index], revisit: vec![] });
+    assert_eq!(bench.client.slot(shared.index).unsent(), 0, "bytes that never were pushed do not count");
+    assert_eq!(bench.send(shared, b"free again"), Ok(10));
+    let (again, _bell) = bench.context();
+    assert_eq!(again, context, "the context is free again");
+}
+
+#[test]
+fn a_process_that_dies_while_accepting_loses_no_connection() {
+    let mut bench = Bench::new(SHAPE);
+    let listener = bench.client.open_slot().expect("a slot is free");
+    bench.worker.set_state(listener.index, State::Listening);
+    let children: Vec<SlotRef> = (0..3)
+        .map(|_| {
+            let child = bench.worker.allocate_slot().expect("a slot is free");
+            bench.worker.set_state(child.index, State::Connected);
+            bench.worker.push_accepted(listener.index, child.index);
+            child
+        })
+        .collect();
+    assert_eq!(bench.client.accept(listener), Some(children[0]));
+    // It died with the lock, after it had torn the list.
+    let owner = lock::owner_word(bench.client.process(), 1);
+    bench.client.slot(listener.index).rx_lock.store(owner, crate::sync::Ordering::SeqCst);
+    bench.client.slot(listener.index).rx_head.store(0, crate::sync::Ordering::SeqCst);
+    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = roster.claim(1, None).expect("a number is free");
+    bench.client.map_for_tests().held(other, 0).fetch_or(1 << listener.index, crate::sync::Ordering::SeqCst);
+    let gone = bench.worker.process_gone(bench.client.process());
+    assert_eq!(gone.orphans, [children[0].index]);
+    assert_eq!(bench.client.slot(listener.index).unaccepted(), 2);
+    assert_eq!(bench.client.accept(listener), Some(children[1]));
+    assert_eq!(bench.client.accept(listener), Some(children[2]));
+    assert_eq!(bench.client.accept(listener), None);
+}
+
+#[test]
+fn threads_write_and_read_one_region_at_once_without_losing_a_byte() {
+    let mut bench = Bench::new(SHAPE);
+    let slots: Vec<SlotRef> = (0..3).map(|_| bench.connected(20_000)).collect();
+    let total = 60_000;
+    let Bench { worker, client, .. } = &mut bench;
+    let client = &*client;
+    thread::scope(|scope| {
+        for (seed, &slot) in slots.iter().enumerate() {
+            scope.spawn(move || {
+                let bytes = pattern(seed, total);
+                let mut done = 0;
+                while done < total {
+                    let end = (done + 1 + (done * 7) % 3000).min(total);
+                    match client.send(slot, &[IoSlice::new(&bytes[done..end])]) {
+                        Ok(count) => done += count,
+                        Err(SendError::WouldBlock) => thread::yield_now(),
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+            });
+            scope.spawn(move || {
+                let (bytes, mut done) = (pattern(seed, total), 0);
+                let mut room = [0; 3000];
+                while done < total {
+                    match client.receive(slot, &mut [IoSliceMut::new(&mut room)]) {
+                        Ok(count) => {
+                            assert_eq!(room[..count], bytes[done..done + count]);
+                            done += count;
+                        }
+                        Err(ReceiveError::WouldBlock) => thread::yield_now(),
+                        Err(error) => panic!("{error:?}"),
+                    }
+                }
+            });
+        }
+        // The worker: an echo that passes on what fits.
+        let mut left = [total; 3];
+        while left.iter().any(|&bytes| bytes > 0) {
+            while worker.next_request().is_some() {}
+            for (left, slot) in left.iter_mut().zip(&slots) {
+                let room = 8000u32.saturating_sub(worker.unread(slot.index)) as usize;
+                worker.newly_consumed(slot.index);
+                let (large, small) = worker.free_rx();
+                if worker.reclaim() + large + small < 8 {
+                    continue;
+                }
+                let mut bytes = vec![0; worker.tx_available(slot.index).min(room).min(2048)];
+                worker.copy_tx(slot.index, &mut bytes);
+                assert_eq!(worker.push_rx(slot.index, &bytes), bytes.len());
+                worker.release_tx(slot.index, bytes.len() as u32);
+                worker.signal(slot.index);
+                *left -= bytes.len();
+            }
+            worker.flush_wakes();
+            thread::yield_now();
+        }
+    });
+    assert_eq!(bench.worker.violations(), 0);
+}

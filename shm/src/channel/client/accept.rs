@@ -14,7 +14,7 @@ impl Client {
             return None;
         }
         let _lock = self.lock(&shared.rx_lock).ok()?;
-        if !self.is_current(listener) {
+        if !self.is_current(listener) || shared.app_closed.load(Ordering::Relaxed) != 0 {
             return None;
         }
         let limit = self.slots();

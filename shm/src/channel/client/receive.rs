@@ -2,6 +2,7 @@
 
 use std::io::IoSliceMut;
 
+use super::super::layout::{LARGE_CHUNK, Map};
 use super::super::lock::LockError;
 use super::super::request::Operation;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
@@ -31,6 +32,9 @@ impl From<LockError> for ReceiveError {
     }
 }
 
+/// Copies `count` bytes of a chunk from an offset on to wherever the caller wants them.
+type Copy<'a> = &'a mut dyn FnMut(&Map, u32, usize, usize);
+
 impl Client {
     /// Moves received bytes into `parts` and says how many; 0 is the end of the stream (or no room
     /// in `parts`).
@@ -40,7 +44,7 @@ impl Client {
     pub fn receive(&self, slot: SlotRef, parts: &mut [IoSliceMut<'_>]) -> Result<usize, ReceiveError> {
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let mut sink = Sink { parts, part: 0, offset: 0 };
-        self.receive_with(slot, room, |bytes| sink.store(bytes))
+        self.take_bytes(slot, room, true, &mut |map, chunk, offset, count| sink.store(map, chunk, offset, count))
     }
 
     /// As [`receive`](Self::receive), but the bytes stay (MSG_PEEK).
@@ -50,7 +54,7 @@ impl Client {
     pub fn peek(&self, slot: SlotRef, parts: &mut [IoSliceMut<'_>]) -> Result<usize, ReceiveError> {
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let mut sink = Sink { parts, part: 0, offset: 0 };
-        self.take_bytes(slot, room, false, &mut |bytes| sink.store(bytes))
+        self.take_bytes(slot, room, false, &mut |map, chunk, offset, count| sink.store(map, chunk, offset, count))
     }
 
     /// Drops up to `count` received bytes (MSG_TRUNC on a stream).
@@ -58,7 +62,7 @@ impl Client {
     /// # Errors
     /// See [`ReceiveError`].
     pub fn discard(&self, slot: SlotRef, count: usize) -> Result<usize, ReceiveError> {
-        self.receive_with(slot, count, |_| ())
+        self.take_bytes(slot, count, true, &mut |_, _, _, _| ())
     }
 
     /// Gives up to `count` received bytes to `store`, piece by piece.
@@ -66,24 +70,22 @@ impl Client {
     /// # Errors
     /// See [`ReceiveError`].
     pub fn receive_with(&self, slot: SlotRef, count: usize, mut store: impl FnMut(&[u8])) -> Result<usize, ReceiveError> {
-        self.take_bytes(slot, count, true, &mut store)
+        self.take_bytes(slot, count, true, &mut |map, chunk, offset, count| {
+            let mut piece = [0u8; LARGE_CHUNK];
+            map.read_rx(chunk, offset, &mut piece[..count]);
+            store(&piece[..count]);
+        })
     }
 
-    fn take_bytes(
-        &self,
-        slot: SlotRef,
-        count: usize,
-        consume: bool,
-        store: &mut dyn FnMut(&[u8]),
-    ) -> Result<usize, ReceiveError> {
+    fn take_bytes(&self, slot: SlotRef, count: usize, consume: bool, copy: Copy<'_>) -> Result<usize, ReceiveError> {
         let shared = self.slot(slot.index);
         let lock = self.lock(&shared.rx_lock)?;
         if !self.is_current(slot) || shared.app_closed.load(Ordering::Relaxed) != 0 {
             return Err(ReceiveError::Stale);
         }
         // Read before the bytes: a flag that is seen now was set after all bytes before it.
-        let (state, flags) = (shared.state(), shared.flags());
-        let done = if consume { self.consume(shared, count, store) } else { self.look(shared, count, store) };
+        let (state, flags, failed) = (shared.state(), shared.flags(), shared.error().is_some());
+        let done = if consume { self.consume(shared, count, copy) } else { self.look(shared, count, copy) };
         let notify = done > 0 && consume && self.must_notify(shared);
         drop(lock);
         if notify {
@@ -92,11 +94,11 @@ impl Client {
         if done > 0 || count == 0 {
             return Ok(done);
         }
-        self.nothing_received(shared, state, flags)
+        self.nothing_received(shared, state, flags, failed)
     }
 
-    fn nothing_received(&self, shared: &SlotShared, state: State, flags: Flags) -> Result<usize, ReceiveError> {
-        if let Some(failure) = shared.take_error() {
+    fn nothing_received(&self, shared: &SlotShared, state: State, flags: Flags, failed: bool) -> Result<usize, ReceiveError> {
+        if failed && let Some(failure) = shared.take_error() {
             return Err(ReceiveError::Failed(failure));
         }
         if flags.has(Flags::PEER_CLOSED) || flags.has(Flags::HUNG_UP) {
@@ -138,7 +140,7 @@ impl Client {
         before
     }
 
-    fn consume(&self, shared: &SlotShared, count: usize, store: &mut dyn FnMut(&[u8])) -> usize {
+    fn consume(&self, shared: &SlotShared, count: usize, copy: Copy<'_>) -> usize {
         let (mut done, mut returned, mut last) = (0, EMPTY, None);
         while done < count {
             let Some(chunk) = self.first_chunk(shared) else { break };
@@ -146,7 +148,7 @@ impl Client {
             let len = (record.len.load(Ordering::Relaxed) as usize).min(self.map.rx_capacity(chunk));
             let offset = (shared.rx_offset.load(Ordering::Relaxed) as usize).min(len);
             let part = (len - offset).min(count - done);
-            self.copy_out(chunk, offset, part, store);
+            copy(&self.map, chunk, offset, part);
             done += part;
             if offset + part < len {
                 shared.rx_offset.store((offset + part) as u32, Ordering::Relaxed);
@@ -167,7 +169,7 @@ impl Client {
 
     /// Copies up to `count` bytes without taking them. What lies on the stack is joined to the
     /// private list first, so that all of it can be seen.
-    fn look(&self, shared: &SlotShared, count: usize, store: &mut dyn FnMut(&[u8])) -> usize {
+    fn look(&self, shared: &SlotShared, count: usize, copy: Copy<'_>) -> usize {
         let limit = self.map.shape().rx_chunks();
         let Some(first) = self.first_chunk(shared) else { return 0 };
         let (mut chunk, mut done) = (first, 0);
@@ -176,7 +178,7 @@ impl Client {
             let record = self.map.rx_record(chunk);
             let len = (record.len.load(Ordering::Relaxed) as usize).min(self.map.rx_capacity(chunk));
             let part = len.saturating_sub(offset).min(count - done);
-            self.copy_out(chunk, offset.min(len), part, store);
+            copy(&self.map, chunk, offset.min(len), part);
             done += part;
             offset = 0;
             if done == count {
@@ -190,13 +192,6 @@ impl Client {
             chunk = next;
         }
         done
-    }
-
-    fn copy_out(&self, chunk: u32, offset: usize, count: usize, store: &mut dyn FnMut(&[u8])) {
-        let mut piece = [0u8; super::super::layout::LARGE_CHUNK];
-        let piece = &mut piece[..count];
-        self.map.read_rx(chunk, offset, piece);
-        store(piece);
     }
 
     /// Returns a chain of receive chunks to the worker, and tells it if it lacked some.
@@ -239,15 +234,16 @@ struct Sink<'a, 'b> {
 }
 
 impl Sink<'_, '_> {
-    /// Stores all of `bytes`; the caller never gives more than there is room.
-    fn store(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.part < self.parts.len() {
+    /// Stores `count` bytes of a chunk; the caller never gives more than there is room.
+    fn store(&mut self, map: &Map, chunk: u32, mut offset: usize, count: usize) {
+        let end = offset + count;
+        while offset < end && self.part < self.parts.len() {
             let room = &mut self.parts[self.part][self.offset..];
-            let count = room.len().min(bytes.len());
-            room[..count].copy_from_slice(&bytes[..count]);
-            bytes = &bytes[count..];
-            self.offset += count;
-            if count == room.len() {
+            let piece = room.len().min(end - offset);
+            map.read_rx(chunk, offset, &mut room[..piece]);
+            offset += piece;
+            self.offset += piece;
+            if self.offset == self.parts[self.part].len() {
                 self.part += 1;
                 self.offset = 0;
             }

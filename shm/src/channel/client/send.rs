@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use super::super::layout::{FreeList, SMALL_CHUNK};
+use super::super::layout::{FreeList, LARGE_CHUNK, Map, SMALL_CHUNK};
 use super::super::lock::LockError;
 use super::super::request::Operation;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
@@ -42,6 +42,9 @@ struct Chain {
     bytes: u32,
 }
 
+/// Writes up to so many bytes to a chunk from its start on, and says how many.
+type Fill<'a> = &'a mut dyn FnMut(&Map, u32, usize) -> usize;
+
 impl Client {
     /// Copies as many bytes of `parts` as there is room for into the socket and says how many. Parts
     /// of one call stay together; calls of several threads do not mix.
@@ -51,9 +54,9 @@ impl Client {
     pub fn send(&self, slot: SlotRef, parts: &[IoSlice<'_>]) -> Result<usize, SendError> {
         let total: usize = parts.iter().map(|part| part.len()).sum();
         let mut source = Source { parts, part: 0, offset: 0 };
-        self.send_with(slot, total, |bytes| {
-            source.fill(bytes);
-            bytes.len()
+        self.send_chunks(slot, total, &mut |map, chunk, room| {
+            source.fill(map, chunk, room);
+            room
         })
     }
 
@@ -63,6 +66,15 @@ impl Client {
     /// # Errors
     /// As [`send`](Self::send).
     pub fn send_with(&self, slot: SlotRef, count: usize, mut fill: impl FnMut(&mut [u8]) -> usize) -> Result<usize, SendError> {
+        self.send_chunks(slot, count, &mut |map, chunk, room| {
+            let mut piece = [0u8; LARGE_CHUNK];
+            let filled = fill(&mut piece[..room]).min(room);
+            map.write_tx(chunk, 0, &piece[..filled]);
+            filled
+        })
+    }
+
+    fn send_chunks(&self, slot: SlotRef, count: usize, fill: Fill<'_>) -> Result<usize, SendError> {
         let shared = self.slot(slot.index);
         let lock = self.lock(&shared.tx_lock)?;
         self.check_send(slot, shared)?;
@@ -71,7 +83,7 @@ impl Client {
         }
         let space = shared.send_space() as usize;
         let wanted = count.min(space);
-        let (sent, announce) = self.push_chunks(shared, wanted, &mut fill);
+        let (sent, announce) = self.push_chunks(shared, wanted, fill);
         if sent < count {
             // Like SOCK_NOSPACE: tell us when there is room.
             shared.tx_waiting.store(1, Ordering::SeqCst);
@@ -108,7 +120,7 @@ impl Client {
     }
 
     /// Fills and pushes chunks; how many bytes, and whether the worker must be told.
-    fn push_chunks(&self, shared: &SlotShared, wanted: usize, fill: &mut impl FnMut(&mut [u8]) -> usize) -> (usize, bool) {
+    fn push_chunks(&self, shared: &SlotShared, wanted: usize, fill: Fill<'_>) -> (usize, bool) {
         const BATCH_BYTES: usize = 64 * 1024;
         let (mut sent, mut announce) = (0, false);
         while sent < wanted {
@@ -134,15 +146,13 @@ impl Client {
         (sent, announce)
     }
 
-    fn fill_chain(&self, bytes: usize, fill: &mut impl FnMut(&mut [u8]) -> usize) -> Chain {
+    fn fill_chain(&self, bytes: usize, fill: Fill<'_>) -> Chain {
         let mut chain = Chain::default();
-        let mut piece = [0u8; super::super::layout::LARGE_CHUNK];
         while (chain.bytes as usize) < bytes {
             let rest = bytes - chain.bytes as usize;
             let Some(chunk) = self.take_tx(rest) else { break };
             let part = rest.min(self.map.tx_capacity(chunk));
-            let filled = fill(&mut piece[..part]).min(part);
-            self.map.write_tx(chunk, 0, &piece[..filled]);
+            let filled = fill(&self.map, chunk, part).min(part);
             if filled == 0 {
                 self.give_tx(chunk);
                 break;
@@ -230,16 +240,16 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Fills all of `bytes`; the caller never asks for more than there is.
-    fn fill(&mut self, bytes: &mut [u8]) {
+    /// Writes the next `count` bytes to a chunk; the caller never asks for more than there is.
+    fn fill(&mut self, map: &Map, chunk: u32, count: usize) {
         let mut done = 0;
-        while done < bytes.len() && self.part < self.parts.len() {
+        while done < count && self.part < self.parts.len() {
             let rest = &self.parts[self.part][self.offset..];
-            let count = rest.len().min(bytes.len() - done);
-            bytes[done..done + count].copy_from_slice(&rest[..count]);
-            done += count;
-            self.offset += count;
-            if count == rest.len() {
+            let piece = rest.len().min(count - done);
+            map.write_tx(chunk, done, &rest[..piece]);
+            done += piece;
+            self.offset += piece;
+            if piece == rest.len() {
                 self.part += 1;
                 self.offset = 0;
             }

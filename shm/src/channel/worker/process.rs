@@ -16,6 +16,9 @@ pub struct Gone {
     /// Connections that others still hold but whose received stream may have a hole, since the
     /// process died while it was reading.
     pub torn: Vec<u32>,
+    /// Slots that others still hold and where the process may have died between a deed and its
+    /// announcement: look at them as if `Transmit` and `Consumed` had been asked.
+    pub revisit: Vec<u32>,
 }
 
 impl Attachment {
@@ -51,6 +54,8 @@ impl Attachment {
                 gone.orphans.push(slot);
             } else if torn {
                 gone.torn.push(slot);
+            } else {
+                gone.revisit.push(slot);
             }
         }
         gone

@@ -126,18 +126,21 @@ impl Attachment {
         }
     }
 
-    /// Publishes the state.
+    /// Publishes the state, after all bytes pushed before.
     pub fn set_state(&mut self, index: u32, state: State) {
+        self.publish_rx(index);
         self.map.slot(index).state.store(state as u32, Ordering::Release);
     }
 
-    /// Adds flags.
+    /// Adds flags, after all bytes pushed before.
     pub fn set_flags(&mut self, index: u32, flags: Flags) {
+        self.publish_rx(index);
         self.map.slot(index).flags.fetch_or(flags.0, Ordering::AcqRel);
     }
 
     /// Publishes an error together with the flags that go with it. Publish the state afterwards.
     pub fn set_error(&mut self, index: u32, failure: Failure, flags: Flags) {
+        self.publish_rx(index);
         self.map.slot(index).error.store(failure as u32, Ordering::Release);
         self.set_flags(index, flags);
     }
@@ -161,7 +164,9 @@ impl Attachment {
     }
 
     /// Puts the connection in `child` (made by [`allocate_slot`](Self::allocate_slot), state and
-    /// addresses published) on the accept queue of `listener`. Signal the listener afterwards.
+    /// addresses published) on the accept queue of `listener`. Signal the listener afterwards. The slot must
+    /// not be freed while it waits there, unless the listener is closed: a connection that dies
+    /// meanwhile is accepted all the same, as in the kernel.
     pub fn push_accepted(&mut self, listener: u32, child: u32) -> bool {
         self.slots.of(child).parent = listener + 1;
         let shared = self.map.slot(listener);
