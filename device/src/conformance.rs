@@ -5,8 +5,10 @@ use ringway_shm::{Arena, Burst, Class, Instant};
 use crate::memory::{MemoryOptions, pair};
 use crate::offload::Offload;
 use crate::packet::{Packet as PacketDevice, PacketOptions};
+use crate::steering::XdpMode;
 use crate::tap::Tap;
 use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some};
+use crate::xdp::{Redirect, Xdp, XdpOptions};
 use crate::{Device, interface};
 
 /// Two ends of a wire and the arenas that they take frames from.
@@ -188,5 +190,56 @@ fn packet_says_that_the_link_is_down_and_recovers() {
         interface::set_up("right", None, None).expect("the interface was made above");
         let wire = Wire { near: Box::new(near), near_arena, far: Box::new(far), far_arena, macs };
         conforms(wire);
+    });
+}
+
+/// AF_XDP in `mode` at one end of a veth pair of `mtu`, AF_PACKET at the other.
+fn xdp_conforms(mode: XdpMode, mtu: u16) {
+    in_namespace(move || {
+        let macs = veth();
+        for name in ["left", "right"] {
+            interface::set_up(name, Some(mtu), None).expect("the interface was made above");
+        }
+        let (near_arena, far_arena) = (arena(), arena());
+        let options = XdpOptions { mode: Some(mode), ring_entries: 256, ..XdpOptions::default() };
+        let xdp = Xdp::open("left", Redirect::All, options, &near_arena).expect("veth has both modes");
+        assert_eq!(xdp.mode(), (mode, false), "veth has no zero copy");
+        let near = Box::new(Offload::new(Box::new(xdp), &near_arena));
+        // The far end cuts too: AF_XDP cannot receive super-segments.
+        let far = Box::new(Offload::cutting(Box::new(packet_device("right", &far_arena)), &far_arena));
+        conforms(Wire { near, near_arena, far, far_arena, macs });
+    });
+}
+
+#[test]
+fn xdp_conforms_in_native_mode() {
+    xdp_conforms(XdpMode::Native, 1500);
+}
+
+#[test]
+fn xdp_conforms_in_generic_mode() {
+    xdp_conforms(XdpMode::Generic, 1500);
+}
+
+#[test]
+fn xdp_conforms_with_chains_of_frames() {
+    xdp_conforms(XdpMode::Native, 9000);
+}
+
+#[test]
+fn xdp_says_when_a_peer_sends_super_segments() {
+    in_namespace(|| {
+        let macs = veth();
+        let (near_arena, far_arena) = (arena(), arena());
+        let options = XdpOptions { mode: Some(XdpMode::Generic), ..XdpOptions::default() };
+        let mut xdp = Xdp::open("left", Redirect::All, options, &near_arena).expect("veth has both modes");
+        let mut far = packet_device("right", &far_arena);
+        assert_eq!(xdp.advice(), None);
+        let mut burst = Burst::default();
+        Packet { macs, payload: &[1; 20_000], ..Packet::default() }.push(&far_arena, &mut burst, 1448, true);
+        Packet { macs, ..Packet::default() }.push(&far_arena, &mut burst, 0, false);
+        far.transmit(Instant::ZERO, &mut burst).expect("the link is up");
+        receive_some(&mut xdp, &mut burst);
+        assert!(xdp.advice().expect("a packet was lost").contains("tso off"));
     });
 }

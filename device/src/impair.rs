@@ -299,6 +299,10 @@ impl Device for Impair {
         [self.outward.line.next(), self.inward.line.next(), self.inner.poll_timeout()].into_iter().flatten().min()
     }
 
+    fn advice(&self) -> Option<String> {
+        self.inner.advice()
+    }
+
     fn counters(&self) -> Counters {
         let inner = self.inner.counters();
         Counters {

@@ -9,6 +9,7 @@
 //! | [`memory`] | a wire between two ends in one thread; deterministic |
 //! | [`tap`] | a TAP interface: the stack is the neighbor of this machine's kernel |
 //! | [`packet`] | an interface shared with the kernel through AF_PACKET |
+//! | [`xdp`] | an interface shared with the kernel through AF_XDP |
 //!
 //! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire).
 
@@ -19,6 +20,7 @@ pub mod offload;
 pub mod packet;
 pub mod steering;
 pub mod tap;
+pub mod xdp;
 
 mod checksum;
 #[cfg(test)]
@@ -132,6 +134,11 @@ pub trait Device {
 
     /// What it has counted.
     fn counters(&self) -> Counters;
+
+    /// One line for the operator, when something around the device is set up so that packets are lost.
+    fn advice(&self) -> Option<String> {
+        None
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -155,5 +162,8 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn counters(&self) -> Counters {
         (**self).counters()
+    }
+    fn advice(&self) -> Option<String> {
+        (**self).advice()
     }
 }

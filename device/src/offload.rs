@@ -51,6 +51,14 @@ impl Offload {
         }
     }
 
+    /// As [`new`](Self::new), but cuts even where `inner` carries super-segments: for a wire whose other
+    /// end does not.
+    pub fn cutting(inner: Box<dyn Device>, arena: &Arena) -> Offload {
+        let mut offload = Offload::new(inner, arena);
+        offload.can.segmentation_max_bytes = 0;
+        offload
+    }
+
     /// `inner` itself when it already can everything, else with the middleware in front.
     pub fn where_needed(inner: Box<dyn Device>, arena: &Arena) -> Box<dyn Device> {
         let can = inner.capabilities();
@@ -332,6 +340,10 @@ impl Device for Offload {
 
     fn poll_timeout(&self) -> Option<Instant> {
         [self.retry_at, self.inner.poll_timeout()].into_iter().flatten().min()
+    }
+
+    fn advice(&self) -> Option<String> {
+        self.inner.advice()
     }
 
     fn counters(&self) -> Counters {

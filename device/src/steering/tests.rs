@@ -187,3 +187,42 @@ fn the_verifier_accepts_the_xdp_programs() {
         }
     });
 }
+
+#[test]
+fn xdp_takes_owned_ports_and_errors_about_them_and_leaves_the_rest() {
+    use crate::xdp::{Redirect, Xdp, XdpOptions};
+    for mode in [XdpMode::Native, XdpMode::Generic] {
+        in_namespace(move || {
+            let mut shared = shared();
+            shared.hidden = None;
+            let xdp_arena = arena();
+            let options = XdpOptions { mode: Some(mode), ..XdpOptions::default() };
+            let mut xdp = Xdp::open("server", Redirect::Owned(&shared.steering), options, &xdp_arena).expect("veth has both");
+            let plain = Packet { ports: (5555, OWNED), flags: SYN, payload: b"", macs: shared.macs, ..Packet::default() };
+            let owned = plain.bytes();
+            let mut options = owned.clone();
+            options[14] = 0x46;
+            options.splice(34..34, [1, 1, 1, 1]);
+            let mut fragment = owned.clone();
+            fragment[20..22].copy_from_slice(&[0, 100]);
+            // Unreachable errors that quote a segment from an owned port, and from one of the kernel.
+            let about = |port| {
+                let quoted = Packet { source: SERVER.octets(), ports: (port, 5555), ..plain }.bytes();
+                [&owned[..23], &[1], &owned[24..34], &[3, 1, 0, 0, 0, 0, 0, 0], &quoted[14..42]].concat()
+            };
+            for bytes in [&owned, &options, &fragment, &about(OWNED), &about(KERNELS), &owned[..30].to_vec()] {
+                shared.send(bytes);
+            }
+            shared.send_syn(KERNELS);
+            assert_eq!(shared.kernel_answer(KERNELS) & RST, RST);
+            let mut burst = Burst::default();
+            while xdp.receive(Instant::ZERO, &mut burst).expect("the link is up") > 0 {}
+            let got: Vec<Vec<u8>> = arrived(&mut burst).into_iter().map(|packet| packet.bytes).collect();
+            assert_eq!(got, [owned.clone(), options, about(OWNED)], "{mode:?}");
+            // Without the device the kernel has its port back.
+            drop(xdp);
+            shared.send_syn(OWNED);
+            assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
+        });
+    }
+}

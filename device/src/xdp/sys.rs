@@ -1,0 +1,198 @@
+//! The AF_XDP socket: options, mappings of its rings, binding, wake-ups.
+
+use std::io;
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+use crate::sys::check;
+
+const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
+/// Packets that one wake-up sends in copy mode.
+const TX_BUDGET: u32 = 256;
+
+pub(super) use libc::{xdp_desc as Descriptor, xdp_mmap_offsets as Offsets, xdp_ring_offset as RingOffset};
+
+/// Which of a socket's rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Receive,
+    Transmit,
+    Fill,
+    Completion,
+}
+
+/// A new AF_XDP socket.
+pub(super) fn open() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd = check(unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) }).map_err(|error| {
+        let help = match error.raw_os_error() {
+            Some(libc::EPERM) => "an AF_XDP socket needs CAP_NET_RAW (run as root)",
+            Some(libc::EAFNOSUPPORT) => "the kernel has no AF_XDP (CONFIG_XDP_SOCKETS)",
+            _ => return error,
+        };
+        io::Error::new(error.kind(), format!("{help}: {error}"))
+    })?;
+    // SAFETY: the descriptor was made above and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set<T>(fd: BorrowedFd<'_>, name: i32, value: &T) -> io::Result<()> {
+    let (pointer, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
+    // SAFETY: pointer and length are those of `value`, whose type is the one that the option takes.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_XDP, name, pointer, len) })?;
+    Ok(())
+}
+
+fn get<T>(fd: BorrowedFd<'_>, name: i32) -> io::Result<T> {
+    // SAFETY: this file asks only for structures of numbers, for which zeros are valid.
+    let mut value: T = unsafe { zeroed() };
+    let mut len = size_of::<T>() as u32;
+    // SAFETY: pointer and length are those of `value`; the kernel writes at most that much.
+    check(unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, name, (&raw mut value).cast(), &raw mut len) })?;
+    Ok(value)
+}
+
+/// Registers `bytes` bytes at `start` as packet memory in chunks of `chunk` bytes. `metadata`: bytes
+/// in front of every packet to be sent that hold orders about it; 0: none.
+pub(super) fn register_memory(fd: BorrowedFd<'_>, start: *mut u8, bytes: usize, chunk: u32, metadata: u32) -> io::Result<()> {
+    let flags = if metadata > 0 { libc::XDP_UMEM_TX_METADATA_LEN } else { 0 };
+    let len = (bytes / chunk as usize * chunk as usize) as u64;
+    let request =
+        libc::xdp_umem_reg { addr: start as u64, len, chunk_size: chunk, headroom: 0, flags, tx_metadata_len: metadata };
+    set(fd, libc::XDP_UMEM_REG, &request)
+}
+
+/// Asks for the four rings; counts are powers of two.
+pub(super) fn make_rings(fd: BorrowedFd<'_>, entries: u32) -> io::Result<()> {
+    for name in [libc::XDP_RX_RING, libc::XDP_TX_RING, libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING] {
+        set(fd, name, &entries)?;
+    }
+    if set(fd, XDP_MAX_TX_SKB_BUDGET, &TX_BUDGET).is_err() {
+        // Older kernels send 32 packets per wake-up; the socket works all the same.
+    }
+    Ok(())
+}
+
+pub(super) fn offsets(fd: BorrowedFd<'_>) -> io::Result<Offsets> {
+    get(fd, libc::XDP_MMAP_OFFSETS)
+}
+
+pub(super) fn statistics(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
+    get(fd, libc::XDP_STATISTICS)
+}
+
+/// Whether the driver moves packets without a copy.
+pub(super) fn is_zero_copy(fd: BorrowedFd<'_>) -> bool {
+    get::<libc::xdp_options>(fd, libc::XDP_OPTIONS).is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+pub(super) fn bind(fd: BorrowedFd<'_>, interface: u32, queue: u32, flags: u16) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: interface,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: 0,
+    };
+    // SAFETY: pointer and length are those of `address`.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_xdp>() as u32) })?;
+    Ok(())
+}
+
+/// Tells the kernel that the transmit ring has packets.
+pub(super) fn kick_transmit(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no buffer and no address are passed.
+    let result = unsafe { libc::sendto(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Tells the kernel that the fill ring has frames. An error says that there was nothing to do.
+pub(super) fn kick_receive(fd: BorrowedFd<'_>) {
+    // SAFETY: no buffer and no address are passed.
+    unsafe {
+        libc::recvfrom(fd.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT, std::ptr::null_mut(), std::ptr::null_mut())
+    };
+}
+
+/// A descriptor that is readable while any of `fds` is.
+pub(super) fn any_of<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers are passed.
+    let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    // SAFETY: the descriptor was made above and belongs to nobody else.
+    let any = unsafe { OwnedFd::from_raw_fd(fd) };
+    for fd in fds {
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+        // SAFETY: the event outlives the call.
+        check(unsafe { libc::epoll_ctl(any.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) })?;
+    }
+    Ok(any)
+}
+
+/// The mapped memory of one ring.
+pub(super) struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Mapping {
+    pub(super) fn new(fd: BorrowedFd<'_>, which: Which, bytes: usize) -> io::Result<Mapping> {
+        let offset = match which {
+            Which::Receive => libc::XDP_PGOFF_RX_RING,
+            Which::Transmit => libc::XDP_PGOFF_TX_RING,
+            Which::Fill => libc::XDP_UMEM_PGOFF_FILL_RING as i64,
+            Which::Completion => libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64,
+        };
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a fresh shared mapping of the socket's ring; the kernel checks the size.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, fd.as_raw_fd(), offset) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("a ring was mapped at zero"))?;
+        Ok(Mapping { base, bytes })
+    }
+
+    #[inline]
+    fn at<T>(&self, offset: usize) -> NonNull<T> {
+        assert!(offset + size_of::<T>() <= self.bytes && offset.is_multiple_of(align_of::<T>()), "inside the ring");
+        // SAFETY: the assertion keeps the place inside the mapping.
+        unsafe { self.base.add(offset).cast() }
+    }
+
+    /// The index or flag word at `offset`, which both sides access atomically.
+    #[inline]
+    pub(super) fn word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: inside the mapping and aligned; every value is valid.
+        unsafe { self.at::<AtomicU32>(offset).as_ref() }
+    }
+
+    /// Reads an entry. The ring's indices say that the kernel does not write it now; if it did, the
+    /// value would be wrong, not invalid.
+    #[inline]
+    pub(super) fn read<T: Entry>(&self, offset: usize) -> T {
+        // SAFETY: inside the mapping and aligned; entries are plain numbers.
+        unsafe { self.at::<T>(offset).read_volatile() }
+    }
+
+    /// Writes an entry that the ring's indices say is ours.
+    #[inline]
+    pub(super) fn write<T: Entry>(&self, offset: usize, value: T) {
+        // SAFETY: inside the mapping and aligned.
+        unsafe { self.at::<T>(offset).write_volatile(value) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; no reference into it outlives `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// What rings hold: plain numbers.
+pub(super) trait Entry: Copy {}
+
+impl Entry for u64 {}
+impl Entry for Descriptor {}
