@@ -105,16 +105,6 @@ pub(crate) fn process_number() -> u32 {
     (unsafe { libc::getpid() }) as u32
 }
 
-/// A connected pair of local sockets that keep message boundaries.
-#[cfg(test)]
-pub(crate) fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut pair = [0; 2];
-    // SAFETY: the kernel writes two descriptors into the local array.
-    check(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0, pair.as_mut_ptr()) })?;
-    // SAFETY: both are fresh and ours.
-    Ok(unsafe { (OwnedFd::from_raw_fd(pair[0]), OwnedFd::from_raw_fd(pair[1])) })
-}
-
 fn local_address(path: &std::path::Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();

@@ -200,7 +200,7 @@ fn parts_of_one_turn_share_chunks() {
         assert_eq!(bench.worker.push_rx(slot.index, part), 1448);
     }
     bench.worker.signal(slot.index);
-    assert_eq!(bench.worker.free_rx(), (16 - 7, 16 - 1), "seven full chunks and a small one for the rest");
+    assert_eq!(bench.worker.free_rx(), (16 - 8, 16), "seven full chunks and one for the rest");
     assert_eq!(bench.receive(slot, 20_000), Ok(pattern(0, 14_480)));
 }
 

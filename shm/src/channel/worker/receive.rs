@@ -82,7 +82,9 @@ impl Attachment {
         let mut done = self.fill_open(index, bytes);
         while done < bytes.len() {
             let rest = &bytes[done..];
-            let Some(chunk) = self.lease(index, rest.len()) else { break };
+            // Behind a chunk that is full more will come: small ones are for lone messages.
+            let bulk = self.slots.of(index).open_newest != EMPTY;
+            let Some(chunk) = self.lease(index, if bulk { LARGE_CHUNK } else { rest.len() }) else { break };
             let part = rest.len().min(self.map.rx_capacity(chunk));
             self.map.write_rx(chunk, 0, &rest[..part]);
             done += part;
