@@ -142,7 +142,6 @@ impl Attachments {
                 _ => {}
             }
         }
-        self.note_retries(core.now);
     }
 
     /// Executes what applications have asked for, and tries again what had to wait.
@@ -219,6 +218,12 @@ impl Attachments {
         }
         core.metrics.set(Work::Regions, self.live.len() as u64);
         core.metrics.set(Work::Sockets, sockets);
+    }
+
+    /// Sockets of all regions.
+    #[cfg(test)]
+    pub(crate) fn sockets(&self) -> u32 {
+        self.regions.iter().flatten().map(|region| region.sockets()).sum()
     }
 
     fn sweep_if_detached(&mut self, number: u32) {

@@ -3,18 +3,24 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use ringway_shm::{Duration, Instant};
+use ringway_shm::{Arena, Class, Duration, Instant};
 use ringway_stack::{SocketId, Stack, TcpConfig};
 
 use crate::command::RegionId;
 use crate::metrics::Metrics;
 use crate::port_table::PortTable;
 
+/// Bytes that are queued at a time, and that a connection may always have queued unless frames are
+/// very short.
+const PIECE: usize = 64 << 10;
+
 /// The worker's state without its devices and applications.
 pub(crate) struct Core {
     /// Time of the turn.
     pub(crate) now: Instant,
     pub(crate) stack: Stack,
+    /// Where all frames come from.
+    pub(crate) arena: Arena,
     pub(crate) ports: PortTable,
     pub(crate) metrics: Metrics,
     /// How long a closed connection may hold its port.
@@ -28,10 +34,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(now: Instant, stack: Stack, ports: PortTable, metrics: Metrics, tcp: &TcpConfig) -> Core {
+    pub(crate) fn new(now: Instant, stack: Stack, arena: Arena, ports: PortTable, metrics: Metrics, tcp: &TcpConfig) -> Core {
         Core {
             now,
             stack,
+            arena,
             ports,
             metrics,
             time_wait: tcp.time_wait,
@@ -39,6 +46,19 @@ impl Core {
             forks: Vec::new(),
             orphans: HashMap::new(),
         }
+    }
+
+    /// Bytes that a connection with room for `space` more may queue now. Half of the frames are for
+    /// whoever wants them, the next three eighths for connections that have little queued, the last
+    /// eighth for what arrives: so nobody's unread or unacknowledged bytes stop the others.
+    pub(crate) fn send_allowance(&self, space: usize) -> usize {
+        let free = u64::from(self.arena.free(Class::Large)) * 8;
+        let all = u64::from(self.arena.capacity(Class::Large));
+        if free > all * 4 {
+            return space.min(PIECE);
+        }
+        let queued = (self.buffer_bytes as usize).saturating_sub(space);
+        if free > all { space.min(PIECE.saturating_sub(queued)) } else { 0 }
     }
 
     /// The application has left a connection that lives on; its port is given back when it ends.

@@ -99,11 +99,6 @@ impl Metrics {
         self.values[work as usize] = value;
     }
 
-    #[cfg(test)]
-    pub(crate) fn get(&self, work: Work) -> u64 {
-        self.values[work as usize]
-    }
-
     /// A turn that received `packets` and did something.
     #[inline]
     pub(crate) fn turned(&mut self, packets: usize) {

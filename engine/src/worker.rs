@@ -61,7 +61,7 @@ impl Default for WorkerConfig {
         WorkerConfig {
             name: "ringway-w0".into(),
             stack: StackConfig::default(),
-            arena: ArenaConfig { large: 16_384, small: 32_768 },
+            arena: ArenaConfig { large: 65_536, small: 65_536 },
             shape: Shape::default(),
             spin: Duration::from_micros(20),
             regions_max: 256,
@@ -114,7 +114,7 @@ impl Worker {
         let metrics = Metrics::new(config.stats_path.as_deref())?;
         let capture = config.capture_path.as_deref();
         let worker = Worker {
-            core: Core::new(now, stack, PortTable::new(ports), metrics, &config.stack.tcp),
+            core: Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp),
             interfaces: Interfaces::new(),
             attachments: Attachments::new(&config),
             host,
@@ -310,3 +310,4 @@ fn is_alive(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
+

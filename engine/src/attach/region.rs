@@ -97,6 +97,8 @@ impl Region {
     fn execute(&mut self, request: &Request, core: &mut Core) {
         match request.operation {
             Operation::Reclaim => self.feed_starved(core),
+            // The fork has failed: nobody holds anything by that number.
+            Operation::Forked { process, pid: 0 } => self.process_gone(process, core),
             Operation::Forked { process, pid } => core.forks.push((RegionId(self.number), process, pid)),
             _ => self.execute_on_socket(request, core),
         }

@@ -31,10 +31,12 @@ impl Region {
             if available == 0 {
                 break;
             }
-            let room = core.stack.send_space(id).min(QUANTUM - moved);
-            if room == 0 {
+            let space = core.stack.send_space(id);
+            let room = core.send_allowance(space);
+            if room == 0 || moved >= QUANTUM {
                 blocked = true;
-                again = moved == QUANTUM;
+                // Nobody tells when it is its turn again, or when frames come back.
+                again = space > 0;
                 break;
             }
             let channel = &mut self.channel;

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::super::layout::{Bits, CONTEXTS};
 use super::Attachment;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 use crate::{doorbell, list, sys};
 
 /// The worker's side of the contexts.
@@ -41,6 +41,8 @@ impl Attachment {
     /// event, unless it still has one that it did not take. Publishes what was pushed.
     pub fn signal(&mut self, index: u32) {
         self.publish_rx(index);
+        // What was published comes before the look at who is interested; `watch` has the other fence.
+        fence(Ordering::SeqCst);
         let slot = self.map.slot(index);
         for word in 0..4 {
             let interest = slot.interest[word].load(Ordering::SeqCst);
