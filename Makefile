@@ -45,11 +45,11 @@ system: build
 # Instructions per message, counted by callgrind at N and 2N; docs/performance.md records them.
 bench-instructions:
 	$(CARGO) build --release -p ringway-bench
-	bench/instructions.sh 2000
+	target/release/instructions 2000
 
 instructions-smoke:
 	$(CARGO) build --release -p ringway-bench
-	bench/instructions.sh 100
+	target/release/instructions 100
 
 clean:
 	$(CARGO) clean

@@ -1,0 +1,157 @@
+//! Two hosts on an in-memory wire, in virtual time.
+
+use ringway_device::Device;
+use ringway_device::memory::{self, Memory, MemoryOptions};
+use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Instant};
+use ringway_stack::{
+    Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig, TcpOptions,
+};
+
+/// The port of the server.
+pub const PORT: u16 = 80;
+
+/// One host.
+pub struct Host {
+    /// The stack that is measured.
+    pub stack: Stack,
+    /// Its connections in the order in which they were made.
+    pub sockets: Vec<SocketId>,
+    device: Memory,
+    inbound: Burst,
+    outbound: [Burst; 1],
+}
+
+/// What an application does when a connection has something for it.
+pub trait Application {
+    /// Called for each connection that became ready.
+    fn ready(&mut self, stack: &mut Stack, socket: SocketId);
+}
+
+impl Host {
+    fn new(number: u8, arena: &Arena, device: Memory) -> Host {
+        let config = StackConfig { seed: u64::from(number), connections_max: 1024, time_wait_max: 64, ..StackConfig::default() };
+        let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
+        let capabilities = device.capabilities();
+        let interface = stack.add_interface(Interface {
+            name: "wire0".into(),
+            medium: Medium::Ethernet,
+            mac: MacAddress([2, 0, 0, 0, 0, number]),
+            mtu: capabilities.mtu,
+            sends_partial_checksums: capabilities.sends_partial_checksums,
+            segmentation_max_bytes: capabilities.segmentation_max_bytes,
+            gathers: capabilities.gathers,
+            role: Role::Owned,
+        });
+        let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
+        stack.set_addresses(interface, vec![network]);
+        stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
+        Host { stack, sockets: Vec::new(), device, inbound: Burst::default(), outbound: [Burst::default()] }
+    }
+
+    /// Takes what the wire has brought.
+    fn collect(&mut self, now: Instant) -> usize {
+        self.device.receive(now, &mut self.inbound).expect("the memory wire does not fail")
+    }
+
+    /// Gives the wire what the stack has written.
+    fn deliver(&mut self, now: Instant) -> usize {
+        let mut sent = 0;
+        while !self.outbound[0].is_empty() {
+            let now_sent = self.device.transmit(now, &mut self.outbound[0]).expect("the memory wire does not fail");
+            assert!(now_sent > 0, "the wire of the benchmark is large enough");
+            sent += now_sent;
+        }
+        sent
+    }
+
+    /// A turn of the stack and its application, without the device.
+    fn work(&mut self, now: Instant, application: &mut dyn Application) {
+        self.stack.receive(now, 0, &mut self.inbound);
+        if self.stack.poll_timeout().is_some_and(|at| at <= now) {
+            self.stack.handle_timeout(now);
+        }
+        while self.stack.transmit(now, &mut self.outbound) {}
+        while let Some(event) = self.stack.poll_event() {
+            match event {
+                Event::Ready { socket, .. } | Event::Connected { socket, .. } => application.ready(&mut self.stack, socket),
+                Event::Accepted { listener, .. } => {
+                    let socket = self.stack.accept(listener, self.sockets.len() as u64).expect("an announced connection");
+                    self.sockets.push(socket);
+                    application.ready(&mut self.stack, socket);
+                }
+                Event::Failed { error, .. } => panic!("a connection of the benchmark failed: {error:?}"),
+                Event::Closed { .. } | Event::ResolveNeighbor { .. } => {}
+            }
+        }
+        while self.stack.transmit(now, &mut self.outbound) {}
+    }
+}
+
+/// The measured turn: callgrind collects only while inside.
+#[inline(never)]
+fn measured_server_turn(host: &mut Host, now: Instant, application: &mut dyn Application) {
+    host.work(now, application);
+}
+
+/// A client and the server that is measured.
+pub struct Pair {
+    /// Opens the connections.
+    pub client: Host,
+    /// Is measured.
+    pub server: Host,
+    /// Virtual time.
+    pub now: Instant,
+}
+
+impl Pair {
+    /// Two hosts with `flows` established connections.
+    ///
+    /// # Panics
+    /// When the connections are not made: the stack is broken.
+    pub fn new(flows: usize, options: MemoryOptions) -> Pair {
+        let arenas = [0, 1].map(|_| Arena::new(ArenaConfig { large: 8_192, small: 8_192 }));
+        let (left, right) = memory::pair(&arenas[0], &arenas[1], options);
+        let mut pair =
+            Pair { client: Host::new(1, &arenas[0], left), server: Host::new(2, &arenas[1], right), now: Instant::ZERO };
+        let remote = SocketAddress { ip: [10, 0, 0, 2].into(), port: PORT };
+        let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+        pair.server.stack.listen(remote, 1_024, options, 0).expect("a free port");
+        for cookie in 0..flows {
+            let socket = pair.client.stack.connect(pair.now, None, remote, options, cookie as u64);
+            pair.client.sockets.push(socket.expect("a route to the server"));
+        }
+        for _ in 0..1_000 {
+            pair.turn(&mut Nothing, &mut Nothing);
+            if pair.server.sockets.len() == flows {
+                return pair;
+            }
+        }
+        panic!("{} of {flows} connections were made", pair.server.sockets.len());
+    }
+
+    /// A turn of each host; time advances a little, or to the next timer when nothing moves.
+    ///
+    /// # Panics
+    /// After an hour of virtual time: the trace stands still.
+    pub fn turn(&mut self, client: &mut dyn Application, server: &mut dyn Application) {
+        let mut moved = self.client.collect(self.now);
+        self.client.work(self.now, client);
+        moved += self.client.deliver(self.now);
+        moved += self.server.collect(self.now);
+        measured_server_turn(&mut self.server, self.now, server);
+        moved += self.server.deliver(self.now);
+        let timers = [self.client.stack.poll_timeout(), self.server.stack.poll_timeout()];
+        let next = timers.into_iter().flatten().min().filter(|_| moved == 0);
+        self.now = next.unwrap_or(self.now + Duration::from_micros(10)).max(self.now);
+        assert!(self.now < LIMIT, "the trace stands still");
+    }
+}
+
+struct Nothing;
+
+impl Application for Nothing {
+    fn ready(&mut self, _: &mut Stack, _: SocketId) {}
+}
+
+/// No trace takes an hour of virtual time.
+const LIMIT: Instant = Instant::from_nanos(3_600 * 1_000_000_000);

@@ -1,0 +1,160 @@
+//! The traces whose instructions are counted.
+
+use ringway_device::memory::MemoryOptions;
+use ringway_stack::{SendError, SocketId, Stack};
+
+use crate::pair::{Application, Pair};
+
+/// Payload of a full segment on an MTU of 1500 with timestamps.
+pub const SEGMENT_BYTES: u64 = 1_448;
+/// Payload of a small message.
+pub const MESSAGE_BYTES: usize = 64;
+/// What one write of a bulk sender holds at most.
+const WRITE_BYTES: usize = 65_536;
+
+/// A trace with a name, the unit that it counts, and how it runs.
+pub struct Trace {
+    /// On the command line.
+    pub name: &'static str,
+    /// What one unit is, for people.
+    pub unit: &'static str,
+    run: fn(u64),
+}
+
+impl Trace {
+    /// Runs it for about `units` units.
+    pub fn run(&self, units: u64) {
+        (self.run)(units);
+    }
+}
+
+/// All traces, in the order of the report.
+pub const TRACES: &[Trace] = &[
+    Trace { name: "message-1", unit: "64 B request and response, 1 connection", run: |units| messages(units, 1) },
+    Trace { name: "message-64", unit: "64 B request and response, 64 connections at once", run: |units| messages(units, 64) },
+    Trace {
+        name: "send",
+        unit: "1448 B sent in MTU-sized packets with checksum",
+        run: |units| send(units, MemoryOptions::default()),
+    },
+    Trace {
+        name: "send-offload",
+        unit: "1448 B sent in segments up to 64 KiB",
+        run: |units| send(units, MemoryOptions::offloading()),
+    },
+    Trace {
+        name: "receive",
+        unit: "1448 B received in MTU-sized packets with checksum",
+        run: |units| receive(units, MemoryOptions::default()),
+    },
+    Trace {
+        name: "receive-offload",
+        unit: "1448 B received in segments up to 64 KiB",
+        run: |units| receive(units, MemoryOptions::offloading()),
+    },
+];
+
+/// Requests and responses: each connection has one request under way.
+fn messages(units: u64, flows: usize) {
+    let mut pair = Pair::new(flows, MemoryOptions::default());
+    let (mut client, mut server) = (Requests::default(), Responses);
+    for socket in pair.client.sockets.clone() {
+        send_message(&mut pair.client.stack, socket);
+    }
+    while client.answers < units {
+        pair.turn(&mut client, &mut server);
+    }
+}
+
+/// Sends the next request when the answer is there.
+#[derive(Default)]
+struct Requests {
+    answers: u64,
+}
+
+impl Application for Requests {
+    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+        if take_all(stack, socket) >= MESSAGE_BYTES {
+            self.answers += 1;
+            send_message(stack, socket);
+        }
+    }
+}
+
+/// Answers each request.
+struct Responses;
+
+impl Application for Responses {
+    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+        if take_all(stack, socket) >= MESSAGE_BYTES {
+            send_message(stack, socket);
+        }
+    }
+}
+
+/// The server sends, the client reads.
+fn send(units: u64, options: MemoryOptions) {
+    let mut pair = Pair::new(1, options);
+    let (mut client, mut server) = (Sink::default(), Source);
+    Source.ready(&mut pair.server.stack, pair.server.sockets[0]);
+    while client.bytes < units * SEGMENT_BYTES {
+        pair.turn(&mut client, &mut server);
+    }
+}
+
+/// The client sends, the server reads.
+fn receive(units: u64, options: MemoryOptions) {
+    let mut pair = Pair::new(1, options);
+    let (mut client, mut server) = (Source, Sink::default());
+    Source.ready(&mut pair.client.stack, pair.client.sockets[0]);
+    while server.bytes < units * SEGMENT_BYTES {
+        pair.turn(&mut client, &mut server);
+    }
+}
+
+/// Keeps the send buffer full.
+struct Source;
+
+impl Application for Source {
+    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+        loop {
+            match stack.send_with(socket, WRITE_BYTES, &mut |piece| piece.copy_from_slice(&PAYLOAD[..piece.len()])) {
+                Ok(_) => {}
+                Err(SendError::WouldBlock) => return,
+                Err(error) => panic!("a connection of the benchmark refuses bytes: {error:?}"),
+            }
+        }
+    }
+}
+
+/// Reads and forgets.
+#[derive(Default)]
+struct Sink {
+    bytes: u64,
+}
+
+impl Application for Sink {
+    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+        self.bytes += take_all(stack, socket) as u64;
+    }
+}
+
+fn send_message(stack: &mut Stack, socket: SocketId) {
+    let sent = stack.send_with(socket, MESSAGE_BYTES, &mut |piece| piece.copy_from_slice(&PAYLOAD[..piece.len()]));
+    assert_eq!(sent, Ok(MESSAGE_BYTES), "a small message always fits");
+}
+
+/// Takes all frames that are there; returns their bytes.
+fn take_all(stack: &mut Stack, socket: SocketId) -> usize {
+    let mut bytes = 0;
+    while let Ok(frame) = stack.take_frame(socket) {
+        bytes += frame.len();
+    }
+    stack.consumed(socket, bytes);
+    bytes
+}
+
+static PAYLOAD: [u8; WRITE_BYTES] = [0x5a; WRITE_BYTES];
+
+#[cfg(test)]
+mod tests;
