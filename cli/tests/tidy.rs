@@ -37,14 +37,10 @@ struct Source {
     path: String,
     text: String,
     code: String,
+    is_test: bool,
 }
 
 impl Source {
-    fn is_test(&self) -> bool {
-        let parts: Vec<&str> = self.path.split('/').collect();
-        parts.iter().any(|part| matches!(*part, "tests" | "tests.rs" | "benches" | "loom.rs" | "fuzz"))
-    }
-
     fn room(&self) -> &str {
         self.path.split('/').next().expect("split yields one part at least")
     }
@@ -98,9 +94,32 @@ fn read(path: &Path) -> String {
 fn sources() -> Vec<Source> {
     let load = |path: &PathBuf| {
         let text = read(path);
-        Source { path: relative(path), code: blank(&text), text }
+        Source { path: relative(path), code: blank(&text), text, is_test: false }
     };
-    files(".rs").iter().map(load).collect()
+    let mut all: Vec<Source> = files(".rs").iter().map(load).collect();
+    let test_modules: Vec<String> = all.iter().flat_map(test_modules).collect();
+    for source in &mut all {
+        let folders = source.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "fuzz"));
+        let declared =
+            test_modules.iter().any(|module| source.path.strip_prefix(module).is_some_and(|rest| rest.starts_with(['.', '/'])));
+        source.is_test = folders || declared;
+    }
+    all
+}
+
+/// Paths (without `.rs`) of the modules that this file declares with `#[cfg(test)] mod name;`.
+fn test_modules(source: &Source) -> Vec<String> {
+    let folder = match source.path.rsplit_once('/') {
+        Some((folder, "lib.rs" | "main.rs" | "mod.rs")) => folder,
+        _ => source.path.trim_end_matches(".rs"),
+    };
+    let declarations = source.code.split("#[cfg(test)]").skip(1);
+    let names = declarations.filter_map(|rest| {
+        let declaration = rest.split_once(';')?.0;
+        let (visibility, name) = declaration.rsplit_once("mod ")?;
+        (!visibility.contains('{')).then(|| name.trim().to_string())
+    });
+    names.map(|name| format!("{folder}/{name}")).collect()
 }
 
 fn report(findings: Vec<String>) {
@@ -363,7 +382,7 @@ fn braces_end(bytes: &[u8], open: usize) -> usize {
 #[test]
 fn functions_fit_on_one_screen() {
     let mut findings = Vec::new();
-    for source in sources().iter().filter(|source| !source.is_test()) {
+    for source in sources().iter().filter(|source| !source.is_test) {
         for (at, name, lines) in functions(&source.code) {
             if lines > FUNCTION_LINES_MAX {
                 findings.push(source.at(at, &format!("fn {name} has {lines} lines; {FUNCTION_LINES_MAX} at most")));
@@ -376,7 +395,7 @@ fn functions_fit_on_one_screen() {
 #[test]
 fn files_hold_one_mechanism() {
     let all = sources();
-    let long = all.iter().filter(|source| !source.is_test() && source.text.lines().count() > FILE_LINES_MAX);
+    let long = all.iter().filter(|source| !source.is_test && source.text.lines().count() > FILE_LINES_MAX);
     report(
         long.map(|source| source.at(0, &format!("{} lines; {FILE_LINES_MAX} at most", source.text.lines().count()))).collect(),
     );
@@ -393,7 +412,7 @@ fn files_say_what_they_are_for() {
 fn only_the_clock_reads_the_clock() {
     let mut findings = Vec::new();
     for source in sources() {
-        let may = source.path == "engine/src/clock.rs" || matches!(source.room(), "cli" | "bench") || source.is_test();
+        let may = source.path == "engine/src/clock.rs" || matches!(source.room(), "cli" | "bench") || source.is_test;
         if may {
             continue;
         }
@@ -422,7 +441,7 @@ fn nothing_is_left_half_done() {
             let hits = words(&source.text, word);
             findings.extend(hits.map(|at| format!("{}:{}: {word}", source.path, source.text[..at].matches('\n').count() + 1)));
         }
-        if !source.is_test() {
+        if !source.is_test {
             let hits = source.code.match_indices(".unwrap()");
             findings.extend(hits.map(|(at, _)| source.at(at, "`unwrap`: write expect(\"why it holds\")")));
         }
@@ -448,7 +467,7 @@ fn texts_name_no_machine() {
 fn rules_called_tested_are_cited_by_a_test() {
     let Ok(table) = fs::read_to_string(top().join("docs/rfc-coverage.md")) else { return };
     let all = sources();
-    let cited = |rule: &str| all.iter().any(|source| source.is_test() && words(&source.text, rule).next().is_some());
+    let cited = |rule: &str| all.iter().any(|source| source.is_test && words(&source.text, rule).next().is_some());
     let mut findings = Vec::new();
     for (number, line) in table.lines().enumerate() {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
