@@ -34,8 +34,7 @@ impl Wire {
         }
         let mut got = Vec::new();
         let mut burst = Burst::default();
-        let started = std::time::Instant::now();
-        while got.len() < packets.len() && started.elapsed().as_secs() < 5 {
+        while got.len() < packets.len() {
             from.transmit(Instant::ZERO, &mut out).expect("the link is up");
             receive_some(to.as_mut(), &mut burst);
             got.extend(arrived(&mut burst).into_iter().filter(is_ours));
