@@ -11,13 +11,16 @@
 //! | [`packet`] | an interface shared with the kernel through AF_PACKET |
 //! | [`xdp`] | an interface shared with the kernel through AF_XDP |
 //!
-//! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire).
+//! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire),
+//! [`pcap`] (capture files). [`probe`] says what a machine offers.
 
 pub mod impair;
 pub mod interface;
 pub mod memory;
 pub mod offload;
 pub mod packet;
+pub mod pcap;
+pub mod probe;
 pub mod steering;
 pub mod tap;
 pub mod xdp;

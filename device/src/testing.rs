@@ -164,7 +164,7 @@ pub(crate) use sys::wait_readable;
 /// Runs `test` in a thread with a network namespace of its own; prints why when that is not permitted.
 pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let thread = std::thread::spawn(move || {
-        if sys::enter_new_namespace() {
+        if crate::probe::enter_new_namespace().is_ok() {
             test();
         } else {
             println!("skipped: a network namespace needs CAP_SYS_ADMIN");

@@ -1,0 +1,137 @@
+//! What this machine offers for an interface, as data for `ringway doctor`.
+//!
+//! Looking disturbs nothing: every socket and program is opened with an empty table of owned ports and
+//! closed again. Native XDP is tried only when asked, because attaching it changes the offloads of a
+//! veth peer. Measuring happens on a wire of its own in a fresh network namespace.
+
+mod measure;
+mod sys;
+
+use std::fmt;
+use std::io;
+
+use ringway_shm::{Arena, ArenaConfig};
+
+use crate::interface::Interface;
+use crate::packet::{Packet, PacketOptions};
+use crate::steering::{Steering, XdpMode};
+use crate::tap::Tap;
+use crate::xdp::{Redirect, Xdp, XdpOptions};
+
+pub use measure::{Measurement, measure};
+#[cfg(test)]
+pub(crate) use sys::enter_new_namespace;
+
+/// A back end that may serve an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidate {
+    /// AF_PACKET with virtio headers, packets hidden from the kernel by TCX.
+    Packet,
+    /// AF_XDP, the program in the driver.
+    XdpNative,
+    /// AF_XDP, the program in the generic receive path.
+    XdpGeneric,
+    /// A TAP interface of its own.
+    Tap,
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Candidate::Packet => "packet",
+            Candidate::XdpNative => "xdp (native)",
+            Candidate::XdpGeneric => "xdp (generic)",
+            Candidate::Tap => "tap",
+        })
+    }
+}
+
+/// How one candidate fared.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Which.
+    pub candidate: Candidate,
+    /// What it would do, or why it does not work.
+    pub outcome: Result<String, String>,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// The interface.
+    pub interface: Interface,
+    /// One per candidate that was tried.
+    pub findings: Vec<Finding>,
+}
+
+impl Probe {
+    /// Which candidate would be chosen and why; `None`: none works.
+    pub fn choice(&self) -> Option<(Candidate, &'static str)> {
+        let works = |candidate| self.findings.iter().any(|found| found.candidate == candidate && found.outcome.is_ok());
+        let zero_copy = self.findings.iter().any(|found| {
+            found.candidate == Candidate::XdpNative && found.outcome.as_ref().is_ok_and(|text| text.contains("zero-copy"))
+        });
+        if zero_copy {
+            return Some((Candidate::XdpNative, "the driver moves packets without a copy"));
+        }
+        [
+            (
+                Candidate::Packet,
+                "carries 64 KiB segments and partial checksums, and costs no more per packet than AF_XDP with a copy",
+            ),
+            (Candidate::XdpNative, "shares the interface without TCX"),
+            (Candidate::XdpGeneric, "shares the interface without TCX, with any driver"),
+            (Candidate::Tap, "needs no interface, but an address and a route of its own"),
+        ]
+        .into_iter()
+        .find(|(candidate, _)| works(*candidate))
+    }
+}
+
+/// Looks at `interface`. `native`: also try native XDP, for a moment.
+///
+/// # Errors
+/// There is no such interface.
+pub fn probe(interface: &str, native: bool) -> io::Result<Probe> {
+    let interface = Interface::open(interface)?;
+    let mut candidates = vec![Candidate::Packet, Candidate::XdpGeneric, Candidate::Tap];
+    if native {
+        candidates.insert(1, Candidate::XdpNative);
+    }
+    let findings = candidates
+        .into_iter()
+        .map(|candidate| Finding { candidate, outcome: try_out(candidate, &interface).map_err(|error| error.to_string()) })
+        .collect();
+    Ok(Probe { interface, findings })
+}
+
+fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
+    let arena = Arena::new(ArenaConfig { large: 512, small: 64 });
+    match candidate {
+        Candidate::Packet => {
+            let steering = Steering::new(1)?;
+            let filter = steering.socket_filter()?;
+            let options = PacketOptions { ring_slots: 1 };
+            drop(Packet::open(&interface.name, Some(std::os::fd::AsFd::as_fd(&filter)), options, &arena)?);
+            drop(steering.hide_from_kernel(interface.index)?);
+            Ok("shares the interface; 64 KiB segments and partial checksums both ways".to_owned())
+        }
+        Candidate::XdpNative => try_xdp(XdpMode::Native, interface, &arena),
+        Candidate::XdpGeneric => try_xdp(XdpMode::Generic, interface, &arena),
+        Candidate::Tap => {
+            drop(Tap::open("rwprobe%d", false, &arena)?);
+            Ok("a private link to this machine's kernel; 64 KiB segments and partial checksums both ways".to_owned())
+        }
+    }
+}
+
+fn try_xdp(mode: XdpMode, interface: &Interface, arena: &Arena) -> io::Result<String> {
+    let steering = Steering::new(1)?;
+    let options = XdpOptions { mode: Some(mode), ring_entries: 64, zero_copy: true };
+    let device = Xdp::open(&interface.name, Redirect::Owned(&steering), options, arena)?;
+    let moves = if device.mode().1 { "zero-copy" } else { "copy" };
+    Ok(format!("shares the interface; {moves}, {} queue(s), packets up to the MTU", interface.receive_queues))
+}
+
+#[cfg(test)]
+mod tests;
