@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod netlink;
 
 pub use config::{Config, ConfigError};

@@ -1,0 +1,77 @@
+//! What the kernel knows of the network, mirrored: links, addresses, routes, neighbors of this
+//! network namespace, and their changes.
+//!
+//! Promises: after [`Mirror::open`] the mirror equals the kernel's state, and it follows; when the
+//! kernel dropped messages everything is read again and only the differences are told. Does not
+//! do: change anything, except asking the kernel to resolve a neighbor.
+
+mod mirror;
+mod resolve;
+mod socket;
+mod wire;
+
+pub use mirror::{Differences, Mirror, Snapshot};
+pub use resolve::NeighborResolver;
+
+use std::net::IpAddr;
+
+use ringway_stack::{Cidr, MacAddress};
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The kernel's number.
+    pub index: u32,
+    /// The kernel's name.
+    pub name: String,
+    /// Link address; zero where there is none.
+    pub mac: MacAddress,
+    /// Largest IP packet, bytes.
+    pub mtu: u32,
+    /// Administratively up.
+    pub up: bool,
+    /// The loopback interface.
+    pub loopback: bool,
+    /// Frames start with an Ethernet header.
+    pub ethernet: bool,
+    /// Kind of a virtual interface (`veth`, `bridge`, `vlan`); empty: hardware.
+    pub kind: String,
+}
+
+/// An address of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The interface.
+    pub link: u32,
+    /// Address and the length of its network's prefix.
+    pub cidr: Cidr,
+}
+
+/// A unicast route of the main table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRoute {
+    /// Which addresses it leads to.
+    pub destination: Cidr,
+    /// The router; `None`: the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The interface.
+    pub link: u32,
+    /// The smaller wins.
+    pub metric: u32,
+    /// Preferred source address.
+    pub source: Option<IpAddr>,
+}
+
+/// A neighbor on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbor {
+    /// The interface.
+    pub link: u32,
+    /// Its address.
+    pub ip: IpAddr,
+    /// Its link address; `None`: not known (any more).
+    pub mac: Option<MacAddress>,
+}
+
+#[cfg(test)]
+mod tests;

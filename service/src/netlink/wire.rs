@@ -1,0 +1,342 @@
+//! rtnetlink messages: requests written, answers and notifications read.
+//! Read rtnetlink(7), netlink(7) and linux/rtnetlink.h first.
+//!
+//! Everything is in host order but addresses. A message that makes no sense is skipped.
+
+use std::net::IpAddr;
+
+use ringway_stack::{Cidr, MacAddress};
+
+use super::{Address, Link, LinkRoute, Neighbor};
+
+/// What can be dumped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    Links,
+    Addresses,
+    Routes,
+    Neighbors,
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    Link(Link),
+    LinkGone(u32),
+    Address(Address),
+    AddressGone(Address),
+    Route(LinkRoute),
+    RouteGone(LinkRoute),
+    Neighbor(Neighbor),
+    /// A dump is complete.
+    Done,
+    /// Negative: an errno; zero: done as asked.
+    Error(i32),
+}
+
+/// A message and what its header says of the dump it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) sequence: u32,
+    /// The tables changed while they were dumped.
+    pub(super) interrupted: bool,
+    /// It takes the place of what had the same key.
+    pub(super) replaces: bool,
+    pub(super) message: Message,
+}
+
+const HEADER_BYTES: usize = 16;
+
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const RTM_NEWLINK: u16 = 16;
+const RTM_DELLINK: u16 = 17;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
+const RTM_GETADDR: u16 = 22;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
+const RTM_GETROUTE: u16 = 26;
+const RTM_NEWNEIGH: u16 = 28;
+const RTM_DELNEIGH: u16 = 29;
+const RTM_GETNEIGH: u16 = 30;
+
+const NLM_F_REQUEST: u16 = 0x001;
+const NLM_F_DUMP_INTR: u16 = 0x010;
+const NLM_F_DUMP: u16 = 0x300;
+const NLM_F_REPLACE: u16 = 0x100;
+const NLM_F_CREATE: u16 = 0x400;
+
+const AF_UNSPEC: u8 = 0;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+
+const ARPHRD_ETHER: u16 = 1;
+const IFF_UP: u32 = 0x1;
+const IFF_LOOPBACK: u32 = 0x8;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+
+const RT_TABLE_MAIN: u32 = 254;
+const RTN_UNICAST: u8 = 1;
+const RTM_F_CLONED: u32 = 0x200;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
+const RTA_MULTIPATH: u16 = 9;
+const RTA_TABLE: u16 = 15;
+
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NTF_USE: u8 = 0x01;
+/// REACHABLE, STALE, DELAY, PROBE, NOARP, PERMANENT: the link address is usable.
+const NUD_USABLE: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
+
+/// Asks for everything in `table`.
+pub(super) fn dump_request(table: Table, sequence: u32) -> Vec<u8> {
+    let (kind, body) = match table {
+        Table::Links => (RTM_GETLINK, 16),
+        Table::Addresses => (RTM_GETADDR, 8),
+        Table::Routes => (RTM_GETROUTE, 12),
+        Table::Neighbors => (RTM_GETNEIGH, 12),
+    };
+    let mut request = header(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence);
+    request.resize(HEADER_BYTES + body, 0);
+    finish(request)
+}
+
+/// Asks the kernel to resolve `ip` as if it had a packet for it.
+pub(super) fn resolve_request(link: u32, ip: IpAddr, sequence: u32) -> Vec<u8> {
+    let mut request = header(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_CREATE, sequence);
+    let family = if ip.is_ipv4() { AF_INET } else { AF_INET6 };
+    request.extend([family, 0, 0, 0]);
+    request.extend(link.to_ne_bytes());
+    request.extend([0, 0, NTF_USE, 0]);
+    match ip {
+        IpAddr::V4(ip) => attribute(&mut request, NDA_DST, &ip.octets()),
+        IpAddr::V6(ip) => attribute(&mut request, NDA_DST, &ip.octets()),
+    }
+    finish(request)
+}
+
+fn header(kind: u16, flags: u16, sequence: u32) -> Vec<u8> {
+    let mut bytes = vec![0; 4];
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes
+}
+
+fn attribute(request: &mut Vec<u8>, kind: u16, payload: &[u8]) {
+    request.extend((4 + payload.len() as u16).to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend(payload);
+    request.resize(request.len().next_multiple_of(4), 0);
+}
+
+fn finish(mut request: Vec<u8>) -> Vec<u8> {
+    let len = request.len() as u32;
+    request[..4].copy_from_slice(&len.to_ne_bytes());
+    request
+}
+
+/// The messages of one received datagram.
+pub(super) fn messages(mut datagram: &[u8]) -> Vec<Received> {
+    let mut received = Vec::new();
+    while let Some(len) = u32_at(datagram, 0).map(|len| len as usize) {
+        if len < HEADER_BYTES || len > datagram.len() {
+            break;
+        }
+        let (kind, flags) = (u16_at(datagram, 4).unwrap_or(0), u16_at(datagram, 6).unwrap_or(0));
+        let sequence = u32_at(datagram, 8).unwrap_or(0);
+        if let Some(message) = message(kind, &datagram[HEADER_BYTES..len]) {
+            let (interrupted, replaces) = (flags & NLM_F_DUMP_INTR != 0, flags & NLM_F_REPLACE != 0);
+            received.push(Received { sequence, interrupted, replaces, message });
+        }
+        datagram = datagram.get(len.next_multiple_of(4)..).unwrap_or(&[]);
+    }
+    received
+}
+
+fn message(kind: u16, body: &[u8]) -> Option<Message> {
+    match kind {
+        NLMSG_DONE => Some(Message::Done),
+        NLMSG_ERROR => Some(Message::Error(u32_at(body, 0)?.cast_signed())),
+        RTM_NEWLINK => link(body).map(Message::Link),
+        RTM_DELLINK => link(body).map(|link| Message::LinkGone(link.index)),
+        RTM_NEWADDR => address(body).map(Message::Address),
+        RTM_DELADDR => address(body).map(Message::AddressGone),
+        RTM_NEWROUTE => route(body).map(Message::Route),
+        RTM_DELROUTE => route(body).map(Message::RouteGone),
+        RTM_NEWNEIGH => neighbor(body).map(Message::Neighbor),
+        RTM_DELNEIGH => neighbor(body).map(|gone| Message::Neighbor(Neighbor { mac: None, ..gone })),
+        _ => None,
+    }
+}
+
+/// struct ifinfomsg {family u8, pad u8, type u16, index i32, flags u32, change u32}
+fn link(body: &[u8]) -> Option<Link> {
+    if *body.first()? != AF_UNSPEC {
+        return None;
+    }
+    let flags = u32_at(body, 8)?;
+    let mut link = Link {
+        index: u32_at(body, 4)?,
+        name: String::new(),
+        mac: MacAddress::default(),
+        mtu: 0,
+        up: flags & IFF_UP != 0,
+        loopback: flags & IFF_LOOPBACK != 0,
+        ethernet: u16_at(body, 2)? == ARPHRD_ETHER,
+        kind: String::new(),
+    };
+    for (kind, payload) in Attributes(body.get(16..)?) {
+        match kind {
+            IFLA_ADDRESS => link.mac = mac(payload).unwrap_or_default(),
+            IFLA_IFNAME => link.name = text(payload),
+            IFLA_MTU => link.mtu = u32_at(payload, 0)?,
+            IFLA_LINKINFO => {
+                let mut nested = Attributes(payload);
+                link.kind = nested.find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, kind)| text(kind)).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+    (!link.name.is_empty()).then_some(link)
+}
+
+/// struct ifaddrmsg {family u8, prefixlen u8, flags u8, scope u8, index u32}
+fn address(body: &[u8]) -> Option<Address> {
+    let (family, prefix_len) = (*body.first()?, *body.get(1)?);
+    let mut local = None;
+    for (kind, payload) in Attributes(body.get(8..)?) {
+        match kind {
+            // On point-to-point links IFA_ADDRESS is the peer's; IFA_LOCAL is always ours.
+            IFA_LOCAL => local = ip(family, payload),
+            IFA_ADDRESS if local.is_none() => local = ip(family, payload),
+            _ => {}
+        }
+    }
+    Some(Address { link: u32_at(body, 4)?, cidr: cidr(local?, prefix_len)? })
+}
+
+/// struct rtmsg {family, dst_len, src_len, tos, table, protocol, scope, type: u8, flags u32}
+fn route(body: &[u8]) -> Option<LinkRoute> {
+    let (family, prefix_len) = (*body.first()?, *body.get(1)?);
+    let (kind, flags) = (*body.get(7)?, u32_at(body, 8)?);
+    if kind != RTN_UNICAST || flags & RTM_F_CLONED != 0 {
+        return None;
+    }
+    let mut table = u32::from(*body.get(4)?);
+    let (mut destination, mut link, mut gateway, mut metric, mut source) = (None, None, None, 0, None);
+    for (kind, payload) in Attributes(body.get(12..)?) {
+        match kind {
+            RTA_DST => destination = ip(family, payload),
+            RTA_OIF => link = u32_at(payload, 0),
+            RTA_GATEWAY => gateway = ip(family, payload),
+            RTA_PRIORITY => metric = u32_at(payload, 0)?,
+            RTA_PREFSRC => source = ip(family, payload),
+            RTA_TABLE => table = u32_at(payload, 0)?,
+            RTA_MULTIPATH => (link, gateway) = first_hop(family, payload)?,
+            _ => {}
+        }
+    }
+    let destination = match destination {
+        Some(ip) => ip,
+        None => unspecified(family)?,
+    };
+    (table == RT_TABLE_MAIN).then_some(LinkRoute {
+        destination: cidr(destination, prefix_len)?,
+        gateway,
+        link: link?,
+        metric,
+        source,
+    })
+}
+
+/// struct rtnexthop {len u16, flags u8, hops u8, ifindex i32} and its attributes: of several paths the first is used.
+fn first_hop(family: u8, payload: &[u8]) -> Option<(Option<u32>, Option<IpAddr>)> {
+    let len = usize::from(u16_at(payload, 0)?);
+    let mut attributes = Attributes(payload.get(8..len)?);
+    let gateway = attributes.find(|(kind, _)| *kind == RTA_GATEWAY).and_then(|(_, gateway)| ip(family, gateway));
+    Some((u32_at(payload, 4), gateway))
+}
+
+/// struct ndmsg {family u8, pad u8, pad u16, ifindex i32, state u16, flags u8, type u8}
+fn neighbor(body: &[u8]) -> Option<Neighbor> {
+    let (family, state) = (*body.first()?, u16_at(body, 8)?);
+    let (mut address, mut link_address) = (None, None);
+    for (kind, payload) in Attributes(body.get(12..)?) {
+        match kind {
+            NDA_DST => address = ip(family, payload),
+            NDA_LLADDR => link_address = mac(payload),
+            _ => {}
+        }
+    }
+    let usable = state & NUD_USABLE != 0;
+    Some(Neighbor { link: u32_at(body, 4)?, ip: address?, mac: if usable { link_address } else { None } })
+}
+
+/// Type and payload of each attribute; stops at one that does not fit.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let len = usize::from(u16_at(self.0, 0)?);
+        // The two upper bits are flags (NLA_F_NESTED, NLA_F_NET_BYTEORDER).
+        let kind = u16_at(self.0, 2)? & 0x3fff;
+        let payload = self.0.get(4..len)?;
+        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, payload))
+    }
+}
+
+fn cidr(ip: IpAddr, prefix_len: u8) -> Option<Cidr> {
+    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    (prefix_len <= longest).then_some(Cidr { ip, prefix_len })
+}
+
+fn ip(family: u8, payload: &[u8]) -> Option<IpAddr> {
+    match family {
+        AF_INET => <[u8; 4]>::try_from(payload).ok().map(IpAddr::from),
+        AF_INET6 => <[u8; 16]>::try_from(payload).ok().map(IpAddr::from),
+        _ => None,
+    }
+}
+
+fn unspecified(family: u8) -> Option<IpAddr> {
+    match family {
+        AF_INET => Some(IpAddr::from([0; 4])),
+        AF_INET6 => Some(IpAddr::from([0; 16])),
+        _ => None,
+    }
+}
+
+fn mac(payload: &[u8]) -> Option<MacAddress> {
+    <[u8; 6]>::try_from(payload).ok().map(MacAddress)
+}
+
+fn text(payload: &[u8]) -> String {
+    let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
+    String::from_utf8_lossy(&payload[..end]).into_owned()
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?))
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
+}
