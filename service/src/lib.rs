@@ -7,5 +7,6 @@
 
 pub mod config;
 pub mod netlink;
+pub mod rundir;
 
 pub use config::{Config, ConfigError};

@@ -1,0 +1,285 @@
+//! The files of running services in `/run/ringway`: who is there, who is dead.
+//!
+//! A service NAME holds a lock on `NAME.lock` for as long as it lives; beside it stand `NAME.sock`,
+//! `NAME.stats` and `NAME.capture`. Promises: two services never have one name; nothing stays after
+//! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
+//! services.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// The name of the service that `ringway run` looks for.
+pub const DEFAULT_NAME: &str = "default";
+
+const DEFAULT_DIRECTORY: &str = "/run/ringway";
+/// Names another directory, for tests and unprivileged use.
+const DIRECTORY_VARIABLE: &str = "RINGWAY_RUN_DIRECTORY";
+/// Milliseconds to wait for a lock whose holder is not known to be alive.
+const PATIENCE: u32 = 100;
+const NAME_LEN_MAX: usize = 64;
+/// Everything that a service may leave behind, the lock last.
+const EXTENSIONS: [&str; 4] = ["sock", "stats", "capture", "lock"];
+
+/// Why a name could not be had.
+#[derive(Debug)]
+pub enum ClaimError {
+    /// A living service has it; its process id, if it has written it.
+    Taken(Option<u32>),
+    /// Letters, digits, `-`, `_` and `.` only, and not too many.
+    BadName,
+    /// The directory or a file in it could not be made.
+    Io(PathBuf, io::Error),
+}
+
+impl std::fmt::Display for ClaimError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClaimError::Taken(Some(pid)) => {
+                write!(f, "a service of this name is already running as process {pid}; stop it or use --name")
+            }
+            ClaimError::Taken(None) => write!(f, "a service of this name is already running; stop it or use --name"),
+            ClaimError::BadName => write!(f, "a service's name has 1 to {NAME_LEN_MAX} letters, digits, '-', '_' or '.'"),
+            ClaimError::Io(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for ClaimError {}
+
+/// The directory of the services' files.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+}
+
+/// A name that is ours while this lives. Dropping it removes all files of that name.
+#[derive(Debug)]
+pub struct Claim {
+    directory: RunDirectory,
+    name: String,
+    /// Holds the lock.
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// `/run/ringway`, or what `RINGWAY_RUN_DIRECTORY` names.
+    pub fn of_this_machine() -> RunDirectory {
+        let path = std::env::var_os(DIRECTORY_VARIABLE).map_or_else(|| PathBuf::from(DEFAULT_DIRECTORY), PathBuf::from);
+        RunDirectory { path }
+    }
+
+    /// Some other directory.
+    pub fn at(path: PathBuf) -> RunDirectory {
+        RunDirectory { path }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The socket of the service `name`.
+    pub fn socket_path(&self, name: &str) -> PathBuf {
+        self.file(name, "sock")
+    }
+
+    /// The statistics of the service `name`.
+    pub fn stats_path(&self, name: &str) -> PathBuf {
+        self.file(name, "stats")
+    }
+
+    /// The capture ring of the service `name`.
+    pub fn capture_path(&self, name: &str) -> PathBuf {
+        self.file(name, "capture")
+    }
+
+    /// Takes `name`, after removing what dead services left.
+    ///
+    /// # Errors
+    /// See [`ClaimError`].
+    pub fn claim(&self, name: &str) -> Result<Claim, ClaimError> {
+        let valid = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        if name.is_empty() || name.len() > NAME_LEN_MAX || name.starts_with('.') || !name.chars().all(valid) {
+            return Err(ClaimError::BadName);
+        }
+        self.create().map_err(|error| ClaimError::Io(self.path.clone(), error))?;
+        self.remove_dead().map_err(|error| ClaimError::Io(self.path.clone(), error))?;
+        let path = self.file(name, "lock");
+        let mut patience = PATIENCE;
+        loop {
+            let mut lock = open_lock(&path).map_err(|error| ClaimError::Io(path.clone(), error))?;
+            match try_lock(&lock) {
+                Ok(true) if is_still_at(&lock, &path) => {
+                    write_pid(&mut lock).map_err(|error| ClaimError::Io(path.clone(), error))?;
+                    return Ok(Claim { directory: self.clone(), name: name.to_owned(), _lock: lock });
+                }
+                // Its last owner removed it between our opening and our locking.
+                Ok(true) => {}
+                Ok(false) => {
+                    let holder = read_pid(&mut lock);
+                    // Whoever only looks whether we are alive holds the lock for a moment too.
+                    if patience == 0 || holder.is_some_and(is_running) {
+                        return Err(ClaimError::Taken(holder));
+                    }
+                    patience -= 1;
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+                Err(error) => return Err(ClaimError::Io(path, error)),
+            }
+        }
+    }
+
+    /// The names of living services, sorted.
+    ///
+    /// # Errors
+    /// The directory cannot be read; that it is not there is no error.
+    pub fn living(&self) -> io::Result<Vec<String>> {
+        Ok(self.names()?.into_iter().filter(|(_, alive)| *alive).map(|(name, _)| name).collect())
+    }
+
+    /// Removes the files of services that have died; returns their names.
+    ///
+    /// # Errors
+    /// The directory cannot be read or a file not be removed.
+    pub fn remove_dead(&self) -> io::Result<Vec<String>> {
+        let mut removed = Vec::new();
+        for (name, _) in self.names()?.into_iter().filter(|(_, alive)| !alive) {
+            let path = self.file(&name, "lock");
+            let lock = match OpenOptions::new().read(true).open(&path) {
+                Ok(lock) => Some(lock),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            // Holding the lock of the dead keeps a new service of that name away while we clean.
+            if lock.as_ref().map_or(Ok(true), try_lock)? {
+                self.remove_files(&name)?;
+                removed.push(name);
+            }
+        }
+        Ok(removed)
+    }
+
+    /// All names with files here, and whether their service lives.
+    fn names(&self) -> io::Result<Vec<(String, bool)>> {
+        let entries = match std::fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut names = std::collections::BTreeMap::new();
+        for entry in entries {
+            let file = PathBuf::from(entry?.file_name());
+            let ours = file.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known));
+            if let (true, Some(name)) = (ours, file.file_stem().and_then(|stem| stem.to_str())) {
+                names.insert(name.to_owned(), self.is_alive(name)?);
+            }
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    fn is_alive(&self, name: &str) -> io::Result<bool> {
+        match OpenOptions::new().read(true).open(self.file(name, "lock")) {
+            // The lock is given back at once, when `lock` is closed.
+            Ok(lock) => try_lock(&lock).map(|free| !free),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn remove_files(&self, name: &str) -> io::Result<()> {
+        for extension in EXTENSIONS {
+            match std::fs::remove_file(self.file(name, extension)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn create(&self) -> io::Result<()> {
+        match std::fs::create_dir(&self.path) {
+            // Programs that have given up their rights must still reach the socket.
+            Ok(()) => std::fs::set_permissions(&self.path, PermissionsExt::from_mode(0o755)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn file(&self, name: &str, extension: &str) -> PathBuf {
+        self.path.join(format!("{name}.{extension}"))
+    }
+}
+
+impl Claim {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where this service listens.
+    pub fn socket_path(&self) -> PathBuf {
+        self.directory.socket_path(&self.name)
+    }
+
+    /// Where it keeps its statistics.
+    pub fn stats_path(&self) -> PathBuf {
+        self.directory.stats_path(&self.name)
+    }
+
+    /// Where it keeps its capture ring.
+    pub fn capture_path(&self) -> PathBuf {
+        self.directory.capture_path(&self.name)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Err(error) = self.directory.remove_files(&self.name) {
+            eprintln!("ringway: files of {} stay in {}: {error}", self.name, self.directory.path.display());
+        }
+    }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o644).open(path)
+}
+
+/// `false`: somebody has it.
+fn try_lock(lock: &File) -> io::Result<bool> {
+    match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::AGAIN) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn is_running(pid: u32) -> bool {
+    Path::new("/proc").join(pid.to_string()).exists()
+}
+
+fn is_still_at(lock: &File, path: &Path) -> bool {
+    match (lock.metadata(), std::fs::metadata(path)) {
+        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+fn write_pid(lock: &mut File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.seek(SeekFrom::Start(0))?;
+    writeln!(lock, "{}", std::process::id())
+}
+
+fn read_pid(lock: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    lock.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+use std::fs;
+use std::path::PathBuf;
+
+use super::{ClaimError, RunDirectory};
+
+/// A directory that vanishes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("ringway-rundir-{name}-{}", std::process::id()));
+        Scratch(path)
+    }
+
+    fn directory(&self) -> RunDirectory {
+        RunDirectory::at(self.0.clone())
+    }
+
+    fn files(&self) -> Vec<String> {
+        let mut files: Vec<String> = fs::read_dir(&self.0)
+            .expect("the directory is there")
+            .map(|entry| entry.expect("readable").file_name().into_string().expect("UTF-8"))
+            .collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("the test made it");
+    }
+}
+
+#[test]
+fn a_name_is_had_once_and_nothing_stays() {
+    let scratch = Scratch::new("once");
+    let claim = scratch.directory().claim("default").expect("free");
+    fs::write(claim.socket_path(), "").expect("writable");
+    fs::write(claim.stats_path(), "").expect("writable");
+    match scratch.directory().claim("default") {
+        Err(ClaimError::Taken(Some(pid))) => assert_eq!(pid, std::process::id()),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(scratch.directory().living().expect("readable"), ["default"]);
+    let other = scratch.directory().claim("other").expect("another name is free");
+    drop(claim);
+    assert_eq!(scratch.files(), ["other.lock"]);
+    drop(other);
+    assert!(scratch.files().is_empty());
+    scratch.directory().claim("default").expect("free again");
+}
+
+#[test]
+fn what_the_dead_left_is_removed_and_the_living_stay() {
+    let scratch = Scratch::new("dead");
+    let living = scratch.directory().claim("living").expect("free");
+    fs::write(living.socket_path(), "").expect("writable");
+    for file in ["gone.lock", "gone.sock", "gone.stats", "older.capture", "unrelated.txt"] {
+        fs::write(scratch.0.join(file), "").expect("writable");
+    }
+    assert_eq!(scratch.directory().living().expect("readable"), ["living"]);
+    let claim = scratch.directory().claim("gone").expect("its service is dead");
+    assert_eq!(scratch.files(), ["gone.lock", "living.lock", "living.sock", "unrelated.txt"]);
+    drop(claim);
+}
+
+#[test]
+fn a_directory_that_is_not_there_has_no_services() {
+    let directory = RunDirectory::at(PathBuf::from("/nowhere/ringway"));
+    assert!(directory.living().expect("no error").is_empty());
+    assert!(directory.remove_dead().expect("no error").is_empty());
+    assert!(matches!(directory.claim("default"), Err(ClaimError::Io(..))));
+}
+
+#[test]
+fn names_that_leave_the_directory_are_refused() {
+    let directory = RunDirectory::at(PathBuf::from("/nowhere/ringway"));
+    for name in ["", "..", "a/b", ".hidden", "a b", "x\0", &"n".repeat(65)] {
+        assert!(matches!(directory.claim(name), Err(ClaimError::BadName)), "{name:?}");
+    }
+}
