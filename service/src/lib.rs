@@ -7,6 +7,8 @@
 
 pub mod config;
 pub mod netlink;
+pub mod plan;
+pub mod ports;
 pub mod rundir;
 
 pub use config::{Config, ConfigError};

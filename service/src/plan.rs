@@ -1,0 +1,162 @@
+//! Which interfaces would be served, with which device, and why the others not.
+//!
+//! Promises: decides from the configuration, the kernel's tables and the process's rights alone;
+//! `ringway run --dry-run`, `ringway doctor` and the service itself use the same decision. Does
+//! not do: open anything.
+
+use std::net::IpAddr;
+
+use ringway_stack::{Cidr, MacAddress};
+
+use crate::config::{Config, DeviceChoice};
+use crate::netlink::{Link, Snapshot};
+
+/// A back end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// AF_PACKET with vnet headers.
+    Packet,
+    /// AF_XDP.
+    Xdp,
+    /// A TAP interface of its own.
+    Tap,
+}
+
+impl Backend {
+    /// In words, for banners.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Backend::Packet => "af_packet, vnet headers",
+            Backend::Xdp => "af_xdp",
+            Backend::Tap => "tap, vnet headers",
+        }
+    }
+}
+
+/// An interface to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// The kernel's number; 0: the interface does not exist yet (tap).
+    pub link: u32,
+    /// Its name.
+    pub name: String,
+    /// Link address.
+    pub mac: MacAddress,
+    /// Largest IP packet, bytes.
+    pub mtu: u16,
+    /// Addresses that can be served.
+    pub addresses: Vec<Cidr>,
+    /// What carries its packets.
+    pub backend: Backend,
+    /// Why this back end.
+    pub reason: &'static str,
+}
+
+/// An interface that is not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub reason: String,
+    /// Somebody asked for it by name.
+    pub was_named: bool,
+}
+
+/// What would be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Interfaces to serve.
+    pub served: Vec<Planned>,
+    /// Interfaces that stay with the kernel.
+    pub skipped: Vec<Skipped>,
+}
+
+/// The name that a tap device asks for; the kernel puts a number.
+pub const TAP_NAME: &str = "ringway%d";
+const TAP_MTU: u16 = 1500;
+
+/// Decides.
+pub fn plan(config: &Config, kernel: &Snapshot) -> Plan {
+    if config.interface.device == DeviceChoice::Tap {
+        return Plan { served: vec![tap(config)], skipped: Vec::new() };
+    }
+    let mut plan = Plan::default();
+    match &config.interface.names {
+        None => {
+            for link in kernel.links.values() {
+                consider(config, kernel, link, false, &mut plan);
+            }
+        }
+        Some(names) => {
+            for name in names {
+                match kernel.link_named(name) {
+                    Some(link) => consider(config, kernel, link, true, &mut plan),
+                    None => {
+                        plan.skipped.push(Skipped { name: name.clone(), reason: "does not exist".to_owned(), was_named: true })
+                    }
+                }
+            }
+        }
+    }
+    plan
+}
+
+/// Whether the stack speaks the protocol of this address today.
+pub fn is_served(ip: IpAddr) -> bool {
+    ip.is_ipv4()
+}
+
+fn consider(config: &Config, kernel: &Snapshot, link: &Link, was_named: bool, plan: &mut Plan) {
+    let addresses: Vec<Cidr> = kernel.addresses_of(link.index).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
+    let mtu = config.interface.mtu.map_or(link.mtu, |mtu| u32::from(mtu).min(link.mtu));
+    let refusal = match () {
+        () if link.loopback => Some("is the loopback, which the kernel serves"),
+        () if !link.ethernet => Some("is not an Ethernet interface"),
+        () if !link.up && !was_named => Some("is down"),
+        () if addresses.is_empty() && !was_named => Some("has no IPv4 address"),
+        () => None,
+    };
+    match refusal {
+        Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason: reason.to_owned(), was_named }),
+        None => {
+            let (backend, reason) = backend(config);
+            let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+            plan.served.push(Planned {
+                link: link.index,
+                name: link.name.clone(),
+                mac: link.mac,
+                mtu,
+                addresses,
+                backend,
+                reason,
+            });
+        }
+    }
+}
+
+fn backend(config: &Config) -> (Backend, &'static str) {
+    match config.interface.device {
+        DeviceChoice::Auto => (Backend::Packet, "works with every driver and carries segments up to 64 KiB"),
+        DeviceChoice::Packet => (Backend::Packet, "chosen by interface.device"),
+        DeviceChoice::Xdp => (Backend::Xdp, "chosen by interface.device"),
+        DeviceChoice::Tap => (Backend::Tap, "chosen by interface.device"),
+    }
+}
+
+fn tap(config: &Config) -> Planned {
+    let address = config.interface.address.as_deref().and_then(crate::config::parse_cidr);
+    let name = config.interface.names.as_ref().and_then(|names| names.first()).map_or(TAP_NAME, String::as_str);
+    Planned {
+        link: 0,
+        name: name.to_owned(),
+        mac: MacAddress::default(),
+        mtu: config.interface.mtu.unwrap_or(TAP_MTU),
+        addresses: address.into_iter().collect(),
+        backend: Backend::Tap,
+        reason: "chosen by interface.device",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use ringway_stack::MacAddress;
+
+use super::{Backend, plan};
+use crate::config::{Config, parse_cidr};
+use crate::netlink::{Address, Link, Snapshot};
+
+fn config(text: &str) -> Config {
+    Config::parse("t.toml", text, Vec::new()).expect("valid")
+}
+
+/// lo, eth0 with both families, eth1 down, tun0 without Ethernet, br0 with IPv6 only.
+fn kernel() -> Snapshot {
+    let link = |index: u32, name: &str| Link {
+        index,
+        name: name.to_owned(),
+        mac: MacAddress([2, 0, 0, 0, 0, index as u8]),
+        mtu: 1500,
+        up: true,
+        loopback: false,
+        ethernet: true,
+        kind: String::new(),
+    };
+    let links = [
+        Link { loopback: true, ethernet: false, mtu: 65_536, ..link(1, "lo") },
+        link(2, "eth0"),
+        Link { up: false, ..link(3, "eth1") },
+        Link { ethernet: false, ..link(4, "tun0") },
+        link(5, "br0"),
+    ];
+    let address = |link, text| Address { link, cidr: parse_cidr(text).expect("valid") };
+    Snapshot {
+        links: links.into_iter().map(|link| (link.index, link)).collect(),
+        addresses: vec![
+            address(1, "127.0.0.1/8"),
+            address(2, "10.0.0.1/24"),
+            address(2, "fe80::1/64"),
+            address(3, "10.0.1.1/24"),
+            address(4, "10.0.2.1/24"),
+            address(5, "fe80::2/64"),
+        ],
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
+    let plan = plan(&config(""), &kernel());
+    assert_eq!(plan.served.len(), 1);
+    let eth0 = &plan.served[0];
+    assert_eq!((eth0.name.as_str(), eth0.link, eth0.mtu, eth0.backend), ("eth0", 2, 1500, Backend::Packet));
+    assert_eq!(eth0.addresses, [parse_cidr("10.0.0.1/24").expect("valid")]);
+    let skipped: Vec<(&str, &str)> =
+        plan.skipped.iter().map(|skipped| (skipped.name.as_str(), skipped.reason.as_str())).collect();
+    assert_eq!(
+        skipped,
+        [
+            ("lo", "is the loopback, which the kernel serves"),
+            ("eth1", "is down"),
+            ("tun0", "is not an Ethernet interface"),
+            ("br0", "has no IPv4 address"),
+        ]
+    );
+}
+
+#[test]
+fn what_is_named_is_served_even_before_it_is_up() {
+    let plan = plan(&config("[interface]\nname = [\"eth1\", \"lo\", \"none\"]\ndevice = \"xdp\"\nmtu = 1400"), &kernel());
+    assert_eq!(plan.served.len(), 1);
+    assert_eq!((plan.served[0].name.as_str(), plan.served[0].backend, plan.served[0].mtu), ("eth1", Backend::Xdp, 1400));
+    let names: Vec<&str> = plan.skipped.iter().map(|skipped| skipped.name.as_str()).collect();
+    assert_eq!(names, ["lo", "none"]);
+    assert!(plan.skipped.iter().all(|skipped| skipped.was_named));
+}
+
+#[test]
+fn a_tap_device_has_its_own_address_and_no_other_interface() {
+    let plan = plan(&config("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\""), &kernel());
+    assert_eq!(plan.served.len(), 1);
+    assert_eq!(plan.served[0].addresses, [parse_cidr("10.7.0.2/24").expect("valid")]);
+    assert_eq!(plan.served[0].backend, Backend::Tap);
+}

@@ -1,0 +1,126 @@
+//! Ports shared with the kernel: reserved by sockets of ours, steered by the devices' filters.
+//!
+//! Promises: a port that was given is nobody else's until it is given back, and comes back when
+//! this process dies; packets are steered only while somebody owns the port. Does not do: count
+//! users (the worker does) or listen (the application's own kernel socket does).
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use ringway::{PortError, Ports};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
+
+/// Steers packets of a port to the stack.
+pub trait Steering: Send {
+    /// Packets to `ip`:`port` come to the stack from now on.
+    ///
+    /// # Errors
+    /// The table is full, or the kernel refuses.
+    fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()>;
+
+    /// Packets to `ip`:`port` are the kernel's again.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()>;
+}
+
+/// Where no kernel competes for packets: a device of its own.
+pub struct NoSteering;
+
+impl Steering for NoSteering {
+    fn own(&mut self, _: IpAddr, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn release(&mut self, _: IpAddr, _: u16) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Ports of the machine's addresses, and of addresses that only the stack has.
+pub struct SharedPorts {
+    steering: Box<dyn Steering>,
+    /// A bound socket keeps the kernel from giving the port to anybody else.
+    reserved: HashMap<(IpAddr, u16), OwnedFd>,
+    /// Addresses that the kernel does not have (tap).
+    own_addresses: HashSet<IpAddr>,
+    own_reserved: HashSet<(IpAddr, u16)>,
+    ephemeral: (u16, u16),
+    next: u16,
+}
+
+impl SharedPorts {
+    /// `own_addresses`: those that the kernel does not have; their ephemeral ports are taken from
+    /// `ephemeral`, starting somewhere that `seed` says.
+    pub fn new(steering: Box<dyn Steering>, own_addresses: HashSet<IpAddr>, ephemeral: (u16, u16), seed: u64) -> SharedPorts {
+        let count = u64::from(ephemeral.1 - ephemeral.0) + 1;
+        let next = ephemeral.0 + (seed % count) as u16;
+        SharedPorts { steering, reserved: HashMap::new(), own_addresses, own_reserved: HashSet::new(), ephemeral, next }
+    }
+
+    fn reserve_own(&mut self, ip: IpAddr, port: u16) -> Result<u16, PortError> {
+        if port != 0 {
+            return if self.own_reserved.insert((ip, port)) { Ok(port) } else { Err(PortError::InUse) };
+        }
+        let (first, last) = self.ephemeral;
+        for _ in first..=last {
+            let candidate = self.next;
+            self.next = if candidate == last { first } else { candidate + 1 };
+            if self.own_reserved.insert((ip, candidate)) {
+                return Ok(candidate);
+            }
+        }
+        Err(PortError::InUse)
+    }
+}
+
+impl Ports for SharedPorts {
+    fn reserve(&mut self, ip: IpAddr, port: u16) -> Result<u16, PortError> {
+        if self.own_addresses.contains(&ip) {
+            return self.reserve_own(ip, port);
+        }
+        let (socket, port) = bind_socket(ip, port).map_err(|error| match error {
+            Errno::ADDRNOTAVAIL => PortError::NotLocal,
+            _ => PortError::InUse,
+        })?;
+        self.reserved.insert((ip, port), socket);
+        Ok(port)
+    }
+
+    fn release(&mut self, ip: IpAddr, port: u16) {
+        self.own_reserved.remove(&(ip, port));
+        self.reserved.remove(&(ip, port));
+    }
+
+    fn own(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        if self.own_addresses.contains(&ip) {
+            return Ok(());
+        }
+        self.steering.own(ip, port).map_err(|_| PortError::NoSteering)
+    }
+
+    fn disown(&mut self, ip: IpAddr, port: u16) {
+        if self.own_addresses.contains(&ip) {
+            return;
+        }
+        if let Err(error) = self.steering.release(ip, port) {
+            eprintln!("ringway: packets to {} may still be kept from the kernel: {error}", SocketAddr::new(ip, port));
+        }
+    }
+}
+
+/// A kernel socket that is bound and does nothing else.
+fn bind_socket(ip: IpAddr, port: u16) -> Result<(OwnedFd, u16), Errno> {
+    let family = if ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddr::new(ip, port))?;
+    let bound = SocketAddr::try_from(getsockname(&socket)?)?;
+    Ok((socket, bound.port()))
+}
+
+#[cfg(test)]
+mod tests;

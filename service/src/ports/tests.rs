@@ -1,0 +1,76 @@
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use ringway::{PortError, Ports};
+
+use super::{NoSteering, SharedPorts, Steering};
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
+
+/// Remembers what is steered; has room for one port.
+struct Table(Arc<Mutex<BTreeSet<(IpAddr, u16)>>>);
+
+impl Steering for Table {
+    fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+        let mut table = self.0.lock().expect("not poisoned");
+        if !table.is_empty() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        table.insert((ip, port));
+        Ok(())
+    }
+
+    fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+        self.0.lock().expect("not poisoned").remove(&(ip, port));
+        Ok(())
+    }
+}
+
+fn shared() -> SharedPorts {
+    SharedPorts::new(Box::new(NoSteering), HashSet::new(), (40_000, 40_002), 1)
+}
+
+#[test]
+fn a_reserved_port_is_taken_for_the_kernel_until_it_is_released() {
+    let mut ports = shared();
+    let port = ports.reserve(LOCAL, 0).expect("there are free ports");
+    let error = TcpListener::bind((LOCAL, port)).expect_err("the port is reserved");
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    ports.release(LOCAL, port);
+    TcpListener::bind((LOCAL, port)).expect("the port is free again");
+}
+
+#[test]
+fn a_port_of_the_kernel_is_not_given() {
+    let listener = TcpListener::bind((LOCAL, 0)).expect("there are free ports");
+    let port = listener.local_addr().expect("bound").port();
+    assert_eq!(shared().reserve(LOCAL, port), Err(PortError::InUse));
+    assert_eq!(shared().reserve(FOREIGN, 0), Err(PortError::NotLocal));
+}
+
+#[test]
+fn addresses_of_our_own_have_their_own_ports() {
+    let mut ports = SharedPorts::new(Box::new(NoSteering), HashSet::from([FOREIGN]), (40_000, 40_002), 4);
+    assert_eq!(ports.reserve(FOREIGN, 40_002), Ok(40_002));
+    assert_eq!(ports.reserve(FOREIGN, 40_002), Err(PortError::InUse));
+    let given: BTreeSet<u16> = (0..2).map(|_| ports.reserve(FOREIGN, 0).expect("two are left")).collect();
+    assert_eq!(given, BTreeSet::from([40_000, 40_001]));
+    assert_eq!(ports.reserve(FOREIGN, 0), Err(PortError::InUse));
+    ports.release(FOREIGN, 40_001);
+    assert_eq!(ports.reserve(FOREIGN, 0), Ok(40_001));
+    assert_eq!(ports.own(FOREIGN, 80), Ok(()));
+}
+
+#[test]
+fn packets_are_steered_while_a_port_is_owned() {
+    let table = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut ports = SharedPorts::new(Box::new(Table(table.clone())), HashSet::new(), (40_000, 40_002), 0);
+    assert_eq!(ports.own(LOCAL, 80), Ok(()));
+    assert_eq!(ports.own(LOCAL, 81), Err(PortError::NoSteering));
+    assert_eq!(*table.lock().expect("not poisoned"), BTreeSet::from([(LOCAL, 80)]));
+    ports.disown(LOCAL, 80);
+    assert!(table.lock().expect("not poisoned").is_empty());
+}
