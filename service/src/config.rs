@@ -10,10 +10,12 @@ mod show;
 mod value;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::Path;
 
+use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{CongestionControl, StackConfig, TcpConfig};
+use ringway_stack::{Cidr, CongestionControl, StackConfig, TcpConfig};
 
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
@@ -40,10 +42,23 @@ pub struct InterfaceConfig {
     pub names: Option<Vec<String>>,
     /// Back end.
     pub device: DeviceChoice,
-    /// Address and prefix length of the stack on a TAP interface, as `10.0.0.2/24`.
-    pub address: Option<String>,
+    /// Address and prefix length of the stack on a TAP interface.
+    pub address: Option<Cidr>,
+    gateway: Option<IpAddr>,
     /// Largest IP packet, bytes; `None`: the interface's.
     pub mtu: Option<u16>,
+}
+
+impl InterfaceConfig {
+    /// The kernel's address on the other end of a TAP interface: as configured, else the first or
+    /// second of the network that is not the stack's own.
+    pub fn gateway(&self) -> Option<IpAddr> {
+        let Cidr { ip: IpAddr::V4(own), prefix_len } = self.address? else { return self.gateway };
+        let mask = u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0);
+        let first = (u32::from(own) & mask) + 1;
+        let chosen = if u32::from(own) == first { first + 1 } else { first };
+        Some(self.gateway.unwrap_or(IpAddr::V4(chosen.into())))
+    }
 }
 
 /// The worker thread.
@@ -53,17 +68,6 @@ pub struct WorkerChoice {
     pub spin: Option<Duration>,
     /// Processor to run on; `None`: any.
     pub core: Option<u32>,
-}
-
-/// Sizes of an application group's shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionSize {
-    /// Sockets.
-    pub slots: u32,
-    /// Chunks of 2 KiB, for each direction.
-    pub chunks_large: u32,
-    /// Chunks of 256 B, for each direction.
-    pub chunks_small: u32,
 }
 
 /// What one application may take.
@@ -94,7 +98,7 @@ pub struct Config {
     /// `[memory]`, the worker's part
     pub arena: ArenaConfig,
     /// `[memory]`, the applications' part
-    pub region: RegionSize,
+    pub region: Shape,
     /// `[tcp]` and the stack's part of `[limits]`; the seed is not configured
     pub stack: StackConfig,
     /// `[limits]`, the applications' part
@@ -167,11 +171,7 @@ impl Config {
                 core: values.auto_number("worker.core").map(|core| core as u32),
             },
             arena: ArenaConfig { large: values.u32("memory.frames_large"), small: values.u32("memory.frames_small") },
-            region: RegionSize {
-                slots: values.u32("memory.slots"),
-                chunks_large: values.u32("memory.chunks_large"),
-                chunks_small: values.u32("memory.chunks_small"),
-            },
+            region: region(&values),
             stack: stack(&values),
             limits: GroupLimits {
                 groups: values.u32("limits.groups"),
@@ -197,6 +197,9 @@ impl Config {
         if tcp.rto_initial < tcp.rto_min || tcp.rto_initial > tcp.rto_max {
             complain("tcp.rto_initial_ms", "is not between tcp.rto_min_ms and tcp.rto_max_ms".to_owned());
         }
+        if !self.region.is_valid() {
+            complain("memory.slots", "is not a power of two from 128 to 1048576".to_owned());
+        }
         if tcp.ephemeral_ports.0 > tcp.ephemeral_ports.1 {
             complain("tcp.ephemeral_port_last", "is below tcp.ephemeral_port_first".to_owned());
         }
@@ -206,8 +209,8 @@ impl Config {
             Some(_) if !tap => {
                 complain("interface.address", "only a tap device has its own; others share the kernel's".to_owned())
             }
-            Some(address) if parse_cidr(address).is_none() => {
-                complain("interface.address", format!("{address:?} is not an address with prefix length, as \"10.0.0.2/24\""));
+            Some(address) if !address.ip.is_ipv4() || !(8..=30).contains(&address.prefix_len) => {
+                complain("interface.address", "a tap device needs an IPv4 network of /8 to /30".to_owned());
             }
             _ => {}
         }
@@ -216,17 +219,22 @@ impl Config {
 }
 
 /// Reads `10.0.0.2/24`.
-pub fn parse_cidr(text: &str) -> Option<ringway_stack::Cidr> {
+pub fn parse_cidr(text: &str) -> Option<Cidr> {
     let (ip, prefix_len) = text.split_once('/')?;
-    let ip: std::net::IpAddr = ip.parse().ok()?;
+    let ip: IpAddr = ip.parse().ok()?;
     let prefix_len: u8 = prefix_len.parse().ok()?;
     let longest = if ip.is_ipv4() { 32 } else { 128 };
-    (prefix_len <= longest).then_some(ringway_stack::Cidr { ip, prefix_len })
+    (prefix_len <= longest).then_some(Cidr { ip, prefix_len })
+}
+
+fn region(values: &Values) -> Shape {
+    let (large, small) = (values.u32("memory.chunks_large"), values.u32("memory.chunks_small"));
+    Shape { slots: values.u32("memory.slots"), rx_large: large, rx_small: small, tx_large: large, tx_small: small }
 }
 
 fn interface(values: &Values) -> InterfaceConfig {
     let names = values.texts("interface.name");
-    let address = values.text("interface.address");
+    let texts = (values.text("interface.address"), values.text("interface.gateway"));
     InterfaceConfig {
         names: if names == ["auto"] { None } else { Some(names.to_vec()) },
         device: match values.text("interface.device") {
@@ -235,7 +243,8 @@ fn interface(values: &Values) -> InterfaceConfig {
             "tap" => DeviceChoice::Tap,
             _ => DeviceChoice::Auto,
         },
-        address: (!address.is_empty()).then(|| address.to_owned()),
+        address: parse_cidr(texts.0),
+        gateway: texts.1.parse().ok(),
         mtu: values.auto_number("interface.mtu").map(|mtu| mtu as u16),
     }
 }

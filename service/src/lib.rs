@@ -5,10 +5,18 @@
 //! vanishes with the process. Does not do: packets. Those are the worker's.
 #![forbid(unsafe_code)]
 
+mod broker;
 pub mod config;
+mod devices;
+mod follow;
+mod host;
 pub mod netlink;
 pub mod plan;
 pub mod ports;
 pub mod rundir;
+mod supervise;
 
+pub use broker::{Admission, BrokerStatus};
 pub use config::{Config, ConfigError};
+pub use rundir::{ClaimError, DEFAULT_NAME, RunDirectory};
+pub use supervise::{Service, StartError};

@@ -4,7 +4,7 @@
 //! `ringway run --dry-run`, `ringway doctor` and the service itself use the same decision. Does
 //! not do: open anything.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use ringway_stack::{Cidr, MacAddress};
 
@@ -16,8 +16,6 @@ use crate::netlink::{Link, Snapshot};
 pub enum Backend {
     /// AF_PACKET with vnet headers.
     Packet,
-    /// AF_XDP.
-    Xdp,
     /// A TAP interface of its own.
     Tap,
 }
@@ -27,7 +25,6 @@ impl Backend {
     pub fn describe(self) -> &'static str {
         match self {
             Backend::Packet => "af_packet, vnet headers",
-            Backend::Xdp => "af_xdp",
             Backend::Tap => "tap, vnet headers",
         }
     }
@@ -50,6 +47,8 @@ pub struct Planned {
     pub backend: Backend,
     /// Why this back end.
     pub reason: &'static str,
+    /// Address and prefix length for the kernel's end of a tap device.
+    pub kernel_side: Option<(Ipv4Addr, u8)>,
 }
 
 /// An interface that is not served.
@@ -130,6 +129,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, was_named: bool, pl
                 addresses,
                 backend,
                 reason,
+                kernel_side: None,
             });
         }
     }
@@ -139,14 +139,19 @@ fn backend(config: &Config) -> (Backend, &'static str) {
     match config.interface.device {
         DeviceChoice::Auto => (Backend::Packet, "works with every driver and carries segments up to 64 KiB"),
         DeviceChoice::Packet => (Backend::Packet, "chosen by interface.device"),
-        DeviceChoice::Xdp => (Backend::Xdp, "chosen by interface.device"),
+        DeviceChoice::Xdp => (Backend::Packet, "because AF_XDP cannot be shared with the kernel in this version"),
         DeviceChoice::Tap => (Backend::Tap, "chosen by interface.device"),
     }
 }
 
+/// An interface of our own: the configured address is the stack's, the kernel gets the gateway's.
 fn tap(config: &Config) -> Planned {
-    let address = config.interface.address.as_deref().and_then(crate::config::parse_cidr);
+    let address = config.interface.address;
     let name = config.interface.names.as_ref().and_then(|names| names.first()).map_or(TAP_NAME, String::as_str);
+    let kernel_side = match (config.interface.gateway(), address) {
+        (Some(IpAddr::V4(gateway)), Some(address)) => Some((gateway, address.prefix_len)),
+        _ => None,
+    };
     Planned {
         link: 0,
         name: name.to_owned(),
@@ -155,6 +160,7 @@ fn tap(config: &Config) -> Planned {
         addresses: address.into_iter().collect(),
         backend: Backend::Tap,
         reason: "chosen by interface.device",
+        kernel_side,
     }
 }
 

@@ -47,6 +47,11 @@ pub enum Kind {
         /// Value when not set.
         default: &'static str,
     },
+    /// An IP address, with a prefix length where `prefix` says so; empty: none.
+    Address {
+        /// Written as `10.0.0.2/24`.
+        prefix: bool,
+    },
     /// One text or a list of them.
     Texts {
         /// Value when not set.
@@ -86,6 +91,10 @@ const fn text(path: &'static str, default: &'static str, why: &'static str) -> K
     Key { path, kind: Kind::Text { default }, why }
 }
 
+const fn address(path: &'static str, prefix: bool, why: &'static str) -> Key {
+    Key { path, kind: Kind::Address { prefix }, why }
+}
+
 const fn texts(path: &'static str, default: &'static [&'static str], why: &'static str) -> Key {
     Key { path, kind: Kind::Texts { default }, why }
 }
@@ -105,10 +114,11 @@ pub const KEYS: &[Key] = &[
          tap: an interface of its own with its own address. auto: packet, because it needs no help from the driver and \
          carries large segments.",
     ),
-    text(
-        "interface.address",
-        "",
-        "Address and prefix length of the stack on a tap device, as \"10.0.0.2/24\"; empty with all others.",
+    address("interface.address", true, "Address and prefix length of the stack on a tap device; empty with all others."),
+    address(
+        "interface.gateway",
+        false,
+        "The kernel's address on the other end of a tap device, and the stack's default route. Empty: the first of the network.",
     ),
     auto_number("interface.mtu", 576, 65_535, "Largest IP packet in bytes. auto: the interface's own."),
     auto_number(
@@ -131,9 +141,9 @@ pub const KEYS: &[Key] = &[
     number(
         "memory.slots",
         65_536,
-        64,
+        128,
         1_048_576,
-        "Sockets that the shared memory of an application has room for; 256 B each, touched when used.",
+        "Sockets that the shared memory of an application has room for, a power of two; 256 B each, touched when used.",
     ),
     number(
         "memory.chunks_large",

@@ -152,6 +152,7 @@ impl Key {
             Kind::Number { default, .. } => Value::Number(default),
             Kind::AutoNumber { .. } => Value::Auto,
             Kind::Choice { default, .. } | Kind::Text { default } => Value::Text(default.to_owned()),
+            Kind::Address { .. } => Value::Text(String::new()),
             Kind::Texts { default } => Value::Texts(default.iter().map(|text| (*text).to_owned()).collect()),
         }
     }
@@ -173,6 +174,7 @@ impl Key {
             (Kind::AutoNumber { .. }, Value::Text(text)) if text == "auto" => Ok(Value::Auto),
             (Kind::Choice { choices, .. }, Value::Text(text)) if choices.contains(&text.as_str()) => Ok(Value::Text(text)),
             (Kind::Text { .. }, Value::Text(text)) => Ok(Value::Text(text)),
+            (Kind::Address { prefix }, Value::Text(text)) if is_address(&text, prefix) => Ok(Value::Text(text)),
             (Kind::Texts { .. }, Value::Text(text)) if !text.is_empty() => Ok(Value::Texts(vec![text])),
             (Kind::Texts { .. }, Value::Texts(texts)) if !texts.is_empty() => Ok(Value::Texts(texts)),
             (_, value) => Err(format!("{value} cannot stand here, {}", self.expected())),
@@ -194,7 +196,7 @@ impl Key {
                 Ok(number) => Value::Number(number),
                 Err(_) => Value::Text(text.to_owned()),
             },
-            Kind::Choice { .. } | Kind::Text { .. } => Value::Text(text.to_owned()),
+            Kind::Choice { .. } | Kind::Text { .. } | Kind::Address { .. } => Value::Text(text.to_owned()),
             Kind::Texts { .. } => Value::Texts(text.split(',').map(|part| part.trim().to_owned()).collect()),
         };
         self.check(value)
@@ -211,7 +213,17 @@ impl Key {
                 quoted.join(" or ")
             }
             Kind::Text { .. } => "a text".to_owned(),
+            Kind::Address { prefix: true } => "an address with prefix length as \"10.0.0.2/24\", or \"\"".to_owned(),
+            Kind::Address { prefix: false } => "an address as \"10.0.0.1\", or \"\"".to_owned(),
             Kind::Texts { .. } => "a text or a list of texts".to_owned(),
         }
+    }
+}
+
+fn is_address(text: &str, prefix: bool) -> bool {
+    match (text, prefix) {
+        ("", _) => true,
+        (text, true) => super::parse_cidr(text).is_some(),
+        (text, false) => text.parse::<std::net::IpAddr>().is_ok(),
     }
 }

@@ -67,6 +67,13 @@ impl Roster {
         }
     }
 
+    /// The numbers that are reserved for processes that have not attached yet, each with the process's
+    /// pid; 0: the child is about to be made.
+    pub fn reserved(&self) -> Vec<(ProcessIndex, u32)> {
+        let entries = self.map.processes().map(|index| (index, self.map.process(index).entry.load(Ordering::SeqCst)));
+        entries.filter(|(_, entry)| entry & STATE == RESERVED).map(|(index, entry)| (index, entry as u32)).collect()
+    }
+
     /// How many numbers are in use.
     pub fn len(&self) -> usize {
         self.map.processes().count()

@@ -1,0 +1,316 @@
+//! Hands regions to the processes that may have them, and watches these processes.
+//!
+//! ```text
+//!   process connects (SO_PEERCRED) --Hello{token}--> admitted? its group's region, made at the first
+//!           |                                        process of the group; a process number
+//!           |--Context{n} + eventfd----------------> the worker
+//!           |--hang-up-----------------------------> alive (exec)? its number is kept for it
+//!   process dies (pidfd) --------------------------> the worker closes what only it held
+//!   last process of a group is gone ---------------> the worker forgets the region
+//! ```
+//! Promises: a group's region goes to whoever knows its token and is of the group's user (or root, or
+//! anybody when root made it: servers give up their rights); a process counts as gone only when its
+//! pid is. Bad messages are answered with text, closed and counted. Does not do: data.
+
+mod admission;
+mod members;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use ringway::WorkerHandle;
+use ringway_shm::channel::Shape;
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+pub use admission::Admission;
+
+use crate::host::{Fork, Forks};
+use members::{Members, ProcessKey};
+
+/// Connections and processes at most: what an eventful machine needs, and a bound on our descriptors.
+const CONNECTIONS_MAX: usize = 4_096;
+const EVENTS: usize = 64;
+/// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
+const GRACE: Duration = Duration::from_secs(2);
+
+const LISTENER: u64 = 0;
+const STOP: u64 = 1;
+const FORKS: u64 = 2;
+/// Connections have even numbers from here, processes odd ones.
+const FIRST: u64 = 4;
+
+/// What the broker shows to others.
+#[derive(Default)]
+pub struct BrokerStatus {
+    busy: AtomicBool,
+    attached: AtomicU64,
+    refused: AtomicU64,
+    violations: AtomicU64,
+}
+
+impl BrokerStatus {
+    /// Some process is attached or expected.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// Processes that have attached, ever.
+    pub fn attached(&self) -> u64 {
+        self.attached.load(Ordering::Relaxed)
+    }
+
+    /// Processes that were refused, ever.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Messages that made no sense, ever.
+    pub fn violations(&self) -> u64 {
+        self.violations.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything the broker needs.
+pub(crate) struct BrokerConfig {
+    pub(crate) admission: Admission,
+    /// Of the regions that the worker makes.
+    pub(crate) shape: Shape,
+    pub(crate) worker: WorkerHandle,
+    pub(crate) forks: Forks,
+    pub(crate) stop: Arc<OwnedFd>,
+    pub(crate) status: Arc<BrokerStatus>,
+    /// Written when `status.is_busy` becomes false.
+    pub(crate) idle: Arc<OwnedFd>,
+}
+
+/// Listens at `path` and serves in a thread of its own until `stop` is readable.
+///
+/// # Errors
+/// The socket or the thread could not be made.
+pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<()>> {
+    let listener = ControlListener::bind(path)?;
+    // Programs that have given up their rights must still reach us; who is served is decided by
+    // credentials and token, not by the file's mode.
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o666))?;
+    let mut broker = Broker::new(listener, config)?;
+    Builder::new().name("ringway-broker".to_owned()).spawn(move || {
+        if let Err(error) = broker.run() {
+            eprintln!("ringway: no program can attach any more: {error}");
+        }
+    })
+}
+
+struct Connection {
+    control: ControlConnection,
+    /// Who it is, once welcomed.
+    process: Option<ProcessKey>,
+}
+
+struct Broker {
+    listener: ControlListener,
+    epoll: OwnedFd,
+    connections: BTreeMap<u64, Connection>,
+    /// The process of each pidfd's number.
+    watched: BTreeMap<u64, ProcessKey>,
+    next: u64,
+    members: Members,
+    config: BrokerConfig,
+}
+
+impl Broker {
+    fn new(listener: ControlListener, config: BrokerConfig) -> io::Result<Broker> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        watch(&epoll, listener.as_fd(), LISTENER)?;
+        watch(&epoll, config.stop.as_fd(), STOP)?;
+        watch(&epoll, config.forks.wait_fd(), FORKS)?;
+        let members = Members::new(config.worker.clone(), config.shape);
+        Ok(Broker { listener, epoll, connections: BTreeMap::new(), watched: BTreeMap::new(), next: FIRST, members, config })
+    }
+
+    fn run(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let limit = self.members.has_empty_groups().then_some(GRACE);
+            let limit = limit.map(|limit| Timespec::try_from(limit).expect("the grace is short"));
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), limit.as_ref()) {
+                Ok(0) => self.members.forget_empty_groups(),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => self.accept()?,
+                    STOP => return Ok(()),
+                    FORKS => self.take_forks()?,
+                    number if number % 2 == 0 => self.hear(number)?,
+                    number => self.bury(number)?,
+                }
+            }
+            self.tell_status()?;
+        }
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        let connection = match self.listener.accept() {
+            Ok(connection) => connection,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => {
+                eprintln!("ringway: a program cannot attach: {error}");
+                return Ok(());
+            }
+        };
+        if self.connections.len() >= CONNECTIONS_MAX {
+            return self.refuse(&connection, "too many processes are attached to this service");
+        }
+        self.next += 2;
+        watch(&self.epoll, connection.as_fd(), self.next)?;
+        self.connections.insert(self.next, Connection { control: connection, process: None });
+        Ok(())
+    }
+
+    /// Something came from a connection: one message, or its end.
+    fn hear(&mut self, number: u64) -> io::Result<()> {
+        let Some(connection) = self.connections.get(&number) else { return Ok(()) };
+        let message = match connection.control.receive() {
+            Ok(message) => message,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(_) => ClientMessage::Gone,
+        };
+        let process = connection.process;
+        let answer = match (message, process) {
+            (ClientMessage::Hello { token, wanted }, None) => self.welcome(number, token, wanted),
+            (ClientMessage::Context { context, bell }, Some(process)) => {
+                self.members.context(process, context, bell).and_then(|()| self.answer(number, ControlConnection::done))
+            }
+            (ClientMessage::Gone, _) => return self.hang_up(number),
+            (ClientMessage::Nonsense(text), _) => self.violation(text),
+            (ClientMessage::Hello { .. }, Some(_)) => self.violation("this connection has said hello already"),
+            (ClientMessage::Context { .. }, None) => self.violation("say hello first"),
+        };
+        match answer {
+            Ok(()) => Ok(()),
+            Err(text) => {
+                if let Some(connection) = self.connections.get(&number) {
+                    self.refuse(&connection.control, &text)?;
+                }
+                self.hang_up(number)
+            }
+        }
+    }
+
+    fn violation(&self, text: &str) -> Result<(), String> {
+        self.config.status.violations.fetch_add(1, Ordering::Relaxed);
+        Err(text.to_owned())
+    }
+
+    fn welcome(&mut self, number: u64, token: [u8; 16], wanted: Option<u32>) -> Result<(), String> {
+        let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
+        let peer = connection.control.credentials();
+        let owner = self.members.owner(&token);
+        self.config.admission.decide(&token, owner, peer)?;
+        let pidfd = members::open_pid(peer.pid).map_err(|error| format!("process {} cannot be watched: {error}", peer.pid))?;
+        let (process, group) = self.members.join(token, peer, wanted)?;
+        connection.process = Some(process);
+        let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
+        self.config.status.attached.fetch_add(1, Ordering::Relaxed);
+        self.watch_process(process, pidfd).map_err(|error| error.to_string())?;
+        welcomed.map_err(|error| error.to_string())
+    }
+
+    fn watch_process(&mut self, process: ProcessKey, pidfd: OwnedFd) -> io::Result<()> {
+        if self.members.is_watched(process) {
+            return Ok(());
+        }
+        self.next += 2;
+        watch(&self.epoll, pidfd.as_fd(), self.next + 1)?;
+        self.watched.insert(self.next + 1, process);
+        self.members.set_pidfd(process, pidfd);
+        Ok(())
+    }
+
+    /// Sends something to a connection; a failure ends it.
+    fn answer(&self, number: u64, send: impl FnOnce(&ControlConnection) -> io::Result<()>) -> Result<(), String> {
+        match self.connections.get(&number) {
+            Some(connection) => send(&connection.control).map_err(|error| error.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    fn refuse(&self, connection: &ControlConnection, text: &str) -> io::Result<()> {
+        self.config.status.refused.fetch_add(1, Ordering::Relaxed);
+        // It may be gone already; then nobody wants to know.
+        connection.refuse(text).ok();
+        Ok(())
+    }
+
+    /// A connection has ended; its process may go on (exec) or reach its end next.
+    fn hang_up(&mut self, number: u64) -> io::Result<()> {
+        let Some(connection) = self.connections.remove(&number) else { return Ok(()) };
+        epoll::delete(&self.epoll, &connection.control)?;
+        if let Some(process) = connection.process
+            && !self.connections.values().any(|other| other.process == Some(process))
+        {
+            self.members.disconnected(process);
+        }
+        Ok(())
+    }
+
+    /// A process is dead.
+    fn bury(&mut self, number: u64) -> io::Result<()> {
+        let Some(process) = self.watched.remove(&number) else { return Ok(()) };
+        if let Some(pidfd) = self.members.leave(process) {
+            epoll::delete(&self.epoll, &pidfd)?;
+        }
+        let connections: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.process == Some(process))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in connections {
+            let Some(connection) = self.connections.remove(&number) else { continue };
+            epoll::delete(&self.epoll, &connection.control)?;
+        }
+        Ok(())
+    }
+
+    fn take_forks(&mut self) -> io::Result<()> {
+        for Fork { region, process, pid } in self.config.forks.take() {
+            let Some(process) = self.members.forked(region, process, pid) else { continue };
+            match members::open_pid(pid) {
+                Ok(pidfd) => self.watch_process(process, pidfd)?,
+                // It has died before we could look, or never was.
+                Err(_) => drop(self.members.leave(process)),
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_status(&mut self) -> io::Result<()> {
+        let busy = self.members.is_busy();
+        if self.config.status.busy.swap(busy, Ordering::AcqRel) && !busy {
+            match rustix::io::write(&self.config.idle, &1u64.to_ne_bytes()) {
+                Ok(_) | Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn watch(epoll: &OwnedFd, fd: BorrowedFd<'_>, number: u64) -> io::Result<()> {
+    Ok(epoll::add(epoll, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Who may attach, and to which group.
+
+use ringway_shm::channel::attach::Credentials;
+
+/// Who may make a new group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Only the group with this token exists: a private service.
+    Private([u8; 16]),
+    /// Root, the service's own user, and the members of a group: the system service.
+    Users {
+        /// The service's own user.
+        uid: u32,
+        /// Members of it may attach; `None`: there is no such group.
+        gid: Option<u32>,
+        /// Its name, for refusals.
+        group: String,
+    },
+}
+
+impl Admission {
+    /// The system service's: members of `group` and the service's own user.
+    pub fn of_group(group: &str) -> Admission {
+        Admission::Users { uid: rustix::process::getuid().as_raw(), gid: group_number(group), group: group.to_owned() }
+    }
+
+    /// Whether `peer` may attach with `token`; `owner`: the user whose first process made that group.
+    pub(super) fn decide(&self, token: &[u8; 16], owner: Option<u32>, peer: Credentials) -> Result<(), String> {
+        if peer.pid == 0 {
+            return Err("your process is in another process namespace, where it cannot be watched".to_owned());
+        }
+        if let Some(owner) = owner {
+            // Knowing the token shows descent from the group's first process; root's servers give up their rights.
+            return if owner == peer.uid || owner == 0 || peer.uid == 0 {
+                Ok(())
+            } else {
+                Err(format!("this application group belongs to user {owner}, not {}", peer.uid))
+            };
+        }
+        match self {
+            Admission::Private(only) if only == token => Ok(()),
+            Admission::Private(_) => Err("this service is private to one program".to_owned()),
+            Admission::Users { uid, gid, .. } if peer.uid == 0 || peer.uid == *uid || is_member(peer, *gid) => Ok(()),
+            Admission::Users { group, .. } => {
+                Err(format!("user {} may not use this service: join group {group} (policy.group)", peer.uid))
+            }
+        }
+    }
+}
+
+fn is_member(peer: Credentials, gid: Option<u32>) -> bool {
+    let Some(gid) = gid else { return false };
+    // SO_PEERCRED tells the primary group only; the others stand in /proc.
+    peer.gid == gid || supplementary_groups(peer.pid).contains(&gid)
+}
+
+fn supplementary_groups(pid: u32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+    groups.split_whitespace().filter_map(|group| group.parse().ok()).collect()
+}
+
+fn group_number(name: &str) -> Option<u32> {
+    let groups = std::fs::read_to_string("/etc/group").ok()?;
+    let line = groups.lines().find(|line| line.split(':').next() == Some(name))?;
+    line.split(':').nth(2)?.parse().ok()
+}

@@ -1,0 +1,194 @@
+//! Groups and their processes: who has which number in which region.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use ringway::{RegionId, RegionMemory, RegionRequest, WorkerHandle};
+use ringway_shm::channel::attach::Credentials;
+use ringway_shm::channel::{Roster, Shape};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A process of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ProcessKey {
+    pub(super) region: RegionId,
+    /// Its number in the region.
+    pub(super) index: u32,
+}
+
+/// An application group.
+pub(super) struct Group {
+    token: [u8; 16],
+    owner: u32,
+    pub(super) memory: OwnedFd,
+    pub(super) doorbell: OwnedFd,
+    roster: Roster,
+    /// Of each number the pid that the worker was last told is gone; it may still stand in the roster.
+    told_gone: BTreeMap<u32, u32>,
+}
+
+impl Group {
+    fn is_reserved_for(&self, index: u32, pid: u32) -> bool {
+        self.roster.reserved().contains(&(index, pid))
+    }
+
+    /// A child is announced that is not known yet.
+    fn expects_child(&self) -> bool {
+        self.roster.reserved().iter().any(|(index, pid)| self.told_gone.get(index) != Some(pid))
+    }
+}
+
+struct Process {
+    pid: u32,
+    /// Readable when it is dead. `None`: not watched yet.
+    pidfd: Option<OwnedFd>,
+}
+
+/// All groups and processes.
+pub(super) struct Members {
+    worker: WorkerHandle,
+    shape: Shape,
+    groups: BTreeMap<RegionId, Group>,
+    processes: BTreeMap<ProcessKey, Process>,
+}
+
+impl Members {
+    pub(super) fn new(worker: WorkerHandle, shape: Shape) -> Members {
+        Members { worker, shape, groups: BTreeMap::new(), processes: BTreeMap::new() }
+    }
+
+    /// The user of the group with this token, if there is one.
+    pub(super) fn owner(&self, token: &[u8; 16]) -> Option<u32> {
+        self.groups.values().find(|group| group.token == *token).map(|group| group.owner)
+    }
+
+    /// Gives `peer` a number in the region of its group, which is made when there is none.
+    pub(super) fn join(
+        &mut self,
+        token: [u8; 16],
+        peer: Credentials,
+        wanted: Option<u32>,
+    ) -> Result<(ProcessKey, &Group), String> {
+        let found = self.groups.iter().find(|(_, group)| group.token == token).map(|(region, _)| *region);
+        let region = match found {
+            Some(region) => region,
+            None => self.make_group(token, peer)?,
+        };
+        let group = self.groups.get(&region).ok_or("the group is gone")?;
+        let index = group.roster.claim(peer.pid, wanted).ok_or("the application has too many processes")?;
+        let process = ProcessKey { region, index };
+        let entry = self.processes.entry(process).or_insert(Process { pid: peer.pid, pidfd: None });
+        if entry.pid != peer.pid {
+            // A number of somebody else, told wrongly when it was reserved: watch who really has it.
+            *entry = Process { pid: peer.pid, pidfd: None };
+        }
+        Ok((process, group))
+    }
+
+    fn make_group(&mut self, token: [u8; 16], peer: Credentials) -> Result<RegionId, String> {
+        let program = program_name(peer.pid);
+        let request = RegionRequest { token, uid: peer.uid, pid: peer.pid, program };
+        let made =
+            self.worker.attach_region(request).map_err(|error| format!("no shared memory for this application: {error}"))?;
+        let RegionMemory { region, memory, doorbell, .. } = made;
+        let roster =
+            Roster::new(memory.as_fd(), self.shape).map_err(|error| format!("the shared memory cannot be mapped: {error}"))?;
+        self.groups.insert(region, Group { token, owner: peer.uid, memory, doorbell, roster, told_gone: BTreeMap::new() });
+        Ok(region)
+    }
+
+    /// Gives the worker the eventfd of a wait context.
+    pub(super) fn context(&self, process: ProcessKey, context: u32, bell: OwnedFd) -> Result<(), String> {
+        self.worker.context_bell(process.region, context, bell).map_err(|_| "the worker has stopped".to_owned())
+    }
+
+    pub(super) fn is_watched(&self, process: ProcessKey) -> bool {
+        self.processes.get(&process).is_some_and(|known| known.pidfd.is_some())
+    }
+
+    pub(super) fn set_pidfd(&mut self, process: ProcessKey, pidfd: OwnedFd) {
+        if let Some(known) = self.processes.get_mut(&process) {
+            known.pidfd = Some(pidfd);
+        }
+    }
+
+    /// A child was told of. `Some`: it must be watched.
+    pub(super) fn forked(&mut self, region: RegionId, index: u32, pid: u32) -> Option<ProcessKey> {
+        let process = ProcessKey { region, index };
+        let group = self.groups.get(&region)?;
+        // What is told late may be about a number that somebody else has by now.
+        if self.processes.contains_key(&process) || !group.is_reserved_for(index, pid) {
+            return None;
+        }
+        if pid == 0 {
+            self.tell_gone(process, pid);
+            return None;
+        }
+        self.processes.insert(process, Process { pid, pidfd: None });
+        Some(process)
+    }
+
+    /// The process's last connection has ended, and it may live on.
+    pub(super) fn disconnected(&self, process: ProcessKey) {
+        if let (Some(known), Some(group)) = (self.processes.get(&process), self.groups.get(&process.region)) {
+            group.roster.keep_for(process.index, known.pid);
+        }
+    }
+
+    /// A process is dead: returns what watched it.
+    pub(super) fn leave(&mut self, process: ProcessKey) -> Option<OwnedFd> {
+        let known = self.processes.remove(&process)?;
+        self.tell_gone(process, known.pid);
+        let expects_child = self.groups.get(&process.region).is_some_and(Group::expects_child);
+        if !expects_child && !self.has_processes(process.region) {
+            self.forget_group(process.region);
+        }
+        known.pidfd
+    }
+
+    /// Groups without a known process, where a child was reserved that has not come.
+    pub(super) fn has_empty_groups(&self) -> bool {
+        self.groups.keys().any(|region| !self.has_processes(*region))
+    }
+
+    /// Nobody came.
+    pub(super) fn forget_empty_groups(&mut self) {
+        let empty: Vec<RegionId> = self.groups.keys().copied().filter(|region| !self.has_processes(*region)).collect();
+        for region in empty {
+            self.forget_group(region);
+        }
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    fn has_processes(&self, region: RegionId) -> bool {
+        self.processes.keys().any(|process| process.region == region)
+    }
+
+    fn forget_group(&mut self, region: RegionId) {
+        self.groups.remove(&region);
+        // A worker that has stopped has forgotten it too.
+        self.worker.detach_region(region).ok();
+    }
+
+    fn tell_gone(&mut self, process: ProcessKey, pid: u32) {
+        if let Some(group) = self.groups.get_mut(&process.region) {
+            group.told_gone.insert(process.index, pid);
+        }
+        // A worker that has stopped has nothing to close.
+        self.worker.process_gone(process.region, process.index).ok();
+    }
+}
+
+/// A descriptor that becomes readable when the process dies.
+pub(super) fn open_pid(pid: u32) -> io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+fn program_name(pid: u32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).map(|name| name.trim_end().to_owned()).unwrap_or_default()
+}

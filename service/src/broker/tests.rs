@@ -1,0 +1,226 @@
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use ringway::{Host, PortError, Ports, RegionId, WorkerConfig, WorkerThread};
+use ringway_shm::ArenaConfig;
+use ringway_shm::channel::attach::{AttachError, Credentials};
+use ringway_shm::channel::{Client, Shape};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+use super::admission::Admission;
+use super::{BrokerConfig, BrokerStatus, start};
+use crate::host::{Fork, Forks};
+
+const TOKEN: [u8; 16] = [7; 16];
+const SHAPE: Shape = Shape { slots: 256, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16 };
+
+struct NoPorts;
+
+impl Ports for NoPorts {
+    fn reserve(&mut self, _: IpAddr, _: u16) -> Result<u16, PortError> {
+        Err(PortError::InUse)
+    }
+    fn release(&mut self, _: IpAddr, _: u16) {}
+    fn own(&mut self, _: IpAddr, _: u16) -> Result<(), PortError> {
+        Err(PortError::NoSteering)
+    }
+    fn disown(&mut self, _: IpAddr, _: u16) {}
+}
+
+struct TestHost(Forks);
+
+impl Host for TestHost {
+    fn resolve(&mut self, _: u32, _: IpAddr) {}
+    fn forked(&mut self, region: RegionId, process: u32, pid: u32) {
+        self.0.push(Fork { region, process, pid });
+    }
+}
+
+/// A broker and a worker without interfaces.
+struct House {
+    path: PathBuf,
+    stop: Arc<OwnedFd>,
+    idle: Arc<OwnedFd>,
+    status: Arc<BrokerStatus>,
+    broker: Option<JoinHandle<()>>,
+    worker: Option<WorkerThread>,
+}
+
+fn bell() -> Arc<OwnedFd> {
+    Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("descriptors are left"))
+}
+
+impl House {
+    fn new(name: &str, admission: Admission) -> House {
+        let forks = Forks::new().expect("descriptors are left");
+        let config = WorkerConfig {
+            name: "test-worker".to_owned(),
+            arena: ArenaConfig { large: 512, small: 512 },
+            shape: SHAPE,
+            ..WorkerConfig::default()
+        };
+        let worker = ringway::spawn(config, Box::new(NoPorts), Box::new(TestHost(forks.clone()))).expect("memory is left");
+        let path = std::env::temp_dir().join(format!("ringway-broker-{name}-{}.sock", std::process::id()));
+        let (stop, idle, status) = (bell(), bell(), Arc::<BrokerStatus>::default());
+        let broker = BrokerConfig {
+            admission,
+            shape: SHAPE,
+            worker: worker.handle.clone(),
+            forks,
+            stop: stop.clone(),
+            status: status.clone(),
+            idle: idle.clone(),
+        };
+        let broker = start(&path, broker).expect("the path is free");
+        House { path, stop, idle, status, broker: Some(broker), worker: Some(worker) }
+    }
+
+    fn wait_idle(&self) {
+        let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&self.idle.as_fd(), PollFlags::IN)], Some(&limit)).expect("poll works");
+        assert!(ready > 0, "the broker never became idle");
+        rustix::io::read(&*self.idle, &mut [0; 8]).expect("readable");
+        assert!(!self.status.is_busy());
+    }
+
+    /// A process of its own that attaches and tells its number.
+    fn child(&self, token: [u8; 16]) -> (Child, String) {
+        let mut child = Command::new(std::env::current_exe().expect("the test binary has a path"))
+            .args(["--exact", "broker::tests::child_attaches_and_waits", "--ignored", "--nocapture"])
+            .env("RINGWAY_TEST_PATH", &self.path)
+            .env("RINGWAY_TEST_TOKEN", token[0].to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the test binary runs");
+        let mut told = String::new();
+        let output = child.stdout.as_mut().expect("piped");
+        while !told.ends_with('!') {
+            let mut letter = [0];
+            output.read_exact(&mut letter).expect("the child tells");
+            told.push(char::from(letter[0]));
+        }
+        let told = told.rsplit('<').next().expect("one part at least").trim_end_matches('!').to_owned();
+        (child, told)
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        rustix::io::write(&*self.stop, &1u64.to_ne_bytes()).expect("an eventfd takes a write");
+        self.broker.take().expect("once").join().expect("the broker does not panic");
+        let worker = self.worker.take().expect("once");
+        worker.handle.stop().expect("the worker runs");
+        worker.join().expect("the worker ends well");
+        std::fs::remove_file(&self.path).expect("the broker made it");
+    }
+}
+
+#[test]
+#[ignore = "the other process of tests in this file"]
+fn child_attaches_and_waits() {
+    let path = PathBuf::from(std::env::var_os("RINGWAY_TEST_PATH").expect("set by the parent"));
+    let token = std::env::var("RINGWAY_TEST_TOKEN").expect("set by the parent").parse().expect("a number");
+    let client = Client::attach(&path, [token; 16], 0);
+    match &client {
+        Ok(client) => print!("<{}!", client.process()),
+        Err(error) => print!("<{error}!"),
+    }
+    std::io::stdout().flush().expect("the parent reads");
+    std::io::stdin().read_to_end(&mut Vec::new()).expect("the parent closes it");
+}
+
+#[test]
+fn processes_of_a_group_share_a_region_and_leave_it_when_they_die() {
+    let house = House::new("share", Admission::Private(TOKEN));
+    let (mut first, number) = house.child(TOKEN);
+    let (mut second, other) = house.child(TOKEN);
+    assert_eq!((number.as_str(), other.as_str()), ("0", "1"));
+    assert!(house.status.is_busy());
+    first.kill().expect("ours");
+    first.wait().expect("ours");
+    let client = Client::attach(&house.path, TOKEN, 0).expect("the group lives");
+    assert!(client.process() != 1, "the number of a living process is not given again");
+    second.kill().expect("ours");
+    second.wait().expect("ours");
+    assert_eq!(house.status.attached(), 3);
+    assert!(house.status.is_busy(), "this process is attached");
+}
+
+#[test]
+fn the_last_process_takes_its_group_along() {
+    let house = House::new("last", Admission::Private(TOKEN));
+    let (mut first, _) = house.child(TOKEN);
+    let (mut second, _) = house.child(TOKEN);
+    for child in [&mut first, &mut second] {
+        child.kill().expect("ours");
+    }
+    for child in [&mut first, &mut second] {
+        child.wait().expect("ours");
+    }
+    house.wait_idle();
+    let (mut third, number) = house.child(TOKEN);
+    assert_eq!(number, "0", "a new region");
+    drop(third.stdin.take());
+    third.wait().expect("ours");
+    house.wait_idle();
+}
+
+#[test]
+fn a_private_service_knows_one_token() {
+    let house = House::new("private", Admission::Private(TOKEN));
+    match Client::attach(&house.path, [8; 16], 0).map(|_| ()) {
+        Err(AttachError::Refused(text)) => assert_eq!(text, "this service is private to one program"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(house.status.refused(), 1);
+    assert!(!house.status.is_busy());
+}
+
+#[test]
+fn nonsense_is_refused_and_counted() {
+    use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
+    let house = House::new("nonsense", Admission::Private(TOKEN));
+    let address = SocketAddrUnix::new(&house.path).expect("short enough");
+    for message in [&b"GET / HTTP/1.0"[..], &[0; 256], &[0xff; 300]] {
+        let stranger = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("descriptors are left");
+        connect(&stranger, &address).expect("somebody listens");
+        send(&stranger, message, SendFlags::empty()).expect("taken");
+        let mut answer = [0; 512];
+        let (_, len) = recv(&stranger, &mut answer, RecvFlags::empty()).expect("answered");
+        assert!(len > 0, "refused with text");
+        let (_, len) = recv(&stranger, &mut answer, RecvFlags::empty()).expect("closed");
+        assert_eq!(len, 0, "and closed");
+    }
+    assert_eq!(house.status.violations(), 3);
+    Client::attach(&house.path, TOKEN, 0).expect("others are served");
+}
+
+#[test]
+fn admission_follows_user_group_and_token() {
+    let peer = |uid| Credentials { pid: std::process::id(), uid, gid: 4_000_000 };
+    let private = Admission::Private(TOKEN);
+    let users = Admission::Users { uid: 1000, gid: Some(77), group: "ringway".to_owned() };
+    let mut found = BTreeMap::new();
+    let mut ask = |what: &'static str, admission: &Admission, token: u8, owner, peer| {
+        found.insert(what, admission.decide(&[token; 16], owner, peer).is_ok());
+    };
+    ask("1 private, its token", &private, 7, None, peer(5));
+    ask("2 private, another token", &private, 8, None, peer(5));
+    ask("3 system, root", &users, 8, None, peer(0));
+    ask("4 system, its user", &users, 8, None, peer(1000));
+    ask("5 system, a member", &users, 8, None, Credentials { gid: 77, ..peer(5) });
+    ask("6 system, a stranger", &users, 8, None, peer(5));
+    ask("7 same user", &users, 8, Some(5), peer(5));
+    ask("8 another user", &users, 8, Some(5), peer(6));
+    ask("9 root's program that gave up its rights", &users, 8, Some(0), peer(33));
+    ask("a another process namespace", &users, 8, Some(0), Credentials { pid: 0, ..peer(0) });
+    let allowed: String = found.iter().filter(|(_, allowed)| **allowed).map(|(what, _)| &what[..1]).collect();
+    assert_eq!(allowed, "134579");
+}

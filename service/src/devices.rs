@@ -1,0 +1,108 @@
+//! Opens the devices that a plan names, with the kernel's share of the interface kept away from them.
+//!
+//! Promises: a shared device sees owned packets only, and the kernel's TCP never sees those. Programs
+//! and filters are bound to this process and vanish with it.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
+
+use ringway::OpenDevice;
+use ringway_device::Device;
+use ringway_device::interface::set_up;
+use ringway_device::packet::{Packet, PacketOptions};
+use ringway_device::steering::{Attachment, PortFilter, Steering};
+use ringway_device::tap::Tap;
+
+use crate::plan::{Backend, Planned};
+use crate::ports::{self, NoSteering};
+
+/// Opens devices and steers packets to them.
+pub(crate) struct Devices {
+    /// `None`: no device is shared with the kernel.
+    steering: Option<Steering>,
+    /// Programs on the interfaces; dropping one gives the interface back to the kernel.
+    attachments: Vec<Attachment>,
+}
+
+/// What opens a device, and what must be kept while it is open.
+pub(crate) struct Opener {
+    /// Runs in the worker's thread.
+    pub(crate) open: OpenDevice,
+    /// Hides owned packets from the kernel.
+    pub(crate) attachment: Option<Attachment>,
+}
+
+impl Devices {
+    /// Prepares for the devices of `planned`, with at most `ports_max` owned ports.
+    ///
+    /// # Errors
+    /// The kernel refuses BPF; the text names the fix.
+    pub(crate) fn new(planned: &[Planned], ports_max: u32) -> io::Result<Devices> {
+        let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
+        let steering = if shared { Some(Steering::new(ports_max)?) } else { None };
+        Ok(Devices { steering, attachments: Vec::new() })
+    }
+
+    /// What tells the filters which ports are ours.
+    pub(crate) fn steering(&self) -> io::Result<Box<dyn ports::Steering>> {
+        match &self.steering {
+            Some(steering) => Ok(Box::new(steering.port_filter()?)),
+            None => Ok(Box::new(NoSteering)),
+        }
+    }
+
+    /// What opens the device of `planned`.
+    ///
+    /// # Errors
+    /// The kernel refuses a program; the text names the fix.
+    pub(crate) fn opener(&self, planned: &Planned) -> io::Result<Opener> {
+        match planned.backend {
+            Backend::Packet => self.packet(planned),
+            Backend::Tap => Ok(tap(planned)),
+        }
+    }
+
+    fn packet(&self, planned: &Planned) -> io::Result<Opener> {
+        let steering = self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))?;
+        let (name, filter) = (planned.name.clone(), steering.socket_filter()?);
+        let attachment = Some(steering.hide_from_kernel(planned.link)?);
+        let open: OpenDevice = Box::new(move |arena| {
+            let device = Packet::open(&name, Some(filter.as_fd()), PacketOptions::default(), arena)?;
+            Ok(Box::new(device) as Box<dyn Device>)
+        });
+        Ok(Opener { open, attachment })
+    }
+
+    /// A device is open: its program stays.
+    pub(crate) fn keep(&mut self, attachment: Option<Attachment>) {
+        self.attachments.extend(attachment);
+    }
+}
+
+fn tap(planned: &Planned) -> Opener {
+    let (name, mtu, kernel_side) = (planned.name.clone(), planned.mtu, planned.kernel_side);
+    let open: OpenDevice = Box::new(move |arena| {
+        let device = Tap::open(&name, false, arena)?;
+        set_up(&device.interface().name, Some(mtu), kernel_side)?;
+        Ok(Box::new(device) as Box<dyn Device>)
+    });
+    Opener { open, attachment: None }
+}
+
+impl ports::Steering for PortFilter {
+    fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+        PortFilter::own(self, ipv4(ip)?, port)
+    }
+
+    fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+        PortFilter::release(self, ipv4(ip)?, port)
+    }
+}
+
+fn ipv4(ip: IpAddr) -> io::Result<Ipv4Addr> {
+    match ip {
+        IpAddr::V4(ip) => Ok(ip),
+        IpAddr::V6(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "IPv6 is not steered")),
+    }
+}

@@ -1,0 +1,297 @@
+//! Starts and stops a service: name, mirror, worker, devices, broker.
+//!
+//! Promises: [`Service::start`] either returns a service whose socket answers or leaves nothing
+//! behind; after [`Service::stop`] no file and no thread is left. Whatever was changed in the
+//! kernel is bound to this process and vanishes with it, also when it is killed. Does not do:
+//! signals, terminals, exit statuses: those are the command's.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use ringway::{InterfaceInfo, WorkerConfig, WorkerThread};
+use ringway_shm::Duration;
+use ringway_stack::{Cidr, MacAddress, Route};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::broker::{self, Admission, BrokerConfig, BrokerStatus};
+use crate::config::Config;
+use crate::devices::{Devices, Opener};
+use crate::follow::{self, Served};
+use crate::host::{Forks, ServiceHost};
+use crate::netlink::Mirror;
+use crate::plan::{Backend, Plan, Planned, plan};
+use crate::ports::SharedPorts;
+use crate::rundir::{Claim, ClaimError, RunDirectory};
+
+/// How long a worker looks for work before it sleeps, where there are processors to spare.
+const SPIN: Duration = Duration::from_micros(20);
+/// Ports that can be owned at once: more than there are in one address's range.
+const PORTS_MAX: u32 = 131_072;
+/// With fewer processors than this a spinning worker takes time from the program it serves.
+const SPARE_PROCESSORS: usize = 4;
+
+/// Why a service could not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// Its name could not be had.
+    Claim(ClaimError),
+    /// The kernel's tables could not be read.
+    Netlink(io::Error),
+    /// No interface can be served; the reasons, one line each.
+    NoInterface(Vec<String>),
+    /// The worker, the broker or a thread could not be started.
+    Start(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Claim(error) => error.fmt(f),
+            StartError::Netlink(error) => write!(f, "the kernel's addresses and routes cannot be read: {error}"),
+            StartError::NoInterface(reasons) if reasons.is_empty() => f.write_str("there is no interface to serve"),
+            StartError::NoInterface(reasons) => write!(f, "no interface can be served: {}", reasons.join("; ")),
+            StartError::Start(error) => write!(f, "the service does not start: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A running service.
+pub struct Service {
+    /// In the order in which they end; the claim, whose end removes the files, comes last.
+    broker: Option<JoinHandle<()>>,
+    follower: Option<JoinHandle<()>>,
+    worker: Option<WorkerThread>,
+    devices: Devices,
+    stop: Arc<OwnedFd>,
+    idle: Arc<OwnedFd>,
+    status: Arc<BrokerStatus>,
+    served: Vec<Planned>,
+    notes: Vec<String>,
+    claim: Claim,
+}
+
+impl Service {
+    /// Starts the service `name`, for those whom `admission` lets in.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    ///
+    /// # Blocking
+    /// Until programs can attach.
+    pub fn start(config: &Config, name: &str, directory: &RunDirectory, admission: Admission) -> Result<Service, StartError> {
+        let claim = directory.claim(name).map_err(StartError::Claim)?;
+        let mirror = Mirror::open().map_err(StartError::Netlink)?;
+        let plan = plan(config, mirror.now());
+        if plan.served.is_empty() {
+            return Err(StartError::NoInterface(
+                plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect(),
+            ));
+        }
+        let (links, forks) = (Served::default(), Forks::new().map_err(StartError::Start)?);
+        let devices = Devices::new(&plan.served, PORTS_MAX).map_err(StartError::Start)?;
+        let worker = start_worker(config, &claim, &plan, &devices, ServiceHost::open(links.clone(), forks.clone()));
+        let mut service = Service {
+            broker: None,
+            follower: None,
+            worker: Some(worker.map_err(StartError::Start)?),
+            devices,
+            stop: bell().map_err(StartError::Start)?,
+            idle: bell().map_err(StartError::Start)?,
+            status: Arc::default(),
+            served: Vec::new(),
+            notes: Vec::new(),
+            claim,
+        };
+        service.open_devices(plan, &links)?;
+        service.follow(config, mirror, links).map_err(StartError::Start)?;
+        service.open_doors(config, admission, forks).map_err(StartError::Start)?;
+        Ok(service)
+    }
+
+    /// What is served.
+    pub fn served(&self) -> &[Planned] {
+        &self.served
+    }
+
+    /// What is not served though somebody may expect it, and why; one line each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Where programs attach.
+    pub fn socket_path(&self) -> PathBuf {
+        self.claim.socket_path()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.claim.name()
+    }
+
+    /// What the broker has seen.
+    pub fn status(&self) -> &BrokerStatus {
+        &self.status
+    }
+
+    /// Whether the worker has ended, which it does not unless told to.
+    pub fn has_failed(&self) -> bool {
+        self.worker.as_ref().is_none_or(WorkerThread::is_finished)
+    }
+
+    /// Becomes readable when the last process has gone; see [`BrokerStatus::is_busy`].
+    pub fn idle_fd(&self) -> BorrowedFd<'_> {
+        self.idle.as_fd()
+    }
+
+    /// Stops everything; what programs have open ends with ECONNRESET.
+    ///
+    /// # Errors
+    /// What ended the worker, if it was not us.
+    pub fn stop(mut self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn open_devices(&mut self, plan: Plan, links: &Served) -> Result<(), StartError> {
+        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named) {
+            self.notes.push(format!("{} {}", skipped.name, skipped.reason));
+        }
+        for planned in plan.served {
+            match self.open_device(&planned, links) {
+                Ok(()) => self.served.push(planned),
+                Err(error) => self.notes.push(format!("{} cannot be opened: {error}", planned.name)),
+            }
+        }
+        if self.served.is_empty() { Err(StartError::NoInterface(std::mem::take(&mut self.notes))) } else { Ok(()) }
+    }
+
+    fn open_device(&mut self, planned: &Planned, links: &Served) -> io::Result<()> {
+        let worker = self.worker.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        let owned = planned.backend == Backend::Tap;
+        let mac = if owned { MacAddress(random_mac(random()?)) } else { planned.mac };
+        let interface = InterfaceInfo { name: planned.name.clone(), mac, mtu: planned.mtu, owned };
+        let Opener { open, attachment } = self.devices.opener(planned)?;
+        let number = worker.handle.add_interface(interface, open)?;
+        self.devices.keep(attachment);
+        links.insert(planned.link, number);
+        Ok(worker.handle.set_addresses(number, planned.addresses.clone())?)
+    }
+
+    /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
+    fn follow(&mut self, config: &Config, mirror: Mirror, links: Served) -> io::Result<()> {
+        let Some(worker) = &self.worker else { return Ok(()) };
+        match (config.interface.address, config.interface.gateway()) {
+            (Some(address), gateway) => Ok(worker.handle.set_routes(own_routes(address, gateway))?),
+            (None, _) => {
+                links.push_all(mirror.now(), &worker.handle)?;
+                self.follower = Some(follow::start(mirror, links, worker.handle.clone(), self.stop.clone())?);
+                Ok(())
+            }
+        }
+    }
+
+    fn open_doors(&mut self, config: &Config, admission: Admission, forks: Forks) -> io::Result<()> {
+        let Some(worker) = &self.worker else { return Ok(()) };
+        let broker = BrokerConfig {
+            admission,
+            shape: config.region,
+            worker: worker.handle.clone(),
+            forks,
+            stop: self.stop.clone(),
+            status: self.status.clone(),
+            idle: self.idle.clone(),
+        };
+        self.broker = Some(broker::start(&self.claim.socket_path(), broker)?);
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
+        for thread in [self.broker.take(), self.follower.take()].into_iter().flatten() {
+            thread.join().map_err(|_| io::Error::other("a thread of the service panicked"))?;
+        }
+        match self.worker.take() {
+            Some(worker) => {
+                // `Err`: it has ended already; `join` says why.
+                worker.handle.stop().ok();
+                worker.join()
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            eprintln!("ringway: {error}");
+        }
+    }
+}
+
+fn bell() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+}
+
+fn start_worker(
+    config: &Config,
+    claim: &Claim,
+    plan: &Plan,
+    devices: &Devices,
+    host: io::Result<ServiceHost>,
+) -> io::Result<WorkerThread> {
+    let mut stack = config.stack.clone();
+    stack.seed = random()?;
+    let own: HashSet<IpAddr> =
+        plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
+    let ports = SharedPorts::new(devices.steering()?, own, stack.tcp.ephemeral_ports, random()?);
+    let worker = WorkerConfig {
+        name: "ringway-w0".to_owned(),
+        stack,
+        arena: config.arena,
+        shape: config.region,
+        spin: config.worker.spin.unwrap_or_else(default_spin),
+        regions_max: config.limits.groups,
+        sockets_per_region_max: config.limits.sockets_per_group,
+        stats_path: Some(claim.stats_path()),
+        capture_path: Some(claim.capture_path()),
+    };
+    ringway::spawn(worker, Box::new(ports), Box::new(host?))
+}
+
+/// The network of a device of its own, and everything else behind `gateway`.
+fn own_routes(address: Cidr, gateway: Option<IpAddr>) -> Vec<Route> {
+    let route = |destination, gateway| Route { destination, gateway, interface: 0, metric: 0, source: Some(address.ip) };
+    let everywhere = Cidr { ip: Ipv4Addr::UNSPECIFIED.into(), prefix_len: 0 };
+    let default = gateway.map(|gateway| route(everywhere, Some(gateway)));
+    [route(address, None)].into_iter().chain(default).collect()
+}
+
+/// A link address that nobody else has: unicast, locally administered.
+fn random_mac(random: u64) -> [u8; 6] {
+    let bytes = random.to_ne_bytes();
+    [(bytes[0] & 0xfc) | 0x02, bytes[1], bytes[2], bytes[3], bytes[4], bytes[5]]
+}
+
+fn own_addresses(planned: &Planned) -> Vec<IpAddr> {
+    planned.addresses.iter().map(|cidr| cidr.ip).collect()
+}
+
+fn default_spin() -> Duration {
+    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
+    if processors >= SPARE_PROCESSORS { SPIN } else { Duration::ZERO }
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
