@@ -161,8 +161,13 @@ pub(crate) fn arrived(burst: &mut Burst) -> Vec<Arrived> {
 mod sys;
 pub(crate) use sys::wait_readable;
 
+/// One namespace at a time: a child that another test has just forked holds copies of our
+/// descriptors for a moment, and programs that hang on one of them would stay attached.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Runs `test` in a thread with a network namespace of its own; prints why when that is not permitted.
 pub(crate) fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let thread = std::thread::spawn(move || {
         if crate::probe::enter_new_namespace().is_ok() {
             test();
