@@ -1,0 +1,89 @@
+//! CUBIC. Read RFC 9438 §4 first. Integers only; windows in bytes, time in milliseconds.
+//!
+//! W(t) = C (t - K)^3 + W_max with C = 0.4 segments/s^3, beta = 0.7. The Reno-friendly window is
+//! kept beside it, and fast convergence is on. HyStart++ is not here.
+
+use super::Window;
+
+/// What CUBIC remembers between loss episodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cubic {
+    /// Window before the last reduction, bytes; 0: no loss yet.
+    w_max: u32,
+    /// Window at the start of this epoch, bytes.
+    cwnd_epoch: u32,
+    /// Reno-friendly estimate, bytes.
+    w_est: u32,
+    /// Start of the epoch, milliseconds; meaningless unless `in_epoch`.
+    epoch_start_ms: u32,
+    /// Time from the epoch's start to the plateau, milliseconds.
+    k_ms: u32,
+    in_epoch: bool,
+}
+
+impl Cubic {
+    /// Whether nothing would be lost by forgetting it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.w_max == 0 && !self.in_epoch
+    }
+
+    /// RFC 9438 §4.6, §4.7: the new ssthresh.
+    pub(crate) fn on_loss(&mut self, window: &Window, flight: u32) -> u32 {
+        let cwnd = window.cwnd;
+        // Fast convergence: release bandwidth to newcomers.
+        self.w_max = if cwnd < self.w_max { (cwnd as u64 * 17 / 20) as u32 } else { cwnd };
+        self.in_epoch = false;
+        ((flight.min(cwnd) as u64 * 7 / 10) as u32).max(2 * window.mss)
+    }
+
+    /// A timeout ends the epoch; the next begins with congestion avoidance (RFC 9438 §4.8).
+    pub(crate) fn on_timeout(&mut self) {
+        self.in_epoch = false;
+    }
+
+    /// RFC 9438 §4.2-4.5: growth in congestion avoidance.
+    pub(crate) fn on_ack(&mut self, window: &mut Window, acked: u32, now_ms: u32, srtt_us: u32) {
+        if !self.in_epoch {
+            self.start_epoch(window, now_ms);
+        }
+        let elapsed_ms = now_ms.wrapping_sub(self.epoch_start_ms) as u64;
+        // The target is where the curve will be one round trip from now.
+        let target = self.curve(elapsed_ms + srtt_us as u64 / 1_000, window.mss).clamp(window.cwnd as u64, window.cwnd as u64 * 3 / 2);
+        let growth = (target - window.cwnd as u64) * acked as u64 / window.cwnd.max(1) as u64;
+        // RFC 9438 §4.3: alpha = 3 (1 - beta) / (1 + beta) = 9/17 until w_est passes the old window.
+        let (num, den) = if self.w_est < self.w_max { (9, 17) } else { (1, 1) };
+        let est = acked as u64 * window.mss as u64 * num / (window.cwnd.max(1) as u64 * den);
+        self.w_est = self.w_est.saturating_add(est as u32);
+        let cubic = window.cwnd.saturating_add(growth as u32);
+        window.cwnd = cubic.max(self.w_est.min(super::CWND_MAX));
+    }
+
+    fn start_epoch(&mut self, window: &Window, now_ms: u32) {
+        self.in_epoch = true;
+        self.epoch_start_ms = now_ms;
+        self.cwnd_epoch = window.cwnd;
+        self.w_est = window.cwnd;
+        self.w_max = self.w_max.max(window.cwnd);
+        // K = cbrt((W_max - cwnd_epoch) / C) seconds; in ms: cbrt(segments / 0.4 * 10^9).
+        let gap = (self.w_max - window.cwnd) as u64;
+        self.k_ms = cube_root(gap * 2_500_000_000 / window.mss.max(1) as u64);
+    }
+
+    /// W_cubic(t) in bytes.
+    fn curve(&self, t_ms: u64, mss: u32) -> u64 {
+        let offset = t_ms.abs_diff(self.k_ms as u64).min(1_000_000);
+        // 0.4 segments/s^3 = 0.4e-9 segments/ms^3
+        let delta = (offset as u128 * offset as u128 * offset as u128 * mss as u128 * 4 / 10_000_000_000) as u64;
+        if t_ms < self.k_ms as u64 { (self.w_max as u64).saturating_sub(delta) } else { self.w_max as u64 + delta }
+    }
+}
+
+/// The largest integer whose cube is at most `value`.
+fn cube_root(value: u64) -> u32 {
+    let (mut low, mut high) = (0u64, 2_642_245);
+    while low < high {
+        let middle = (low + high).div_ceil(2);
+        if middle * middle * middle <= value { low = middle } else { high = middle - 1 }
+    }
+    low as u32
+}

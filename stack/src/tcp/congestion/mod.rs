@@ -1,0 +1,75 @@
+//! Congestion control: how many bytes may be under way.
+//!
+//! The window itself (`cwnd`, `ssthresh`) stands in the control block, since output reads it for
+//! every packet; what an algorithm remembers beyond that is a [`cubic::Cubic`] in the cold object.
+//! `retransmit` says when: bytes acknowledged, a loss episode begins, a timeout. Nothing here knows
+//! sequence numbers.
+
+pub(crate) mod cubic;
+pub(crate) mod newreno;
+
+use crate::config::CongestionControl;
+
+/// What an algorithm works on; bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) cwnd: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) mss: u32,
+}
+
+/// "Arbitrarily high" (RFC 5681 §3.1).
+pub(crate) const SSTHRESH_INITIAL: u32 = u32::MAX;
+/// No window grows beyond this.
+pub(crate) const CWND_MAX: u32 = 1 << 30;
+
+/// RFC 6928 §2: `segments` (10), but not more than max(2 MSS, 14600) bytes for ten.
+pub(crate) fn initial_window(mss: u32, segments: u8) -> u32 {
+    (segments as u32 * mss).min((2 * mss).max(segments as u32 * 1460))
+}
+
+impl Window {
+    /// Whether the window still grows exponentially.
+    #[inline]
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// RFC 5681 §3.1 with RFC 3465's byte counting, L = 2 (in effect: the ACK of a stretch of any
+    /// length counts whole, as the sender is paced by its own ACK clock). Returns what is left of
+    /// `acked` when ssthresh was reached.
+    #[inline]
+    pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
+        let grown = self.cwnd.saturating_add(acked).min(self.ssthresh).min(CWND_MAX);
+        let used = grown.saturating_sub(self.cwnd);
+        self.cwnd = self.cwnd.max(grown);
+        acked - used.min(acked)
+    }
+
+    /// `acked` bytes were acknowledged outside recovery while the window was in use.
+    pub(crate) fn on_ack(&mut self, algorithm: CongestionControl, cubic: Option<&mut cubic::Cubic>, acked: u32, now_ms: u32, srtt_us: u32) {
+        let mut rest = acked;
+        if self.in_slow_start() {
+            rest = self.slow_start(acked);
+        }
+        if rest == 0 {
+            return;
+        }
+        match (algorithm, cubic) {
+            (CongestionControl::Cubic, Some(cubic)) => cubic.on_ack(self, rest, now_ms, srtt_us),
+            _ => newreno::on_ack(self, rest),
+        }
+        self.cwnd = self.cwnd.min(CWND_MAX);
+    }
+
+    /// A loss episode begins with `flight` bytes under way: sets ssthresh only; recovery moves cwnd.
+    pub(crate) fn on_loss(&mut self, algorithm: CongestionControl, cubic: Option<&mut cubic::Cubic>, flight: u32) {
+        self.ssthresh = match (algorithm, cubic) {
+            (CongestionControl::Cubic, Some(cubic)) => cubic.on_loss(self, flight),
+            _ => newreno::on_loss(self, flight),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

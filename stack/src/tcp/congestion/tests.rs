@@ -1,0 +1,73 @@
+use super::cubic::Cubic;
+use super::*;
+
+const MSS: u32 = 1_000;
+
+/// Slow start doubles the window per round trip and stops at ssthresh.
+#[test]
+fn slow_start() {
+    let mut window = Window { cwnd: 10 * MSS, ssthresh: 25 * MSS, mss: MSS };
+    window.on_ack(CongestionControl::NewReno, None, 10 * MSS, 0, 0);
+    assert_eq!(window.cwnd, 20 * MSS);
+    window.on_ack(CongestionControl::NewReno, None, 5 * MSS, 0, 0);
+    assert_eq!(window.cwnd, 25 * MSS);
+}
+
+/// Reno: one MSS per round trip; half of the flight on loss.
+#[test]
+fn newreno() {
+    let mut window = Window { cwnd: 20 * MSS, ssthresh: 10 * MSS, mss: MSS };
+    for _ in 0..20 {
+        window.on_ack(CongestionControl::NewReno, None, MSS, 0, 0);
+    }
+    assert!((20 * MSS + MSS * 9 / 10..=21 * MSS).contains(&window.cwnd), "{}", window.cwnd);
+    window.on_loss(CongestionControl::NewReno, None, 20 * MSS);
+    assert_eq!(window.ssthresh, 10 * MSS);
+    window.on_loss(CongestionControl::NewReno, None, MSS);
+    assert_eq!(window.ssthresh, 2 * MSS);
+}
+
+/// CUBIC: 0.7 of the window on loss; back at W_max after K seconds, flat there, then faster.
+#[test]
+fn cubic_curve() {
+    let mut cubic = Cubic::default();
+    let mut window = Window { cwnd: 1_000 * MSS, ssthresh: SSTHRESH_INITIAL, mss: MSS };
+    window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 1_000 * MSS);
+    assert_eq!(window.ssthresh, 700 * MSS);
+    window.cwnd = window.ssthresh;
+    // K = cbrt(300 / 0.4) = 9.08 s. One window acknowledged every 100 ms.
+    let mut at_k = 0;
+    for round in 0..200u32 {
+        let now = round * 100;
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, now, 100_000);
+        if now == 9_000 {
+            at_k = window.cwnd;
+        }
+        if now == 4_500 {
+            assert!((930 * MSS..1_000 * MSS).contains(&window.cwnd), "{}", window.cwnd);
+        }
+    }
+    assert!((995 * MSS..1_005 * MSS).contains(&at_k), "{at_k}");
+    assert!(window.cwnd > 1_300 * MSS, "{}", window.cwnd);
+}
+
+/// With a small window CUBIC is not slower than Reno.
+#[test]
+fn cubic_is_reno_friendly() {
+    let mut cubic = Cubic::default();
+    let mut window = Window { cwnd: 10 * MSS, ssthresh: SSTHRESH_INITIAL, mss: MSS };
+    window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 10 * MSS);
+    window.cwnd = window.ssthresh;
+    for round in 0..20u32 {
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, round, 1_000);
+    }
+    assert!(window.cwnd >= 15 * MSS, "{}", window.cwnd);
+}
+
+/// RFC 6928: ten segments of 1460 bytes; fewer of larger ones.
+#[test]
+fn initial_windows() {
+    assert_eq!(initial_window(1_460, 10), 14_600);
+    assert_eq!(initial_window(536, 10), 5_360);
+    assert_eq!(initial_window(8_960, 10), 17_920);
+}

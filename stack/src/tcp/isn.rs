@@ -1,0 +1,113 @@
+//! Numbers that nobody outside may guess: initial sequence numbers and the timestamp offset.
+//!
+//! Read RFC 6528 and RFC 7323 §5.4 first. ISN = M + F(4-tuple, secret); M counts 4-microsecond steps.
+
+use core::net::IpAddr;
+
+use ringway_shm::Instant;
+
+use super::demux::FlowKey;
+use super::sequence::SeqNum;
+
+/// The keys of a stack's secrets; all come from its seed.
+pub(crate) struct Secrets {
+    keys: [u64; 2],
+    timestamp_offset: u32,
+    random: u64,
+}
+
+/// A bijective mix of 64 bits (the finaliser of SplitMix64).
+pub(crate) const fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+impl Secrets {
+    /// Secrets that follow from `seed`.
+    pub(crate) fn new(seed: u64) -> Secrets {
+        let keys = [mix(seed ^ 0x0001_6528_0000_0001), mix(seed ^ 0x0002_6528_0000_0002)];
+        Secrets { keys, timestamp_offset: mix(seed ^ 0x7323) as u32, random: mix(seed ^ 0x6056) }
+    }
+
+    /// RFC 6528 §3: the initial sequence number of a flow opened now.
+    pub(crate) fn initial_sequence(&self, now: Instant, key: &FlowKey) -> SeqNum {
+        let clock = (now.as_micros() / 4) as u32;
+        SeqNum(clock.wrapping_add(self.keyed(key) as u32))
+    }
+
+    /// TSval at `now`: milliseconds from a random start.
+    #[inline]
+    pub(crate) fn timestamp(&self, now: Instant) -> u32 {
+        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
+    }
+
+    /// SipHash-1-3 of the 4-tuple: unlike the flow table's hash its output is seen outside.
+    pub(crate) fn keyed(&self, key: &FlowKey) -> u64 {
+        let mut state = Sip::new(self.keys);
+        for ip in [key.local, key.remote] {
+            match ip {
+                IpAddr::V4(ip) => state.word(ip.to_bits() as u64),
+                IpAddr::V6(ip) => {
+                    state.word((ip.to_bits() >> 64) as u64);
+                    state.word(ip.to_bits() as u64);
+                }
+            }
+        }
+        state.word(((key.local_port as u64) << 16) | key.remote_port as u64);
+        state.finish()
+    }
+
+    /// The next pseudo-random number of the stack.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.random)
+    }
+}
+
+struct Sip {
+    v: [u64; 4],
+}
+
+impl Sip {
+    fn new(keys: [u64; 2]) -> Sip {
+        let [a, b] = keys;
+        Sip {
+            v: [
+                a ^ 0x736f_6d65_7073_6575,
+                b ^ 0x646f_7261_6e64_6f6d,
+                a ^ 0x6c79_6765_6e65_7261,
+                b ^ 0x7465_6462_7974_6573,
+            ],
+        }
+    }
+
+    fn round(&mut self) {
+        let [mut a, mut b, mut c, mut d] = self.v;
+        a = a.wrapping_add(b);
+        b = b.rotate_left(13) ^ a;
+        a = a.rotate_left(32);
+        c = c.wrapping_add(d);
+        d = d.rotate_left(16) ^ c;
+        a = a.wrapping_add(d);
+        d = d.rotate_left(21) ^ a;
+        c = c.wrapping_add(b);
+        b = b.rotate_left(17) ^ c;
+        c = c.rotate_left(32);
+        self.v = [a, b, c, d];
+    }
+
+    fn word(&mut self, word: u64) {
+        self.v[3] ^= word;
+        self.round();
+        self.v[0] ^= word;
+    }
+
+    fn finish(mut self) -> u64 {
+        self.v[2] ^= 0xff;
+        for _ in 0..3 {
+            self.round();
+        }
+        self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3]
+    }
+}

@@ -1,0 +1,203 @@
+//! A lazy hierarchical timer wheel: one entry per owner at most, re-armed by its owner on expiry.
+//!
+//! Three levels of 256 buckets, 1 ms ticks. An owner remembers the tick of its live entry and its
+//! real deadlines; when a deadline moves later it only stores the new one, and re-arms when the old
+//! entry comes up. When a deadline moves earlier it pushes another entry; the owner recognises the
+//! outdated one by its tick. Ticks are milliseconds modulo 2^32 and never fire early. The wheel
+//! promises O(1) insertion, O(1) [`next_expiry`](TimerWheel::next_expiry) through bitmaps, and
+//! bounded work per [`expire`](TimerWheel::expire). It does not know what the owners are.
+
+use alloc::vec::Vec;
+use ringway_shm::Instant;
+
+const LEVELS: usize = 3;
+const BUCKETS: usize = 256;
+const NIL: u32 = u32::MAX;
+/// Ticks beyond which an entry is parked in the farthest bucket, to be placed again from there.
+const HORIZON: u32 = 1 << 24;
+
+#[derive(Clone, Copy)]
+struct Entry {
+    owner: u32,
+    tick: u32,
+    next: u32,
+}
+
+struct Level {
+    heads: [u32; BUCKETS],
+    occupied: [u64; BUCKETS / 64],
+}
+
+/// The wheel.
+pub(crate) struct TimerWheel {
+    levels: [Level; LEVELS],
+    entries: Vec<Entry>,
+    free: u32,
+    /// Everything up to and including this millisecond has expired.
+    now_ms: u64,
+    /// Entries that are due but were not handed out yet.
+    due: u32,
+}
+
+/// The tick at or after `now + delay_us` microseconds.
+#[inline]
+pub(crate) fn tick_after(now: Instant, delay_us: u64) -> u32 {
+    (now.as_micros() + delay_us).div_ceil(1_000) as u32
+}
+
+/// The tick that has been reached at `now`.
+#[inline]
+pub(crate) fn tick_at(now: Instant) -> u32 {
+    now.as_millis() as u32
+}
+
+/// Whether `tick` has come at tick `now`.
+#[inline]
+pub(crate) fn is_due(tick: u32, now: u32) -> bool {
+    (now.wrapping_sub(tick) as i32) >= 0
+}
+
+impl Level {
+    fn set(&mut self, bucket: usize, head: u32) {
+        self.heads[bucket] = head;
+        let bit = 1 << (bucket % 64);
+        if head == NIL {
+            self.occupied[bucket / 64] &= !bit;
+        } else {
+            self.occupied[bucket / 64] |= bit;
+        }
+    }
+
+    /// Buckets from `from` (counted round the wheel) to the first occupied one.
+    fn distance(&self, from: usize) -> Option<usize> {
+        for step in 0..=BUCKETS / 64 {
+            let word = (from / 64 + step) % (BUCKETS / 64);
+            let mut bits = self.occupied[word];
+            if step == 0 {
+                bits &= u64::MAX << (from % 64);
+            } else if step == BUCKETS / 64 {
+                bits &= !(u64::MAX << (from % 64));
+            }
+            if bits != 0 {
+                let bucket = word * 64 + bits.trailing_zeros() as usize;
+                return Some((bucket + BUCKETS - from) % BUCKETS);
+            }
+        }
+        None
+    }
+}
+
+impl TimerWheel {
+    /// An empty wheel whose past ends at `now`.
+    pub(crate) fn new(now: Instant) -> TimerWheel {
+        let level = || Level { heads: [NIL; BUCKETS], occupied: [0; BUCKETS / 64] };
+        TimerWheel { levels: [level(), level(), level()], entries: Vec::new(), free: NIL, now_ms: now.as_millis(), due: NIL }
+    }
+
+    /// Adds an entry. A tick that has passed comes up at the next [`expire`](TimerWheel::expire).
+    pub(crate) fn insert(&mut self, owner: u32, tick: u32) {
+        let entry = Entry { owner, tick, next: NIL };
+        let index = if self.free == NIL {
+            self.entries.push(entry);
+            self.entries.len() as u32 - 1
+        } else {
+            let index = self.free;
+            self.free = self.entries[index as usize].next;
+            self.entries[index as usize] = entry;
+            index
+        };
+        self.place(index);
+    }
+
+    fn place(&mut self, index: u32) {
+        let now = self.now_ms as u32;
+        let tick = self.entries[index as usize].tick;
+        if is_due(tick, now) {
+            self.entries[index as usize].next = self.due;
+            self.due = index;
+            return;
+        }
+        let delta = tick.wrapping_sub(now);
+        let (level, bucket) = if delta < 256 {
+            (0, tick & 255)
+        } else if delta < 1 << 16 {
+            (1, (tick >> 8) & 255)
+        } else if delta < HORIZON {
+            (2, (tick >> 16) & 255)
+        } else {
+            (2, ((now >> 16) + 255) & 255)
+        };
+        let level = &mut self.levels[level];
+        self.entries[index as usize].next = level.heads[bucket as usize];
+        level.set(bucket as usize, index);
+    }
+
+    /// When to call [`expire`](TimerWheel::expire) next; may be earlier than the first entry's
+    /// tick, never later.
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        if self.due != NIL {
+            return Some(Instant::from_millis(self.now_ms));
+        }
+        let mut next: Option<u64> = None;
+        for (number, level) in self.levels.iter().enumerate() {
+            let shift = 8 * number as u64;
+            let current = self.now_ms >> shift;
+            let Some(distance) = level.distance(((current + 1) & 255) as usize) else { continue };
+            let at = (current + 1 + distance as u64) << shift;
+            next = Some(next.map_or(at, |n| n.min(at)));
+        }
+        next.map(Instant::from_millis)
+    }
+
+    /// Moves time to `now` and hands out up to `limit` due entries to `fire`. Returns whether more
+    /// are due.
+    pub(crate) fn expire(&mut self, now: Instant, limit: usize, expired: &mut Vec<(u32, u32)>) -> bool {
+        let target = now.as_millis();
+        loop {
+            while self.due != NIL {
+                if expired.len() >= limit {
+                    return true;
+                }
+                let index = self.due;
+                let entry = self.entries[index as usize];
+                self.due = entry.next;
+                self.entries[index as usize].next = self.free;
+                self.free = index;
+                expired.push((entry.owner, entry.tick));
+            }
+            match self.next_expiry() {
+                Some(at) if at.as_millis() <= target => self.advance_to(at.as_millis()),
+                _ => break,
+            }
+        }
+        self.now_ms = self.now_ms.max(target);
+        false
+    }
+
+    /// Moves to a millisecond that is not beyond the next occupied bucket's start.
+    fn advance_to(&mut self, at: u64) {
+        self.now_ms = at;
+        let due_bucket = (at & 255) as usize;
+        if at & 0xffff == 0 {
+            self.empty_bucket(2, ((at >> 16) & 255) as usize);
+        }
+        if at & 0xff == 0 {
+            self.empty_bucket(1, ((at >> 8) & 255) as usize);
+        }
+        self.empty_bucket(0, due_bucket);
+    }
+
+    /// Places all entries of a bucket again, nearer or into the due list.
+    fn empty_bucket(&mut self, level: usize, bucket: usize) {
+        let mut index = self.levels[level].heads[bucket];
+        self.levels[level].set(bucket, NIL);
+        while index != NIL {
+            let next = self.entries[index as usize].next;
+            self.place(index);
+            index = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! The TCP header: bytes to values and back.
+//!
+//! Read RFC 9293 §3.1, RFC 7323 §2-3 and RFC 2018 §2-3 first. Parsing never panics, whatever the
+//! bytes are; unknown options are skipped, a malformed option ends the list. The checksum is not
+//! looked at here.
+
+use crate::tcp::sequence::SeqNum;
+
+/// Bytes of a header without options.
+pub const HEADER_BYTES: usize = 20;
+/// Bytes of a header with all the options that it can hold.
+pub const HEADER_BYTES_MAX: usize = 60;
+/// Where the checksum field is.
+pub const CHECKSUM_OFFSET: usize = 16;
+/// Bytes of the timestamps option with its padding.
+pub const TIMESTAMPS_BYTES: usize = 12;
+/// Blocks that one SACK option can hold.
+pub const SACK_BLOCKS_MAX: usize = 4;
+
+/// FIN
+pub const FIN: u8 = 0x01;
+/// SYN
+pub const SYN: u8 = 0x02;
+/// RST
+pub const RST: u8 = 0x04;
+/// PSH
+pub const PSH: u8 = 0x08;
+/// ACK
+pub const ACK: u8 = 0x10;
+/// URG
+pub const URG: u8 = 0x20;
+
+/// RFC 7323 §3: the timestamps option.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamps {
+    /// TSval
+    pub value: u32,
+    /// TSecr
+    pub echo: u32,
+}
+
+/// RFC 2018 §3: received bytes from `left` up to but not including `right`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SackBlock {
+    /// First byte of the block.
+    pub left: SeqNum,
+    /// The byte after its last.
+    pub right: SeqNum,
+}
+
+/// The options that are understood.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// RFC 9293 §3.7.1, bytes.
+    pub maximum_segment_size: Option<u16>,
+    /// RFC 7323 §2, the shift as sent.
+    pub window_scale: Option<u8>,
+    /// RFC 2018 §2
+    pub sack_permitted: bool,
+    /// RFC 7323 §3
+    pub timestamps: Option<Timestamps>,
+    sack: [SackBlock; SACK_BLOCKS_MAX],
+    sack_count: u8,
+}
+
+/// A header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    /// Host order.
+    pub source_port: u16,
+    /// Host order.
+    pub destination_port: u16,
+    /// SEG.SEQ
+    pub sequence: SeqNum,
+    /// SEG.ACK
+    pub acknowledgment: SeqNum,
+    /// [`FIN`] ... [`URG`]
+    pub flags: u8,
+    /// As in the header, not scaled.
+    pub window: u16,
+    /// SEG.UP
+    pub urgent: u16,
+    /// Options.
+    pub options: Options,
+}
+
+impl Options {
+    /// The SACK blocks in the order of the option.
+    #[inline]
+    pub fn sack(&self) -> &[SackBlock] {
+        &self.sack[..self.sack_count as usize]
+    }
+
+    /// Adds a SACK block; a fifth one is forgotten.
+    pub fn push_sack(&mut self, block: SackBlock) {
+        if (self.sack_count as usize) < SACK_BLOCKS_MAX {
+            self.sack[self.sack_count as usize] = block;
+            self.sack_count += 1;
+        }
+    }
+
+    /// How many blocks fit when the other options are as they are now.
+    pub fn sack_room(&self) -> usize {
+        let others = self.len();
+        ((HEADER_BYTES_MAX - HEADER_BYTES).saturating_sub(others + 4) / 8).min(SACK_BLOCKS_MAX)
+    }
+
+    /// Bytes that the options take, padded to a multiple of 4.
+    pub fn len(&self) -> usize {
+        let mut len = 0;
+        len += if self.maximum_segment_size.is_some() { 4 } else { 0 };
+        len += if self.window_scale.is_some() { 4 } else { 0 };
+        len += if self.timestamps.is_some() { TIMESTAMPS_BYTES } else { 0 };
+        // RFC 7323 appendix A: SACK-permitted takes the place of the timestamps' padding.
+        len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
+        len += if self.sack_count > 0 { 4 + 8 * self.sack_count as usize } else { 0 };
+        len
+    }
+
+    /// Whether no option is set.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn parse(bytes: &[u8]) -> Options {
+        let mut options = Options::default();
+        // RFC 7323 appendix A: the layout that every data segment of a long connection has.
+        if let [1, 1, 8, 10, value @ .., _, _, _, _] = bytes
+            && value.len() == 4
+        {
+            options.timestamps = Some(Timestamps { value: read_u32(bytes, 4), echo: read_u32(bytes, 8) });
+            return options;
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            match bytes[at] {
+                0 => break,
+                1 => at += 1,
+                kind => {
+                    let len = bytes.get(at + 1).map_or(0, |&len| len as usize);
+                    if len < 2 || at + len > bytes.len() {
+                        break;
+                    }
+                    options.parse_one(kind, &bytes[at + 2..at + len]);
+                    at += len;
+                }
+            }
+        }
+        options
+    }
+
+    fn parse_one(&mut self, kind: u8, value: &[u8]) {
+        match (kind, value.len()) {
+            (2, 2) => self.maximum_segment_size = Some(read_u16(value, 0)),
+            (3, 1) => self.window_scale = Some(value[0]),
+            (4, 0) => self.sack_permitted = true,
+            (5, len) if len % 8 == 0 => {
+                for block in value.chunks_exact(8) {
+                    self.push_sack(SackBlock { left: SeqNum(read_u32(block, 0)), right: SeqNum(read_u32(block, 4)) });
+                }
+            }
+            (8, 8) => self.timestamps = Some(Timestamps { value: read_u32(value, 0), echo: read_u32(value, 4) }),
+            _ => {}
+        }
+    }
+
+    /// Writes the options in Linux's order: MSS, SACK-permitted, timestamps, window scale, SACK.
+    fn emit(&self, bytes: &mut [u8]) {
+        let mut at = 0;
+        if let Some(size) = self.maximum_segment_size {
+            bytes[at..at + 2].copy_from_slice(&[2, 4]);
+            bytes[at + 2..at + 4].copy_from_slice(&size.to_be_bytes());
+            at += 4;
+        }
+        if let Some(timestamps) = self.timestamps {
+            let lead = if self.sack_permitted { [4, 2, 8, 10] } else { [1, 1, 8, 10] };
+            bytes[at..at + 4].copy_from_slice(&lead);
+            bytes[at + 4..at + 8].copy_from_slice(&timestamps.value.to_be_bytes());
+            bytes[at + 8..at + 12].copy_from_slice(&timestamps.echo.to_be_bytes());
+            at += TIMESTAMPS_BYTES;
+        } else if self.sack_permitted {
+            bytes[at..at + 4].copy_from_slice(&[1, 1, 4, 2]);
+            at += 4;
+        }
+        if let Some(shift) = self.window_scale {
+            bytes[at..at + 4].copy_from_slice(&[1, 3, 3, shift]);
+            at += 4;
+        }
+        if self.sack_count > 0 {
+            bytes[at..at + 4].copy_from_slice(&[1, 1, 5, 2 + 8 * self.sack_count]);
+            at += 4;
+            for block in self.sack() {
+                bytes[at..at + 4].copy_from_slice(&block.left.0.to_be_bytes());
+                bytes[at + 4..at + 8].copy_from_slice(&block.right.0.to_be_bytes());
+                at += 8;
+            }
+        }
+    }
+}
+
+impl Header {
+    /// The header at the start of `bytes` and its length; `None` when it is cut off or its length
+    /// field is impossible.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Option<(Header, usize)> {
+        let fixed: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let len = (fixed[12] >> 4) as usize * 4;
+        if len < HEADER_BYTES || len > bytes.len() {
+            return None;
+        }
+        let header = Header {
+            source_port: read_u16(fixed, 0),
+            destination_port: read_u16(fixed, 2),
+            sequence: SeqNum(read_u32(fixed, 4)),
+            acknowledgment: SeqNum(read_u32(fixed, 8)),
+            flags: fixed[13] & 0x3f,
+            window: read_u16(fixed, 14),
+            urgent: read_u16(fixed, 18),
+            options: Options::parse(&bytes[HEADER_BYTES..len]),
+        };
+        Some((header, len))
+    }
+
+    /// Bytes of the header with its options.
+    #[inline]
+    pub fn len(&self) -> usize {
+        HEADER_BYTES + self.options.len()
+    }
+
+    /// A header is never empty.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the header with a zero checksum.
+    ///
+    /// # Panics
+    /// When `bytes` is not exactly [`len`](Header::len) long.
+    #[inline]
+    pub fn emit(&self, bytes: &mut [u8]) {
+        let len = self.len();
+        assert_eq!(bytes.len(), len, "room for exactly the header");
+        bytes[0..2].copy_from_slice(&self.source_port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.sequence.0.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.acknowledgment.0.to_be_bytes());
+        bytes[12] = (len as u8 / 4) << 4;
+        bytes[13] = self.flags;
+        bytes[14..16].copy_from_slice(&self.window.to_be_bytes());
+        bytes[16..18].copy_from_slice(&[0, 0]);
+        bytes[18..20].copy_from_slice(&self.urgent.to_be_bytes());
+        self.options.emit(&mut bytes[HEADER_BYTES..]);
+    }
+}
+
+#[inline]
+fn read_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline]
+fn read_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests;
