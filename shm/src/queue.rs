@@ -205,6 +205,28 @@ impl FrameQueue {
     }
 }
 
+impl FrameQueue {
+    /// Grows the last frame, when nobody shares its slot, by up to `count` bytes that `fill` writes.
+    /// Returns how many there were; `fill` is not called when there is no room.
+    pub fn extend_back(&mut self, arena: &Arena, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+        if self.tail == NIL {
+            return 0;
+        }
+        let meta = arena.queued(Slot(self.tail));
+        let end = meta.offset.get() as usize + meta.len.get() as usize;
+        let count = count.min(arena.inner().slot_bytes(self.tail) - end);
+        if meta.refs.get() != 1 || count == 0 {
+            return 0;
+        }
+        let mut frame = Frame::from_parts(arena.inner_pointer(), self.tail, end as u16, count as u16);
+        fill(frame.bytes_mut());
+        // The queue keeps the reference that this frame stood for.
+        mem::forget(frame);
+        meta.len.set(meta.len.get() + count as u16);
+        count
+    }
+}
+
 impl Arena {
     #[inline]
     fn queued(&self, slot: Slot) -> &crate::arena::SlotMeta {

@@ -17,6 +17,7 @@ mod link;
 mod stack;
 pub mod stats;
 mod tcp;
+mod timer;
 pub mod wire;
 
 pub use address::{Cidr, MacAddress, SocketAddress};
@@ -27,4 +28,4 @@ pub use ip::{Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
-pub use tcp::{SocketSummary, State, TcpInfo};
+pub use tcp::{SocketSummary, SocketTimer, State, TcpInfo};

@@ -54,6 +54,42 @@ pub(crate) struct Template {
 const _: () = assert!(size_of::<Template>() == 64);
 
 impl Template {
+    /// A stale template that only names the two ends, until `Ip::template` gives a real one.
+    pub(crate) fn stale(local: IpAddr, remote: IpAddr, generation: u32) -> Template {
+        let mut bytes = [0; 54];
+        let len = match (local, remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                bytes[0] = 4 << 4;
+                bytes[12..16].copy_from_slice(&local.octets());
+                bytes[16..20].copy_from_slice(&remote.octets());
+                20
+            }
+            (local, remote) => {
+                bytes[0] = 6 << 4;
+                bytes[8..24].copy_from_slice(&wide(local));
+                bytes[24..40].copy_from_slice(&wide(remote));
+                40
+            }
+        };
+        Template { bytes, len, interface: 0, header_sum: 0, pseudo_sum: 0, generation: generation.wrapping_sub(1) }
+    }
+
+    /// The two ends, local first.
+    #[inline]
+    pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
+        let len = self.len as usize;
+        // The addresses end the IP header; an IPv6 header alone has 40 bytes, Ethernet and IPv4 have 34.
+        if len < 40 {
+            let end: &[u8; 8] = self.bytes[len - 8..len].first_chunk().expect("eight bytes");
+            let [a, b, c, d, e, f, g, h] = *end;
+            return (IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h]));
+        }
+        let (mut local, mut remote) = ([0; 16], [0; 16]);
+        local.copy_from_slice(&self.bytes[len - 32..len - 16]);
+        remote.copy_from_slice(&self.bytes[len - 16..len]);
+        (IpAddr::from(local), IpAddr::from(remote))
+    }
+
     /// Puts link and IP header in front of a transport header: `transport_len` bytes of transport
     /// header and payload follow, in this frame and the next ones of the packet.
     ///
@@ -206,6 +242,13 @@ fn network_header(flow: &Flow, transport_len: usize) -> Option<ipv4::Header> {
 
 /// RFC 1122 §3.2.1.7, Linux.
 const DEFAULT_TTL: u8 = 64;
+
+fn wide(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    }
+}
 
 #[cfg(test)]
 mod tests;

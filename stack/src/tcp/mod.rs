@@ -1,165 +1,421 @@
-//! TCP (RFC 9293) under the façade. Placeholder signatures; the room is being built.
+//! TCP: the connections of a stack, their tables, lists and queues.
+//!
+//! Read RFC 9293 first. One file per mechanism; here is the way of a burst through them:
+//! [`Tcp::receive`] finds the connection of each segment and lets it change state and mark itself,
+//! [`Tcp::transmit`] writes control segments and then data of the marked ones,
+//! [`Tcp::handle_timeout`] wakes those whose deadline has come. Cost follows marked connections,
+//! never open ones. IP has verified checksums before anything comes here.
 
-use ringway_shm::{Burst, Frame, Instant};
+mod ack;
+mod acknowledged;
+mod close;
+mod cold;
+mod congestion;
+mod connect;
+mod connection;
+mod demux;
+mod info;
+mod input;
+mod isn;
+mod listener;
+mod output;
+mod passive;
+mod ports;
+mod reassembly;
+mod receive_queue;
+mod replies;
+mod retransmit;
+mod rtt;
+mod sack;
+mod segment;
+mod send_queue;
+pub(crate) mod sequence;
+mod socket;
+mod state;
+mod tcb;
+mod time_wait;
+mod timeout;
 
-use crate::address::SocketAddress;
-use crate::config::{StackConfig, TcpOptions};
-use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
-use crate::event::{Readiness, SocketId};
-use crate::ip::{Datagrams, IcmpError};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use ringway_shm::{Burst, Instant};
+
+use crate::config::StackConfig;
+use crate::event::{Event, SocketError, SocketId};
+use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
+use crate::stats::Counter;
+use crate::timer::{self, TimerWheel};
+use crate::wire::tcp::SYN;
 
-/// The eleven states of RFC 9293 §3.3.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Waits for connection requests.
-    Listen,
-    /// Has sent a connection request.
-    SynSent,
-    /// Has received and sent a connection request.
-    SynReceived,
-    /// Open.
-    Established,
-    /// Has sent FIN.
-    FinWait1,
-    /// FIN was acknowledged.
-    FinWait2,
-    /// The peer has sent FIN.
-    CloseWait,
-    /// Both have sent FIN; ours is not acknowledged.
-    Closing,
-    /// Both have sent FIN, the peer first; ours is not acknowledged.
-    LastAck,
-    /// Waits for old segments to die.
-    TimeWait,
-    /// No connection.
-    Closed,
+pub use info::{SocketSummary, SocketTimer, TcpInfo};
+pub use state::State;
+
+use connection::{Connection, Shared};
+use demux::{FlowHasher, FlowTable, Target};
+use listener::{Listeners, SynQueue};
+use output::Turn;
+use segment::Segment;
+use sequence::SeqNum;
+use tcb::{Tcb, flag};
+use time_wait::{Record, TimeWait, Verdict};
+
+/// IPPROTO_TCP
+pub(crate) const PROTOCOL: u8 = 6;
+/// Bytes that a connection may send before the next one has its turn.
+const QUANTUM_BYTES: usize = 64 << 10;
+/// Bytes written by one `transmit`.
+const BUDGET_BYTES: usize = 512 << 10;
+/// Control segments written by one `transmit`.
+const CONTROL_MAX: usize = 1024;
+/// Timers handled by one `handle_timeout`.
+const EXPIRIES_MAX: usize = 256;
+/// In the timer wheel: the owner is a SYN-queue record.
+const HALF_OPEN_BIT: u32 = 1 << 31;
+/// How soon transmission is tried again when no frame was free, milliseconds.
+const RETRY_MS: u64 = 1;
+
+/// TCP of one stack.
+pub(crate) struct Tcp {
+    tcbs: Vec<Tcb>,
+    free: Vec<u32>,
+    connections_max: u32,
+    hasher: FlowHasher,
+    flows: FlowTable,
+    listeners: Listeners,
+    syn_queue: SynQueue,
+    time_wait: TimeWait,
+    shared: Shared,
+    now: Instant,
+    /// Transmission had no frame: try again then.
+    retry_at: Option<Instant>,
+    /// Scratch: segments of a burst with their hashes.
+    segments: Vec<(Segment, u32)>,
+    /// Scratch: expired timers.
+    expired: Vec<(u32, u32)>,
 }
 
-/// What `TCP_INFO` tells, in Linux's terms; times in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpInfo {
-    /// State.
-    pub state: State,
-}
-
-/// One line of `ss`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SocketSummary {
-    /// Name.
-    pub id: SocketId,
-    /// State.
-    pub state: State,
-    /// Local end.
-    pub local: SocketAddress,
-    /// Remote end; unspecified for a listener.
-    pub remote: SocketAddress,
-    /// Received and not taken; for a listener: connections waiting.
-    pub receive_queue: u32,
-    /// Sent or queued and not acknowledged; for a listener: the backlog.
-    pub send_queue: u32,
-    /// What the application named it by.
-    pub cookie: u64,
-}
-
-pub(crate) struct Tcp;
-
-#[allow(unused_variables, reason = "signatures only until the room is built")]
 impl Tcp {
+    /// Empty tables with the limits of `config`.
     pub(crate) fn new(config: &StackConfig, now: Instant) -> Tcp {
-        Tcp
+        Tcp {
+            tcbs: Vec::new(),
+            free: Vec::new(),
+            connections_max: config.connections_max,
+            hasher: FlowHasher::new(config.seed),
+            flows: FlowTable::new(),
+            listeners: Listeners::new(config.listeners_max),
+            syn_queue: SynQueue::new(config.syn_queue_max),
+            time_wait: TimeWait::new(config.time_wait_max, config.tcp.time_wait.as_micros()),
+            shared: Shared {
+                config: config.tcp.clone(),
+                cold: cold::ColdPool::default(),
+                timers: TimerWheel::new(now),
+                secrets: isn::Secrets::new(config.seed),
+                replies: replies::Replies::new(config.replies_per_second),
+                control: VecDeque::new(),
+                data: VecDeque::new(),
+                ended: Vec::new(),
+                signalled: Vec::new(),
+            },
+            now,
+            retry_at: None,
+            segments: Vec::new(),
+            expired: Vec::new(),
+        }
     }
 
+    /// One connection with all that it needs to work.
+    fn connection<'a, 'e>(&'a mut self, env: &'a mut Env<'e>, index: u32) -> Connection<'a, 'e> {
+        Connection { index, now: self.now, tcb: &mut self.tcbs[index as usize], shared: &mut self.shared, env }
+    }
+
+    /// Takes the segments of a burst: parses and hashes all, probes all, then works on each.
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
+        self.begin_turn(now);
+        let mut segments = core::mem::take(&mut self.segments);
+        for datagram in datagrams.headers.drain(..) {
+            env.counters.count(Counter::TcpInSegs);
+            match Segment::take(env.arena, &datagram, &mut datagrams.packets) {
+                Some(segment) => {
+                    let hash = self.hasher.hash(&segment.key);
+                    segments.push((segment, hash));
+                }
+                None => env.counters.count(Counter::TcpInErrs),
+            }
+        }
         datagrams.clear();
+        let mut touched = 0;
+        for (_, hash) in &segments {
+            touched ^= self.flows.touch(*hash);
+        }
+        core::hint::black_box(touched);
+        for (mut segment, hash) in segments.drain(..) {
+            self.receive_one(env, &mut segment, hash);
+            segment.discard(env.arena);
+            self.settle(env);
+        }
+        self.segments = segments;
     }
 
+    /// A connection may be told of again.
+    fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+        while let Some(index) = self.shared.signalled.pop() {
+            self.tcbs[index as usize].clear(flag::SIGNALLED);
+        }
+    }
+
+    fn receive_one(&mut self, env: &mut Env, segment: &mut Segment, hash: u32) {
+        match self.find(segment, hash) {
+            Some(Target::Connection(index)) => self.connection(env, index).receive(segment),
+            Some(Target::HalfOpen(index)) => self.receive_half_open(env, index, segment),
+            Some(Target::TimeWait(index)) => self.receive_in_time_wait(env, index, segment, hash),
+            None => self.receive_unknown(env, segment, None),
+        }
+    }
+
+    fn find(&self, segment: &Segment, hash: u32) -> Option<Target> {
+        let key = &segment.key;
+        self.flows.find(hash, |target| match target {
+            Target::Connection(index) => self.tcbs[index as usize].key() == *key,
+            Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
+            Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
+        })
+    }
+
+    /// RFC 9293 §3.10.7.1-2: no connection; perhaps a listener.
+    fn receive_unknown(&mut self, env: &mut Env, segment: &Segment, iss_min: Option<SeqNum>) {
+        match self.listeners.find(segment.key.local, segment.key.local_port) {
+            Some(listener) => self.receive_in_listen(env, listener, segment, iss_min),
+            None => {
+                env.counters.count(Counter::DropNoSocket);
+                self.shared.replies.reset(self.now, env, segment);
+            }
+        }
+    }
+
+    fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &Segment, hash: u32) {
+        let Some(record) = self.time_wait.get(index).copied() else { return };
+        match record.judge(segment) {
+            Verdict::Ignore => {}
+            Verdict::Acknowledge { restart } => {
+                if restart {
+                    self.forget_time_wait(index, hash);
+                    self.remember_time_wait(env, record);
+                }
+                if self.shared.replies.allow(self.now, env) {
+                    let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
+                    self.shared.replies.push(record.key, 0, header);
+                }
+            }
+            Verdict::Reuse { iss_min } => {
+                debug_assert!(segment.has(SYN));
+                env.counters.count(Counter::TimeWaitRecycled);
+                self.forget_time_wait(index, hash);
+                self.receive_unknown(env, segment, Some(iss_min));
+            }
+        }
+    }
+
+    fn remember_time_wait(&mut self, env: &mut Env, record: Record) {
+        let hash = self.hasher.hash(&record.key);
+        let index = self.time_wait.push(self.now, record);
+        self.flows.insert(hash, Target::TimeWait(index));
+        while let Some((index, oldest)) = self.time_wait.pop_overflow() {
+            env.counters.count(Counter::TimeWaitOverflow);
+            self.flows.remove(self.hasher.hash(&oldest.key), Target::TimeWait(index));
+        }
+    }
+
+    fn forget_time_wait(&mut self, index: u32, hash: u32) {
+        self.time_wait.remove(index);
+        self.flows.remove(hash, Target::TimeWait(index));
+    }
+
+    /// Takes connections that have ended out of the tables, and frees those that nobody holds.
+    fn settle(&mut self, env: &mut Env) {
+        while let Some(index) = self.shared.ended.pop() {
+            let key = self.tcbs[index as usize].key();
+            let attached = self.flows.remove(self.hasher.hash(&key), Target::Connection(index));
+            if self.tcbs[index as usize].state == State::TimeWait {
+                self.enter_time_wait(env, index, attached);
+            }
+            if self.tcbs[index as usize].has(flag::ORPHAN) {
+                self.free(env, index);
+            }
+        }
+    }
+
+    /// A record takes over from the control block.
+    fn enter_time_wait(&mut self, env: &mut Env, index: u32, attached: bool) {
+        let mut connection = self.connection(env, index);
+        let window = connection.advertise_window();
+        let tcb = &mut *connection.tcb;
+        let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent);
+        let record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
+        let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
+        tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
+        tcb.state = State::Closed;
+        if owes_ack {
+            let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
+            self.shared.replies.push(record.key, 0, header);
+        }
+        if attached {
+            env.counters.count(Counter::TimeWaits);
+            self.remember_time_wait(env, record);
+        }
+    }
+
+    /// A control block that is not in the tables; `None` when there are too many.
+    fn allocate(&mut self, template: crate::ip::Template) -> Option<u32> {
+        if let Some(index) = self.free.pop() {
+            let generation = self.tcbs[index as usize].generation;
+            self.tcbs[index as usize] = Tcb::new(generation, template);
+            return Some(index);
+        }
+        if self.tcbs.len() as u32 >= self.connections_max {
+            return None;
+        }
+        self.tcbs.push(Tcb::new(0, template));
+        Some(self.tcbs.len() as u32 - 1)
+    }
+
+    fn free(&mut self, env: &mut Env, index: u32) {
+        let mut connection = self.connection(env, index);
+        connection.release();
+        let (socket, cookie) = (connection.id(), connection.tcb.cookie);
+        let tcb = &mut *connection.tcb;
+        tcb.flags = 0;
+        tcb.timer_tick = 0;
+        tcb.pred_word = 0;
+        tcb.state = State::Closed;
+        tcb.generation = tcb.generation.wrapping_add(1);
+        env.events.push_back(Event::Closed { socket, cookie });
+        self.free.push(index);
+    }
+
+    /// The control block of a name that is not stale.
+    fn resolve(&self, id: SocketId) -> Option<&Tcb> {
+        self.tcbs.get(id.index as usize).filter(|tcb| tcb.generation == id.generation && !tcb.has(flag::ORPHAN))
+    }
+
+    /// As [`resolve`](Tcp::resolve), with all that the connection needs.
+    fn named<'a, 'e>(&'a mut self, env: &'a mut Env<'e>, id: SocketId) -> Option<Connection<'a, 'e>> {
+        self.resolve(id)?;
+        Some(self.connection(env, id.index))
+    }
+
+    /// Writes what is marked: control segments first, then data. Returns whether more is to write.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
-        false
+        self.now = now;
+        self.retry_at = None;
+        let mut starved = !self.shared.replies.transmit(now, env, out);
+        starved = starved || !self.transmit_control(env, out);
+        let mut budget = BUDGET_BYTES;
+        while !starved && budget > 0 {
+            let Some(index) = self.shared.data.pop_front() else { break };
+            if !self.tcbs[index as usize].has(flag::ON_DATA) {
+                continue;
+            }
+            let mut quantum = QUANTUM_BYTES.min(budget);
+            let given = quantum;
+            let mut connection = self.connection(env, index);
+            connection.tcb.clear(flag::ON_DATA);
+            let turn = connection.transmit_data(out, &mut quantum);
+            if turn != Turn::Done {
+                connection.mark_data();
+            } else if connection.tcb.has(flag::ACK_NOW | flag::ACK_PENDING) {
+                connection.mark_control();
+            }
+            budget -= given - quantum;
+            starved = turn == Turn::NoFrame;
+        }
+        if starved {
+            self.retry_at = Some(Instant::from_millis(now.as_millis() + RETRY_MS));
+            return false;
+        }
+        !self.shared.data.is_empty() || !self.shared.control.is_empty()
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {}
+    /// Writes SYNs, pure ACKs and probes. Returns `false` when no frame was free.
+    fn transmit_control(&mut self, env: &mut Env, out: &mut [Burst]) -> bool {
+        for _ in 0..self.shared.control.len().min(CONTROL_MAX) {
+            let Some(index) = self.shared.control.pop_front() else { break };
+            if !self.tcbs[index as usize].has(flag::ON_CONTROL) {
+                continue;
+            }
+            let mut connection = self.connection(env, index);
+            connection.tcb.clear(flag::ON_CONTROL);
+            if connection.transmit_control(out) == Turn::NoFrame {
+                connection.mark_control();
+                return false;
+            }
+            self.settle(env);
+        }
+        true
+    }
 
+    /// Wakes connections, SYN-queue records and TIME-WAIT records whose time has come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
+        self.begin_turn(now);
+        let mut expired = core::mem::take(&mut self.expired);
+        self.shared.timers.expire(now, EXPIRIES_MAX, &mut expired);
+        for (owner, tick) in expired.drain(..) {
+            if owner & HALF_OPEN_BIT == 0 {
+                self.connection(env, owner).on_timer(tick);
+                self.settle(env);
+            } else {
+                self.on_half_open_timer(env, owner & !HALF_OPEN_BIT, tick);
+            }
+        }
+        self.expired = expired;
+        for _ in 0..EXPIRIES_MAX {
+            let Some((index, record)) = self.time_wait.pop_expired(now) else { break };
+            self.flows.remove(self.hasher.hash(&record.key), Target::TimeWait(index));
+        }
+    }
+
+    /// When [`handle_timeout`](Tcp::handle_timeout) (or a new try to transmit) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        None
+        let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(self.now.as_millis()), self.retry_at];
+        times.into_iter().flatten().min()
     }
 
-    pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {}
-
-    pub(crate) fn listen(
-        &mut self,
-        env: &mut Env,
-        local: SocketAddress,
-        backlog: u32,
-        options: TcpOptions,
-        cookie: u64,
-    ) -> Result<SocketId, ListenError> {
-        Err(ListenError::Full)
+    /// An ICMP error quotes a segment of ours.
+    pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {
+        self.now = now;
+        let IcmpError { local, remote, local_port, remote_port, .. } = *error;
+        let key = demux::FlowKey { local, remote, local_port, remote_port };
+        let hash = self.hasher.hash(&key);
+        let found = self.flows.find(hash, |target| match target {
+            Target::Connection(index) => self.tcbs[index as usize].key() == key,
+            Target::HalfOpen(_) | Target::TimeWait(_) => false,
+        });
+        let Some(Target::Connection(index)) = found else { return };
+        let sequence = SeqNum(error.sequence);
+        let mut connection = self.connection(env, index);
+        match error.kind {
+            IcmpErrorKind::FragmentationNeeded { mtu } => connection.on_packet_too_big(mtu, sequence),
+            IcmpErrorKind::NetworkUnreachable => connection.on_unreachable(SocketError::NetworkUnreachable, sequence),
+            IcmpErrorKind::HostUnreachable | IcmpErrorKind::Prohibited => {
+                connection.on_unreachable(SocketError::HostUnreachable, sequence);
+            }
+            IcmpErrorKind::ProtocolUnreachable => connection.on_unreachable(SocketError::ProtocolUnreachable, sequence),
+            IcmpErrorKind::PortUnreachable => connection.on_unreachable(SocketError::Refused, sequence),
+            IcmpErrorKind::TimeExceeded => {}
+        }
+        self.settle(env);
     }
 
-    pub(crate) fn accept(&mut self, env: &mut Env, listener: SocketId, cookie: u64) -> Result<SocketId, AcceptError> {
-        Err(AcceptError::NotListening)
+    /// Arms the wheel for a SYN-queue record.
+    fn arm_half_open(&mut self, index: u32, delay_us: u64) -> u32 {
+        let tick = timer::tick_after(self.now, delay_us).max(1);
+        self.shared.timers.insert(index | HALF_OPEN_BIT, tick);
+        tick
     }
-
-    pub(crate) fn connect(
-        &mut self,
-        now: Instant,
-        env: &mut Env,
-        local: Option<SocketAddress>,
-        remote: SocketAddress,
-        options: TcpOptions,
-        cookie: u64,
-    ) -> Result<SocketId, ConnectError> {
-        Err(ConnectError::Full)
-    }
-
-    pub(crate) fn send_space(&self, id: SocketId) -> usize {
-        0
-    }
-
-    pub(crate) fn send_with(
-        &mut self,
-        env: &mut Env,
-        id: SocketId,
-        count: usize,
-        copy: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<usize, SendError> {
-        Err(SendError::NotConnected)
-    }
-
-    pub(crate) fn send_frame(&mut self, env: &mut Env, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
-        Err((frame, SendError::NotConnected))
-    }
-
-    pub(crate) fn take_frame(&mut self, env: &mut Env, id: SocketId) -> Result<Frame, ReceiveError> {
-        Err(ReceiveError::NotConnected)
-    }
-
-    pub(crate) fn consumed(&mut self, env: &mut Env, id: SocketId, bytes: usize) {}
-
-    pub(crate) fn unread(&self, id: SocketId) -> usize {
-        0
-    }
-
-    pub(crate) fn readiness(&self, id: SocketId) -> Readiness {
-        Readiness { readable: true, writable: true, peer_closed: true, hung_up: true }
-    }
-
-    pub(crate) fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
-        None
-    }
-
-    pub(crate) fn set_options(&mut self, now: Instant, env: &mut Env, id: SocketId, options: TcpOptions) {}
-
-    pub(crate) fn shutdown_write(&mut self, now: Instant, env: &mut Env, id: SocketId) {}
-
-    pub(crate) fn close(&mut self, now: Instant, env: &mut Env, id: SocketId) {}
-
-    pub(crate) fn abort(&mut self, now: Instant, env: &mut Env, id: SocketId) {}
-
-    pub(crate) fn info(&self, id: SocketId) -> Option<TcpInfo> {
-        None
-    }
-
-    pub(crate) fn for_each_socket(&self, visit: &mut dyn FnMut(&SocketSummary)) {}
 }
+
+#[cfg(test)]
+mod tests;

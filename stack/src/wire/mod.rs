@@ -8,3 +8,4 @@ pub mod checksum;
 pub mod ethernet;
 pub mod icmpv4;
 pub mod ipv4;
+pub mod tcp;

@@ -1,0 +1,48 @@
+//! When to acknowledge: one decision per connection and turn.
+//!
+//! Read RFC 9293 §3.8.6.3 and RFC 5681 §4.2 first. At once: out of order, gap filled, FIN, window
+//! update, two full segments. Otherwise after a short delay, which data of our own may use up. The
+//! delay is a quarter of the round trip, at least 1 ms and at most the configured 40 ms.
+
+use super::connection::Connection;
+use super::tcb::flag;
+
+/// Shortest delay, microseconds.
+const DELAY_MIN_US: u64 = 1_000;
+
+impl Connection<'_, '_> {
+    /// Data was taken: it has to be acknowledged, now or soon.
+    #[inline]
+    pub(crate) fn ack_soon(&mut self) {
+        self.tcb.set(flag::ACK_PENDING);
+        self.mark_control();
+    }
+
+    /// Whether an ACK must go out in this turn. Arms the delay if it may wait.
+    pub(crate) fn is_ack_due(&mut self) -> bool {
+        if self.tcb.has(flag::ACK_NOW) {
+            return true;
+        }
+        if !self.tcb.has(flag::ACK_PENDING) {
+            return false;
+        }
+        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
+        if self.tcb.has(flag::QUICK_ACK) || unacknowledged >= 2 * self.tcb.mss as u32 {
+            return true;
+        }
+        if self.tcb.ack_deadline == 0 {
+            let delay = (self.tcb.srtt_us as u64 / 4).max(DELAY_MIN_US).min(self.shared.config.delayed_ack.as_micros());
+            self.tcb.ack_deadline = self.deadline(delay);
+            self.arm();
+        }
+        false
+    }
+
+    /// A segment with SEG.ACK = RCV.NXT is going out.
+    #[inline]
+    pub(crate) fn ack_sent(&mut self) {
+        self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
+        self.tcb.ack_deadline = 0;
+        self.tcb.last_ack_sent = self.tcb.rcv_nxt;
+    }
+}

@@ -1,0 +1,202 @@
+//! What a received ACK does: frees data, measures the round trip, opens windows, finds losses.
+//!
+//! Read RFC 9293 §3.10.7.4 (fifth), RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 6298 §5 first.
+
+use crate::stats::Counter;
+
+use super::connection::Connection;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, flag};
+
+impl Connection<'_, '_> {
+    /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
+    pub(crate) fn acknowledge(&mut self, ack: SeqNum, segment: &Segment) {
+        let before_space = self.tcb.send_space();
+        let acked = ack - self.tcb.snd_una;
+        let data_end = ack.earliest(self.tcb.snd_end);
+        let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
+        let cursor = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursor);
+        let freed = self.tcb.free_until(self.env.arena, data_end, cursor);
+        let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
+        self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment);
+        self.tcb.snd_una = ack;
+        self.tcb.bytes_acked += data_acked as u64;
+        self.tcb.backoff = 0;
+        self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
+        if let Some(cold) = self.cold() {
+            cold.scoreboard.acknowledge(ack);
+        }
+        self.advance_recovery(ack, acked);
+        self.restart_rto();
+        if before_space < self.tcb.send_buffer as usize / 3 && self.tcb.is_writable() {
+            self.signal();
+        }
+    }
+
+    /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4).
+    fn measure_round_trip(&mut self, sent_at: Option<u32>, segment: &Segment) {
+        let echo = segment.header.options.timestamps.map_or(0, |timestamps| timestamps.echo);
+        let sample = match sent_at {
+            Some(sent_at) => (self.now.as_micros() as u32).wrapping_sub(sent_at),
+            None if echo != 0 && self.tcb.has(flag::TIMESTAMPS) => {
+                let elapsed_ms = self.shared.secrets.timestamp(self.now).wrapping_sub(echo);
+                if elapsed_ms > 1 << 20 {
+                    return;
+                }
+                elapsed_ms.max(1) * 1_000
+            }
+            None => return,
+        };
+        self.take_round_trip(sample);
+    }
+
+    /// Takes a measurement, microseconds.
+    pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
+        let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
+        self.tcb.srtt_us = srtt;
+        self.tcb.rttvar_us = rttvar;
+        self.tcb.min_rtt_us = self.tcb.min_rtt_us.min(sample_us.max(1));
+    }
+
+    /// Recovery and congestion window after `acked` new bytes.
+    fn advance_recovery(&mut self, ack: SeqNum, acked: u32) {
+        let mss = self.tcb.mss as u32;
+        let full = ack.at_or_after(self.tcb.recover);
+        match self.tcb.recovery {
+            Recovery::Open => {
+                self.tcb.dup_acks = 0;
+                self.grow_window(acked);
+            }
+            Recovery::Fast if full => {
+                // RFC 6582 §3.2 (3), full; RFC 6675 §5: the window is ssthresh.
+                self.tcb.cwnd = match self.tcb.has(flag::SACK) {
+                    true => self.tcb.ssthresh,
+                    false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
+                };
+                self.leave_recovery();
+            }
+            Recovery::Fast if !self.tcb.has(flag::SACK) => {
+                // RFC 6582 §3.2 (3), partial.
+                let deflated = self.tcb.cwnd.saturating_sub(acked);
+                self.tcb.cwnd = if acked >= mss { deflated + mss } else { deflated }.max(mss);
+                self.tcb.set(flag::RETRANSMIT);
+            }
+            Recovery::Fast => {}
+            Recovery::Loss => {
+                let mut window = self.window();
+                if window.in_slow_start() {
+                    window.slow_start(acked);
+                    self.set_window(window);
+                }
+                if full {
+                    self.leave_recovery();
+                }
+            }
+        }
+    }
+
+    fn grow_window(&mut self, acked: u32) {
+        if !self.tcb.has(flag::CWND_LIMITED) {
+            return;
+        }
+        let now_ms = crate::timer::tick_at(self.now);
+        let (algorithm, srtt) = (self.tcb.congestion, self.tcb.srtt_us);
+        let mut window = self.window();
+        let cubic = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cubic);
+        window.on_ack(algorithm, cubic, acked, now_ms, srtt);
+        self.set_window(window);
+    }
+
+    fn leave_recovery(&mut self) {
+        self.tcb.recovery = Recovery::Open;
+        self.tcb.dup_acks = 0;
+        self.tcb.clear(flag::RETRANSMIT);
+        self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        self.predict();
+    }
+
+    /// The SACK blocks of an ACK. Returns whether they told anything new.
+    pub(crate) fn take_sack(&mut self, segment: &Segment) -> bool {
+        let blocks = segment.header.options.sack();
+        if blocks.is_empty() || !self.tcb.has(flag::SACK) || self.tcb.flight() == 0 {
+            return false;
+        }
+        let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
+        self.demand_cold().scoreboard.update(una, nxt, blocks)
+    }
+
+    /// RFC 5681 §2: whether SEG.ACK = SND.UNA is a duplicate ACK. With SACK it must tell something.
+    pub(crate) fn is_duplicate_ack(&self, segment: &Segment, window: u32, sacked: bool) -> bool {
+        if self.tcb.has(flag::SACK) && !segment.header.options.sack().is_empty() {
+            return sacked;
+        }
+        segment.len == 0 && segment.sequence_len() == 0 && self.tcb.flight() > 0 && window == self.tcb.snd_wnd
+    }
+
+    /// A duplicate ACK: fast retransmit, fast recovery (RFC 5681 §3.2, RFC 6675 §5).
+    pub(crate) fn duplicate_ack(&mut self) {
+        self.tcb.dup_acks = self.tcb.dup_acks.saturating_add(1);
+        self.tcb.pred_word = 0;
+        match self.tcb.recovery {
+            Recovery::Open => {
+                let mss = self.tcb.mss as u32;
+                let sack = self.tcb.has(flag::SACK);
+                let lost = sack && self.cold().is_some_and(|cold| cold.scoreboard.is_first_lost(mss));
+                if lost || self.tcb.dup_acks as u32 >= super::sack::DUP_THRESH {
+                    self.enter_fast_recovery();
+                }
+            }
+            Recovery::Fast if !self.tcb.has(flag::SACK) => {
+                // RFC 6582 §3.2 (4): a segment has left the network.
+                self.tcb.cwnd = self.tcb.cwnd.saturating_add(self.tcb.mss as u32);
+            }
+            Recovery::Fast | Recovery::Loss => {}
+        }
+        self.mark_data();
+    }
+
+    fn enter_fast_recovery(&mut self) {
+        let sack = self.tcb.has(flag::SACK);
+        self.env.counters.count(if sack { Counter::TcpSackRecovery } else { Counter::TcpRenoRecovery });
+        self.env.counters.count(Counter::TcpFastRetrans);
+        self.tcb.recovery = Recovery::Fast;
+        self.tcb.recover = self.tcb.snd_nxt;
+        self.reduce_window();
+        let extra = if sack { 0 } else { super::sack::DUP_THRESH * self.tcb.mss as u32 };
+        self.tcb.cwnd = self.tcb.ssthresh.saturating_add(extra);
+        let una = self.tcb.snd_una;
+        self.demand_cold().scoreboard.high_rxt = una;
+        self.tcb.set(flag::RETRANSMIT);
+        self.predict();
+    }
+
+    /// A loss episode begins: ssthresh as the algorithm says.
+    pub(crate) fn reduce_window(&mut self) {
+        let flight = self.tcb.flight();
+        let algorithm = self.tcb.congestion;
+        let mut window = self.window();
+        window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
+        self.set_window(window);
+    }
+
+    /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. As Linux does, a window from an old segment is taken
+    /// only if it is larger.
+    pub(crate) fn update_window(&mut self, segment: &Segment, advanced: bool) {
+        let window = (segment.header.window as u32) << self.tcb.send_scale();
+        let newer = segment.sequence.after(self.tcb.snd_wl1);
+        let same = segment.sequence == self.tcb.snd_wl1;
+        if !(advanced || newer || (same && window > self.tcb.snd_wnd)) {
+            return;
+        }
+        self.tcb.snd_wl1 = segment.sequence;
+        if window != self.tcb.snd_wnd {
+            self.tcb.snd_wnd = window;
+            self.tcb.max_window = self.tcb.max_window.max(window);
+            if self.tcb.has(flag::PERSIST) {
+                self.leave_persist();
+            }
+            self.mark_data();
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Closing: FIN, reset, orphans, FIN-WAIT-2 and the way into TIME-WAIT.
+//!
+//! Read RFC 9293 §3.6, §3.10.4-3.10.5, RFC 2525 §2.17 first.
+
+use crate::stats::Counter;
+use crate::wire::tcp::{ACK, RST};
+
+use super::connection::Connection;
+use super::sequence::SeqNum;
+use super::state::State;
+use super::tcb::flag;
+
+impl Connection<'_, '_> {
+    /// RFC 9293 §3.10.4: no more data from us; a FIN follows what is queued.
+    pub(crate) fn shutdown_write(&mut self) {
+        match self.tcb.state {
+            State::SynSent | State::SynReceived => self.tcb.set(flag::FIN_QUEUED),
+            State::Established => {
+                self.tcb.set(flag::FIN_QUEUED);
+                self.enter(State::FinWait1);
+                self.mark_data();
+            }
+            State::CloseWait => {
+                self.tcb.set(flag::FIN_QUEUED);
+                self.enter(State::LastAck);
+                self.mark_data();
+            }
+            _ => {}
+        }
+    }
+
+    /// The application gives the connection up; what it queued is still sent.
+    pub(crate) fn close(&mut self) {
+        let unread = self.tcb.unread > 0;
+        self.tcb.set(flag::ORPHAN);
+        self.tcb.receive_queue.clear(self.env.arena);
+        self.tcb.unread = 0;
+        self.tcb.receive_memory = 0;
+        match self.tcb.state {
+            State::Closed | State::TimeWait | State::Listen | State::SynSent => self.end(),
+            // RFC 2525 §2.17: data that nobody will read.
+            _ if unread => {
+                self.env.counters.count(Counter::TcpAbortOnClose);
+                self.reset();
+                self.end();
+            }
+            State::FinWait2 => self.await_fin(),
+            _ => self.shutdown_write(),
+        }
+        self.predict();
+    }
+
+    /// RFC 9293 §3.10.5: RST, and everything is forgotten.
+    pub(crate) fn abort(&mut self) {
+        self.tcb.set(flag::ORPHAN);
+        if self.tcb.state.is_synchronized() || self.tcb.state == State::SynReceived {
+            self.reset();
+        }
+        self.end();
+    }
+
+    /// Sends a RST that the peer must believe.
+    pub(crate) fn reset(&mut self) {
+        if matches!(self.tcb.state, State::Closed | State::TimeWait) {
+            return;
+        }
+        self.env.counters.count(Counter::TcpOutRsts);
+        let (key, sequence, acknowledgment) = (self.tcb.key(), self.tcb.snd_nxt, self.tcb.rcv_nxt);
+        self.shared.replies.push_flags(key, RST | ACK, sequence, acknowledgment);
+    }
+
+    /// Our FIN is acknowledged.
+    pub(crate) fn enter_fin_wait_2(&mut self) {
+        self.enter(State::FinWait2);
+        if self.tcb.has(flag::ORPHAN) {
+            self.await_fin();
+        }
+    }
+
+    /// An orphan waits for the peer's FIN, but not for ever.
+    fn await_fin(&mut self) {
+        self.tcb.idle_deadline = self.deadline_after(self.shared.config.fin_timeout);
+        self.arm();
+    }
+
+    /// Both FINs are acknowledged: a record takes over, the control block ends.
+    pub(crate) fn enter_time_wait(&mut self) {
+        self.tcb.clear_send_queue(self.env.arena);
+        self.tcb.rto_deadline = 0;
+        self.tcb.idle_deadline = 0;
+        self.tcb.ack_deadline = 0;
+        self.enter(State::TimeWait);
+        self.shared.ended.push(self.index);
+        self.signal();
+    }
+
+    /// An ICMP error says that the way is closed: a failure while opening, a hint later (RFC 5461).
+    pub(crate) fn on_unreachable(&mut self, error: crate::event::SocketError, sequence: SeqNum) {
+        let outstanding = sequence.within(self.tcb.snd_una, self.tcb.flight());
+        if outstanding && matches!(self.tcb.state, State::SynSent | State::SynReceived) {
+            self.fail(error);
+        }
+    }
+
+    /// RFC 1191 §6.4: the way to the peer takes packets of at most `mtu` bytes.
+    pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
+        if !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
+            return;
+        }
+        // RFC 1191 §3 and RFC 791: nothing below 552 is believed (Linux: min_pmtu).
+        let mtu = if mtu == 0 { PATH_MTU_MIN } else { mtu.max(PATH_MTU_MIN) };
+        let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
+        let mss = mtu - 40 - options;
+        if mss < self.tcb.mss {
+            self.tcb.mss = mss;
+            self.tcb.set(flag::RETRANSMIT);
+            self.mark_data();
+        }
+    }
+}
+
+const PATH_MTU_MIN: u16 = 552;

@@ -1,0 +1,112 @@
+//! What only some connections need, pooled: out-of-order data, SACK scoreboard, CUBIC's memory,
+//! timeouts of their own. Taken on demand, given back when quiet. A recycled object keeps the
+//! capacity of its lists, so that nothing is allocated per segment.
+
+use alloc::vec::Vec;
+
+use ringway_shm::{Arena, Slot};
+
+use super::congestion::cubic::Cubic;
+use super::reassembly::Reassembly;
+use super::sack::Scoreboard;
+
+/// No cold object.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Timeouts that an application has set; milliseconds, 0: the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Timeouts {
+    pub(crate) keepalive_idle_ms: u32,
+    pub(crate) keepalive_interval_ms: u32,
+    pub(crate) keepalive_probes: u8,
+    pub(crate) user_timeout_ms: u32,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub(crate) reassembly: Reassembly,
+    pub(crate) scoreboard: Scoreboard,
+    pub(crate) cubic: Cubic,
+    pub(crate) timeouts: Timeouts,
+    /// Where the last retransmission was found in the send queue; a hint.
+    pub(crate) cursor: Slot,
+    next_free: u32,
+}
+
+/// All cold objects of a stack.
+#[derive(Debug, Default)]
+pub(crate) struct ColdPool {
+    objects: Vec<Cold>,
+    free: Option<u32>,
+}
+
+impl Cold {
+    fn new() -> Cold {
+        Cold {
+            reassembly: Reassembly::default(),
+            scoreboard: Scoreboard::default(),
+            cubic: Cubic::default(),
+            timeouts: Timeouts::default(),
+            cursor: Slot::NONE,
+            next_free: NONE,
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.reassembly.is_empty() && self.scoreboard.is_empty() && self.cubic.is_quiet() && self.timeouts == Timeouts::default()
+    }
+}
+
+impl ColdPool {
+    /// The object of a connection whose `index` may be [`NONE`].
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Cold> {
+        if index == NONE { None } else { self.objects.get(index as usize) }
+    }
+
+    /// As [`get`](ColdPool::get), to be changed.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Cold> {
+        if index == NONE { None } else { self.objects.get_mut(index as usize) }
+    }
+
+    /// The object of a connection, taken now if it has none.
+    pub(crate) fn demand(&mut self, index: &mut u32) -> &mut Cold {
+        if *index == NONE {
+            *index = match self.free {
+                Some(free) => {
+                    let next = self.objects[free as usize].next_free;
+                    self.free = (next != NONE).then_some(next);
+                    free
+                }
+                None => {
+                    self.objects.push(Cold::new());
+                    self.objects.len() as u32 - 1
+                }
+            };
+        }
+        &mut self.objects[*index as usize]
+    }
+
+    /// Gives the object back when forgetting it loses nothing.
+    pub(crate) fn release_if_quiet(&mut self, arena: &Arena, index: &mut u32) {
+        if self.get(*index).is_some_and(Cold::is_quiet) {
+            self.release(arena, index);
+        }
+    }
+
+    /// Gives the object back with all it holds.
+    pub(crate) fn release(&mut self, arena: &Arena, index: &mut u32) {
+        let next_free = self.free.unwrap_or(NONE);
+        let Some(cold) = self.get_mut(*index) else { return };
+        cold.reassembly.clear(arena);
+        cold.scoreboard.clear();
+        cold.cubic = Cubic::default();
+        cold.timeouts = Timeouts::default();
+        cold.cursor = Slot::NONE;
+        cold.next_free = next_free;
+        self.free = Some(*index);
+        *index = NONE;
+    }
+}

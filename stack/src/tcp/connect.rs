@@ -1,0 +1,266 @@
+//! Active open: SYN-SENT, simultaneous open, and the moment of becoming established.
+//!
+//! Read RFC 9293 §3.5, §3.10.7.3, RFC 7323 §2.2, RFC 6691 first.
+
+use ringway_shm::Burst;
+
+use crate::config::{TcpConfig, TcpOptions};
+use crate::event::{Event, SocketError};
+use crate::ip::{Ip, LinkInfo};
+use crate::stats::Counter;
+use crate::wire::tcp::{ACK, FIN, Header, Options, RST, SYN, TIMESTAMPS_BYTES, Timestamps};
+
+use super::connection::Connection;
+use super::congestion::initial_window;
+use super::input::Drop;
+use super::output::WriteError;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::state::State;
+use super::tcb::{NO_LISTENER, Tcb, flag};
+
+/// RFC 9293 §3.7.1: what a peer takes that names no MSS.
+const MSS_DEFAULT: u16 = 536;
+/// A smaller MSS is not believed (Linux: tcp_min_snd_mss).
+const MSS_MIN: u16 = 48;
+/// IP and TCP header without options.
+const HEADERS_BYTES: u16 = 40;
+/// Payload that one frame holds behind its headers, for links that do not gather.
+const FRAME_PAYLOAD_MAX: u16 = 1_900;
+
+/// What both ends have agreed on with their SYNs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    /// The peer's MSS option.
+    pub(crate) mss: u16,
+    pub(crate) send_scale: u8,
+    pub(crate) receive_scale: u8,
+    pub(crate) timestamps: bool,
+    pub(crate) sack: bool,
+    /// Window scaling is on.
+    pub(crate) scales: bool,
+    /// TSval of the peer's SYN.
+    pub(crate) ts_recent: u32,
+}
+
+/// RFC 7323 §2.3: the shift that lets a window of `buffer` bytes be told.
+pub(crate) fn window_shift(buffer: u32) -> u8 {
+    (0..14).find(|&shift| buffer >> shift <= u16::MAX as u32).unwrap_or(14)
+}
+
+/// RFC 6691: the MSS that we tell the peer, from the MTU of the way to it.
+pub(crate) fn mss_to_offer(mtu: u16, options: &TcpOptions) -> u16 {
+    let mss = mtu.saturating_sub(HEADERS_BYTES).max(MSS_MIN);
+    if options.maximum_segment_size == 0 { mss } else { mss.min(options.maximum_segment_size.max(MSS_MIN)) }
+}
+
+/// Payload of a full segment to a peer.
+pub(crate) fn mss_to_send(link: &LinkInfo, mtu: u16, agreed: &Agreed) -> u16 {
+    let options = if agreed.timestamps { TIMESTAMPS_BYTES as u16 } else { 0 };
+    let own = mtu.saturating_sub(HEADERS_BYTES);
+    let limit = if link.gathers { u16::MAX } else { FRAME_PAYLOAD_MAX };
+    agreed.mss.max(MSS_MIN).min(own.max(MSS_MIN)).min(limit) - options
+}
+
+/// Our SYN's options.
+pub(crate) fn syn_options(config: &TcpConfig, mss: u16, receive_buffer: u32, timestamp: u32, echo: u32) -> Options {
+    Options {
+        maximum_segment_size: Some(mss),
+        window_scale: config.window_scaling.then(|| window_shift(receive_buffer)),
+        sack_permitted: config.sack,
+        timestamps: config.timestamps.then_some(Timestamps { value: timestamp, echo }),
+        ..Options::default()
+    }
+}
+
+/// What follows from the peer's SYN for the answer or the connection.
+pub(crate) fn agree(config: &TcpConfig, peer: &Options, receive_buffer: u32) -> Agreed {
+    let scaling = peer.window_scale.filter(|_| config.window_scaling);
+    Agreed {
+        mss: peer.maximum_segment_size.unwrap_or(MSS_DEFAULT),
+        send_scale: scaling.unwrap_or(0).min(14),
+        receive_scale: scaling.map_or(0, |_| window_shift(receive_buffer)),
+        scales: scaling.is_some(),
+        timestamps: config.timestamps && peer.timestamps.is_some(),
+        sack: config.sack && peer.sack_permitted,
+        ts_recent: peer.timestamps.map_or(0, |timestamps| timestamps.value),
+    }
+}
+
+impl Tcb {
+    /// Takes over a socket's options (buffers, Nagle, header fields).
+    pub(crate) fn configure(&mut self, config: &TcpConfig, options: &TcpOptions) {
+        let or = |own: u32, default: u32| if own == 0 { default } else { own };
+        self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_bytes);
+        self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
+        self.congestion = options.congestion_control;
+        self.tos = options.type_of_service;
+        self.ttl = options.time_to_live;
+        self.assign(flag::NO_DELAY, options.no_delay);
+        self.assign(flag::CORK, options.cork);
+        self.assign(flag::QUICK_ACK, options.quick_ack);
+    }
+
+    /// Takes over what the SYNs have agreed. `mss_limit` is TCP_MAXSEG, 0: none.
+    pub(crate) fn agree(&mut self, ip: &Ip, agreed: &Agreed, mss_limit: u16) {
+        let (local, remote) = self.template.addresses();
+        if let Some(path) = ip.route(remote, Some(local)) {
+            self.mss = mss_to_send(&ip.link(path.interface), path.mtu, agreed);
+        }
+        if mss_limit != 0 {
+            self.mss = self.mss.min(mss_limit.max(MSS_MIN));
+        }
+        self.set_scales(agreed.send_scale, agreed.receive_scale);
+        self.assign(flag::TIMESTAMPS, agreed.timestamps);
+        self.assign(flag::SACK, agreed.sack);
+        self.ts_recent = agreed.ts_recent;
+    }
+}
+
+impl Connection<'_, '_> {
+    /// Sends the first SYN: SND.UNA = ISS, SND.NXT = ISS + 1.
+    pub(crate) fn open(&mut self, iss: SeqNum) {
+        self.tcb.snd_una = iss;
+        self.tcb.snd_nxt = iss + 1;
+        self.tcb.snd_end = iss + 1;
+        self.tcb.snd_sml = iss + 1;
+        self.tcb.state = State::SynSent;
+        self.ack_now();
+        self.restart_rto();
+    }
+
+    /// Writes our SYN, or SYN-ACK in a simultaneous open.
+    pub(crate) fn write_syn(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
+        let (local, remote) = self.tcb.template.addresses();
+        let mtu = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?.mtu;
+        let flow = self.tcb.flow();
+        if let Ok(template) = self.env.ip.template(self.now, &flow) {
+            self.tcb.template = template;
+        }
+        let answer = self.tcb.state == State::SynReceived;
+        let clamp = TcpOptions { maximum_segment_size: self.mss_clamp(), ..TcpOptions::default() };
+        let mss = mss_to_offer(mtu, &clamp);
+        let timestamp = self.shared.secrets.timestamp(self.now);
+        let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
+        if answer {
+            options.sack_permitted &= self.tcb.has(flag::SACK);
+            options.timestamps = options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
+            options.window_scale = options.window_scale.filter(|_| self.tcb.receive_scale() > 0 || self.tcb.send_scale() > 0);
+        }
+        // RFC 7323 §2.2: the window of a SYN is not scaled.
+        let window = self.tcb.receive_buffer.min(u16::MAX as u32) as u16;
+        let header = Header {
+            source_port: self.tcb.local_port,
+            destination_port: self.tcb.remote_port,
+            sequence: self.tcb.snd_una,
+            acknowledgment: if answer { self.tcb.rcv_nxt } else { SeqNum(0) },
+            flags: if answer { SYN | ACK } else { SYN },
+            window,
+            options,
+            ..Header::default()
+        };
+        self.write(&header, None, out)?;
+        self.tcb.rcv_adv = self.tcb.rcv_nxt + window as u32;
+        if self.tcb.backoff > 0 {
+            self.env.counters.count(Counter::TcpRetransSegs);
+        }
+        self.ack_sent();
+        Ok(())
+    }
+
+    /// TCP_MAXSEG is kept in `mss` until the SYNs have been exchanged.
+    fn mss_clamp(&self) -> u16 {
+        if self.tcb.mss == MSS_DEFAULT { 0 } else { self.tcb.mss }
+    }
+
+    /// RFC 9293 §3.10.7.3: a segment arrives in SYN-SENT.
+    pub(crate) fn on_segment_in_syn_sent(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        // First, check the ACK bit.
+        let ack = segment.acknowledgment();
+        let acceptable = segment.has(ACK) && ack == self.tcb.snd_nxt;
+        if segment.has(ACK) && !acceptable {
+            self.shared.replies.reset(self.now, self.env, segment);
+            return Err(Drop::DropUnacceptable);
+        }
+        // Second, check the RST bit.
+        if segment.has(RST) {
+            if acceptable {
+                self.fail(SocketError::Refused);
+            }
+            return Err(Drop::DropUnacceptable);
+        }
+        // Fourth, check the SYN bit.
+        if !segment.has(SYN) {
+            return Err(Drop::DropUnacceptable);
+        }
+        self.take_syn(segment);
+        if !acceptable {
+            // Simultaneous open.
+            self.tcb.state = State::SynReceived;
+            self.ack_now();
+            return Ok(());
+        }
+        self.established(segment);
+        self.ack_now();
+        self.take_rest_of_syn(segment)
+    }
+
+    fn take_syn(&mut self, segment: &mut Segment) {
+        let agreed = agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer);
+        let limit = self.mss_clamp();
+        self.tcb.agree(self.env.ip, &agreed, limit);
+        self.tcb.rcv_nxt = segment.sequence + 1;
+        self.tcb.last_ack_sent = self.tcb.rcv_nxt;
+        self.tcb.rcv_adv = self.tcb.rcv_nxt + self.tcb.receive_buffer.min(u16::MAX as u32);
+        self.tcb.snd_wl1 = segment.sequence;
+    }
+
+    /// Data or a FIN that came with the SYN-ACK.
+    fn take_rest_of_syn(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        segment.trim_front(self.env.arena, 1);
+        if segment.len > 0 || segment.has(FIN) {
+            self.take_text(segment)?;
+        }
+        Ok(())
+    }
+
+    /// Our SYN is acknowledged: SYN-SENT or SYN-RECEIVED becomes ESTABLISHED.
+    pub(crate) fn established(&mut self, segment: &Segment) {
+        let scaled = if segment.has(SYN) { 0 } else { self.tcb.send_scale() };
+        let first_try = self.tcb.backoff == 0;
+        self.tcb.snd_una += 1;
+        self.tcb.snd_wnd = (segment.header.window as u32) << scaled;
+        self.tcb.snd_wl1 = segment.sequence;
+        self.tcb.max_window = self.tcb.snd_wnd;
+        self.tcb.recover = self.tcb.snd_una;
+        self.tcb.backoff = 0;
+        self.tcb.cwnd = initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
+        if first_try {
+            self.measure_handshake(segment);
+        } else {
+            // RFC 6298 (5.7): the SYN was lost; RFC 5681 §3.1: one segment then.
+            self.tcb.cwnd = self.tcb.mss as u32;
+        }
+        self.tcb.rto_deadline = 0;
+        self.tcb.last_received = crate::timer::tick_at(self.now).max(1);
+        self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
+        if self.tcb.listener == NO_LISTENER && !self.tcb.has(flag::ORPHAN) {
+            let (socket, cookie) = (self.id(), self.tcb.cookie);
+            self.env.events.push_back(Event::Connected { socket, cookie });
+        }
+        self.mark_data_if_any();
+    }
+
+    /// The handshake is the first measurement of the round trip.
+    fn measure_handshake(&mut self, segment: &Segment) {
+        if let Some(timestamps) = segment.header.options.timestamps
+            && timestamps.echo != 0
+        {
+            let elapsed_ms = self.shared.secrets.timestamp(self.now).wrapping_sub(timestamps.echo);
+            // A clock of milliseconds says "at most 1 ms" for a short trip.
+            if elapsed_ms < 1 << 20 {
+                self.take_round_trip(elapsed_ms.max(1) * 1_000);
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! One connection in the hands of its worker: its control block and all that connections share.
+//!
+//! The mechanisms (input, acknowledged, ack, retransmit, output, close, timeout) are `impl`s of
+//! [`Connection`], one per file. Here is what all of them use: marking for transmission, arming the
+//! timer, telling the application, ending.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use ringway_shm::{Duration, Instant};
+
+use crate::config::TcpConfig;
+use crate::event::{Event, SocketError, SocketId};
+use crate::stack::Env;
+use crate::stats::Counter;
+use crate::timer::{self, TimerWheel};
+
+use super::cold::{Cold, ColdPool};
+use super::congestion::Window;
+use super::isn::Secrets;
+use super::replies::Replies;
+use super::state::State;
+use super::tcb::{NO_LISTENER, Tcb, flag};
+
+/// What all connections of a stack share.
+pub(crate) struct Shared {
+    pub(crate) config: TcpConfig,
+    pub(crate) cold: ColdPool,
+    pub(crate) timers: TimerWheel,
+    pub(crate) secrets: Secrets,
+    pub(crate) replies: Replies,
+    /// Connections with control work: SYN, ACK, probe.
+    pub(crate) control: VecDeque<u32>,
+    /// Connections with data to send.
+    pub(crate) data: VecDeque<u32>,
+    /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
+    pub(crate) ended: Vec<u32>,
+    /// Connections whose handshake ended in this call and that wait to be accepted.
+    pub(crate) signalled: Vec<u32>,
+}
+
+/// See the module's text.
+pub(crate) struct Connection<'a, 'e> {
+    pub(crate) index: u32,
+    pub(crate) now: Instant,
+    pub(crate) tcb: &'a mut Tcb,
+    pub(crate) shared: &'a mut Shared,
+    pub(crate) env: &'a mut Env<'e>,
+}
+
+impl Connection<'_, '_> {
+    /// The connection's name.
+    pub(crate) fn id(&self) -> SocketId {
+        SocketId { index: self.index, generation: self.tcb.generation }
+    }
+
+    /// What some connections need besides the control block, if there is one.
+    #[inline]
+    pub(crate) fn cold(&mut self) -> Option<&mut Cold> {
+        self.shared.cold.get_mut(self.tcb.cold)
+    }
+
+    /// As [`cold`](Connection::cold), taken now if there is none.
+    pub(crate) fn demand_cold(&mut self) -> &mut Cold {
+        self.shared.cold.demand(&mut self.tcb.cold)
+    }
+
+    /// Has control work done in the next transmission.
+    #[inline]
+    pub(crate) fn mark_control(&mut self) {
+        if !self.tcb.has(flag::ON_CONTROL) {
+            self.tcb.set(flag::ON_CONTROL);
+            self.shared.control.push_back(self.index);
+        }
+    }
+
+    /// An ACK goes out with the next transmission.
+    #[inline]
+    pub(crate) fn ack_now(&mut self) {
+        self.tcb.set(flag::ACK_NOW);
+        self.mark_control();
+    }
+
+    /// Has data sent in the next transmission, as far as windows allow.
+    #[inline]
+    pub(crate) fn mark_data(&mut self) {
+        if !self.tcb.has(flag::ON_DATA) {
+            self.tcb.set(flag::ON_DATA);
+            self.shared.data.push_back(self.index);
+        }
+    }
+
+    /// A tick that comes `delay_us` microseconds from now; never 0.
+    pub(crate) fn deadline(&self, delay_us: u64) -> u32 {
+        timer::tick_after(self.now, delay_us).max(1)
+    }
+
+    /// As [`deadline`](Connection::deadline).
+    pub(crate) fn deadline_after(&self, delay: Duration) -> u32 {
+        self.deadline(delay.as_micros())
+    }
+
+    /// Makes sure that the wheel wakes the connection at its earliest deadline.
+    #[inline]
+    pub(crate) fn arm(&mut self) {
+        let now = timer::tick_at(self.now);
+        let deadlines = [self.tcb.rto_deadline, self.tcb.ack_deadline, self.tcb.idle_deadline];
+        let earliest = deadlines.into_iter().filter(|&tick| tick != 0).min_by_key(|tick| tick.wrapping_sub(now) as i32);
+        let Some(earliest) = earliest else { return };
+        let armed = self.tcb.timer_tick;
+        if armed == 0 || (earliest.wrapping_sub(armed) as i32) < 0 {
+            self.tcb.timer_tick = earliest;
+            self.shared.timers.insert(self.index, earliest);
+        }
+    }
+
+    /// Tells the application that something can be done now; once in a turn.
+    pub(crate) fn signal(&mut self) {
+        if self.tcb.has(flag::SIGNALLED | flag::ORPHAN) || self.tcb.listener != NO_LISTENER {
+            return;
+        }
+        self.tcb.set(flag::SIGNALLED);
+        self.shared.signalled.push(self.index);
+        self.env.events.push_back(Event::Ready { socket: self.id(), cookie: self.tcb.cookie });
+    }
+
+    /// Moves to another state; header prediction works in ESTABLISHED only.
+    pub(crate) fn enter(&mut self, state: State) {
+        self.tcb.state = state;
+        self.predict();
+    }
+
+    /// RFC 9293: "enter the CLOSED state, delete the TCB". What was received stays readable.
+    pub(crate) fn end(&mut self) {
+        self.tcb.clear_send_queue(self.env.arena);
+        self.tcb.rto_deadline = 0;
+        self.tcb.ack_deadline = 0;
+        self.tcb.idle_deadline = 0;
+        self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING | flag::PROBE | flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST);
+        self.tcb.pred_word = 0;
+        self.tcb.state = State::Closed;
+        self.shared.ended.push(self.index);
+    }
+
+    /// The connection has failed: tells the application why and ends.
+    pub(crate) fn fail(&mut self, error: SocketError) {
+        let counter = match self.tcb.state {
+            State::SynSent | State::SynReceived => Counter::TcpAttemptFails,
+            _ => Counter::TcpEstabResets,
+        };
+        self.env.counters.count(counter);
+        self.tcb.set_error(error);
+        if !self.tcb.has(flag::ORPHAN) && self.tcb.listener == NO_LISTENER {
+            let (socket, cookie) = (self.id(), self.tcb.cookie);
+            self.env.events.push_back(Event::Failed { socket, cookie, error });
+        }
+        self.end();
+    }
+
+    /// The congestion window as the algorithms see it.
+    pub(crate) fn window(&self) -> Window {
+        Window { cwnd: self.tcb.cwnd, ssthresh: self.tcb.ssthresh, mss: self.tcb.mss as u32 }
+    }
+
+    /// Takes what an algorithm has decided.
+    pub(crate) fn set_window(&mut self, window: Window) {
+        self.tcb.cwnd = window.cwnd;
+        self.tcb.ssthresh = window.ssthresh;
+    }
+
+    /// The slab's index is used for another connection later: gives back what this one holds.
+    pub(crate) fn release(&mut self) {
+        self.tcb.clear_send_queue(self.env.arena);
+        self.tcb.receive_queue.clear(self.env.arena);
+        self.shared.cold.release(self.env.arena, &mut self.tcb.cold);
+    }
+}

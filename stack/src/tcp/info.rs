@@ -1,0 +1,230 @@
+//! What tools and `TCP_INFO` see of connections.
+
+use crate::address::SocketAddress;
+use crate::event::SocketId;
+
+use super::Tcp;
+use super::listener::LISTENER_BIT;
+use super::rtt;
+use super::state::State;
+use super::tcb::{Recovery, Tcb, flag};
+use crate::timer;
+
+/// What `TCP_INFO` tells, in Linux's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpInfo {
+    /// State.
+    pub state: State,
+    /// Linux's tcpi_ca_state: 0 open, 1 disorder, 3 recovery, 4 loss.
+    pub congestion_state: u8,
+    /// Timeouts in a row.
+    pub backoff: u8,
+    /// Keepalive or zero-window probes without an answer.
+    pub probes: u8,
+    /// RFC 7323 timestamps are on.
+    pub timestamps: bool,
+    /// RFC 2018 is on.
+    pub sack: bool,
+    /// Shift of the peer's windows.
+    pub send_scale: u8,
+    /// Shift of our windows.
+    pub receive_scale: u8,
+    /// Retransmission timeout, microseconds.
+    pub rto_us: u32,
+    /// Delay of ACKs, microseconds.
+    pub ato_us: u32,
+    /// Payload bytes of a full segment to the peer.
+    pub send_mss: u32,
+    /// Payload bytes of a full segment from the peer, as far as known.
+    pub receive_mss: u32,
+    /// Bytes sent and not acknowledged.
+    pub unacked_bytes: u32,
+    /// Bytes that the peer holds out of order.
+    pub sacked_bytes: u32,
+    /// Bytes taken as lost and not sent again yet.
+    pub lost_bytes: u32,
+    /// Segments sent again over the connection's life.
+    pub total_retransmits: u32,
+    /// Milliseconds since the last segment came.
+    pub last_received_ms: u32,
+    /// Smoothed round-trip time, microseconds.
+    pub rtt_us: u32,
+    /// Its variance, microseconds.
+    pub rtt_variance_us: u32,
+    /// Smallest round-trip time seen, microseconds; 0: none.
+    pub min_rtt_us: u32,
+    /// Congestion window, bytes.
+    pub cwnd_bytes: u32,
+    /// Slow-start threshold, bytes.
+    pub ssthresh_bytes: u32,
+    /// The peer's window, bytes.
+    pub send_window: u32,
+    /// Our window, bytes.
+    pub receive_window: u32,
+    /// Receive buffer, bytes.
+    pub receive_space: u32,
+    /// Payload bytes acknowledged by the peer.
+    pub bytes_acked: u64,
+    /// Payload bytes received in order.
+    pub bytes_received: u64,
+    /// Queued bytes that were never sent.
+    pub unsent_bytes: u32,
+    /// Estimated delivery rate, bytes per second; 0: not known.
+    pub delivery_rate: u64,
+}
+
+/// The timer that a connection waits for next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketTimer {
+    /// Retransmission.
+    Retransmit,
+    /// Zero-window probe.
+    Persist,
+    /// Keepalive, or the end of FIN-WAIT-2.
+    Keepalive,
+    /// End of TIME-WAIT.
+    TimeWait,
+}
+
+/// One line of `ss`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketSummary {
+    /// Name; all ones for records without a name (SYN-RECV, TIME-WAIT).
+    pub id: SocketId,
+    /// State.
+    pub state: State,
+    /// Local end.
+    pub local: SocketAddress,
+    /// Remote end; unspecified for a listener.
+    pub remote: SocketAddress,
+    /// Received and not taken; for a listener: connections waiting.
+    pub receive_queue: u32,
+    /// Sent or queued and not acknowledged; for a listener: the backlog.
+    pub send_queue: u32,
+    /// What the application named it by.
+    pub cookie: u64,
+    /// The timer that comes next, and in how many milliseconds.
+    pub timer: Option<(SocketTimer, u32)>,
+    /// Timeouts in a row.
+    pub retransmits: u8,
+    /// Nobody holds it: closed, but not finished.
+    pub orphan: bool,
+}
+
+const NO_NAME: SocketId = SocketId { index: u32::MAX, generation: u32::MAX };
+
+impl Tcp {
+    /// What `TCP_INFO` tells of a connection.
+    pub(crate) fn info(&self, id: SocketId) -> Option<TcpInfo> {
+        let tcb = self.resolve(id)?;
+        let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
+        let rate = tcb.cwnd as u64 * 1_000_000 / tcb.srtt_us.max(1) as u64;
+        Some(TcpInfo {
+            state: tcb.state,
+            congestion_state: match tcb.recovery {
+                Recovery::Open if tcb.dup_acks > 0 => 1,
+                Recovery::Open => 0,
+                Recovery::Fast => 3,
+                Recovery::Loss => 4,
+            },
+            backoff: tcb.backoff,
+            probes: tcb.probes,
+            timestamps: tcb.has(flag::TIMESTAMPS),
+            sack: tcb.has(flag::SACK),
+            send_scale: tcb.send_scale(),
+            receive_scale: tcb.receive_scale(),
+            rto_us: rtt::backed_off_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
+            ato_us: self.shared.config.delayed_ack.as_micros() as u32,
+            send_mss: tcb.mss as u32,
+            receive_mss: tcb.mss as u32,
+            unacked_bytes: tcb.flight(),
+            sacked_bytes: board.map_or(0, |board| board.sacked()),
+            lost_bytes: 0,
+            total_retransmits: tcb.total_retransmits as u32,
+            last_received_ms: timer::tick_at(self.now).wrapping_sub(tcb.last_received),
+            rtt_us: tcb.srtt_us,
+            rtt_variance_us: tcb.rttvar_us,
+            min_rtt_us: if tcb.min_rtt_us == u32::MAX { 0 } else { tcb.min_rtt_us },
+            cwnd_bytes: tcb.cwnd,
+            ssthresh_bytes: tcb.ssthresh,
+            send_window: tcb.snd_wnd,
+            receive_window: tcb.receive_window(),
+            receive_space: tcb.receive_buffer,
+            bytes_acked: tcb.bytes_acked,
+            bytes_received: tcb.bytes_received,
+            unsent_bytes: tcb.unsent(),
+            delivery_rate: if tcb.srtt_us == 0 { 0 } else { rate },
+        })
+    }
+
+    /// Calls `visit` for every listener, connection and record.
+    pub(crate) fn for_each_socket(&self, visit: &mut dyn FnMut(&SocketSummary)) {
+        for (index, listener) in self.listeners.iter() {
+            let any = SocketAddress { ip: if listener.local.ip.is_ipv4() { ANY_V4 } else { ANY_V6 }, port: 0 };
+            visit(&SocketSummary {
+                id: SocketId { index: index | LISTENER_BIT, generation: listener.generation },
+                receive_queue: listener.accept_queue.len() as u32,
+                send_queue: listener.backlog,
+                cookie: listener.cookie,
+                ..bare(State::Listen, listener.local, any)
+            });
+        }
+        for (index, tcb) in self.tcbs.iter().enumerate() {
+            // A block that was freed is closed and has no flags.
+            if tcb.state != State::Closed {
+                visit(&self.summary(index as u32, tcb));
+            }
+        }
+        for (_, record) in self.syn_queue.iter() {
+            visit(&SocketSummary { retransmits: record.retries, ..of_key(State::SynReceived, &record.key) });
+        }
+        for record in self.time_wait.iter() {
+            visit(&of_key(State::TimeWait, &record.key));
+        }
+    }
+
+    fn summary(&self, index: u32, tcb: &Tcb) -> SocketSummary {
+        let (local, remote) = tcb.addresses();
+        let now = timer::tick_at(self.now);
+        let left = |tick: u32| tick.wrapping_sub(now).cast_signed().max(0).cast_unsigned();
+        let timer = match (tcb.rto_deadline, tcb.idle_deadline) {
+            (0, 0) => None,
+            (0, idle) => Some((SocketTimer::Keepalive, left(idle))),
+            (rto, _) if tcb.has(flag::PERSIST) => Some((SocketTimer::Persist, left(rto))),
+            (rto, _) => Some((SocketTimer::Retransmit, left(rto))),
+        };
+        SocketSummary {
+            id: SocketId { index, generation: tcb.generation },
+            receive_queue: tcb.unread,
+            send_queue: tcb.flight() + tcb.unsent(),
+            cookie: tcb.cookie,
+            timer,
+            retransmits: tcb.backoff,
+            orphan: tcb.has(flag::ORPHAN),
+            ..bare(tcb.state, local, remote)
+        }
+    }
+}
+
+fn bare(state: State, local: SocketAddress, remote: SocketAddress) -> SocketSummary {
+    SocketSummary {
+        id: NO_NAME,
+        state,
+        local,
+        remote,
+        receive_queue: 0,
+        send_queue: 0,
+        cookie: 0,
+        timer: None,
+        retransmits: 0,
+        orphan: false,
+    }
+}
+
+fn of_key(state: State, key: &super::demux::FlowKey) -> SocketSummary {
+    let end = |ip, port| SocketAddress { ip, port };
+    bare(state, end(key.local, key.local_port), end(key.remote, key.remote_port))
+}
+
+const ANY_V4: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+const ANY_V6: core::net::IpAddr = core::net::IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED);

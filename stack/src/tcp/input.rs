@@ -1,0 +1,393 @@
+//! A segment arrives for a connection. Read RFC 9293 §3.10.7.3-3.10.7.4 first: the steps are the
+//! RFC's, in its order. In front of them stands header prediction: one compare that covers every
+//! unusual condition.
+//!
+//! Input changes state, moves payload into queues and marks what has to be sent; it writes nothing.
+
+use crate::event::SocketError;
+use crate::stats::Counter;
+use crate::timer;
+use crate::wire::tcp::{ACK, FIN, RST, SYN};
+
+use super::connection::Connection;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::state::State;
+use super::tcb::{Recovery, flag};
+
+/// RFC 7323 §5.5: TS.Recent is not believed after 24 days without a segment.
+const TIMESTAMP_LIFETIME_MS: u32 = 24 * 24 * 3_600 * 1_000;
+
+/// Why a segment was dropped; the reasons are counters.
+pub(crate) type Drop = Counter;
+
+impl Connection<'_, '_> {
+    /// A segment for this connection. What is left of its payload afterwards is the caller's.
+    pub(crate) fn receive(&mut self, segment: &mut Segment) {
+        if self.predicted(segment) {
+            self.env.counters.count(Counter::TcpHpHits);
+            return;
+        }
+        let result = match self.tcb.state {
+            State::SynSent => self.on_segment_in_syn_sent(segment),
+            State::Closed | State::Listen | State::TimeWait => Err(Drop::DropNoSocket),
+            _ => self.on_segment(segment),
+        };
+        match result {
+            Ok(()) => {}
+            Err(reason) => self.env.counters.count(reason),
+        }
+        self.tcb.last_received = timer::tick_at(self.now).max(1);
+        self.arm();
+    }
+
+    /// RFC 9293 §3.10.7.4: a segment arrives in SYN-RECEIVED or a synchronized state.
+    fn on_segment(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        self.check_timestamps(segment)?;
+        self.first_check_sequence(segment)?;
+        self.second_check_reset(segment)?;
+        self.fourth_check_syn(segment)?; // third: security and compartment are not used
+        self.remember_timestamp(segment);
+        self.fifth_check_ack(segment)?;
+        self.sixth_check_urgent(segment);
+        let fin = self.seventh_process_text(segment)?;
+        self.eighth_check_fin(fin);
+        Ok(())
+    }
+
+    /// The next segment of an established connection, in order, with nothing unusual.
+    #[inline]
+    fn predicted(&mut self, segment: &mut Segment) -> bool {
+        let tcb = &*self.tcb;
+        let ack = segment.acknowledgment();
+        let expected = segment.word == tcb.pred_word
+            && segment.sequence == tcb.rcv_nxt
+            && ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una
+            && segment.len <= tcb.receive_window();
+        if !expected || (segment.len == 0 && ack == tcb.snd_una) {
+            return false;
+        }
+        if let Some(timestamps) = segment.header.options.timestamps {
+            if (timestamps.value.wrapping_sub(tcb.ts_recent) as i32) < 0 {
+                return false;
+            }
+            if segment.sequence.at_or_before(tcb.last_ack_sent) {
+                self.tcb.ts_recent = timestamps.value;
+            }
+        } else if tcb.has(flag::TIMESTAMPS) {
+            return false;
+        }
+        if segment.len > 0 && !self.has_receive_room(&segment.payload) {
+            return false;
+        }
+        let advanced = ack.after(self.tcb.snd_una);
+        if advanced {
+            self.acknowledge(ack, segment);
+            self.mark_data_if_any();
+        }
+        self.update_window(segment, advanced);
+        if segment.len > 0 {
+            let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
+            self.append_in_order(frames, len, false);
+            self.ack_soon();
+            self.signal();
+        } else {
+            self.env.counters.count(Counter::TcpPureAcks);
+        }
+        self.tcb.last_received = timer::tick_at(self.now).max(1);
+        true
+    }
+
+    /// Computes the header-prediction word; 0 when anything is unusual.
+    pub(crate) fn predict(&mut self) {
+        let quiet = self.tcb.state == State::Established
+            && self.tcb.recovery == Recovery::Open
+            && self.tcb.dup_acks == 0
+            && !self.tcb.has(flag::ORPHAN)
+            && self.shared.cold.get(self.tcb.cold).is_none_or(|cold| cold.reassembly.is_empty() && cold.scoreboard.is_empty());
+        let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 };
+        self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) } else { 0 };
+    }
+
+    /// The seventh and eighth step for what came with a SYN-ACK.
+    pub(crate) fn take_text(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        let fin = self.seventh_process_text(segment)?;
+        self.eighth_check_fin(fin);
+        Ok(())
+    }
+
+    /// RFC 7323 §5.3: PAWS, and segments that should carry timestamps but do not (§3.2).
+    fn check_timestamps(&mut self, segment: &Segment) -> Result<(), Drop> {
+        if !self.tcb.has(flag::TIMESTAMPS) || segment.has(RST) {
+            return Ok(());
+        }
+        let Some(timestamps) = segment.header.options.timestamps else { return Err(Drop::DropUnacceptable) };
+        let old = (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) < 0;
+        let idle_ms = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received);
+        if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
+            self.ack_now();
+            return Err(Drop::PawsEstab);
+        }
+        Ok(())
+    }
+
+    /// RFC 7323 §4.3 (3)
+    fn remember_timestamp(&mut self, segment: &Segment) {
+        if let Some(timestamps) = segment.header.options.timestamps
+            && self.tcb.has(flag::TIMESTAMPS)
+            && segment.sequence.at_or_before(self.tcb.last_ack_sent)
+            && (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) >= 0
+        {
+            self.tcb.ts_recent = timestamps.value;
+        }
+    }
+
+    /// First, check sequence number: trims the segment to the window, or ACKs and drops it.
+    fn first_check_sequence(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        let (nxt, window) = (self.tcb.rcv_nxt, self.tcb.receive_window());
+        let len = segment.sequence_len();
+        let acceptable = match (len, window) {
+            (0, 0) => segment.sequence == nxt,
+            (0, _) => segment.sequence.within(nxt, window) || segment.sequence == nxt + window,
+            (_, 0) => false,
+            _ => segment.sequence.within(nxt, window) || (segment.end() - 1).within(nxt, window),
+        };
+        // RFC 9293 §3.10.7.4: with a zero window ACKs (and RST, URG) at RCV.NXT are still valid.
+        let covers = segment.sequence.before(nxt) && segment.end().after(nxt + window);
+        if !acceptable && !covers && !(window == 0 && segment.sequence == nxt) {
+            if !segment.has(RST) {
+                self.ack_now();
+            }
+            return Err(Drop::DropOutOfWindow);
+        }
+        if segment.has(SYN) || segment.has(RST) {
+            return Ok(());
+        }
+        if segment.sequence.before(nxt) {
+            segment.trim_front(self.env.arena, nxt - segment.sequence);
+            self.ack_now();
+        }
+        let room = (nxt + window) - segment.sequence;
+        if segment.len > room {
+            segment.truncate(self.env.arena, room);
+            self.ack_now();
+        }
+        Ok(())
+    }
+
+    /// Second, check the RST bit (RFC 5961 §3.2).
+    fn second_check_reset(&mut self, segment: &Segment) -> Result<(), Drop> {
+        if !segment.has(RST) {
+            return Ok(());
+        }
+        if segment.sequence != self.tcb.rcv_nxt {
+            self.challenge_ack();
+            return Err(Drop::DropUnacceptable);
+        }
+        match self.tcb.state {
+            // RFC 9293: a reset of a closing connection ends it quietly.
+            State::Closing | State::LastAck => self.end(),
+            State::SynReceived => self.fail(SocketError::Refused),
+            _ => self.fail(SocketError::Reset),
+        }
+        Err(Drop::DropUnacceptable)
+    }
+
+    /// Fourth, check the SYN bit (RFC 5961 §4.2).
+    fn fourth_check_syn(&mut self, segment: &Segment) -> Result<(), Drop> {
+        if !segment.has(SYN) {
+            return Ok(());
+        }
+        if self.tcb.state == State::SynReceived && segment.sequence + 1 == self.tcb.rcv_nxt {
+            // The peer's SYN again, or its SYN-ACK in a simultaneous open.
+            self.ack_now();
+            return if segment.has(ACK) { Ok(()) } else { Err(Drop::DropUnacceptable) };
+        }
+        self.env.counters.count(Counter::TcpSynChallenge);
+        self.challenge_ack();
+        Err(Drop::DropUnacceptable)
+    }
+
+    /// RFC 5961 §3.2, §4.2, §5.2; rate-limited by §7.
+    fn challenge_ack(&mut self) {
+        if self.shared.replies.allow(self.now, self.env) {
+            self.env.counters.count(Counter::TcpChallengeAck);
+            self.ack_now();
+        }
+    }
+
+    /// Fifth, check the ACK field.
+    fn fifth_check_ack(&mut self, segment: &Segment) -> Result<(), Drop> {
+        if !segment.has(ACK) {
+            return Err(Drop::DropUnacceptable);
+        }
+        let ack = segment.acknowledgment();
+        if self.tcb.state == State::SynReceived {
+            self.ack_in_syn_received(segment)?;
+        }
+        if ack.after(self.tcb.snd_nxt) {
+            // RFC 5961 §5.2 with RFC 9293: an ACK of something not yet sent.
+            self.challenge_ack();
+            return Err(Drop::DropUnacceptable);
+        }
+        if ack.before(self.tcb.snd_una - self.tcb.max_window.max(1)) {
+            self.challenge_ack();
+            return Err(Drop::DropUnacceptable);
+        }
+        let advanced = ack.after(self.tcb.snd_una);
+        let window = (segment.header.window as u32) << self.tcb.send_scale();
+        if advanced {
+            self.acknowledge(ack, segment);
+            self.mark_data_if_any();
+        }
+        let sacked = self.take_sack(segment);
+        if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
+            self.duplicate_ack();
+        }
+        if sacked && self.tcb.recovery == Recovery::Open {
+            self.predict();
+        }
+        if ack.at_or_after(self.tcb.snd_una) {
+            self.update_window(segment, advanced);
+        }
+        if segment.len == 0 && !segment.has(FIN) {
+            self.env.counters.count(Counter::TcpPureAcks);
+        }
+        self.tcb.probes = 0;
+        self.check_fin_acknowledged()
+    }
+
+    /// RFC 9293, fifth, SYN-RECEIVED STATE: our SYN is acknowledged or the segment is a lie.
+    fn ack_in_syn_received(&mut self, segment: &Segment) -> Result<(), Drop> {
+        let ack = segment.acknowledgment();
+        if !ack.after(self.tcb.snd_una) || ack.after(self.tcb.snd_nxt) {
+            self.shared.replies.reset(self.now, self.env, segment);
+            return Err(Drop::DropUnacceptable);
+        }
+        self.established(segment);
+        Ok(())
+    }
+
+    /// Data, a FIN or a retransmission waits to go out.
+    pub(crate) fn mark_data_if_any(&mut self) {
+        let waits = self.tcb.unsent() > 0
+            || self.tcb.recovery != Recovery::Open
+            || (self.tcb.has(flag::FIN_QUEUED) && !self.tcb.is_fin_sent());
+        if waits {
+            self.mark_data();
+        }
+    }
+
+    /// The ACK may have been for our FIN.
+    fn check_fin_acknowledged(&mut self) -> Result<(), Drop> {
+        if !(self.tcb.is_fin_sent() && self.tcb.snd_una == self.tcb.snd_nxt) {
+            return Ok(());
+        }
+        match self.tcb.state {
+            State::FinWait1 => self.enter_fin_wait_2(),
+            State::Closing => self.enter_time_wait(),
+            State::LastAck => self.end(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Sixth, check the URG bit: urgent data is ordinary data here (RFC 6093 §3).
+    fn sixth_check_urgent(&mut self, _segment: &Segment) {}
+
+    /// Seventh, process the segment text. Returns whether a FIN comes next in order.
+    fn seventh_process_text(&mut self, segment: &mut Segment) -> Result<bool, Drop> {
+        let fin = segment.has(FIN);
+        if !self.tcb.state.receives_data() {
+            return Ok(false);
+        }
+        if segment.len == 0 {
+            if fin && segment.sequence != self.tcb.rcv_nxt {
+                self.demand_cold().reassembly.fin = Some(segment.sequence);
+                self.ack_now();
+                self.predict();
+                return Ok(false);
+            }
+            return Ok(fin);
+        }
+        if self.tcb.has(flag::ORPHAN) {
+            return Err(self.refuse_text(segment));
+        }
+        if !self.has_receive_room(&segment.payload) {
+            return Err(Drop::TcpOfoDrop);
+        }
+        let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
+        if segment.sequence != self.tcb.rcv_nxt {
+            self.queue_out_of_order(segment.sequence, len, frames, fin);
+            return Ok(false);
+        }
+        self.append_in_order(frames, len, false);
+        self.ack_soon();
+        self.signal();
+        Ok(self.fill_from_reassembly() || fin)
+    }
+
+    /// RFC 2525 §2.17, RFC 1122 §4.2.2.13: data for an application that has gone.
+    fn refuse_text(&mut self, segment: &Segment) -> Drop {
+        self.shared.replies.reset(self.now, self.env, segment);
+        self.end();
+        Drop::TcpAbortOnData
+    }
+
+    /// RFC 5681 §4.2: out-of-order data is acknowledged at once. A FIN behind it is remembered.
+    fn queue_out_of_order(&mut self, sequence: SeqNum, len: u32, frames: ringway_shm::FrameQueue, fin: bool) {
+        let arena = self.env.arena;
+        if fin {
+            self.demand_cold().reassembly.fin = Some(sequence + len);
+        }
+        let memory = super::segment::memory(arena, &frames);
+        if self.demand_cold().reassembly.insert(arena, sequence, len, frames) {
+            self.env.counters.count(Counter::TcpOfoQueue);
+            self.tcb.receive_memory += memory;
+        } else {
+            self.env.counters.count(Counter::TcpOfoDrop);
+        }
+        self.ack_now();
+        self.predict();
+    }
+
+    /// Moves out-of-order data that is in order now. Returns whether a FIN comes next.
+    fn fill_from_reassembly(&mut self) -> bool {
+        let arena = self.env.arena;
+        let mut filled = false;
+        loop {
+            let nxt = self.tcb.rcv_nxt;
+            let Some(cold) = self.cold() else { return false };
+            let Some((frames, len)) = cold.reassembly.take(arena, nxt) else { break };
+            self.append_in_order(frames, len, true);
+            filled = true;
+        }
+        let nxt = self.tcb.rcv_nxt;
+        let fin = self.cold().is_some_and(|cold| cold.reassembly.fin.take_if(|&mut fin| fin == nxt).is_some());
+        if filled || fin {
+            self.ack_now();
+            if self.cold().is_some_and(|cold| cold.reassembly.is_empty()) {
+                self.tcb.receive_memory = super::segment::memory(arena, &self.tcb.receive_queue);
+                self.shared.cold.release_if_quiet(arena, &mut self.tcb.cold);
+            }
+            self.predict();
+        }
+        fin
+    }
+
+    /// Eighth, check the FIN bit.
+    fn eighth_check_fin(&mut self, fin: bool) {
+        if !fin {
+            return;
+        }
+        self.tcb.rcv_nxt += 1;
+        self.ack_now();
+        match self.tcb.state {
+            State::Established | State::SynReceived => self.enter(State::CloseWait),
+            State::FinWait1 => self.enter(State::Closing),
+            State::FinWait2 => self.enter_time_wait(),
+            _ => {}
+        }
+        self.signal();
+    }
+}

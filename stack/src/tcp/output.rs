@@ -1,0 +1,443 @@
+//! Segments out: what to send next, and how it is written.
+//!
+//! Read RFC 9293 §3.8.6.2.1, §3.7.4 (Nagle), RFC 6675 §5 (C) first. Nothing else writes headers of
+//! connections. A packet is as large as the link takes (a super-segment of several MSS, with a
+//! partial checksum, when the link has segmentation) and as the windows allow. Payload is shared
+//! with the send queue where the link gathers, else copied once.
+
+use ringway_shm::{Burst, Checksum, Class, Frame, Segmentation, SegmentationKind};
+
+use crate::ip::{LinkInfo, OutputError};
+use crate::stats::Counter;
+use crate::wire::checksum;
+use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, FIN, HEADER_BYTES_MAX, Header, PSH, Timestamps};
+
+use super::connection::Connection;
+use super::sack::Outstanding;
+use super::send_queue::{for_each_piece, mark_sent};
+use super::sequence::SeqNum;
+use super::state::State;
+use super::tcb::{Recovery, flag};
+
+/// Room for link, IP and TCP headers in front of payload, rounded up.
+const HEADROOM: usize = 128;
+/// Payloads up to this length share the small frame of their header.
+const INLINE_BYTES: usize = 100;
+/// Bytes of a packet with segmentation, at most: the IP length field.
+const PACKET_BYTES_MAX: u32 = 65_535;
+/// Bytes of the IP header.
+const IP_HEADER_BYTES: u32 = 20;
+
+/// One segment (or super-segment) to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) sequence: SeqNum,
+    /// Payload bytes.
+    pub(crate) len: u32,
+    pub(crate) fin: bool,
+    pub(crate) again: bool,
+}
+
+/// How a connection's turn to send has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing more can be sent now.
+    Done,
+    /// The quantum is used up.
+    More,
+    /// No frame was free.
+    NoFrame,
+}
+
+/// Why a segment was not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteError {
+    NoFrame,
+    NoRoute,
+}
+
+impl Connection<'_, '_> {
+    /// Sends what windows and `quantum` (bytes) allow.
+    pub(crate) fn transmit_data(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
+        if !self.tcb.state.sends_data() {
+            return Turn::Done;
+        }
+        self.restart_after_idle();
+        let link_max = self.refresh_template();
+        while let Some(plan) = self.next_transmission(link_max) {
+            if *quantum == 0 {
+                return Turn::More;
+            }
+            match self.send_planned(&plan, out) {
+                Ok(()) => *quantum = quantum.saturating_sub(plan.len.max(1) as usize),
+                Err(WriteError::NoFrame) => {
+                    self.env.counters.count(Counter::DropNoFrame);
+                    return Turn::NoFrame;
+                }
+                // The retransmission timer tries again.
+                Err(WriteError::NoRoute) => break,
+            }
+        }
+        self.persist_if_blocked();
+        self.arm();
+        Turn::Done
+    }
+
+    /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size.
+    fn restart_after_idle(&mut self) {
+        let tcb = &mut *self.tcb;
+        if tcb.flight() == 0 && tcb.last_received != 0 && tcb.recovery == Recovery::Open {
+            let idle_us = crate::timer::tick_at(self.now).wrapping_sub(tcb.last_received) as u64 * 1_000;
+            if idle_us > super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us) {
+                let initial = super::congestion::initial_window(tcb.mss as u32, self.shared.config.initial_window);
+                tcb.cwnd = tcb.cwnd.min(initial);
+            }
+        }
+    }
+
+    /// Makes the header template current if it can be. Returns the payload bytes that one packet may
+    /// carry: one MSS, or a multiple where the link segments.
+    fn refresh_template(&mut self) -> u32 {
+        let mss = self.tcb.mss as u32;
+        if self.tcb.template.generation != self.env.ip.generation() {
+            let flow = self.tcb.flow();
+            match self.env.ip.template(self.now, &flow) {
+                Ok(template) => self.tcb.template = template,
+                Err(OutputError::Unresolved | OutputError::NoRoute) => return mss,
+            }
+        }
+        let link = self.env.ip.link(self.tcb.template.interface as u32);
+        let segments = link.gathers && link.sends_partial_checksums;
+        let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
+        if !segments || limit <= IP_HEADER_BYTES + HEADER_BYTES_MAX as u32 {
+            return mss;
+        }
+        let payload = limit - IP_HEADER_BYTES - HEADER_BYTES_MAX as u32;
+        (payload - payload % mss).max(mss)
+    }
+
+    /// Decides what goes next; `None` when nothing may.
+    pub(crate) fn next_transmission(&mut self, link_max: u32) -> Option<Plan> {
+        if self.tcb.has(flag::RETRANSMIT) {
+            return self.plan_first_again();
+        }
+        let pipe = self.pipe();
+        if self.tcb.recovery != Recovery::Open
+            && let Some(plan) = self.plan_again(pipe, false)
+        {
+            return Some(plan);
+        }
+        let new = self.plan_new(pipe, link_max);
+        if new.is_none() && self.tcb.recovery == Recovery::Fast {
+            return self.plan_again(pipe, true);
+        }
+        new
+    }
+
+    /// The first unacknowledged segment, whatever the congestion window says.
+    fn plan_first_again(&mut self) -> Option<Plan> {
+        self.tcb.clear(flag::RETRANSMIT);
+        if self.tcb.flight() == 0 {
+            return None;
+        }
+        let end = self.tcb.snd_una + self.tcb.mss as u32;
+        Some(self.plan_range(self.tcb.snd_una, end))
+    }
+
+    /// RFC 6675 NextSeg: a lost range (or, to rescue, one that may be), one segment of it.
+    fn plan_again(&mut self, pipe: u32, rescue: bool) -> Option<Plan> {
+        let mss = self.tcb.mss as u32;
+        if pipe.saturating_add(mss) > self.tcb.cwnd.max(mss) {
+            self.tcb.set(flag::CWND_LIMITED);
+            return None;
+        }
+        let outstanding = self.outstanding();
+        let cold = self.shared.cold.get(self.tcb.cold)?;
+        let (start, end) = cold.scoreboard.next_segment(&outstanding, rescue)?;
+        Some(self.plan_range(start, end.earliest(start + mss)))
+    }
+
+    /// A retransmission of `start..end`, which may reach beyond the data to the FIN.
+    fn plan_range(&self, start: SeqNum, end: SeqNum) -> Plan {
+        let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
+        let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
+        Plan { sequence: start, len: data_end - start, fin, again: true }
+    }
+
+    /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
+    fn plan_new(&mut self, pipe: u32, link_max: u32) -> Option<Plan> {
+        let tcb = &mut *self.tcb;
+        let mss = tcb.mss as u32;
+        let unsent = tcb.unsent();
+        let fin = tcb.has(flag::FIN_QUEUED) && !tcb.is_fin_sent();
+        if unsent == 0 {
+            tcb.clear(flag::CWND_LIMITED);
+            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false });
+        }
+        let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
+        let room = tcb.cwnd.saturating_sub(pipe);
+        let usable = offered.min(room);
+        tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
+        let mut len = unsent.min(usable).min(link_max);
+        // Partial segments only where the data ends.
+        if len < unsent && len >= mss {
+            len -= len % mss;
+        }
+        if !Self::may_send(tcb, len, unsent, fin) {
+            len -= len % mss;
+        }
+        // Less than a segment of the congestion window is left: wait for the next ACK.
+        if len == 0 || (len < mss && len < unsent && room < offered) {
+            return None;
+        }
+        let fin = fin && len == unsent;
+        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false })
+    }
+
+    /// Whether a packet whose last segment is not full may go (RFC 9293 §3.8.6.2.1, §3.7.4).
+    fn may_send(tcb: &super::tcb::Tcb, len: u32, unsent: u32, fin: bool) -> bool {
+        if len.is_multiple_of(tcb.mss as u32) {
+            return true;
+        }
+        if len < unsent {
+            // The window ends here: send if it is at least half of the largest one seen.
+            return len >= tcb.max_window / 2;
+        }
+        if fin {
+            return true;
+        }
+        if tcb.has(flag::CORK) {
+            return false;
+        }
+        // Nagle as Minshall has it: wait only while a small segment is under way.
+        tcb.has(flag::NO_DELAY) || tcb.flight() == 0 || tcb.snd_sml.at_or_before(tcb.snd_una)
+    }
+
+    /// What the scoreboard's questions are about.
+    pub(crate) fn outstanding(&self) -> Outstanding {
+        let lost_before = if self.tcb.recovery == Recovery::Loss { self.tcb.recover } else { self.tcb.snd_una };
+        Outstanding { una: self.tcb.snd_una, nxt: self.tcb.snd_nxt, mss: self.tcb.mss as u32, lost_before }
+    }
+
+    /// An estimate of the bytes under way.
+    pub(crate) fn pipe(&self) -> u32 {
+        let flight = self.tcb.flight();
+        let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
+        match (self.tcb.recovery, board) {
+            (Recovery::Loss, Some(board)) => board.pipe(&self.outstanding()),
+            (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.outstanding()),
+            // RFC 3042: the first two duplicate ACKs let a new segment out each.
+            (Recovery::Open, board) if self.tcb.dup_acks > 0 => {
+                let left = self.tcb.dup_acks.min(2) as u32 * self.tcb.mss as u32;
+                flight.saturating_sub(left.max(board.map_or(0, |b| b.sacked())))
+            }
+            _ => flight,
+        }
+    }
+
+    /// Writes a planned segment and moves SND.NXT or the marks of retransmission.
+    fn send_planned(&mut self, plan: &Plan, out: &mut [Burst]) -> Result<(), WriteError> {
+        let mut header = self.header(plan.sequence);
+        header.flags |= if plan.fin { FIN } else { 0 };
+        let end = plan.sequence + plan.len;
+        header.flags |= if plan.len > 0 && end == self.tcb.snd_end { PSH } else { 0 };
+        self.write(&header, Some(plan), out)?;
+        let sequence_end = end + plan.fin as u32;
+        if plan.again {
+            self.retransmitted(plan, sequence_end);
+        } else {
+            self.tcb.snd_nxt = sequence_end;
+            if !plan.len.is_multiple_of(self.tcb.mss as u32) {
+                self.tcb.snd_sml = end;
+            }
+        }
+        self.ack_sent();
+        if self.tcb.rto_deadline == 0 || self.tcb.has(flag::PERSIST) {
+            self.restart_rto();
+        }
+        Ok(())
+    }
+
+    /// A header as all segments after the handshake have it; the caller adds flags.
+    pub(crate) fn header(&mut self, sequence: SeqNum) -> Header {
+        let window = self.advertise_window();
+        let mut header = Header {
+            source_port: self.tcb.local_port,
+            destination_port: self.tcb.remote_port,
+            sequence,
+            acknowledgment: self.tcb.rcv_nxt,
+            flags: ACK,
+            window,
+            ..Header::default()
+        };
+        if self.tcb.has(flag::TIMESTAMPS) {
+            header.options.timestamps =
+                Some(Timestamps { value: self.shared.secrets.timestamp(self.now), echo: self.tcb.ts_recent });
+        }
+        header
+    }
+
+    /// Writes a pure ACK with SACK blocks.
+    pub(crate) fn write_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
+        let mut header = self.header(self.tcb.snd_nxt);
+        if self.tcb.has(flag::SACK)
+            && let Some(cold) = self.shared.cold.get(self.tcb.cold)
+        {
+            cold.reassembly.report(&mut header.options);
+        }
+        self.refresh_template();
+        self.write(&header, None, out)?;
+        self.ack_sent();
+        Ok(())
+    }
+
+    /// Writes one packet with its headers and payload.
+    pub(crate) fn write(&mut self, header: &Header, plan: Option<&Plan>, out: &mut [Burst]) -> Result<(), WriteError> {
+        let fresh = self.tcb.template.generation == self.env.ip.generation();
+        let interface = match fresh {
+            true => self.tcb.template.interface as u32,
+            false => {
+                let (local, remote) = self.tcb.template.addresses();
+                self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?.interface
+            }
+        };
+        let link = self.env.ip.link(interface);
+        let len = plan.map_or(0, |plan| plan.len);
+        let mut packet = self.build(header, plan, &link)?;
+        self.env.counters.add(Counter::TcpOutSegs, len.div_ceil(self.tcb.mss as u32).max(1) as u64);
+        if fresh {
+            self.env.counters.count(Counter::IpOutRequests);
+            self.tcb.template.push_headers(&mut packet.first, header.len() + len as usize);
+            out[interface as usize].push(packet.first);
+            packet.for_each_rest(self.env.arena, plan, &mut |frame| out[interface as usize].push(frame));
+        } else {
+            let scratch = &mut self.shared.replies.scratch;
+            scratch.push(packet.first);
+            packet.for_each_rest(self.env.arena, plan, &mut |frame| scratch.push(frame));
+            let flow = self.tcb.flow();
+            self.env.ip.send(self.now, self.env.counters, &flow, scratch, out);
+        }
+        Ok(())
+    }
+
+    /// The first frame of a packet (TCP header, checksum, and payload unless that is shared), and
+    /// where shared payload begins.
+    fn build(&mut self, header: &Header, plan: Option<&Plan>, link: &LinkInfo) -> Result<Packet, WriteError> {
+        let arena = self.env.arena;
+        let len = plan.map_or(0, |plan| plan.len) as usize;
+        let inline = len <= INLINE_BYTES;
+        let class = if inline || link.gathers { Class::Small } else { Class::Large };
+        let mut first = arena.alloc(class).ok_or(WriteError::NoFrame)?;
+        first.reserve(HEADROOM);
+        let start = self.find(plan);
+        let mut sum = 0;
+        let mut written = 0;
+        let now_us = self.now.as_micros() as u32;
+        let mut next = start;
+        if let Some(plan) = plan.filter(|plan| plan.len > 0) {
+            next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
+                mark_sent(arena, &piece, now_us, plan.again);
+                let view = arena.share(piece.slot, piece.offset, piece.len);
+                if !link.sends_partial_checksums {
+                    let part = piece.sum.unwrap_or_else(|| checksum::sum(view.bytes()));
+                    sum = checksum::add_at(sum, written, part);
+                }
+                if inline || !link.gathers {
+                    first.extend(piece.len).copy_from_slice(view.bytes());
+                }
+                written += piece.len;
+            });
+            debug_assert_eq!(written, len, "the send queue holds all that is planned");
+        }
+        self.move_cursor(plan, start, next);
+        header.emit(first.push(header.len()));
+        self.finish_checksum(&mut first, header.len(), len, sum, link);
+        let shared = (!inline && link.gathers).then_some(start);
+        first.set_continues(shared.is_some());
+        Ok(Packet { first, shared })
+    }
+
+    /// The extent where a plan's payload begins.
+    fn find(&self, plan: Option<&Plan>) -> ringway_shm::Slot {
+        match plan {
+            Some(plan) if plan.again => {
+                let hint = self.shared.cold.get(self.tcb.cold).map_or(ringway_shm::Slot::NONE, |cold| cold.cursor);
+                self.tcb.extent_at(self.env.arena, plan.sequence, hint)
+            }
+            _ => self.tcb.next_unsent,
+        }
+    }
+
+    fn move_cursor(&mut self, plan: Option<&Plan>, start: ringway_shm::Slot, next: ringway_shm::Slot) {
+        match plan {
+            Some(plan) if plan.again => {
+                if let Some(cold) = self.cold() {
+                    cold.cursor = start;
+                }
+            }
+            Some(plan) if plan.len > 0 => self.tcb.next_unsent = next,
+            _ => {}
+        }
+    }
+
+    /// Fills in the checksum, or leaves it to the link, with the segmentation that goes with it.
+    fn finish_checksum(&self, first: &mut Frame, header_len: usize, len: usize, payload_sum: u16, link: &LinkInfo) {
+        let pseudo = self.pseudo_sum((header_len + len) as u16);
+        let field = if link.sends_partial_checksums {
+            first.set_checksum(Checksum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 });
+            pseudo
+        } else {
+            let header_sum = checksum::sum(&first.bytes()[..header_len]);
+            !checksum::add(checksum::add(pseudo, header_sum), payload_sum)
+        };
+        first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
+        if len > self.tcb.mss as usize {
+            first.set_segmentation(Segmentation { kind: SegmentationKind::TcpIpv4, size: self.tcb.mss });
+        }
+    }
+
+    fn pseudo_sum(&self, len: u16) -> u16 {
+        let template = &self.tcb.template;
+        if template.generation == self.env.ip.generation() {
+            return checksum::add(template.pseudo_sum, len);
+        }
+        let (local, remote) = template.addresses();
+        checksum::pseudo_header(local, remote, super::PROTOCOL, len as u32)
+    }
+
+    /// Whether the ACK can wait for data that is going out in this turn anyway.
+    pub(crate) fn is_ack_carried_by_data(&mut self) -> bool {
+        let reports_gaps = self.shared.cold.get(self.tcb.cold).is_some_and(|cold| !cold.reassembly.is_empty());
+        self.tcb.has(flag::ON_DATA)
+            && self.tcb.state != State::SynSent
+            && self.tcb.state.sends_data()
+            && !reports_gaps
+            && self.next_transmission_exists()
+    }
+
+    fn next_transmission_exists(&mut self) -> bool {
+        let retransmit = self.tcb.flags & flag::RETRANSMIT;
+        let exists = self.next_transmission(self.tcb.mss as u32).is_some();
+        self.tcb.set(retransmit);
+        exists
+    }
+}
+
+/// The first frame of a packet, and the extent where payload that it shares begins.
+struct Packet {
+    first: Frame,
+    shared: Option<ringway_shm::Slot>,
+}
+
+impl Packet {
+    fn for_each_rest(&self, arena: &ringway_shm::Arena, plan: Option<&Plan>, push: &mut dyn FnMut(Frame)) {
+        let (Some(start), Some(plan)) = (self.shared, plan) else { return };
+        let mut left = plan.len as usize;
+        for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
+            left -= piece.len;
+            let mut frame = arena.share(piece.slot, piece.offset, piece.len);
+            frame.set_continues(left > 0);
+            push(frame);
+        });
+    }
+}

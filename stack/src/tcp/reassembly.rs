@@ -1,0 +1,135 @@
+//! Data that came out of order: a short sorted list of intervals, and the SACK blocks that tell of it.
+//!
+//! Read RFC 9293 §3.10.7.4 (seventh) and RFC 2018 §4 first. The list is bounded; data that would need
+//! one interval more is refused, the peer sends it again. Intervals neither touch nor overlap.
+
+use alloc::vec::Vec;
+
+use ringway_shm::{Arena, FrameQueue};
+
+use super::segment::{trim_front, truncate};
+use super::sequence::SeqNum;
+use crate::wire::tcp::{Options, SackBlock};
+
+/// Intervals at most.
+pub(crate) const INTERVALS_MAX: usize = 64;
+
+#[derive(Debug)]
+struct Interval {
+    start: SeqNum,
+    end: SeqNum,
+    frames: FrameQueue,
+    /// When the interval last grew, as a count; the newest is reported first.
+    stamp: u32,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Reassembly {
+    intervals: Vec<Interval>,
+    stamp: u32,
+    /// Sequence number of the peer's FIN, when that came before the data in front of it.
+    pub(crate) fin: Option<SeqNum>,
+}
+
+impl Reassembly {
+    /// Whether nothing is held.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.intervals.is_empty() && self.fin.is_none()
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> u32 {
+        self.intervals.iter().map(|i| i.end - i.start).sum()
+    }
+
+    /// Gives everything back.
+    pub(crate) fn clear(&mut self, arena: &Arena) {
+        for interval in &mut self.intervals {
+            interval.frames.clear(arena);
+        }
+        self.intervals.clear();
+        self.fin = None;
+    }
+
+    /// Takes `len` bytes that start at `start`. What is held already is dropped from the new data.
+    /// Returns whether anything new was taken.
+    pub(crate) fn insert(&mut self, arena: &Arena, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
+        let (mut start, mut end) = (start, start + len);
+        self.stamp = self.stamp.wrapping_add(1);
+        // The first interval that ends at or after our start: it may overlap, touch or follow.
+        let mut at = self.intervals.iter().position(|i| i.end.at_or_after(start)).unwrap_or(self.intervals.len());
+        if let Some(previous) = self.intervals.get_mut(at)
+            && previous.start.at_or_before(start)
+        {
+            let overlap = (previous.end - start).min(end - start);
+            trim_front(arena, &mut frames, overlap as usize);
+            start += overlap;
+            if start == end {
+                previous.stamp = self.stamp;
+                return false;
+            }
+            // Touches: the previous interval grows.
+            let mut merged = self.intervals.remove(at);
+            merged.frames.append(arena, &mut frames);
+            frames = merged.frames;
+            start = merged.start;
+        }
+        // Swallow what the new data covers, and meet the next interval.
+        while let Some(next) = self.intervals.get_mut(at) {
+            if next.start.after(end) {
+                break;
+            }
+            if next.end.at_or_before(end) {
+                let mut covered = self.intervals.remove(at);
+                covered.frames.clear(arena);
+                continue;
+            }
+            truncate(arena, &mut frames, (next.start - start) as usize);
+            end = next.end;
+            let mut next = self.intervals.remove(at);
+            frames.append(arena, &mut next.frames);
+        }
+        if self.intervals.len() >= INTERVALS_MAX {
+            frames.clear(arena);
+            return false;
+        }
+        at = at.min(self.intervals.len());
+        self.intervals.insert(at, Interval { start, end, frames, stamp: self.stamp });
+        true
+    }
+
+    /// The data that begins at or before `rcv_nxt`, now in order: its frames without what was
+    /// received already, and their bytes.
+    pub(crate) fn take(&mut self, arena: &Arena, rcv_nxt: SeqNum) -> Option<(FrameQueue, u32)> {
+        loop {
+            if !self.intervals.first()?.start.at_or_before(rcv_nxt) {
+                return None;
+            }
+            let mut interval = self.intervals.remove(0);
+            if interval.end.at_or_before(rcv_nxt) {
+                interval.frames.clear(arena);
+                continue;
+            }
+            trim_front(arena, &mut interval.frames, (rcv_nxt - interval.start) as usize);
+            return Some((interval.frames, interval.end - rcv_nxt));
+        }
+    }
+
+    /// RFC 2018 §4: as many blocks as fit, the most recently grown first.
+    pub(crate) fn report(&self, options: &mut Options) {
+        let mut last = None;
+        for _ in 0..options.sack_room() {
+            // The youngest interval that is older than the one reported last.
+            let age = |i: &Interval| self.stamp.wrapping_sub(i.stamp);
+            let next = self.intervals.iter().filter(|&i| last.is_none_or(|l| age(i) > l)).min_by_key(|&i| age(i));
+            let Some(interval) = next else { break };
+            last = Some(age(interval));
+            options.push_sack(SackBlock { left: interval.start, right: interval.end });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! Data received in order, until the application takes it; and the window that follows from it.
+//!
+//! Read RFC 9293 §3.8.6.2.2 (silly window) and RFC 7323 §2 first. A small payload that meets a queue
+//! with room in its last frame is copied there, so that tiny segments do not pin a large frame each;
+//! all memory is counted. The right edge of the window never moves left.
+
+use ringway_shm::{Class, Frame, FrameQueue};
+
+use crate::error::ReceiveError;
+use crate::stats::Counter;
+
+use super::connection::Connection;
+use super::segment::{frame_memory, memory};
+use super::state::State;
+use super::tcb::{Tcb, flag};
+
+/// Payloads up to this length are copied behind the last queued frame if they fit.
+const COPY_BREAK: usize = 256;
+/// Memory that a connection may hold for each byte of its receive buffer.
+const MEMORY_FACTOR: u32 = 4;
+
+impl Connection<'_, '_> {
+    /// Whether memory of `frames` may be kept; counted as dropped if not.
+    pub(crate) fn has_receive_room(&mut self, frames: &FrameQueue) -> bool {
+        let needed = memory(self.env.arena, frames);
+        let limit = self.tcb.receive_buffer.saturating_mul(MEMORY_FACTOR);
+        let fits = self.tcb.receive_memory.saturating_add(needed) <= limit;
+        if !fits {
+            self.env.counters.count(Counter::DropNoBuffer);
+        }
+        fits
+    }
+
+    /// Appends `len` bytes at RCV.NXT whose memory was counted if `counted`.
+    pub(crate) fn append_in_order(&mut self, mut frames: FrameQueue, len: u32, counted: bool) {
+        let arena = self.env.arena;
+        if counted {
+            self.tcb.receive_queue.append(arena, &mut frames);
+        } else {
+            while let Some((frame, note)) = frames.pop_front(arena) {
+                if frame.len() <= COPY_BREAK && self.copy_behind(&frame) {
+                    continue;
+                }
+                self.tcb.receive_memory += frame_memory(&frame);
+                self.tcb.receive_queue.push_back(frame, note);
+            }
+        }
+        self.tcb.rcv_nxt += len;
+        self.tcb.unread += len;
+        self.tcb.unconsumed += len;
+        self.tcb.bytes_received += len as u64;
+    }
+
+    fn copy_behind(&mut self, frame: &Frame) -> bool {
+        let arena = self.env.arena;
+        let back = self.tcb.receive_queue.back();
+        if !back.is_some() || arena.share(back, 0, arena.queued_len(back)).tailroom() < frame.len() {
+            return false;
+        }
+        let copied = self.tcb.receive_queue.append_bytes(arena, frame.bytes());
+        debug_assert!(copied == 0 || copied == frame.len());
+        copied > 0
+    }
+
+    /// Takes the next frame; the window opens only when its bytes are consumed.
+    pub(crate) fn take_frame(&mut self) -> Result<Frame, ReceiveError> {
+        if let Some((frame, _)) = self.tcb.receive_queue.pop_front(self.env.arena) {
+            self.tcb.receive_memory -= frame_memory(&frame).min(self.tcb.receive_memory);
+            self.tcb.unread -= frame.len() as u32;
+            return Ok(frame);
+        }
+        if self.tcb.is_peer_closed() { Err(ReceiveError::EndOfStream) } else { Err(ReceiveError::WouldBlock) }
+    }
+
+    /// The application has read `bytes`: sends a window update when that is worth one.
+    pub(crate) fn consumed(&mut self, bytes: u32) {
+        self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
+        if !self.tcb.state.receives_data() {
+            return;
+        }
+        let advertised = self.tcb.receive_window();
+        let opened = self.open_window().saturating_sub(advertised);
+        let worthwhile = (2 * self.tcb.mss as u32).max(self.tcb.receive_buffer / 4);
+        if opened >= worthwhile || (advertised < self.tcb.mss as u32 && opened >= self.silly_window()) {
+            if advertised == 0 {
+                self.env.counters.count(Counter::TcpFromZeroWindowAdv);
+            }
+            self.ack_now();
+        }
+    }
+
+    /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.
+    fn silly_window(&self) -> u32 {
+        (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
+    }
+
+    /// Bytes from RCV.NXT on that could be received now.
+    fn open_window(&self) -> u32 {
+        let room = self.tcb.receive_buffer.saturating_sub(self.tcb.unconsumed);
+        // A promise that the arena could not keep would only cost retransmissions.
+        let memory = self.env.arena.free(Class::Large) as u64 * 1024;
+        room.min(u32::try_from(memory).unwrap_or(u32::MAX))
+    }
+
+    /// The window field of the next segment; moves the right edge.
+    pub(crate) fn advertise_window(&mut self) -> u16 {
+        let scale = self.tcb.receive_scale();
+        let advertised = self.tcb.receive_window();
+        let open = self.open_window();
+        if open >= advertised.saturating_add(self.silly_window()) {
+            // Rounded up, so that the edge which the peer computes never moves left.
+            let field = open.div_ceil(1 << scale).min(u16::MAX as u32);
+            let edge = self.tcb.rcv_nxt + (field << scale);
+            self.tcb.rcv_adv = self.tcb.rcv_adv.latest(edge);
+        }
+        let field = self.tcb.receive_window().div_ceil(1 << scale).min(u16::MAX as u32) as u16;
+        if field == 0 && advertised == 0 {
+            self.env.counters.count(Counter::TcpToZeroWindowAdv);
+        }
+        field
+    }
+}
+
+impl Tcb {
+    /// Whether the peer will send nothing more and all that it sent can be read.
+    pub(crate) fn is_peer_closed(&self) -> bool {
+        match self.state {
+            State::CloseWait | State::Closing | State::LastAck | State::TimeWait | State::Closed => true,
+            State::Listen | State::SynSent | State::SynReceived => false,
+            State::Established | State::FinWait1 | State::FinWait2 => false,
+        }
+    }
+
+    /// Whether a `receive` would not block.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.unread > 0 || self.is_peer_closed()
+    }
+
+    /// Whether a `send` would not block.
+    pub(crate) fn is_writable(&self) -> bool {
+        let open = matches!(self.state, State::Established | State::CloseWait);
+        if open && !self.has(flag::FIN_QUEUED) {
+            // As Linux: writable when a third of the buffer is free.
+            return self.send_space() as u32 >= self.send_buffer / 3;
+        }
+        !matches!(self.state, State::SynSent | State::SynReceived | State::Listen)
+    }
+}

@@ -1,0 +1,137 @@
+//! Segments that belong to no control block: resets, challenge ACKs of records, SYN-ACKs.
+//!
+//! Read RFC 9293 §3.5.2-3.5.3, RFC 5961 §7 first. They wait in a bounded queue until transmission;
+//! resets and challenge ACKs are rate-limited for the whole stack.
+
+use alloc::collections::VecDeque;
+
+use ringway_shm::{Arena, Burst, Class, Instant};
+
+use crate::ip::Flow;
+use crate::stack::Env;
+use crate::stats::Counter;
+use crate::wire::checksum;
+use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, Header, RST};
+
+use super::demux::FlowKey;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+
+/// Segments that may wait.
+const WAITING_MAX: usize = 1024;
+/// Room for the headers in front.
+const HEADROOM: usize = 128;
+
+/// A bucket of tokens that fills once a second.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    per_second: u32,
+    left: u32,
+    second: u64,
+}
+
+/// See the module's text.
+pub(crate) struct Replies {
+    waiting: VecDeque<(FlowKey, u8, Header)>,
+    limit: RateLimit,
+    /// One packet on its way to `Ip::send`.
+    pub(crate) scratch: Burst,
+}
+
+impl RateLimit {
+    /// `per_second` tokens a second.
+    pub(crate) fn new(per_second: u32) -> RateLimit {
+        RateLimit { per_second, left: per_second, second: 0 }
+    }
+
+    /// Takes a token if there is one.
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let second = now.as_millis() / 1_000;
+        if second != self.second {
+            self.second = second;
+            self.left = self.per_second;
+        }
+        let taken = self.left > 0;
+        self.left -= taken as u32;
+        taken
+    }
+}
+
+impl Replies {
+    /// An empty queue.
+    pub(crate) fn new(per_second: u32) -> Replies {
+        Replies { waiting: VecDeque::new(), limit: RateLimit::new(per_second), scratch: Burst::with_capacity(4) }
+    }
+
+    /// Takes a token for a challenge ACK; counts the refusal.
+    pub(crate) fn allow(&mut self, now: Instant, env: &mut Env) -> bool {
+        let allowed = self.limit.take(now);
+        if !allowed {
+            env.counters.count(Counter::DropRateLimited);
+        }
+        allowed
+    }
+
+    /// Queues a segment; a full queue drops it.
+    pub(crate) fn push(&mut self, key: FlowKey, tos: u8, header: Header) {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back((key, tos, header));
+        }
+    }
+
+    /// Queues a segment of a flow without payload.
+    pub(crate) fn push_flags(&mut self, key: FlowKey, flags: u8, sequence: SeqNum, acknowledgment: SeqNum) {
+        let header = Header {
+            source_port: key.local_port,
+            destination_port: key.remote_port,
+            sequence,
+            acknowledgment,
+            flags,
+            ..Header::default()
+        };
+        self.push(key, 0, header);
+    }
+
+    /// RFC 9293 §3.10.7.1: the reset that answers a segment for which there is no connection.
+    pub(crate) fn reset(&mut self, now: Instant, env: &mut Env, segment: &Segment) {
+        if segment.has(RST) || !self.allow(now, env) {
+            return;
+        }
+        env.counters.count(Counter::TcpOutRsts);
+        if segment.has(ACK) {
+            self.push_flags(segment.key, RST, segment.acknowledgment(), SeqNum(0));
+        } else {
+            self.push_flags(segment.key, RST | ACK, SeqNum(0), segment.end());
+        }
+    }
+
+    /// Writes what waits. Returns `false` when no frame was free.
+    pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
+        while let Some((key, tos, header)) = self.waiting.front() {
+            let flow = Flow { local: key.local, remote: key.remote, protocol: super::PROTOCOL, tos: *tos, ttl: 0 };
+            if !write(now, env, &mut self.scratch, &flow, header, out) {
+                return false;
+            }
+            self.waiting.pop_front();
+        }
+        true
+    }
+}
+
+fn write(now: Instant, env: &mut Env, scratch: &mut Burst, flow: &Flow, header: &Header, out: &mut [Burst]) -> bool {
+    let arena: &Arena = env.arena;
+    let Some(mut frame) = arena.alloc(Class::Small) else {
+        env.counters.count(Counter::DropNoFrame);
+        return false;
+    };
+    frame.reserve(HEADROOM);
+    let len = header.len();
+    header.emit(frame.push(len));
+    let pseudo = checksum::pseudo_header(flow.local, flow.remote, flow.protocol, len as u32);
+    let field = !checksum::add(pseudo, checksum::sum(frame.bytes()));
+    frame.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
+    env.counters.count(Counter::TcpOutSegs);
+    scratch.push(frame);
+    env.ip.send(now, env.counters, flow, scratch, out);
+    true
+}

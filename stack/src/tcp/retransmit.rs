@@ -1,0 +1,155 @@
+//! The retransmission timer, the persist timer, and what their expiry does.
+//!
+//! Read RFC 6298 §5, RFC 9293 §3.8.1 (zero windows, §3.8.6.1) first. After a timeout everything that
+//! is not SACKed counts as lost and is sent again in slow start; `sack` says in which order.
+
+use crate::event::SocketError;
+use crate::stats::Counter;
+
+use super::connection::Connection;
+use super::output::Plan;
+use super::rtt;
+use super::sequence::SeqNum;
+use super::state::State;
+use super::tcb::{Recovery, flag};
+
+/// Linux tcp_orphan_retries: tries for a connection that no application holds.
+const ORPHAN_RETRIES: u8 = 8;
+
+impl Connection<'_, '_> {
+    /// RFC 6298 (5.1-5.3): runs while anything is unacknowledged.
+    pub(crate) fn restart_rto(&mut self) {
+        self.tcb.clear(flag::PERSIST);
+        if self.tcb.flight() == 0 {
+            self.tcb.rto_deadline = 0;
+            return;
+        }
+        let timeout = rtt::backed_off_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
+        self.tcb.rto_deadline = self.deadline(timeout);
+        self.arm();
+    }
+
+    /// Data waits and nothing is under way: the window is closed (or too small). Probes will follow.
+    pub(crate) fn persist_if_blocked(&mut self) {
+        let tcb = &*self.tcb;
+        let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd < tcb.unsent().min(tcb.mss as u32);
+        if blocked && tcb.rto_deadline == 0 {
+            self.tcb.set(flag::PERSIST);
+            self.restart_persist();
+        }
+    }
+
+    fn restart_persist(&mut self) {
+        let timeout = rtt::backed_off_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
+        self.tcb.rto_deadline = self.deadline(timeout);
+        self.arm();
+    }
+
+    /// The window has opened.
+    pub(crate) fn leave_persist(&mut self) {
+        if self.tcb.snd_wnd > 0 {
+            self.tcb.clear(flag::PERSIST);
+            self.tcb.backoff = 0;
+            self.tcb.rto_deadline = 0;
+        }
+    }
+
+    /// The retransmission or persist timer has expired.
+    pub(crate) fn on_rto(&mut self) {
+        self.tcb.rto_deadline = 0;
+        if self.tcb.has(flag::PERSIST) {
+            self.on_persist();
+            return;
+        }
+        if self.tcb.flight() == 0 {
+            return;
+        }
+        self.env.counters.count(Counter::TcpTimeouts);
+        self.tcb.backoff = self.tcb.backoff.saturating_add(1);
+        if self.is_given_up(self.retries_max()) {
+            self.give_up();
+            return;
+        }
+        if matches!(self.tcb.state, State::SynSent | State::SynReceived) {
+            self.ack_now();
+        } else {
+            self.enter_loss();
+            self.mark_data();
+        }
+        self.restart_rto();
+    }
+
+    fn retries_max(&self) -> u8 {
+        match self.tcb.state {
+            State::SynSent => self.shared.config.syn_retries,
+            State::SynReceived => self.shared.config.synack_retries,
+            _ if self.tcb.has(flag::ORPHAN) => ORPHAN_RETRIES.min(self.shared.config.retries),
+            _ => self.shared.config.retries,
+        }
+    }
+
+    /// Whether there were more than `retries` timeouts, or the user timeout (RFC 5482) has passed.
+    fn is_given_up(&self, retries: u8) -> bool {
+        let user_timeout_ms = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.user_timeout_ms);
+        if user_timeout_ms == 0 {
+            return self.tcb.backoff > retries;
+        }
+        // The sum of the timeouts so far is (2^backoff - 1) times the first.
+        let first = rtt::timeout_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us);
+        let waited_us = first.saturating_mul((1u64 << self.tcb.backoff.min(40)) - 1);
+        waited_us >= user_timeout_ms as u64 * 1_000
+    }
+
+    pub(crate) fn give_up(&mut self) {
+        self.env.counters.count(Counter::TcpAbortOnTimeout);
+        self.fail(SocketError::TimedOut);
+    }
+
+    /// RFC 5681 §3.1 (4), RFC 6298 (5.4-5.6), RFC 6675 §5.1.
+    fn enter_loss(&mut self) {
+        if self.tcb.recovery != Recovery::Loss {
+            self.reduce_window();
+        }
+        if self.tcb.backoff > 1 {
+            // The peer may have dropped what it SACKed (RFC 2018 §8).
+            if let Some(cold) = self.cold() {
+                cold.scoreboard.clear();
+            }
+        }
+        self.tcb.recovery = Recovery::Loss;
+        self.tcb.recover = self.tcb.snd_nxt;
+        self.tcb.cwnd = self.tcb.mss as u32;
+        self.tcb.dup_acks = 0;
+        self.tcb.clear(flag::RETRANSMIT);
+        let una = self.tcb.snd_una;
+        let cold = self.demand_cold();
+        cold.scoreboard.high_rxt = una;
+        cold.cubic.on_timeout();
+        self.predict();
+    }
+
+    /// A segment was sent again, up to `end`.
+    pub(crate) fn retransmitted(&mut self, plan: &Plan, end: SeqNum) {
+        let segments = plan.len.div_ceil(self.tcb.mss as u32).max(1);
+        self.env.counters.add(Counter::TcpRetransSegs, segments as u64);
+        if self.tcb.recovery == Recovery::Loss {
+            self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
+        }
+        self.tcb.total_retransmits = self.tcb.total_retransmits.saturating_add(segments as u16);
+        let cold = self.demand_cold();
+        cold.scoreboard.high_rxt = cold.scoreboard.high_rxt.latest(end);
+    }
+
+    /// RFC 9293 §3.8.6.1: asks for the window; as long as the peer answers, for ever.
+    fn on_persist(&mut self) {
+        self.tcb.backoff = self.tcb.backoff.saturating_add(1);
+        if self.tcb.has(flag::ORPHAN) && self.is_given_up(ORPHAN_RETRIES) {
+            self.give_up();
+            return;
+        }
+        self.env.counters.count(Counter::TcpWinProbe);
+        self.tcb.set(flag::PROBE);
+        self.mark_control();
+        self.restart_persist();
+    }
+}

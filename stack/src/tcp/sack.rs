@@ -1,0 +1,173 @@
+//! The sender's scoreboard: which bytes the peer holds out of order, and what follows from that.
+//!
+//! Read RFC 2018 §5 and RFC 6675 §2-4 first; `is_lost`, `pipe` and `next_segment` are the RFC's IsLost,
+//! SetPipe and NextSeg (rules 1 and 3). The scoreboard is a bounded, sorted list of disjoint blocks;
+//! when it is full, further blocks are ignored, which costs retransmissions but no correctness.
+//! After a timeout everything below `recover` that is not SACKed counts as lost.
+
+use alloc::vec::Vec;
+
+use super::sequence::SeqNum;
+use crate::wire::tcp::SackBlock;
+
+/// Blocks at most.
+const BLOCKS_MAX: usize = 128;
+/// RFC 6675 §2: DupThresh
+pub(crate) const DUP_THRESH: u32 = 3;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Scoreboard {
+    blocks: Vec<SackBlock>,
+    sacked: u32,
+    /// RFC 6675: HighRxt, one past the highest byte retransmitted in this recovery.
+    pub(crate) high_rxt: SeqNum,
+}
+
+/// What of the sequence space the questions are about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outstanding {
+    pub(crate) una: SeqNum,
+    pub(crate) nxt: SeqNum,
+    pub(crate) mss: u32,
+    /// Everything before this is lost unless SACKed (after a timeout); otherwise `una`.
+    pub(crate) lost_before: SeqNum,
+}
+
+impl Scoreboard {
+    /// Whether no block is known.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// Bytes that the peer holds out of order.
+    #[inline]
+    pub(crate) fn sacked(&self) -> u32 {
+        self.sacked
+    }
+
+    /// Forgets all blocks.
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+        self.sacked = 0;
+    }
+
+    /// Takes the blocks of an ACK. Returns whether they told anything new.
+    pub(crate) fn update(&mut self, una: SeqNum, nxt: SeqNum, blocks: &[SackBlock]) -> bool {
+        let before = self.sacked;
+        for block in blocks {
+            // Nonsense, and RFC 2883's reports of duplicates below SND.UNA, are ignored.
+            let valid = block.left.before(block.right) && block.left.after(una) && block.right.at_or_before(nxt);
+            if valid {
+                self.insert(*block);
+            }
+        }
+        self.sacked = self.blocks.iter().map(|b| b.right - b.left).sum();
+        self.sacked > before
+    }
+
+    fn insert(&mut self, block: SackBlock) {
+        let SackBlock { mut left, mut right } = block;
+        let at = self.blocks.iter().position(|b| b.right.at_or_after(left)).unwrap_or(self.blocks.len());
+        while let Some(next) = self.blocks.get(at) {
+            if next.left.after(right) {
+                break;
+            }
+            left = left.earliest(next.left);
+            right = right.latest(next.right);
+            self.blocks.remove(at);
+        }
+        if self.blocks.len() < BLOCKS_MAX {
+            self.blocks.insert(at, SackBlock { left, right });
+        }
+    }
+
+    /// The peer has acknowledged everything before `una`.
+    pub(crate) fn acknowledge(&mut self, una: SeqNum) {
+        self.high_rxt = self.high_rxt.latest(una);
+        if self.blocks.is_empty() {
+            return;
+        }
+        self.blocks.retain(|b| b.right.after(una));
+        if let Some(first) = self.blocks.first_mut() {
+            first.left = first.left.latest(una);
+        }
+        self.sacked = self.blocks.iter().map(|b| b.right - b.left).sum();
+    }
+
+    /// IsLost of a byte with `above` SACKed bytes in `blocks` blocks after it.
+    fn is_lost(above: u32, blocks: usize, mss: u32) -> bool {
+        blocks as u32 >= DUP_THRESH || above > (DUP_THRESH - 1) * mss
+    }
+
+    /// Whether the first unacknowledged byte is lost (RFC 6675 §5, step 2).
+    pub(crate) fn is_first_lost(&self, mss: u32) -> bool {
+        Self::is_lost(self.sacked, self.blocks.len(), mss)
+    }
+
+    /// Calls `visit` with (start, end, lost) for every range that is not SACKed, in order.
+    fn for_each_gap(&self, out: &Outstanding, visit: &mut dyn FnMut(SeqNum, SeqNum, bool) -> bool) {
+        let mut above = self.sacked;
+        let mut start = out.una;
+        for (n, block) in self.blocks.iter().enumerate() {
+            let lost = Self::is_lost(above, self.blocks.len() - n, out.mss);
+            if start.before(block.left) && !Self::split(out, start, block.left, lost, visit) {
+                return;
+            }
+            start = start.latest(block.right);
+            above -= block.right - block.left;
+        }
+        if start.before(out.nxt) {
+            Self::split(out, start, out.nxt, false, visit);
+        }
+    }
+
+    /// One gap, cut where `lost_before` ends.
+    fn split(
+        out: &Outstanding,
+        start: SeqNum,
+        end: SeqNum,
+        lost: bool,
+        visit: &mut dyn FnMut(SeqNum, SeqNum, bool) -> bool,
+    ) -> bool {
+        if lost || !start.before(out.lost_before) {
+            return visit(start, end, lost);
+        }
+        let cut = end.earliest(out.lost_before);
+        visit(start, cut, true) && (cut == end || visit(cut, end, false))
+    }
+
+    /// RFC 6675 SetPipe: an estimate of the bytes under way.
+    pub(crate) fn pipe(&self, out: &Outstanding) -> u32 {
+        let mut pipe = 0;
+        self.for_each_gap(out, &mut |start, end, lost| {
+            if !lost {
+                pipe += end - start;
+            }
+            if start.before(self.high_rxt) {
+                pipe += self.high_rxt.earliest(end) - start;
+            }
+            true
+        });
+        pipe
+    }
+
+    /// RFC 6675 NextSeg, rule 1 (`rescue` false) or rule 3 (`rescue` true: also what is not known to
+    /// be lost): the next range to retransmit, as start and end.
+    pub(crate) fn next_segment(&self, out: &Outstanding, rescue: bool) -> Option<(SeqNum, SeqNum)> {
+        let highest = self.blocks.last().map_or(out.lost_before, |b| b.right.latest(out.lost_before));
+        let mut found = None;
+        self.for_each_gap(out, &mut |start, end, lost| {
+            let start = start.latest(self.high_rxt);
+            if start.before(end) && start.before(highest) && (lost || rescue) {
+                found = Some((start, end));
+            }
+            found.is_none()
+        });
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! A received segment as a value: header fields and a list of payload frames.
+
+use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note};
+
+use crate::ip::Datagram;
+use crate::wire::tcp::{ACK, FIN, Header, PSH, RST, SYN};
+
+use super::demux::FlowKey;
+use super::sequence::SeqNum;
+
+/// See the module's text. Whoever ends its life must give the payload back to the arena.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) key: FlowKey,
+    /// SEG.SEQ of the first thing that is left of the segment.
+    pub(crate) sequence: SeqNum,
+    pub(crate) header: Header,
+    /// The word at byte 12 (data offset, flags) without PSH and window, for header prediction.
+    pub(crate) word: u32,
+    /// Bytes in `payload`.
+    pub(crate) len: u32,
+    pub(crate) payload: FrameQueue,
+    pub(crate) tos: u8,
+}
+
+impl Segment {
+    /// Takes the first packet of `packets`. `None`: the header was bad and the packet is dropped.
+    pub(crate) fn take(arena: &Arena, datagram: &Datagram, packets: &mut Burst) -> Option<Segment> {
+        let mut first = packets.pop()?;
+        let parsed = Header::parse(first.bytes());
+        let mut more = first.continues();
+        let Some((header, header_len)) = parsed else {
+            while more {
+                more = packets.pop().is_some_and(|frame| frame.continues());
+            }
+            return None;
+        };
+        let word = u32::from_be_bytes([first.bytes()[12], first.bytes()[13] & !PSH, 0, 0]);
+        first.pull(header_len);
+        let mut segment = Segment {
+            key: FlowKey {
+                local: datagram.local,
+                remote: datagram.remote,
+                local_port: header.destination_port,
+                remote_port: header.source_port,
+            },
+            sequence: header.sequence,
+            header,
+            word,
+            len: 0,
+            payload: FrameQueue::default(),
+            tos: datagram.tos,
+        };
+        segment.push(first);
+        while more {
+            let Some(frame) = packets.pop() else { break };
+            more = frame.continues();
+            segment.push(frame);
+        }
+        debug_assert!(arena_len(arena, &segment.payload) == segment.len);
+        Some(segment)
+    }
+
+    fn push(&mut self, frame: Frame) {
+        if frame.is_empty() {
+            return;
+        }
+        let note = Note { sequence: (self.sequence + self.len).0, ..Note::default() };
+        self.len += frame.len() as u32;
+        self.payload.push_back(frame, note);
+    }
+
+    /// Whether the flag is set.
+    #[inline]
+    pub(crate) fn has(&self, flag: u8) -> bool {
+        self.header.flags & flag != 0
+    }
+
+    /// SEG.ACK
+    #[inline]
+    pub(crate) fn acknowledgment(&self) -> SeqNum {
+        self.header.acknowledgment
+    }
+
+    /// SEG.LEN: payload bytes, SYN and FIN.
+    pub(crate) fn sequence_len(&self) -> u32 {
+        self.len + self.has(SYN) as u32 + self.has(FIN) as u32
+    }
+
+    /// One past the last sequence number of the segment.
+    pub(crate) fn end(&self) -> SeqNum {
+        self.sequence + self.sequence_len()
+    }
+
+    /// Takes `count` sequence numbers off the front: the SYN first, then payload.
+    pub(crate) fn trim_front(&mut self, arena: &Arena, count: u32) {
+        let mut count = count;
+        if count > 0 && self.has(SYN) {
+            self.header.flags &= !SYN;
+            self.sequence += 1;
+            count -= 1;
+        }
+        let count = count.min(self.len);
+        trim_front(arena, &mut self.payload, count as usize);
+        self.sequence += count;
+        self.len -= count;
+    }
+
+    /// Shortens the payload to `len` bytes; a FIN behind it goes too.
+    pub(crate) fn truncate(&mut self, arena: &Arena, len: u32) {
+        if len < self.len {
+            truncate(arena, &mut self.payload, len as usize);
+            self.len = len;
+        }
+        self.header.flags &= !FIN;
+    }
+
+    /// Gives the payload back.
+    pub(crate) fn discard(&mut self, arena: &Arena) {
+        self.payload.clear(arena);
+        self.len = 0;
+    }
+
+    /// Whether it is an ACK and nothing else that matters to a listener.
+    pub(crate) fn is_bare_ack(&self) -> bool {
+        self.has(ACK) && !self.has(SYN) && !self.has(RST)
+    }
+}
+
+/// Takes `count` bytes off the front of a list of frames.
+pub(crate) fn trim_front(arena: &Arena, queue: &mut FrameQueue, count: usize) {
+    let mut count = count;
+    while count > 0 && !queue.is_empty() {
+        let len = arena.queued_len(queue.front());
+        if count < len {
+            let slot = queue.front();
+            arena.pull_queued(slot, count);
+            let note = arena.note(slot);
+            arena.set_note(slot, Note { sequence: note.sequence.wrapping_add(count as u32), ..note });
+            return;
+        }
+        count -= len;
+        // The frame goes back to the arena here.
+        drop(queue.pop_front(arena));
+    }
+}
+
+/// Shortens a list of frames to `len` bytes.
+pub(crate) fn truncate(arena: &Arena, queue: &mut FrameQueue, len: usize) {
+    let mut kept = FrameQueue::default();
+    let mut room = len;
+    while room > 0 {
+        let Some((mut frame, note)) = queue.pop_front(arena) else { break };
+        frame.truncate(room);
+        room -= frame.len();
+        kept.push_back(frame, note);
+    }
+    queue.clear(arena);
+    *queue = kept;
+}
+
+/// Memory that a list of frames occupies, bytes.
+pub(crate) fn memory(arena: &Arena, queue: &FrameQueue) -> u32 {
+    let mut total = 0;
+    let mut slot = queue.front();
+    while slot.is_some() {
+        total += frame_memory(&arena.share(slot, 0, 0));
+        slot = arena.next(slot);
+    }
+    total
+}
+
+/// Memory behind one frame, bytes.
+pub(crate) fn frame_memory(frame: &Frame) -> u32 {
+    (frame.headroom() + frame.len() + frame.tailroom()) as u32
+}
+
+fn arena_len(arena: &Arena, queue: &FrameQueue) -> u32 {
+    let mut total = 0;
+    let mut slot = queue.front();
+    while slot.is_some() {
+        total += arena.queued_len(slot) as u32;
+        slot = arena.next(slot);
+    }
+    total
+}

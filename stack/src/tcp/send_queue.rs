@@ -1,0 +1,175 @@
+//! Data from SND.UNA to the last queued byte: a list of extents, segmented only when it is sent.
+//!
+//! An extent is a queued frame with a [`Note`]: sequence number of its first byte, when it was last
+//! sent, how often again, and the checksum of its bytes (taken when the bytes came, so that neither
+//! sending nor sending again touches them for that). Three cursors: the front holds SND.UNA,
+//! `next_unsent` holds SND.NXT, the back grows while it is unsent. The queue does not decide what
+//! is sent; `output` and `retransmit` do.
+
+use ringway_shm::{Arena, Class, Frame, Note, Slot};
+
+use crate::wire::checksum;
+
+use super::segment::frame_memory;
+use super::sequence::SeqNum;
+use super::tcb::Tcb;
+
+/// `Note::sum` is the sum of all bytes of the extent.
+const SUM_VALID: u8 = 1;
+/// Payloads up to this length go into small frames.
+const SMALL_PAYLOAD: usize = 128;
+
+/// What an ACK freed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Freed {
+    /// When the youngest extent that was sent only once was sent, microseconds modulo 2^32.
+    pub(crate) sent_at: Option<u32>,
+}
+
+/// A piece of an extent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) slot: Slot,
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    /// The sum of exactly these bytes, when it is known.
+    pub(crate) sum: Option<u16>,
+}
+
+impl Tcb {
+    /// Bytes that may be queued now.
+    pub(crate) fn send_space(&self) -> usize {
+        // Many small writes cost more memory than bytes; both are bounded.
+        if self.send_memory >= self.send_buffer.saturating_mul(2) {
+            return 0;
+        }
+        self.send_buffer.saturating_sub(self.snd_end - self.snd_una.earliest(self.snd_end)) as usize
+    }
+
+    /// Queues a frame of payload.
+    pub(crate) fn enqueue(&mut self, frame: Frame) {
+        let sum = checksum::sum(frame.bytes());
+        let len = frame.len() as u32;
+        self.send_memory += frame_memory(&frame);
+        let was_all_sent = self.unsent() == 0;
+        let note = Note { sequence: self.snd_end.0, sum, flags: SUM_VALID, ..Note::default() };
+        let slot = self.send_queue.push_back(frame, note);
+        if was_all_sent {
+            self.next_unsent = slot;
+        }
+        self.snd_end += len;
+    }
+
+    /// Queues up to `count` bytes that `fill` writes piece by piece; first behind the last extent
+    /// while that is unsent. Returns how many bytes found room in the arena.
+    pub(crate) fn enqueue_with(&mut self, arena: &Arena, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+        let mut queued = if self.unsent() > 0 { self.grow_back(arena, count, fill) } else { 0 };
+        while queued < count {
+            let rest = count - queued;
+            let class = if rest <= SMALL_PAYLOAD { Class::Small } else { Class::Large };
+            let Some(mut frame) = arena.alloc(class) else { break };
+            frame.reserve(0);
+            let len = rest.min(frame.tailroom());
+            fill(frame.extend(len));
+            self.enqueue(frame);
+            queued += len;
+        }
+        queued
+    }
+
+    fn grow_back(&mut self, arena: &Arena, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+        let back = self.send_queue.back();
+        let note = arena.note(back);
+        let old_len = arena.queued_len(back);
+        let mut sum = note.sum;
+        let grown = self.send_queue.extend_back(arena, count, &mut |bytes| {
+            fill(bytes);
+            sum = checksum::add_at(sum, old_len, checksum::sum(bytes));
+        });
+        arena.set_note(back, Note { sum, ..note });
+        self.snd_end += grown as u32;
+        grown
+    }
+
+    /// Frees the extents before `up_to`, which is at most SND.NXT and the last queued byte.
+    pub(crate) fn free_until(&mut self, arena: &Arena, up_to: SeqNum, cursor: Option<&mut Slot>) -> Freed {
+        let mut freed = Freed::default();
+        let mut popped_cursor = false;
+        let watched = cursor.as_deref().copied().unwrap_or(Slot::NONE);
+        while self.send_queue.front().is_some() {
+            let front = self.send_queue.front();
+            let note = arena.note(front);
+            let len = arena.queued_len(front) as u32;
+            let start = SeqNum(note.sequence);
+            if start.at_or_after(up_to) {
+                break;
+            }
+            if up_to.before(start + len) {
+                let count = up_to - start;
+                arena.pull_queued(front, count as usize);
+                arena.set_note(front, Note { sequence: up_to.0, flags: note.flags & !SUM_VALID, ..note });
+                break;
+            }
+            popped_cursor |= front == watched;
+            if note.retransmits == 0 {
+                freed.sent_at = Some(note.sent_at);
+            }
+            if let Some((frame, _)) = self.send_queue.pop_front(arena) {
+                self.send_memory -= frame_memory(&frame);
+            }
+        }
+        if let Some(cursor) = cursor
+            && popped_cursor
+        {
+            *cursor = self.send_queue.front();
+        }
+        freed
+    }
+
+    /// Frees everything.
+    pub(crate) fn clear_send_queue(&mut self, arena: &Arena) {
+        self.send_queue.clear(arena);
+        self.send_memory = 0;
+        self.next_unsent = Slot::NONE;
+    }
+
+    /// The extent that holds `sequence`, searched from `hint` when that is not beyond it.
+    pub(crate) fn extent_at(&self, arena: &Arena, sequence: SeqNum, hint: Slot) -> Slot {
+        let mut slot = self.send_queue.front();
+        if hint.is_some() && SeqNum(arena.note(hint).sequence).at_or_before(sequence) {
+            slot = hint;
+        }
+        while slot.is_some() && !sequence.within(SeqNum(arena.note(slot).sequence), arena.queued_len(slot) as u32) {
+            slot = arena.next(slot);
+        }
+        slot
+    }
+}
+
+/// Calls `visit` for the pieces of `len` bytes from `sequence` on, which lies in `slot`. Returns the
+/// slot that holds the byte after them, or none.
+pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u32, visit: &mut dyn FnMut(Piece)) -> Slot {
+    let (mut slot, mut rest) = (slot, len as usize);
+    let mut sequence = sequence;
+    while rest > 0 && slot.is_some() {
+        let note = arena.note(slot);
+        let extent = arena.queued_len(slot);
+        let offset = (sequence - SeqNum(note.sequence)) as usize;
+        let count = (extent - offset).min(rest);
+        let whole = offset == 0 && count == extent && note.flags & SUM_VALID != 0;
+        visit(Piece { slot, offset, len: count, sum: whole.then_some(note.sum) });
+        rest -= count;
+        sequence += count as u32;
+        if offset + count == extent {
+            slot = arena.next(slot);
+        }
+    }
+    slot
+}
+
+/// Writes down that a piece was sent at `now_us`, again if `again`.
+pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool) {
+    let note = arena.note(piece.slot);
+    let retransmits = note.retransmits.saturating_add(again as u8);
+    arena.set_note(piece.slot, Note { sent_at: now_us, retransmits, ..note });
+}

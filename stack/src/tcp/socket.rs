@@ -1,0 +1,326 @@
+//! The socket calls of the façade.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use ringway_shm::{Burst, Frame, Instant};
+
+use crate::address::SocketAddress;
+use crate::config::TcpOptions;
+use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
+use crate::event::{Readiness, SocketId};
+use crate::ip::Template;
+use crate::stack::Env;
+use crate::stats::Counter;
+
+use super::Tcp;
+use super::cold::Timeouts;
+use super::connection::Connection;
+use super::demux::{FlowKey, Target};
+use super::listener::LISTENER_BIT;
+use super::output::{Turn, WriteError};
+use super::ports;
+use super::state::State;
+use super::tcb::{NO_LISTENER, flag};
+
+impl Tcp {
+    /// RFC 9293 §3.10.1, passive OPEN.
+    pub(crate) fn listen(
+        &mut self,
+        env: &mut Env,
+        local: SocketAddress,
+        backlog: u32,
+        options: TcpOptions,
+        cookie: u64,
+    ) -> Result<SocketId, ListenError> {
+        if !local.ip.is_unspecified() && !env.ip.owns(local.ip) {
+            return Err(ListenError::NotLocal);
+        }
+        if self.listeners.conflicts(local) {
+            return Err(ListenError::InUse);
+        }
+        let (index, generation) = self.listeners.insert(local, backlog, options, cookie).ok_or(ListenError::Full)?;
+        Ok(SocketId { index: index | LISTENER_BIT, generation })
+    }
+
+    fn listener_index(&self, id: SocketId) -> Option<u32> {
+        let index = id.index & !LISTENER_BIT;
+        let is_listener = id.index & LISTENER_BIT != 0;
+        self.listeners.get(index).filter(|listener| is_listener && listener.generation == id.generation).map(|_| index)
+    }
+
+    /// Takes the oldest connection of a listener's accept queue.
+    pub(crate) fn accept(&mut self, env: &mut Env, listener: SocketId, cookie: u64) -> Result<SocketId, AcceptError> {
+        let listener = self.listener_index(listener).ok_or(AcceptError::NotListening)?;
+        let entry = self.listeners.get_mut(listener).ok_or(AcceptError::NotListening)?;
+        let index = entry.accept_queue.pop_front().ok_or(AcceptError::WouldBlock)?;
+        let mut connection = self.connection(env, index);
+        connection.tcb.listener = NO_LISTENER;
+        connection.tcb.cookie = cookie;
+        if connection.tcb.is_readable() {
+            connection.signal();
+        }
+        Ok(connection.id())
+    }
+
+    /// RFC 9293 §3.10.1, active OPEN.
+    pub(crate) fn connect(
+        &mut self,
+        now: Instant,
+        env: &mut Env,
+        local: Option<SocketAddress>,
+        remote: SocketAddress,
+        options: TcpOptions,
+        cookie: u64,
+    ) -> Result<SocketId, ConnectError> {
+        self.now = now;
+        let local = local.unwrap_or(SocketAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 });
+        let wanted = (!local.ip.is_unspecified()).then_some(local.ip);
+        let path = env.ip.route(remote.ip, wanted).ok_or(ConnectError::NoRoute)?;
+        let mut key = FlowKey { local: path.source, remote: remote.ip, local_port: local.port, remote_port: remote.port };
+        key.local_port = self.choose_port(key)?;
+        let template = Template::stale(key.local, key.remote, env.ip.generation());
+        let index = self.allocate(template).ok_or(ConnectError::Full)?;
+        self.flows.insert(self.hasher.hash(&key), Target::Connection(index));
+        env.counters.count(Counter::TcpActiveOpens);
+        let iss = self.shared.secrets.initial_sequence(now, &key);
+        let mut connection = self.connection(env, index);
+        connection.tcb.configure(&connection.shared.config, &options);
+        connection.tcb.local_port = key.local_port;
+        connection.tcb.remote_port = key.remote_port;
+        connection.tcb.cookie = cookie;
+        if options.maximum_segment_size != 0 {
+            connection.tcb.mss = options.maximum_segment_size;
+        }
+        connection.apply_timeouts(&options);
+        connection.open(iss);
+        Ok(connection.id())
+    }
+
+    /// The caller's port if its 4-tuple is free, else an ephemeral one (RFC 6056).
+    fn choose_port(&mut self, key: FlowKey) -> Result<u16, ConnectError> {
+        if key.local_port != 0 {
+            return if self.is_free(&key) { Ok(key.local_port) } else { Err(ConnectError::InUse) };
+        }
+        let range = self.shared.config.ephemeral_ports;
+        let mut secrets = core::mem::replace(&mut self.shared.secrets, super::isn::Secrets::new(0));
+        let port = ports::choose(&mut secrets, range, |port| self.is_free(&FlowKey { local_port: port, ..key }));
+        self.shared.secrets = secrets;
+        port.ok_or(ConnectError::NoPort)
+    }
+
+    fn is_free(&self, key: &FlowKey) -> bool {
+        let found = self.flows.find(self.hasher.hash(key), |target| match target {
+            Target::Connection(index) => self.tcbs[index as usize].key() == *key,
+            Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
+            Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
+        });
+        found.is_none() && self.listeners.find(key.local, key.local_port).is_none()
+    }
+
+    /// Bytes that may be queued now.
+    pub(crate) fn send_space(&self, id: SocketId) -> usize {
+        self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| tcb.send_space())
+    }
+
+    fn check_sendable(&self, id: SocketId) -> Result<(), SendError> {
+        let tcb = self.resolve(id).ok_or(SendError::NotConnected)?;
+        if !tcb.state.accepts_data() || tcb.has(flag::FIN_QUEUED) {
+            return Err(SendError::Closed);
+        }
+        if tcb.send_space() == 0 { Err(SendError::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Queues bytes that `copy` writes piece by piece.
+    pub(crate) fn send_with(
+        &mut self,
+        env: &mut Env,
+        id: SocketId,
+        count: usize,
+        copy: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<usize, SendError> {
+        self.check_sendable(id)?;
+        let connection = &mut self.connection(env, id.index);
+        let count = count.min(connection.tcb.send_space());
+        let queued = connection.tcb.enqueue_with(connection.env.arena, count, copy);
+        connection.mark_data();
+        if queued == 0 && count > 0 {
+            connection.env.counters.count(Counter::DropNoFrame);
+            return Err(SendError::WouldBlock);
+        }
+        Ok(queued)
+    }
+
+    /// Queues a frame.
+    pub(crate) fn send_frame(&mut self, env: &mut Env, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
+        if let Err(error) = self.check_sendable(id) {
+            return Err((frame, error));
+        }
+        if frame.is_empty() {
+            return Ok(());
+        }
+        let mut connection = self.connection(env, id.index);
+        connection.tcb.enqueue(frame);
+        connection.mark_data();
+        Ok(())
+    }
+
+    /// Takes the next frame of received data.
+    pub(crate) fn take_frame(&mut self, env: &mut Env, id: SocketId) -> Result<Frame, ReceiveError> {
+        self.named(env, id).ok_or(ReceiveError::NotConnected)?.take_frame()
+    }
+
+    /// The application has read `bytes`.
+    pub(crate) fn consumed(&mut self, env: &mut Env, id: SocketId, bytes: usize) {
+        if let Some(mut connection) = self.named(env, id) {
+            connection.consumed(u32::try_from(bytes).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Bytes that can be taken.
+    pub(crate) fn unread(&self, id: SocketId) -> usize {
+        self.resolve(id).map_or(0, |tcb| tcb.unread as usize)
+    }
+
+    /// What can be done now.
+    pub(crate) fn readiness(&self, id: SocketId) -> Readiness {
+        if let Some(listener) = self.listener_index(id).and_then(|index| self.listeners.get(index)) {
+            return Readiness { readable: !listener.accept_queue.is_empty(), ..Readiness::default() };
+        }
+        let Some(tcb) = self.resolve(id) else {
+            return Readiness { readable: true, writable: true, peer_closed: true, hung_up: true };
+        };
+        let peer_closed = tcb.is_peer_closed();
+        Readiness {
+            readable: tcb.is_readable(),
+            writable: tcb.is_writable(),
+            peer_closed,
+            hung_up: peer_closed && tcb.state.is_write_closed() && tcb.state != State::LastAck,
+        }
+    }
+
+    /// Both ends of a connection.
+    pub(crate) fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
+        Some(self.resolve(id)?.addresses())
+    }
+
+    /// Replaces a socket's options.
+    pub(crate) fn set_options(&mut self, now: Instant, env: &mut Env, id: SocketId, options: TcpOptions) {
+        self.now = now;
+        if let Some(index) = self.listener_index(id) {
+            if let Some(listener) = self.listeners.get_mut(index) {
+                listener.options = options;
+            }
+            return;
+        }
+        let Some(mut connection) = self.named(env, id) else { return };
+        let receive_buffer = connection.tcb.receive_buffer;
+        connection.tcb.configure(&connection.shared.config, &options);
+        // RFC 9293 §3.8.6: the window does not shrink; the scale was settled with the SYN.
+        if options.receive_buffer_bytes == 0 {
+            connection.tcb.receive_buffer = receive_buffer;
+        }
+        connection.tcb.template.generation = connection.env.ip.generation().wrapping_sub(1);
+        connection.apply_timeouts(&options);
+        if options.quick_ack && connection.tcb.has(flag::ACK_PENDING) {
+            connection.ack_now();
+        }
+        connection.mark_data_if_any();
+    }
+
+    /// No more data from us.
+    pub(crate) fn shutdown_write(&mut self, now: Instant, env: &mut Env, id: SocketId) {
+        self.now = now;
+        if let Some(mut connection) = self.named(env, id) {
+            connection.shutdown_write();
+        }
+    }
+
+    /// Gives a socket up.
+    pub(crate) fn close(&mut self, now: Instant, env: &mut Env, id: SocketId) {
+        self.now = now;
+        if let Some(index) = self.listener_index(id) {
+            self.close_listener(env, index, id);
+        } else if let Some(mut connection) = self.named(env, id) {
+            connection.close();
+        }
+        self.settle(env);
+    }
+
+    fn close_listener(&mut self, env: &mut Env, index: u32, id: SocketId) {
+        let cookie = self.listeners.get(index).map_or(0, |listener| listener.cookie);
+        while let Some(record) = self.syn_queue.of_listener(index) {
+            self.forget_half_open(record);
+        }
+        for waiting in self.listeners.remove(index) {
+            self.connection(env, waiting).abort();
+        }
+        env.events.push_back(crate::event::Event::Closed { socket: id, cookie });
+    }
+
+    /// Gives a socket up with RST.
+    pub(crate) fn abort(&mut self, now: Instant, env: &mut Env, id: SocketId) {
+        if self.listener_index(id).is_some() {
+            self.close(now, env, id);
+            return;
+        }
+        self.now = now;
+        if let Some(mut connection) = self.named(env, id) {
+            connection.abort();
+        }
+        self.settle(env);
+    }
+}
+
+impl Connection<'_, '_> {
+    /// Takes over the timeouts that the application has set.
+    pub(crate) fn apply_timeouts(&mut self, options: &TcpOptions) {
+        let milliseconds = |duration: crate::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+        let timeouts = Timeouts {
+            keepalive_idle_ms: milliseconds(options.keepalive_idle),
+            keepalive_interval_ms: milliseconds(options.keepalive_interval),
+            keepalive_probes: options.keepalive_probes,
+            user_timeout_ms: milliseconds(options.user_timeout),
+        };
+        if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
+            self.demand_cold().timeouts = timeouts;
+        }
+        self.set_keepalive(options.keepalive);
+    }
+
+    /// Writes what control work is marked: SYN, probe, ACK.
+    pub(crate) fn transmit_control(&mut self, out: &mut [Burst]) -> Turn {
+        let written = match self.tcb.state {
+            State::Closed | State::Listen | State::TimeWait => Ok(()),
+            State::SynSent | State::SynReceived if self.tcb.has(flag::ACK_NOW) => self.write_syn(out),
+            State::SynSent | State::SynReceived => Ok(()),
+            _ => self.write_probe_or_ack(out),
+        };
+        match written {
+            Ok(()) => Turn::Done,
+            Err(WriteError::NoFrame) => {
+                self.env.counters.count(Counter::DropNoFrame);
+                Turn::NoFrame
+            }
+            // A timer tries again, or the peer does.
+            Err(WriteError::NoRoute) => Turn::Done,
+        }
+    }
+
+    fn write_probe_or_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
+        if self.tcb.has(flag::PROBE) {
+            self.write_probe(out)?;
+        }
+        if self.is_ack_due() && !self.is_ack_carried_by_data() {
+            self.write_ack(out)?;
+        }
+        Ok(())
+    }
+
+    /// As Linux: a segment before the window, which the peer must answer with an ACK.
+    fn write_probe(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
+        let header = self.header(self.tcb.snd_una - 1);
+        self.write(&header, None, out)?;
+        self.tcb.clear(flag::PROBE);
+        Ok(())
+    }
+}

@@ -1,0 +1,346 @@
+//! The transmission control block: all of a connection in four cache lines.
+//!
+//! Line 0 is read by every received segment, line 1 by every ACK and every transmission, line 2 is
+//! the header template, line 3 is for opening, closing, losing and statistics. What only some
+//! connections need (out-of-order data, SACK scoreboard, CUBIC, timeouts of their own) is in a
+//! pooled [`Cold`](super::cold::Cold) object. Names are those of RFC 9293 §3.3.1. Deadlines are ticks
+//! of the timer wheel (milliseconds modulo 2^32); 0 means not armed.
+
+use core::mem::offset_of;
+use core::net::IpAddr;
+
+use ringway_shm::{FrameQueue, Slot};
+
+use crate::address::SocketAddress;
+use crate::config::CongestionControl;
+use crate::event::SocketError;
+use crate::ip::{Flow, Template};
+
+use super::cold;
+use super::demux::FlowKey;
+use super::sequence::SeqNum;
+use super::state::State;
+
+/// Marks of a connection that decide what happens next; [`Tcb::flags`].
+pub(crate) mod flag {
+    /// RFC 7323 timestamps are on.
+    pub(crate) const TIMESTAMPS: u16 = 1 << 0;
+    /// RFC 2018 is on.
+    pub(crate) const SACK: u16 = 1 << 1;
+    /// An ACK (or in an opening state a SYN) must go out with this turn.
+    pub(crate) const ACK_NOW: u16 = 1 << 2;
+    /// Data was received that was not acknowledged yet.
+    pub(crate) const ACK_PENDING: u16 = 1 << 3;
+    /// Stands in the list of control work.
+    pub(crate) const ON_CONTROL: u16 = 1 << 4;
+    /// Stands in the list of data work.
+    pub(crate) const ON_DATA: u16 = 1 << 5;
+    /// TCP_NODELAY
+    pub(crate) const NO_DELAY: u16 = 1 << 6;
+    /// TCP_CORK
+    pub(crate) const CORK: u16 = 1 << 7;
+    /// TCP_QUICKACK
+    pub(crate) const QUICK_ACK: u16 = 1 << 8;
+    /// The application has closed; nobody will read.
+    pub(crate) const ORPHAN: u16 = 1 << 9;
+    /// A FIN follows the queued data.
+    pub(crate) const FIN_QUEUED: u16 = 1 << 10;
+    /// A `Ready` event was already put out in this turn.
+    pub(crate) const SIGNALLED: u16 = 1 << 11;
+    /// The first unacknowledged segment must be sent again.
+    pub(crate) const RETRANSMIT: u16 = 1 << 12;
+    /// The congestion window was what stopped the last transmission.
+    pub(crate) const CWND_LIMITED: u16 = 1 << 13;
+    /// A probe (zero window or keepalive) must go out.
+    pub(crate) const PROBE: u16 = 1 << 14;
+    /// `rto_deadline` is the persist timer's.
+    pub(crate) const PERSIST: u16 = 1 << 15;
+}
+
+/// Where loss recovery stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Recovery {
+    /// Nothing is known to be lost.
+    #[default]
+    Open,
+    /// RFC 6582 or RFC 6675: since three duplicate ACKs, until `recover` is acknowledged.
+    Fast,
+    /// RFC 6298 (5.4-5.6): since a timeout, until `recover` is acknowledged.
+    Loss,
+}
+
+/// See the module's text.
+#[repr(C, align(64))]
+pub(crate) struct Tcb {
+    // Line 0: receiving.
+    pub(crate) generation: u32,
+    /// RCV.NXT
+    pub(crate) rcv_nxt: SeqNum,
+    /// Right edge of the window that was advertised; never moves left.
+    pub(crate) rcv_adv: SeqNum,
+    /// RFC 7323: Last.ACK.sent
+    pub(crate) last_ack_sent: SeqNum,
+    /// RFC 7323: TS.Recent
+    pub(crate) ts_recent: u32,
+    /// Header prediction: what the word at byte 12 of the next header should be; 0: take the long way.
+    pub(crate) pred_word: u32,
+    /// SND.UNA
+    pub(crate) snd_una: SeqNum,
+    /// SND.WND, bytes.
+    pub(crate) snd_wnd: u32,
+    /// SND.WL1
+    pub(crate) snd_wl1: SeqNum,
+    pub(crate) state: State,
+    /// Low four bits: Snd.Wind.Shift; high four: Rcv.Wind.Shift.
+    scales: u8,
+    /// [`flag`]
+    pub(crate) flags: u16,
+    pub(crate) receive_queue: FrameQueue,
+    /// Bytes in `receive_queue`.
+    pub(crate) unread: u32,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    /// What the application named the connection by.
+    pub(crate) cookie: u64,
+
+    // Line 1: sending.
+    /// SND.NXT
+    pub(crate) snd_nxt: SeqNum,
+    /// One past the last segment that was sent smaller than the MSS (Minshall's Nagle).
+    pub(crate) snd_sml: SeqNum,
+    pub(crate) cwnd: u32,
+    pub(crate) ssthresh: u32,
+    pub(crate) srtt_us: u32,
+    pub(crate) rttvar_us: u32,
+    /// Retransmission or persist timer.
+    pub(crate) rto_deadline: u32,
+    /// Delayed ACK.
+    pub(crate) ack_deadline: u32,
+    /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
+    pub(crate) idle_deadline: u32,
+    /// Data from SND.UNA on; see `send_queue`.
+    pub(crate) send_queue: FrameQueue,
+    /// The extent that holds SND.NXT.
+    pub(crate) next_unsent: Slot,
+    /// One past the last queued byte.
+    pub(crate) snd_end: SeqNum,
+    /// Memory behind `send_queue`, bytes.
+    pub(crate) send_memory: u32,
+    /// Payload bytes of a full segment.
+    pub(crate) mss: u16,
+    pub(crate) dup_acks: u8,
+    pub(crate) recovery: Recovery,
+    /// Index in the cold pool or [`cold::NONE`].
+    pub(crate) cold: u32,
+
+    // Line 2: the headers below TCP.
+    pub(crate) template: Template,
+
+    // Line 3: the rest.
+    /// RFC 6582, RFC 6675: recovery ends when this is acknowledged.
+    pub(crate) recover: SeqNum,
+    /// Tick of the live entry in the timer wheel; 0: none.
+    pub(crate) timer_tick: u32,
+    /// In-order bytes that the application has not consumed, taken or not.
+    pub(crate) unconsumed: u32,
+    /// Largest SND.WND seen (RFC 9293 §3.8.6.2.1).
+    pub(crate) max_window: u32,
+    pub(crate) receive_buffer: u32,
+    pub(crate) send_buffer: u32,
+    /// Memory behind `receive_queue` and out-of-order data, bytes.
+    pub(crate) receive_memory: u32,
+    /// The listener whose accept queue holds this connection, or [`NO_LISTENER`].
+    pub(crate) listener: u32,
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) min_rtt_us: u32,
+    /// When the last segment came, tick.
+    pub(crate) last_received: u32,
+    pub(crate) total_retransmits: u16,
+    /// Timeouts without progress.
+    pub(crate) backoff: u8,
+    /// Keepalive probes without an answer.
+    pub(crate) probes: u8,
+    error: u8,
+    pub(crate) congestion: CongestionControl,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+}
+
+const _: () = assert!(size_of::<Tcb>() == 256);
+const _: () = assert!(offset_of!(Tcb, cookie) == 56);
+const _: () = assert!(offset_of!(Tcb, snd_nxt) == 64);
+const _: () = assert!(offset_of!(Tcb, cold) == 124);
+const _: () = assert!(offset_of!(Tcb, template) == 128);
+const _: () = assert!(offset_of!(Tcb, recover) == 192);
+
+/// Not waiting to be accepted.
+pub(crate) const NO_LISTENER: u32 = u32::MAX;
+
+impl Tcb {
+    /// A closed block. `template` names the flow's addresses, even while it is stale.
+    pub(crate) fn new(generation: u32, template: Template) -> Tcb {
+        Tcb {
+            generation,
+            rcv_nxt: SeqNum(0),
+            rcv_adv: SeqNum(0),
+            last_ack_sent: SeqNum(0),
+            ts_recent: 0,
+            pred_word: 0,
+            snd_una: SeqNum(0),
+            snd_wnd: 0,
+            snd_wl1: SeqNum(0),
+            state: State::Closed,
+            scales: 0,
+            flags: 0,
+            receive_queue: FrameQueue::default(),
+            unread: 0,
+            local_port: 0,
+            remote_port: 0,
+            cookie: 0,
+            snd_nxt: SeqNum(0),
+            snd_sml: SeqNum(0),
+            cwnd: 0,
+            ssthresh: super::congestion::SSTHRESH_INITIAL,
+            srtt_us: 0,
+            rttvar_us: 0,
+            rto_deadline: 0,
+            ack_deadline: 0,
+            idle_deadline: 0,
+            send_queue: FrameQueue::default(),
+            next_unsent: Slot::NONE,
+            snd_end: SeqNum(0),
+            send_memory: 0,
+            mss: 536,
+            dup_acks: 0,
+            recovery: Recovery::Open,
+            cold: cold::NONE,
+            template,
+            recover: SeqNum(0),
+            timer_tick: 0,
+            unconsumed: 0,
+            max_window: 0,
+            receive_buffer: 0,
+            send_buffer: 0,
+            receive_memory: 0,
+            listener: NO_LISTENER,
+            bytes_acked: 0,
+            bytes_received: 0,
+            min_rtt_us: u32::MAX,
+            last_received: 0,
+            total_retransmits: 0,
+            backoff: 0,
+            probes: 0,
+            error: 0,
+            congestion: CongestionControl::Cubic,
+            tos: 0,
+            ttl: 0,
+        }
+    }
+
+    /// Whether any of the marks is set.
+    #[inline]
+    pub(crate) fn has(&self, flags: u16) -> bool {
+        self.flags & flags != 0
+    }
+
+    /// Sets marks.
+    #[inline]
+    pub(crate) fn set(&mut self, flags: u16) {
+        self.flags |= flags;
+    }
+
+    /// Clears marks.
+    #[inline]
+    pub(crate) fn clear(&mut self, flags: u16) {
+        self.flags &= !flags;
+    }
+
+    /// Sets or clears marks.
+    #[inline]
+    pub(crate) fn assign(&mut self, flags: u16, on: bool) {
+        self.flags = if on { self.flags | flags } else { self.flags & !flags };
+    }
+
+    /// Snd.Wind.Shift: how the peer's windows are scaled.
+    #[inline]
+    pub(crate) fn send_scale(&self) -> u8 {
+        self.scales & 15
+    }
+
+    /// Rcv.Wind.Shift: how our windows are scaled.
+    #[inline]
+    pub(crate) fn receive_scale(&self) -> u8 {
+        self.scales >> 4
+    }
+
+    /// RFC 7323 §2.3: shifts are at most 14.
+    pub(crate) fn set_scales(&mut self, send: u8, receive: u8) {
+        self.scales = (receive.min(14) << 4) | send.min(14);
+    }
+
+    /// The flow's two ends.
+    pub(crate) fn key(&self) -> FlowKey {
+        let (local, remote) = self.template.addresses();
+        FlowKey { local, remote, local_port: self.local_port, remote_port: self.remote_port }
+    }
+
+    /// What IP must know to send.
+    pub(crate) fn flow(&self) -> Flow {
+        let (local, remote) = self.template.addresses();
+        Flow { local, remote, protocol: super::PROTOCOL, tos: self.tos, ttl: self.ttl }
+    }
+
+    /// Both ends as the application sees them.
+    pub(crate) fn addresses(&self) -> (SocketAddress, SocketAddress) {
+        let (local, remote): (IpAddr, IpAddr) = self.template.addresses();
+        (SocketAddress { ip: local, port: self.local_port }, SocketAddress { ip: remote, port: self.remote_port })
+    }
+
+    /// Bytes sent and not acknowledged (a SYN and a FIN count one each).
+    #[inline]
+    pub(crate) fn flight(&self) -> u32 {
+        self.snd_nxt - self.snd_una
+    }
+
+    /// Queued bytes that were never sent.
+    #[inline]
+    pub(crate) fn unsent(&self) -> u32 {
+        if self.snd_nxt.before(self.snd_end) { self.snd_end - self.snd_nxt } else { 0 }
+    }
+
+    /// Whether our FIN has been sent.
+    #[inline]
+    pub(crate) fn is_fin_sent(&self) -> bool {
+        self.has(flag::FIN_QUEUED) && self.snd_nxt.after(self.snd_end)
+    }
+
+    /// Room that the peer may still fill: the window as advertised.
+    #[inline]
+    pub(crate) fn receive_window(&self) -> u32 {
+        if self.rcv_nxt.before(self.rcv_adv) { self.rcv_adv - self.rcv_nxt } else { 0 }
+    }
+
+    /// Why the connection ended, if it failed.
+    pub(crate) fn error(&self) -> Option<SocketError> {
+        ERRORS.get((self.error as usize).checked_sub(1)?).copied()
+    }
+
+    /// Remembers why the connection ended; the first reason stays.
+    pub(crate) fn set_error(&mut self, error: SocketError) {
+        if self.error == 0 {
+            self.error = ERRORS.iter().position(|&e| e == error).map_or(0, |n| n as u8 + 1);
+        }
+    }
+}
+
+const ERRORS: [SocketError; 7] = [
+    SocketError::Reset,
+    SocketError::Refused,
+    SocketError::TimedOut,
+    SocketError::HostUnreachable,
+    SocketError::NetworkUnreachable,
+    SocketError::ProtocolUnreachable,
+    SocketError::Aborted,
+];

@@ -1,0 +1,93 @@
+//! What a connection does when one of its deadlines comes: the reasons by name.
+//!
+//! Read RFC 9293 §3.8.3-3.8.4 (keepalive) first.
+
+use crate::stats::Counter;
+use crate::timer;
+
+use super::connection::Connection;
+use super::state::State;
+use super::tcb::flag;
+
+impl Connection<'_, '_> {
+    /// The wheel's entry for `tick` came up.
+    pub(crate) fn on_timer(&mut self, tick: u32) {
+        if self.tcb.timer_tick != tick {
+            // A later entry that a nearer one has replaced.
+            return;
+        }
+        self.tcb.timer_tick = 0;
+        let now = timer::tick_at(self.now);
+        let due = |deadline: u32| deadline != 0 && timer::is_due(deadline, now);
+        if due(self.tcb.ack_deadline) {
+            self.on_delayed_ack();
+        }
+        if due(self.tcb.rto_deadline) {
+            self.on_rto();
+        }
+        if due(self.tcb.idle_deadline) {
+            self.on_idle();
+        }
+        self.arm();
+    }
+
+    fn on_delayed_ack(&mut self) {
+        self.tcb.ack_deadline = 0;
+        if self.tcb.has(flag::ACK_PENDING) {
+            self.env.counters.count(Counter::DelayedAcks);
+            self.ack_now();
+        }
+    }
+
+    /// Keepalive, or the end of FIN-WAIT-2 for an orphan.
+    fn on_idle(&mut self) {
+        self.tcb.idle_deadline = 0;
+        if self.tcb.state == State::FinWait2 && self.tcb.has(flag::ORPHAN) {
+            // As Linux: the peer may keep its half open, we forget ours.
+            self.end();
+            return;
+        }
+        if !matches!(self.tcb.state, State::Established | State::CloseWait | State::FinWait1 | State::FinWait2) {
+            return;
+        }
+        let (idle_ms, interval_ms, probes_max) = self.keepalive();
+        let idle_for = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received) as u64;
+        if self.tcb.flight() > 0 || self.tcb.unsent() > 0 || idle_for < idle_ms {
+            self.tcb.probes = 0;
+            self.tcb.idle_deadline = self.deadline(idle_ms.saturating_sub(idle_for).max(1) * 1_000);
+            return;
+        }
+        if self.tcb.probes >= probes_max {
+            self.give_up();
+            return;
+        }
+        self.tcb.probes += 1;
+        self.env.counters.count(Counter::TcpKeepAlive);
+        self.tcb.set(flag::PROBE);
+        self.mark_control();
+        self.tcb.idle_deadline = self.deadline(interval_ms * 1_000);
+    }
+
+    /// Idle time and interval in milliseconds, and probes.
+    fn keepalive(&self) -> (u64, u64, u8) {
+        let own = self.shared.cold.get(self.tcb.cold).map(|cold| cold.timeouts).unwrap_or_default();
+        let config = &self.shared.config;
+        let choose = |own: u32, default: u64| if own == 0 { default } else { own as u64 };
+        (
+            choose(own.keepalive_idle_ms, config.keepalive_idle.as_millis()),
+            choose(own.keepalive_interval_ms, config.keepalive_interval.as_millis()),
+            if own.keepalive_probes == 0 { config.keepalive_probes } else { own.keepalive_probes },
+        )
+    }
+
+    /// Switches keepalive on or off.
+    pub(crate) fn set_keepalive(&mut self, on: bool) {
+        if !on {
+            self.tcb.idle_deadline = 0;
+            return;
+        }
+        let (idle_ms, ..) = self.keepalive();
+        self.tcb.idle_deadline = self.deadline(idle_ms * 1_000);
+        self.arm();
+    }
+}
