@@ -64,13 +64,8 @@ pub(crate) fn mss_to_send(link: &LinkInfo, mtu: u16, agreed: &Agreed) -> u16 {
 
 /// Our SYN's options.
 pub(crate) fn syn_options(config: &TcpConfig, mss: u16, receive_buffer: u32, timestamp: u32, echo: u32) -> Options {
-    Options {
-        maximum_segment_size: Some(mss),
-        window_scale: config.window_scaling.then(|| window_shift(receive_buffer)),
-        sack_permitted: config.sack,
-        timestamps: config.timestamps.then_some(Timestamps { value: timestamp, echo }),
-        ..Options::default()
-    }
+    let timestamps = config.timestamps.then_some(Timestamps { value: timestamp, echo });
+    Options::of_syn(mss, config.window_scaling.then(|| window_shift(receive_buffer)), config.sack, timestamps)
 }
 
 /// What follows from the peer's SYN for the answer or the connection.

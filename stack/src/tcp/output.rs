@@ -5,7 +5,7 @@
 //! partial checksum, when the link has segmentation) and as the windows allow. Payload is shared
 //! with the send queue where the link gathers, else copied once.
 
-use ringway_shm::{Burst, Checksum, Class, Frame, Segmentation, SegmentationKind};
+use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Segmentation, SegmentationKind, Slot};
 
 use crate::ip::{LinkInfo, OutputError};
 use crate::stats::Counter;
@@ -303,17 +303,17 @@ impl Connection<'_, '_> {
         };
         let link = self.env.ip.link(interface);
         let len = plan.map_or(0, |plan| plan.len);
-        let mut packet = self.build(header, plan, &link)?;
+        let (mut first, shared) = self.build(header, plan, &link)?;
         self.env.counters.add(Counter::TcpOutSegs, len.div_ceil(self.tcb.mss as u32).max(1) as u64);
         if fresh {
             self.env.counters.count(Counter::IpOutRequests);
-            self.tcb.template.push_headers(&mut packet.first, header.len() + len as usize);
-            out[interface as usize].push(packet.first);
-            packet.for_each_rest(self.env.arena, plan, &mut |frame| out[interface as usize].push(frame));
+            self.tcb.template.push_headers(&mut first, header.len() + len as usize);
+            out[interface as usize].push(first);
+            for_each_shared(self.env.arena, shared, plan, &mut |frame| out[interface as usize].push(frame));
         } else {
             let scratch = &mut self.shared.replies.scratch;
-            scratch.push(packet.first);
-            packet.for_each_rest(self.env.arena, plan, &mut |frame| scratch.push(frame));
+            scratch.push(first);
+            for_each_shared(self.env.arena, shared, plan, &mut |frame| scratch.push(frame));
             let flow = self.tcb.flow();
             self.env.ip.send(self.now, self.env.counters, &flow, scratch, out);
         }
@@ -322,7 +322,7 @@ impl Connection<'_, '_> {
 
     /// The first frame of a packet (TCP header, checksum, and payload unless that is shared), and
     /// where shared payload begins.
-    fn build(&mut self, header: &Header, plan: Option<&Plan>, link: &LinkInfo) -> Result<Packet, WriteError> {
+    fn build(&mut self, header: &Header, plan: Option<&Plan>, link: &LinkInfo) -> Result<(Frame, Option<Slot>), WriteError> {
         let arena = self.env.arena;
         let len = plan.map_or(0, |plan| plan.len) as usize;
         let inline = len <= INLINE_BYTES;
@@ -354,21 +354,21 @@ impl Connection<'_, '_> {
         self.finish_checksum(&mut first, header.len(), len, sum, link);
         let shared = (!inline && link.gathers).then_some(start);
         first.set_continues(shared.is_some());
-        Ok(Packet { first, shared })
+        Ok((first, shared))
     }
 
     /// The extent where a plan's payload begins.
-    fn find(&self, plan: Option<&Plan>) -> ringway_shm::Slot {
+    fn find(&self, plan: Option<&Plan>) -> Slot {
         match plan {
             Some(plan) if plan.again => {
-                let hint = self.shared.cold.get(self.tcb.cold).map_or(ringway_shm::Slot::NONE, |cold| cold.cursor);
+                let hint = self.shared.cold.get(self.tcb.cold).map_or(Slot::NONE, |cold| cold.cursor);
                 self.tcb.extent_at(self.env.arena, plan.sequence, hint)
             }
             _ => self.tcb.next_unsent,
         }
     }
 
-    fn move_cursor(&mut self, plan: Option<&Plan>, start: ringway_shm::Slot, next: ringway_shm::Slot) {
+    fn move_cursor(&mut self, plan: Option<&Plan>, start: Slot, next: Slot) {
         match plan {
             Some(plan) if plan.again => {
                 if let Some(cold) = self.cold() {
@@ -423,21 +423,14 @@ impl Connection<'_, '_> {
     }
 }
 
-/// The first frame of a packet, and the extent where payload that it shares begins.
-struct Packet {
-    first: Frame,
-    shared: Option<ringway_shm::Slot>,
-}
-
-impl Packet {
-    fn for_each_rest(&self, arena: &ringway_shm::Arena, plan: Option<&Plan>, push: &mut dyn FnMut(Frame)) {
-        let (Some(start), Some(plan)) = (self.shared, plan) else { return };
-        let mut left = plan.len as usize;
-        for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
-            left -= piece.len;
-            let mut frame = arena.share(piece.slot, piece.offset, piece.len);
-            frame.set_continues(left > 0);
-            push(frame);
-        });
-    }
+/// Calls `push` with the frames behind a packet's first one: payload from `shared` on.
+fn for_each_shared(arena: &Arena, shared: Option<Slot>, plan: Option<&Plan>, push: &mut dyn FnMut(Frame)) {
+    let (Some(start), Some(plan)) = (shared, plan) else { return };
+    let mut left = plan.len as usize;
+    for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
+        left -= piece.len;
+        let mut frame = arena.share(piece.slot, piece.offset, piece.len);
+        frame.set_continues(left > 0);
+        push(frame);
+    });
 }

@@ -39,11 +39,6 @@ impl Reassembly {
         self.intervals.is_empty() && self.fin.is_none()
     }
 
-    /// Bytes held.
-    pub(crate) fn bytes(&self) -> u32 {
-        self.intervals.iter().map(|i| i.end - i.start).sum()
-    }
-
     /// Gives everything back.
     pub(crate) fn clear(&mut self, arena: &Arena) {
         for interval in &mut self.intervals {

@@ -3,7 +3,7 @@
 use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note};
 
 use crate::ip::Datagram;
-use crate::wire::tcp::{ACK, FIN, Header, PSH, RST, SYN};
+use crate::wire::tcp::{FIN, Header, PSH, SYN};
 
 use super::demux::FlowKey;
 use super::sequence::SeqNum;
@@ -20,7 +20,6 @@ pub(crate) struct Segment {
     /// Bytes in `payload`.
     pub(crate) len: u32,
     pub(crate) payload: FrameQueue,
-    pub(crate) tos: u8,
 }
 
 impl Segment {
@@ -49,7 +48,6 @@ impl Segment {
             word,
             len: 0,
             payload: FrameQueue::default(),
-            tos: datagram.tos,
         };
         segment.push(first);
         while more {
@@ -119,11 +117,6 @@ impl Segment {
     pub(crate) fn discard(&mut self, arena: &Arena) {
         self.payload.clear(arena);
         self.len = 0;
-    }
-
-    /// Whether it is an ACK and nothing else that matters to a listener.
-    pub(crate) fn is_bare_ack(&self) -> bool {
-        self.has(ACK) && !self.has(SYN) && !self.has(RST)
     }
 }
 

@@ -7,7 +7,7 @@ use ringway_shm::{Burst, Frame, Instant};
 use crate::address::SocketAddress;
 use crate::config::TcpOptions;
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
-use crate::event::{Readiness, SocketId};
+use crate::event::{Event, Readiness, SocketId};
 use crate::ip::Template;
 use crate::stack::Env;
 use crate::stats::Counter;
@@ -56,7 +56,10 @@ impl Tcp {
         let mut connection = self.connection(env, index);
         connection.tcb.listener = NO_LISTENER;
         connection.tcb.cookie = cookie;
-        if connection.tcb.is_readable() {
+        if let Some(error) = connection.tcb.error() {
+            let socket = connection.id();
+            connection.env.events.push_back(Event::Failed { socket, cookie, error });
+        } else if connection.tcb.is_readable() {
             connection.signal();
         }
         Ok(connection.id())
@@ -254,7 +257,7 @@ impl Tcp {
         for waiting in self.listeners.remove(index) {
             self.connection(env, waiting).abort();
         }
-        env.events.push_back(crate::event::Event::Closed { socket: id, cookie });
+        env.events.push_back(Event::Closed { socket: id, cookie });
     }
 
     /// Gives a socket up with RST.

@@ -85,6 +85,11 @@ pub struct Header {
 }
 
 impl Options {
+    /// The options of a SYN.
+    pub fn of_syn(mss: u16, window_scale: Option<u8>, sack_permitted: bool, timestamps: Option<Timestamps>) -> Options {
+        Options { maximum_segment_size: Some(mss), window_scale, sack_permitted, timestamps, ..Options::default() }
+    }
+
     /// The SACK blocks in the order of the option.
     #[inline]
     pub fn sack(&self) -> &[SackBlock] {
