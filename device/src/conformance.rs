@@ -150,6 +150,16 @@ fn memory_conforms_with_and_without_offloads() {
 }
 
 #[test]
+fn the_shared_memory_link_conforms() {
+    use crate::memory::link::{CAPACITY, Link};
+    let (near, far) = ringway_shm::wire::wire(CAPACITY).expect("memory");
+    let (near_arena, far_arena) = (arena(), arena());
+    let near = Box::new(Link::open(near, 1500, &near_arena).expect("ours"));
+    let far = Box::new(Link::open(far, 1500, &far_arena).expect("ours"));
+    conforms(Wire { near, near_arena, far, far_arena, macs: Packet::default().macs });
+}
+
+#[test]
 fn packet_conforms_over_veth() {
     in_namespace(|| {
         let macs = veth();

@@ -3,7 +3,9 @@
 //! Promises: deterministic, in order, loses nothing but what does not fit the receiver's queue or
 //! arena (both counted). The wire claims and enforces exactly the capabilities that it was made
 //! with, so that a stack can be tried with and without offloads. Does not know time: put
-//! [`Impair`](crate::impair::Impair) in front for that.
+//! [`Impair`](crate::impair::Impair) in front for that. [`link`] is the same between two processes.
+
+pub mod link;
 
 use std::cell::RefCell;
 use std::io;

@@ -198,3 +198,13 @@ pub(crate) fn receive_some(device: &mut dyn crate::Device, burst: &mut Burst) {
         }
     }
 }
+
+/// Receives something, sleeping as a worker does: arm, and wait only when nothing is there.
+pub(crate) fn receive_armed(device: &mut dyn crate::Device, burst: &mut Burst) {
+    use ringway_shm::Instant;
+    while device.receive(Instant::ZERO, burst).expect("the link is up") == 0 {
+        if !device.arm() {
+            assert!(sys::wait_readable(device.wait_fd().expect("it has one"), 5000), "woken");
+        }
+    }
+}

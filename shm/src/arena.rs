@@ -1,6 +1,6 @@
 //! The arena: fixed slots of packet memory in two size classes, handed out as [`Frame`]s.
 //!
-//! All memory is taken at start. A slot is named by a `u32`; its bookkeeping ([`SlotMeta`]) lives in
+//! All memory is taken at start. A slot is named by a `u32`; its bookkeeping (`SlotMeta`) lives in
 //! a side array so that allocating or freeing never dirties a payload line. One thread owns an
 //! arena and everything taken from it (`Arena` and `Frame` are `!Send`); references are counted
 //! without atomics. The large slots come first, page aligned, so that the whole area can be

@@ -29,6 +29,8 @@ pub mod sync;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod sys;
 pub mod time;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod wire;
 
 pub use arena::{Arena, ArenaConfig, Class};
 pub use burst::Burst;

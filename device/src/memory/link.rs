@@ -1,0 +1,144 @@
+//! The shared-memory link: the in-memory wire between two processes (or threads).
+//!
+//! Each packet is copied into a ring of bytes and out again into frames of the receiver's arena;
+//! 64 KiB segments cross whole with partial checksums. The descriptors of a
+//! [`WireEnd`](ringway_shm::wire::WireEnd) reach the other process by inheritance or over a Unix
+//! socket, which is the caller's business. The other party is not trusted: a broken wire is an error.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use ringway_shm::wire::{Broken, Wire, WireEnd};
+use ringway_shm::{Arena, Burst, Instant};
+
+use crate::inlet::Inlet;
+use crate::{Capabilities, Counters, Device, Medium, vnet};
+
+/// The largest packet, bytes with headers.
+const PACKET_MAX: usize = 65_535;
+const BURST: usize = 64;
+/// Bytes of ring that hold some of the largest packets.
+pub const CAPACITY: u32 = 4 << 20;
+
+/// One end of the link.
+pub struct Link {
+    wire: Wire,
+    mtu: u16,
+    inlet: Inlet,
+    /// The peer broke the rules; nothing more is received.
+    broken: bool,
+    counters: Counters,
+}
+
+impl Link {
+    /// Begins to use `end`, with an MTU of `mtu` for packets that are not segmented.
+    ///
+    /// # Errors
+    /// The memory is not what `end` says, or its rings are smaller than four of the largest packets.
+    pub fn open(end: WireEnd, mtu: u16, arena: &Arena) -> io::Result<Link> {
+        if (end.capacity as usize) < 4 * PACKET_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the rings of a link must hold four 64 KiB packets"));
+        }
+        Ok(Link {
+            wire: Wire::open(end)?,
+            mtu,
+            inlet: Inlet::new(arena, PACKET_MAX),
+            broken: false,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Receives one packet; `false`: there is none, or no frames for it.
+    fn receive_packet(&mut self, burst: &mut Burst) -> Result<bool, Broken> {
+        let Some(record) = self.wire.front()? else { return Ok(false) };
+        let len = record.checked_sub(vnet::BYTES).filter(|&len| len > 0 && len <= PACKET_MAX).ok_or(Broken)?;
+        let Some((head, rest)) = self.inlet.frames() else { return Ok(false) };
+        let mut at = vnet::BYTES;
+        for frame in std::iter::once(head).chain(rest.iter_mut().rev()) {
+            if at == record {
+                break;
+            }
+            let count = frame.len().min(record - at);
+            self.wire.copy(at, &mut frame.bytes_mut()[..count]);
+            at += count;
+        }
+        let mut header = [0; vnet::BYTES];
+        self.wire.copy(0, &mut header);
+        if self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += len as u64;
+        } else {
+            self.counters.rx_dropped += 1;
+        }
+        self.wire.release(record);
+        Ok(true)
+    }
+}
+
+impl Device for Link {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            medium: Medium::Ethernet,
+            mtu: self.mtu,
+            receives_partial_checksums: true,
+            sends_partial_checksums: true,
+            segmentation_max_bytes: PACKET_MAX as u32,
+            receive_max_bytes: PACKET_MAX as u32,
+            gathers: true,
+            burst: BURST,
+        }
+    }
+
+    fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let before = burst.packets();
+        for _ in 0..BURST {
+            match self.receive_packet(burst) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Broken) => {
+                    self.broken = true;
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "the other end broke the link"));
+                }
+            }
+        }
+        Ok(burst.packets() - before)
+    }
+
+    fn transmit(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let mut count = 0;
+        while !burst.is_empty() {
+            let len = burst.front_len();
+            if len == 0 || len > PACKET_MAX {
+                self.counters.tx_dropped += 1;
+            } else {
+                let header = burst.front_packet().next().map_or([0; vnet::BYTES], vnet::encode);
+                let parts = std::iter::once(&header[..]).chain(burst.front_packet().map(|frame| frame.bytes()));
+                if !self.wire.send(vnet::BYTES + len, parts) {
+                    break;
+                }
+                self.counters.tx_packets += 1;
+                self.counters.tx_bytes += len as u64;
+            }
+            burst.drop_packet();
+            count += 1;
+        }
+        self.counters.syscalls += u64::from(self.wire.flush());
+        Ok(count)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.wire.bell())
+    }
+
+    fn arm(&mut self) -> bool {
+        self.wire.arm();
+        !self.broken && self.wire.front() != Ok(None)
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! A wire between two processes: one ring of bytes per direction in shared memory, and a doorbell each.
+//!
+//! ```text
+//!   0        64         128     4096                 4096 + capacity
+//!   | tail   | head     | armed | bytes of direction 0 | the same again for direction 1
+//!     sender   receiver   receiver: 1 = about to sleep
+//! ```
+//! A record is a length word of 8 bytes and the bytes, up to the next multiple of 8; records wrap
+//! round the end. Cursors count bytes for ever. Promises: records arrive whole, in order, and a
+//! sleeper is woken once. Trusts nothing of the other party: cursors and lengths are copied out once
+//! and checked, and a party that breaks the rules harms only this wire. Does not do: more than one
+//! sender or receiver per direction.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::doorbell;
+use crate::region::Region;
+use crate::sys;
+
+const TAIL: usize = 0;
+const HEAD: usize = 64;
+const ARMED: usize = 128;
+const HEADER_BYTES: usize = 4096;
+const LENGTH_BYTES: usize = 8;
+
+/// One end of a wire that nobody uses yet: it can be moved to another thread, or its descriptors to
+/// another process.
+#[derive(Debug)]
+pub struct WireEnd {
+    /// The memory file.
+    pub memory: OwnedFd,
+    /// Rung when something arrives at this end.
+    pub bell: OwnedFd,
+    /// Rung when something arrives at the other end.
+    pub peer_bell: OwnedFd,
+    /// Bytes of the ring of each direction; a power of two.
+    pub capacity: u32,
+    /// Which end it is: the first sends in direction 0.
+    pub first: bool,
+}
+
+/// One end of a wire in use.
+pub struct Wire {
+    region: Region,
+    bell: OwnedFd,
+    peer_bell: OwnedFd,
+    capacity: u32,
+    send_base: usize,
+    receive_base: usize,
+    /// Our own cursors; what stands in shared memory is only told to the peer.
+    tail: u32,
+    head: u32,
+    /// Bytes that have not yet been shown to the peer.
+    unpublished: bool,
+}
+
+/// The peer has broken the rules of the wire; nothing more can be received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+fn direction_bytes(capacity: u32) -> usize {
+    HEADER_BYTES + capacity as usize
+}
+
+/// A new wire with rings of `capacity` bytes, rounded up to a power of two between 4 KiB and 1 GiB.
+///
+/// # Errors
+/// No memory or no descriptors.
+pub fn wire(capacity: u32) -> io::Result<(WireEnd, WireEnd)> {
+    let capacity = capacity.clamp(1 << 12, 1 << 30).next_power_of_two();
+    let (_, memory) = Region::create(2 * direction_bytes(capacity))?;
+    let bells = (sys::event_descriptor()?, sys::event_descriptor()?);
+    let other_memory = memory.try_clone()?;
+    let other_bells = (bells.0.try_clone()?, bells.1.try_clone()?);
+    let first = WireEnd { memory, bell: bells.0, peer_bell: bells.1, capacity, first: true };
+    let second = WireEnd { memory: other_memory, bell: other_bells.1, peer_bell: other_bells.0, capacity, first: false };
+    Ok((first, second))
+}
+
+impl Wire {
+    /// Begins to use `end`. An end is used once.
+    ///
+    /// # Errors
+    /// The memory file is not the sealed one of the size that `end` says.
+    pub fn open(end: WireEnd) -> io::Result<Wire> {
+        if !end.capacity.is_power_of_two() || !(1 << 12..=1 << 30).contains(&end.capacity) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a wire of no valid capacity"));
+        }
+        let one = direction_bytes(end.capacity);
+        let region = Region::attach(end.memory.as_fd(), 2 * one)?;
+        let (send_base, receive_base) = if end.first { (0, one) } else { (one, 0) };
+        let (bell, peer_bell, capacity) = (end.bell, end.peer_bell, end.capacity);
+        Ok(Wire { region, bell, peer_bell, capacity, send_base, receive_base, tail: 0, head: 0, unpublished: false })
+    }
+
+    fn word(&self, base: usize, offset: usize) -> &AtomicU32 {
+        self.region.at(base + offset)
+    }
+
+    /// Copies `bytes` to the ring at cursor `at`.
+    fn put(&self, at: u32, bytes: &[u8]) {
+        let start = (at & (self.capacity - 1)) as usize;
+        let (here, wrapped) = bytes.split_at(bytes.len().min(self.capacity as usize - start));
+        self.region.write(self.send_base + HEADER_BYTES + start, here);
+        self.region.write(self.send_base + HEADER_BYTES, wrapped);
+    }
+
+    /// Copies from the ring at cursor `at`.
+    fn get(&self, at: u32, bytes: &mut [u8]) {
+        let start = (at & (self.capacity - 1)) as usize;
+        let here_len = bytes.len().min(self.capacity as usize - start);
+        let (here, wrapped) = bytes.split_at_mut(here_len);
+        self.region.read(self.receive_base + HEADER_BYTES + start, here);
+        self.region.read(self.receive_base + HEADER_BYTES, wrapped);
+    }
+
+    /// Appends one record of `len` bytes, which `parts` are; the peer sees it after `flush`. `false`:
+    /// there is no room now.
+    ///
+    /// # Panics
+    /// When the parts are longer than `len`, or the record is larger than the ring: our own mistake.
+    pub fn send<'a>(&mut self, len: usize, parts: impl Iterator<Item = &'a [u8]>) -> bool {
+        let needed = LENGTH_BYTES + len.next_multiple_of(LENGTH_BYTES);
+        assert!(needed <= self.capacity as usize, "a record fits the ring");
+        let head = self.word(self.send_base, HEAD).load(Ordering::Acquire);
+        // A peer that lies about its cursor overwrites only what it has not read.
+        let used = self.tail.wrapping_sub(head).min(self.capacity);
+        let free = (self.capacity - used) as usize;
+        if free < needed {
+            return false;
+        }
+        self.put(self.tail, &(len as u64).to_ne_bytes());
+        let mut at = LENGTH_BYTES;
+        for part in parts {
+            assert!(at + part.len() <= LENGTH_BYTES + len, "parts are as long as was said");
+            self.put(self.tail.wrapping_add(at as u32), part);
+            at += part.len();
+        }
+        self.tail = self.tail.wrapping_add(needed as u32);
+        self.unpublished = true;
+        true
+    }
+
+    /// Shows what was sent to the peer and wakes it if it sleeps. Says whether a bell was rung.
+    pub fn flush(&mut self) -> bool {
+        if !std::mem::take(&mut self.unpublished) {
+            return false;
+        }
+        self.word(self.send_base, TAIL).store(self.tail, Ordering::Release);
+        let wakes = doorbell::must_ring(self.word(self.send_base, ARMED));
+        if wakes {
+            sys::ring(self.peer_bell.as_raw_fd());
+        }
+        wakes
+    }
+
+    /// Bytes of the next record, if one waits.
+    ///
+    /// # Errors
+    /// The peer has broken the rules.
+    pub fn front(&self) -> Result<Option<usize>, Broken> {
+        let tail = self.word(self.receive_base, TAIL).load(Ordering::Acquire);
+        let waiting = tail.wrapping_sub(self.head);
+        if waiting == 0 {
+            return Ok(None);
+        }
+        let mut length = [0; LENGTH_BYTES];
+        self.get(self.head, &mut length);
+        let len = u64::from_ne_bytes(length);
+        let fits = len <= u64::from(self.capacity) && waiting <= self.capacity;
+        if !fits || LENGTH_BYTES + (len as usize).next_multiple_of(LENGTH_BYTES) > waiting as usize {
+            return Err(Broken);
+        }
+        Ok(Some(len as usize))
+    }
+
+    /// Copies bytes of the next record, from its byte `from` on. What the peer changes meanwhile
+    /// arrives changed.
+    pub fn copy(&self, from: usize, to: &mut [u8]) {
+        self.get(self.head.wrapping_add((LENGTH_BYTES + from) as u32), to);
+    }
+
+    /// Gives back the room of the next record, whose length `front` said.
+    pub fn release(&mut self, len: usize) {
+        self.head = self.head.wrapping_add((LENGTH_BYTES + len.next_multiple_of(LENGTH_BYTES)) as u32);
+        self.word(self.receive_base, HEAD).store(self.head, Ordering::Release);
+    }
+
+    /// Asks to be woken by [`bell`](Self::bell); look at `front` after this.
+    pub fn arm(&self) {
+        sys::silence(self.bell.as_raw_fd());
+        doorbell::arm(self.word(self.receive_base, ARMED));
+    }
+
+    /// Readable when something arrives at this end after `arm`.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;
