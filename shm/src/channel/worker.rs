@@ -76,3 +76,6 @@ impl Attachment {
         self.rx.free()
     }
 }
+
+#[cfg(test)]
+mod tests;

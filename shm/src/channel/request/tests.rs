@@ -1,1 +1,35 @@
+//! Requests survive the ring; nonsense does not.
 
+use super::*;
+
+#[test]
+fn what_is_written_is_read() {
+    let address: SocketAddr = "192.0.2.7:8080".parse().expect("an address");
+    let wide: SocketAddr = "[2001:db8::1]:443".parse().expect("an address");
+    let operations = [
+        Operation::Listen { local: address, backlog: 511 },
+        Operation::Connect { remote: wide },
+        Operation::Transmit,
+        Operation::Consumed,
+        Operation::Shutdown,
+        Operation::Close { linger_s: None },
+        Operation::Close { linger_s: Some(0) },
+        Operation::Close { linger_s: Some(u16::MAX) },
+        Operation::Abort,
+        Operation::Info,
+        Operation::Forked { process: 255, pid: 4_194_304 },
+        Operation::Reclaim,
+    ];
+    let options = SocketOption::ALL.map(|option| Operation::SetOption { option, value: u32::MAX });
+    for operation in operations.into_iter().chain(options) {
+        let request = Request { slot: SlotRef { index: 65_535, generation: 7 }, sequence: 200, operation };
+        assert_eq!(Request::decode(request.encode()), Some(request));
+    }
+}
+
+#[test]
+fn unknown_operations_and_options_are_nothing() {
+    assert_eq!(Request::decode([0; 4]), None);
+    assert_eq!(Request::decode([99, 0, 0, 0]), None);
+    assert_eq!(Request::decode([8 | 999 << 16, 0, 0, 0]), None);
+}
