@@ -32,6 +32,11 @@ use region::Region;
 /// How often sockets are tried again that lack something whose return nobody tells.
 const RETRY: Duration = Duration::from_millis(2);
 
+/// Sockets without an application that have statistics.
+const STRAYS_MAX: usize = 1024;
+/// They are not looked for among more sockets than these, since that takes time from the data path.
+const STRAYS_SOUGHT: u64 = 8192;
+
 /// The name by which the stack returns a socket: region and slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cookie {
@@ -218,6 +223,24 @@ impl Attachments {
         }
         core.metrics.set(Work::Regions, self.live.len() as u64);
         core.metrics.set(Work::Sockets, sockets);
+        if sockets <= STRAYS_SOUGHT {
+            self.write_strays(core);
+        }
+    }
+
+    /// Writes the sockets that no application has: half open, closing, in TIME-WAIT.
+    fn write_strays(&mut self, core: &mut Core) {
+        let mut strays = Vec::new();
+        let regions = &mut self.regions;
+        core.stack.for_each_socket(&mut |summary| {
+            let cookie = Cookie::from_word(summary.cookie);
+            let region = regions.get_mut(cookie.region as usize).and_then(Option::as_deref_mut);
+            let owned = region.is_some_and(|region| region.has(cookie.slot, summary.id));
+            if !owned && strays.len() < STRAYS_MAX {
+                strays.push(record::stray(summary));
+            }
+        });
+        core.metrics.write_strays(&strays);
     }
 
     /// Sockets of all regions.

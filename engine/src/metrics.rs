@@ -79,6 +79,8 @@ pub(crate) struct Metrics {
     writer: Option<StatsWriter>,
     free: Vec<u32>,
     next: u32,
+    /// Places of sockets that no application has.
+    strays: Vec<u32>,
     written_at: Instant,
     dirty: bool,
 }
@@ -87,7 +89,15 @@ impl Metrics {
     pub(crate) fn new(path: Option<&Path>) -> io::Result<Metrics> {
         let names: Vec<&str> = Counter::ALL.iter().map(|counter| counter.name()).chain(NAMES).collect();
         let writer = path.map(|path| StatsWriter::create(path, &names, SOCKETS)).transpose()?;
-        Ok(Metrics { values: [0; WORKS], writer, free: Vec::new(), next: 0, written_at: Instant::ZERO, dirty: true })
+        Ok(Metrics {
+            values: [0; WORKS],
+            writer,
+            free: Vec::new(),
+            next: 0,
+            strays: Vec::new(),
+            written_at: Instant::ZERO,
+            dirty: true,
+        })
     }
 
     #[inline]
@@ -133,6 +143,22 @@ impl Metrics {
     pub(crate) fn write_socket(&mut self, index: u32, socket: &SocketRecord) {
         if let Some(writer) = &mut self.writer {
             writer.set_socket(index as usize, Some(socket));
+        }
+    }
+
+    /// Replaces the records of sockets without an application.
+    pub(crate) fn write_strays(&mut self, strays: &[SocketRecord]) {
+        while self.strays.len() > strays.len() {
+            if let Some(index) = self.strays.pop() {
+                self.release_record(index);
+            }
+        }
+        for (number, stray) in strays.iter().enumerate() {
+            if number == self.strays.len() {
+                let Some(index) = self.claim_record() else { return };
+                self.strays.push(index);
+            }
+            self.write_socket(self.strays[number], stray);
         }
     }
 

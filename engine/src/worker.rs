@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! turn: commands -> rx bursts -> stack -> data whose window has opened -> events to applications
-//!       -> their requests -> new data, ACKs riding on it -> devices -> wakes
+//!       -> their requests -> wakes -> new data, ACKs riding on it -> devices
 //! ```
 //! Acknowledgments clock out queued data before any application work of the same turn. Promises:
 //! state is touched by one thread only and without locks; a turn never blocks; a worker with nothing
@@ -166,10 +166,11 @@ impl Worker {
         for (region, process, pid) in self.core.forks.drain(..) {
             self.host.forked(region, process, pid);
         }
+        // Before the system calls of transmission: the application goes on meanwhile.
+        self.attachments.flush_wakes();
         if commanded || delivered || requests {
             self.transmit();
         }
-        self.attachments.flush_wakes();
         let worked = commanded || packets > 0 || timed || delivered || requests || self.more;
         self.count(packets, worked);
         worked
@@ -311,3 +312,5 @@ fn is_alive(pid: u32) -> bool {
     pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
+#[cfg(test)]
+mod tests;

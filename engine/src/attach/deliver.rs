@@ -180,13 +180,12 @@ impl Region {
         }
     }
 
-    /// The stack's socket is gone; the slot stays until the application closes it, unless it has.
+    /// The connection is over; the slot stays until the application closes it, unless it has.
     fn end(&mut self, slot: SlotIndex, failed: bool, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
-        if let Some(id) = socket.id.take()
-            && failed
-        {
-            core.stack.abort(core.now, id);
+        // What a failed connection has received can still be read; its name is good until it is closed.
+        if !failed {
+            socket.id = None;
         }
         if let Some((ip, port)) = socket.port.take() {
             core.release_port(ip, port, failed);
@@ -196,7 +195,7 @@ impl Region {
         self.channel.set_state(slot, State::Closed);
         self.channel.signal(slot);
         if closing {
-            self.forget(slot, core);
+            self.close_in_stack(slot, core);
         }
     }
 }

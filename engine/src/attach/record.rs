@@ -2,7 +2,7 @@
 
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
-use ringway_stack::{CongestionControl, State, TcpInfo};
+use ringway_stack::{CongestionControl, SocketAddress, SocketSummary, State, TcpInfo};
 
 use super::region::Region;
 use super::socket::Kind;
@@ -10,6 +10,8 @@ use crate::core::Core;
 
 /// Linux's number of a closed socket.
 const UNCONNECTED: u8 = 7;
+/// Slow-start thresholds from here on were never set by a loss.
+const NO_THRESHOLD: u32 = i32::MAX as u32;
 
 impl Region {
     /// Writes the statistics of the sockets that have changed.
@@ -64,9 +66,62 @@ impl Region {
     }
 }
 
+/// A socket that no application has.
+pub(super) fn stray(summary: &SocketSummary) -> SocketRecord {
+    let endpoint = |address: SocketAddress| Endpoint { ip: address.ip, port: address.port };
+    SocketRecord {
+        state: linux_state(summary.state),
+        local: endpoint(summary.local),
+        remote: endpoint(summary.remote),
+        receive_queue: summary.receive_queue,
+        send_queue: summary.send_queue,
+        interface: u32::MAX,
+        pid: 0,
+        uid: 0,
+        program: String::new(),
+        region: u32::MAX,
+        slot: u32::MAX,
+        congestion_control: String::new(),
+        info: InfoRecord::default(),
+        memory: [summary.receive_queue, 0, summary.send_queue, 0],
+    }
+}
+
 /// The stack's description in the form that travels.
 pub(super) fn info_record(info: &TcpInfo) -> InfoRecord {
-    InfoRecord { state: u64::from(linux_state(info.state)), ..InfoRecord::default() }
+    let segment = u64::from(info.send_mss.max(1));
+    let segments = |bytes: u32| u64::from(bytes).div_ceil(segment);
+    let has_threshold = info.ssthresh_bytes < NO_THRESHOLD;
+    let scaled = info.send_scale != 0 || info.receive_scale != 0;
+    InfoRecord {
+        state: u64::from(linux_state(info.state)),
+        rto_us: info.rto_us.into(),
+        rtt_us: info.rtt_us.into(),
+        rtt_variance_us: info.rtt_variance_us.into(),
+        rtt_min_us: info.min_rtt_us.into(),
+        mss: info.send_mss.into(),
+        mss_advertised: info.receive_mss.into(),
+        cwnd_segments: u64::from(info.cwnd_bytes) / segment,
+        ssthresh_segments: if has_threshold { u64::from(info.ssthresh_bytes) / segment } else { u64::MAX },
+        scale_send: info.send_scale.into(),
+        scale_receive: info.receive_scale.into(),
+        options: u64::from(info.timestamps) | u64::from(info.sack) << 1 | u64::from(scaled) << 2,
+        unacked_segments: segments(info.unacked_bytes),
+        lost_segments: segments(info.lost_bytes),
+        sacked_segments: segments(info.sacked_bytes),
+        backoff: info.backoff.into(),
+        retransmitted_segments: info.total_retransmits.into(),
+        sent_bytes: info.bytes_acked + u64::from(info.unacked_bytes),
+        acked_bytes: info.bytes_acked,
+        received_bytes: info.bytes_received,
+        unacked_bytes: info.unacked_bytes.into(),
+        unsent_bytes: info.unsent_bytes.into(),
+        send_window: info.send_window.into(),
+        receive_window: info.receive_window.into(),
+        last_receive_ms: info.last_received_ms.into(),
+        delivery_rate: info.delivery_rate,
+        ..InfoRecord::default()
+    }
 }
 
 /// Linux's number of a state.

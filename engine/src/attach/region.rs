@@ -77,6 +77,11 @@ impl Region {
         self.sockets.count()
     }
 
+    /// Whether the socket of a slot is the stack's `id`.
+    pub(super) fn has(&mut self, slot: SlotIndex, id: SocketId) -> bool {
+        self.sockets.get(slot).is_some_and(|socket| socket.id == Some(id))
+    }
+
     pub(super) fn cookie(&self, slot: SlotIndex) -> u64 {
         Cookie { region: self.number, slot }.word()
     }

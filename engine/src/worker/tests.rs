@@ -1,0 +1,163 @@
+//! Two workers on one wire in virtual time, with real channels and clients in the same process.
+
+mod harness;
+
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, State};
+use ringway_shm::stats::InfoRecord;
+
+use harness::{Net, SERVER, pattern, socket};
+
+/// Bytes in both directions arrive as they were written, then the ends, then everything is free again.
+#[test]
+fn bytes_arrive_and_everything_is_given_back() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    assert_eq!(net.apps[0].client.slot(server.index).local(), socket(SERVER, 80));
+    assert_eq!(net.apps[1].client.slot(client.index).remote(), socket(SERVER, 80));
+    let (up, down) = (pattern(300_000, 1), pattern(3_000_000, 2));
+    let got = net.exchange((1, client), (0, server), &up, &down);
+    assert!(got == (down, up), "the streams differ");
+    let answer = net.control(1, client, Operation::Shutdown);
+    assert_eq!(answer, ControlAnswer::Done);
+    net.run_until(|net| net.apps[0].client.slot(server.index).flags().has(Flags::PEER_CLOSED));
+    net.close(0, server);
+    net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::HUNG_UP));
+    net.close(1, client);
+    net.close(0, listener);
+    net.run_until(|net| net.workers.iter().all(|worker| worker.attachments.sockets() == 0));
+    net.run_for_ms(70_000);
+    assert_eq!(net.ports_in_use(), 0, "ports are given back after TIME-WAIT");
+    assert!(net.frames_are_all_free(), "a frame was lost");
+}
+
+/// A refused connection says so.
+#[test]
+fn nobody_listens() {
+    let mut net = Net::new();
+    let client = net.connect(1, 81);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Closed);
+    assert_eq!(net.apps[1].client.slot(client.index).take_error(), Some(Failure::Refused));
+    net.close(1, client);
+    net.run_for_ms(1);
+    assert_eq!(net.ports_in_use(), 0);
+}
+
+/// Destinations that no interface of ours leads to, and our own addresses, are left to the kernel.
+#[test]
+fn other_destinations_are_not_ours() {
+    let mut net = Net::new();
+    for remote in ["127.0.0.1:80", "192.0.2.1:80", "10.0.0.2:80"] {
+        let slot = net.open(1);
+        let remote = remote.parse().expect("an address");
+        assert_eq!(net.control(1, slot, Operation::Connect { remote }), ControlAnswer::NotOurs);
+        net.close(1, slot);
+    }
+    let slot = net.open(1);
+    let local = "127.0.0.1:80".parse().expect("an address");
+    assert_eq!(net.control(1, slot, Operation::Listen { local, backlog: 1 }), ControlAnswer::NotOurs);
+}
+
+/// A port belongs to the group that asked first, until it closes.
+#[test]
+fn two_groups_cannot_have_one_port() {
+    let mut net = Net::new();
+    let other = net.attach(0, [7; 16]);
+    let listener = net.listen(0, 80);
+    let slot = net.open(other);
+    let operation = Operation::Listen { local: socket([0, 0, 0, 0], 80), backlog: 5 };
+    assert_eq!(net.control(other, slot, operation), ControlAnswer::Failed(Failure::InUse));
+    net.close(0, listener);
+    net.run_for_ms(1);
+    assert_eq!(net.control(other, slot, operation), ControlAnswer::Done);
+}
+
+/// What a dead process held is closed as the kernel does: FIN where all was read, RST where not.
+#[test]
+fn a_dead_process_closes_its_connections() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let (read, unread) = (net.connect(1, 80), net.connect(1, 80));
+    let (first, second) = (net.accept(0, listener), net.accept(0, listener));
+    assert_ne!(first, second);
+    let sent = net.send(1, unread, b"never read");
+    assert_eq!(sent, 10);
+    net.run_for_ms(5);
+    let process = net.apps[0].client.process();
+    net.process_gone(0, process);
+    net.run_until(|net| {
+        let flags = |slot: ringway_shm::channel::SlotRef| net.apps[1].client.slot(slot.index).flags();
+        flags(read).has(Flags::PEER_CLOSED) && flags(unread).has(Flags::FAILED)
+    });
+    assert_eq!(net.apps[1].client.slot(unread.index).take_error(), Some(Failure::Reset));
+    assert_eq!(net.apps[1].client.slot(read.index).error(), None);
+    assert_eq!(net.workers[0].attachments.sockets(), 0, "all slots are free again");
+}
+
+/// A region that goes away sends what was written before it goes.
+#[test]
+fn a_detached_region_still_sends_what_was_written() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let bytes = pattern(100_000, 3);
+    let sent = net.send(0, server, &bytes);
+    assert_eq!(sent, bytes.len());
+    net.detach(0);
+    let mut got = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(1, client, &mut got);
+        net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED)
+    });
+    net.receive_into(1, client, &mut got);
+    assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
+}
+
+/// A worker with nothing to do asks for no wake-up at all, idle connections or not.
+#[test]
+fn an_idle_worker_sleeps_for_ever() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    net.accept(0, listener);
+    net.run_for_ms(5_000);
+    for worker in &mut net.workers {
+        assert!(!worker.attachments.arm());
+        assert_eq!(worker.next_timeout(net.now), None, "stack {:?}", worker.core.stack.poll_timeout());
+    }
+    assert_eq!(net.apps[1].client.slot(client.index).state(), State::Connected);
+}
+
+/// TCP_INFO travels to the application.
+#[test]
+fn info_is_answered() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    net.accept(0, listener);
+    let mut bytes = [0; 2048];
+    let len = net.control_bytes(1, client, Operation::Info, &mut bytes);
+    assert_eq!(len, InfoRecord::BYTES);
+    let info = InfoRecord::from_bytes(&bytes[..len]);
+    assert_eq!((info.state, info.mss), (1, 1448));
+}
+
+/// A group that fires nonsense at its own region harms nobody else, and the worker survives.
+#[test]
+fn hostile_requests_harm_only_their_author() {
+    for seed in 0..20 {
+        let mut net = Net::new();
+        let hostile = net.attach(0, [9; 16]);
+        let listener = net.listen(0, 80);
+        let client = net.connect(1, 80);
+        let server = net.accept(0, listener);
+        net.fire_nonsense(hostile, seed, 2_000);
+        let (up, down) = (pattern(20_000, 1), pattern(20_000, 2));
+        let got = net.exchange((1, client), (0, server), &up, &down);
+        assert!(got == (down, up), "seed {seed}: the streams of others differ");
+        net.detach(hostile);
+        net.run_for_ms(10);
+    }
+}

@@ -1,0 +1,378 @@
+//! Two workers, a wire, applications; time goes on only when a test says so.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ringway_device::memory::{self, MemoryOptions};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, Request, Roster, Shape, SlotRef, SocketOption};
+use ringway_shm::{ArenaConfig, Class, Duration, Instant};
+use ringway_stack::{Cidr, MacAddress, Route, StackConfig};
+
+use crate::command::{InterfaceInfo, RegionId, RegionRequest};
+use crate::ports::{Host, PortError, Ports};
+use crate::worker::{Worker, WorkerConfig};
+
+pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
+const CLIENT: [u8; 4] = [10, 0, 0, 2];
+const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
+const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512 };
+const ARENA: ArenaConfig = ArenaConfig { large: 8_192, small: 8_192 };
+
+pub(super) fn socket(ip: [u8; 4], port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::from(ip)), port)
+}
+
+/// Bytes that differ from place to place.
+pub(super) fn pattern(len: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    (0..len).map(|_| random.next() as u8).collect()
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
+
+/// Gives ports one after the other and counts those that are steered.
+struct CountingPorts {
+    next: u16,
+    owned: Arc<AtomicUsize>,
+}
+
+impl Ports for CountingPorts {
+    fn reserve(&mut self, _: IpAddr, port: u16) -> Result<u16, PortError> {
+        self.next += 1;
+        Ok(if port == 0 { self.next } else { port })
+    }
+    fn release(&mut self, _: IpAddr, _: u16) {}
+    fn own(&mut self, _: IpAddr, _: u16) -> Result<(), PortError> {
+        self.owned.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+    fn disown(&mut self, _: IpAddr, _: u16) {
+        self.owned.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct NoHost;
+
+impl Host for NoHost {
+    fn resolve(&mut self, _: u32, _: IpAddr) {}
+    fn forked(&mut self, _: RegionId, _: u32, _: u32) {}
+}
+
+/// One application group with one process: this one.
+pub(super) struct App {
+    pub(super) client: Client,
+    worker: usize,
+    region: RegionId,
+    _control: ControlConnection,
+}
+
+pub(super) struct Net {
+    pub(super) now: Instant,
+    pub(super) workers: [Worker; 2],
+    pub(super) apps: Vec<App>,
+    owned: Arc<AtomicUsize>,
+}
+
+impl Net {
+    /// Two workers on a wire, the first with [`SERVER`], each with one application.
+    pub(super) fn new() -> Net {
+        let owned = Arc::new(AtomicUsize::new(0));
+        let now = Instant::from_millis(1_000);
+        let make = |seed: u64| {
+            let config = WorkerConfig {
+                stack: StackConfig { seed, ..StackConfig::default() },
+                arena: ARENA,
+                shape: SHAPE,
+                ..WorkerConfig::default()
+            };
+            let ports = CountingPorts { next: 40_000, owned: owned.clone() };
+            Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
+        };
+        let mut workers = [make(1), make(2)];
+        let wire = memory::pair(workers[0].arena(), workers[1].arena(), MemoryOptions::default());
+        add_interface(&mut workers[0], 0, Box::new(wire.0), now);
+        add_interface(&mut workers[1], 1, Box::new(wire.1), now);
+        let mut net = Net { now, workers, apps: Vec::new(), owned };
+        net.attach(0, [1; 16]);
+        net.attach(1, [2; 16]);
+        net
+    }
+
+    /// One more application group at a worker; returns its number.
+    pub(super) fn attach(&mut self, worker: usize, token: [u8; 16]) -> usize {
+        let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into() };
+        let target = &mut self.workers[worker];
+        let memory = target.attachments.attach(owner, &target.idle).expect("a region");
+        let path = socket_path();
+        let listener = ControlListener::bind(&path).expect("a path of our own");
+        let (client, control) = std::thread::scope(|scope| {
+            let attaching = scope.spawn(|| Client::attach(&path, token, 0));
+            wait_readable(&listener);
+            let control = listener.accept().expect("it connects");
+            wait_readable(&control);
+            assert!(matches!(control.receive(), Ok(ClientMessage::Hello { .. })));
+            let roster = Roster::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
+            (attaching.join().expect("no panic").expect("attached"), control)
+        });
+        std::fs::remove_file(&path).expect("it is ours");
+        self.apps.push(App { client, worker, region: memory.region, _control: control });
+        self.apps.len() - 1
+    }
+
+    /// One turn of both workers, then a little time.
+    fn step(&mut self) {
+        for worker in &mut self.workers {
+            worker.turn(self.now);
+        }
+        self.now += Duration::from_micros(20);
+    }
+
+    /// Steps until `done`; time jumps when nothing happens.
+    ///
+    /// # Panics
+    /// When nothing is left to happen, or too much happens.
+    pub(super) fn run_until(&mut self, mut done: impl FnMut(&mut Net) -> bool) {
+        for _ in 0..2_000_000 {
+            if done(self) {
+                return;
+            }
+            self.advance(None);
+        }
+        panic!("it takes too long");
+    }
+
+    fn advance(&mut self, end: Option<Instant>) {
+        let before = self.now;
+        let worked = self.workers.iter_mut().fold(false, |worked, worker| worker.turn(before) | worked);
+        let mut next = before + Duration::from_micros(20);
+        if !worked {
+            let timer = self.workers.iter().filter_map(|worker| worker.next_timeout(before)).min();
+            let until = timer.or(end).expect("something is still to happen");
+            next = next.max(end.map_or(until, |end| until.min(end)));
+        }
+        self.now = next;
+    }
+
+    pub(super) fn run_for_ms(&mut self, ms: u64) {
+        let end = self.now + Duration::from_millis(ms);
+        while self.now < end {
+            self.advance(Some(end));
+        }
+    }
+
+    pub(super) fn open(&mut self, app: usize) -> SlotRef {
+        self.apps[app].client.open_slot().expect("a slot is free")
+    }
+
+    pub(super) fn control(&mut self, app: usize, slot: SlotRef, operation: Operation) -> ControlAnswer {
+        match self.ask(app, slot, operation, &mut []) {
+            ControlResult::Answer(answer) => answer,
+            ControlResult::Bytes(count) => panic!("{count} bytes for an answer"),
+        }
+    }
+
+    pub(super) fn control_bytes(&mut self, app: usize, slot: SlotRef, operation: Operation, buffer: &mut [u8]) -> usize {
+        match self.ask(app, slot, operation, buffer) {
+            ControlResult::Bytes(count) => count,
+            ControlResult::Answer(answer) => panic!("{answer:?} for bytes"),
+        }
+    }
+
+    fn ask(&mut self, app: usize, slot: SlotRef, operation: Operation, buffer: &mut [u8]) -> ControlResult {
+        let ticket = self.apps[app].client.control(slot, operation).expect("none is under way");
+        for _ in 0..3 {
+            if let Some(result) = self.apps[app].client.completed(ticket, buffer) {
+                return result;
+            }
+            self.step();
+        }
+        panic!("a control request is answered in the turn that takes it");
+    }
+
+    pub(super) fn listen(&mut self, app: usize, port: u16) -> SlotRef {
+        let slot = self.open(app);
+        let operation = Operation::Listen { local: socket([0, 0, 0, 0], port), backlog: 16 };
+        assert_eq!(self.control(app, slot, operation), ControlAnswer::Done);
+        slot
+    }
+
+    pub(super) fn connect(&mut self, app: usize, port: u16) -> SlotRef {
+        let slot = self.open(app);
+        let operation = Operation::Connect { remote: socket(SERVER, port) };
+        assert_eq!(self.control(app, slot, operation), ControlAnswer::Done);
+        slot
+    }
+
+    pub(super) fn accept(&mut self, app: usize, listener: SlotRef) -> SlotRef {
+        let mut accepted = None;
+        self.run_until(|net| {
+            accepted = net.apps[app].client.accept(listener);
+            accepted.is_some()
+        });
+        accepted.expect("run_until waited for it")
+    }
+
+    pub(super) fn close(&mut self, app: usize, slot: SlotRef) {
+        let client = &self.apps[app].client;
+        if client.release(slot.index) {
+            assert!(client.close(slot, None));
+        }
+        self.step();
+    }
+
+    pub(super) fn send(&mut self, app: usize, slot: SlotRef, bytes: &[u8]) -> usize {
+        let mut sent = 0;
+        self.run_until(|net| {
+            match net.apps[app].client.send(slot, &[IoSlice::new(&bytes[sent..])]) {
+                Ok(count) => sent += count,
+                Err(ringway_shm::channel::SendError::WouldBlock) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+            sent == bytes.len()
+        });
+        sent
+    }
+
+    /// Reads all that is there.
+    pub(super) fn receive_into(&mut self, app: usize, slot: SlotRef, bytes: &mut Vec<u8>) {
+        let mut buffer = [0; 10_000];
+        while let Ok(count) = self.apps[app].client.receive(slot, &mut [IoSliceMut::new(&mut buffer)]) {
+            if count == 0 {
+                return;
+            }
+            bytes.extend_from_slice(&buffer[..count]);
+        }
+    }
+
+    /// Sends both streams at once and returns what arrived at each end.
+    pub(super) fn exchange(
+        &mut self,
+        left: (usize, SlotRef),
+        right: (usize, SlotRef),
+        from_left: &[u8],
+        from_right: &[u8],
+    ) -> (Vec<u8>, Vec<u8>) {
+        let (mut sent_left, mut sent_right) = (0, 0);
+        let (mut at_left, mut at_right) = (Vec::new(), Vec::new());
+        self.run_until(|net| {
+            net.write_some(left, from_left, &mut sent_left);
+            net.write_some(right, from_right, &mut sent_right);
+            net.receive_into(left.0, left.1, &mut at_left);
+            net.receive_into(right.0, right.1, &mut at_right);
+            at_left.len() >= from_right.len() && at_right.len() >= from_left.len()
+        });
+        (at_left, at_right)
+    }
+
+    fn write_some(&mut self, (app, slot): (usize, SlotRef), bytes: &[u8], sent: &mut usize) {
+        if *sent < bytes.len()
+            && let Ok(count) = self.apps[app].client.send(slot, &[IoSlice::new(&bytes[*sent..])])
+        {
+            *sent += count;
+        }
+    }
+
+    pub(super) fn process_gone(&mut self, app: usize, process: u32) {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { attachments, core, .. } = &mut self.workers[worker];
+        attachments.process_gone(region, process, core);
+    }
+
+    pub(super) fn detach(&mut self, app: usize) {
+        let App { worker, region, .. } = self.apps[app];
+        let Worker { attachments, core, idle, .. } = &mut self.workers[worker];
+        attachments.detach(region, core, idle);
+    }
+
+    pub(super) fn ports_in_use(&self) -> usize {
+        self.owned.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn frames_are_all_free(&self) -> bool {
+        self.workers.iter().all(|worker| {
+            let arena = worker.arena();
+            [Class::Large, Class::Small].iter().all(|&class| arena.free(class) == arena.capacity(class))
+        })
+    }
+
+    /// Requests of every kind about slots of every kind, in any order.
+    pub(super) fn fire_nonsense(&mut self, app: usize, seed: u64, count: usize) {
+        let mut random = Random(seed);
+        for _ in 0..count {
+            let word = random.next();
+            let index = (word >> 8) as u32 % SHAPE.slots;
+            let client = &self.apps[app].client;
+            let slot = SlotRef { index, generation: client.slot(index).generation().wrapping_add((word & 7 == 0).into()) };
+            let operation = nonsense(&mut random);
+            assert!(client.submit(Request { slot, sequence: word as u8, operation }));
+            if word & 15 == 1 {
+                client.send(slot, &[IoSlice::new(b"nonsense")]).ok();
+            }
+            if word & 31 == 2 {
+                self.step();
+            }
+        }
+        self.step();
+    }
+}
+
+fn nonsense(random: &mut Random) -> Operation {
+    let word = random.next();
+    let value = (word >> 16) as u32;
+    let ip = ADDRESSES[(word >> 8) as usize % 2];
+    match word % 13 {
+        0 => Operation::Listen { local: socket(ip, value as u16 | 1024), backlog: value },
+        1 => Operation::Listen { local: socket([0, 0, 0, 0], value as u16 % 100), backlog: value },
+        2 | 3 => Operation::Connect { remote: socket(ip, value as u16 % 100) },
+        4 => Operation::Transmit,
+        5 => Operation::Consumed,
+        6 => Operation::Shutdown,
+        7 => Operation::Close { linger_s: Some(value as u16 % 2) },
+        8 => Operation::Abort,
+        9 => Operation::SetOption { option: SocketOption::ReceiveBuffer, value },
+        10 => Operation::Info,
+        11 => Operation::Forked { process: value % 300, pid: value },
+        _ => Operation::Reclaim,
+    }
+}
+
+fn add_interface(worker: &mut Worker, number: usize, device: Box<dyn ringway_device::Device>, now: Instant) {
+    let mac = |number: usize| MacAddress([2, 0, 0, 0, 0, number as u8 + 1]);
+    let ip = |number: usize| IpAddr::V4(Ipv4Addr::from(ADDRESSES[number]));
+    let info = InterfaceInfo { name: format!("wire{number}"), mac: mac(number), mtu: 1500, owned: false };
+    let interface = worker.add_interface(&info, device).expect("nothing to wait for");
+    let stack = worker.stack();
+    stack.set_addresses(interface, vec![Cidr { ip: ip(number), prefix_len: 24 }]);
+    let destination = Cidr { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix_len: 24 };
+    stack.set_routes(vec![Route { destination, gateway: None, interface, metric: 0, source: None }]);
+    stack.set_neighbor(now, interface, ip(1 - number), Some(mac(1 - number)));
+}
+
+fn socket_path() -> PathBuf {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("ringway-engine-{}-{number}", std::process::id()))
+}
+
+fn wait_readable(fd: &impl AsFd) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    poll(&mut [PollFd::new(fd, PollFlags::IN)], None).expect("a wait");
+}
