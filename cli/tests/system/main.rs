@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod demo;
 mod devices;
 mod doctor;
 mod harness;
