@@ -14,6 +14,7 @@ mod idle;
 mod iperf;
 mod kill;
 mod memcached;
+mod posix;
 mod redis;
 mod run;
 mod see_inside;
