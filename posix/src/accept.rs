@@ -64,7 +64,6 @@ impl Posix {
         let description = self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
         description.inherit(self.descriptions.of(listener));
         description.mark(Flag::CONNECT_REPORTED);
-        channel.hold(socket);
         channel.set_nonblocking(socket, flags & libc::SOCK_NONBLOCK != 0);
         self.table.set(new, Entry::Socket(socket));
         let unknown = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);

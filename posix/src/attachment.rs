@@ -57,7 +57,7 @@ impl Posix {
     }
 
     fn attach_now(&self) -> Option<Box<dyn Channel>> {
-        match self.attachment.attach.attach() {
+        match self.attachment.attach.attach(self.internal_floor()) {
             Ok(channel) => {
                 self.protect(&channel.descriptors());
                 Some(channel)
@@ -115,6 +115,9 @@ impl Posix {
 
     /// Somebody saw the control descriptor hang up.
     pub fn note_service_death(&self) {
+        if let Some(channel) = self.attached() {
+            channel.confirm_death();
+        }
         self.attachment.dead.store(true, Ordering::Release);
     }
 }

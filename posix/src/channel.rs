@@ -38,6 +38,10 @@ pub enum Failure {
     NetworkUnreachable,
     /// We gave it up ourselves.
     Aborted,
+    /// The service is gone.
+    ServiceGone,
+    /// Anything else.
+    Other,
 }
 
 /// What a socket can do now, read at one moment.
@@ -68,10 +72,12 @@ pub struct View {
 pub enum TransferError {
     /// Nothing there, or no room: wait and try again.
     WouldBlock,
-    /// The socket is not connected (or the slot has another generation by now).
+    /// Send only: our write side is shut, or the connection is over.
     Closed,
-    /// Send only: the write side is shut.
-    WriteClosed,
+    /// The connection failed; told once.
+    Failed(Failure),
+    /// It never was connected (or the slot has another generation by now).
+    NotConnected,
 }
 
 /// What becomes of the bytes that `receive` delivers.
@@ -98,8 +104,31 @@ pub enum ControlAnswer {
     NoRoute,
     /// Out of sockets, buffers or permitted share.
     NoResources,
-    /// The request makes no sense in the socket's state.
+    /// The request makes no sense in the socket's state, or the service is gone.
     Invalid,
+    /// The statistics asked for: so many bytes.
+    Bytes(usize),
+}
+
+/// What is asked of the worker and answered by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Serve this port.
+    Listen {
+        /// Address and port, bound on the program's kernel socket.
+        local: SocketAddrV4,
+        /// Length of the accept queue.
+        backlog: u32,
+    },
+    /// Open a connection.
+    Connect {
+        /// What the program has bound, if anything.
+        local: Option<SocketAddrV4>,
+        /// The peer.
+        remote: SocketAddrV4,
+    },
+    /// Describe the connection, laid out as Linux's `struct tcp_info`.
+    Info,
 }
 
 /// Socket options that the stack acts on. The value travels as one number.
@@ -121,9 +150,9 @@ pub enum SocketOption {
     KeepAliveCount,
     /// TCP_USER_TIMEOUT, milliseconds.
     UserTimeout,
-    /// SO_SNDBUF as the kernel stores it (doubled), bytes.
+    /// SO_SNDBUF as the program sets it (not doubled), bytes.
     SendBuffer,
-    /// SO_RCVBUF as the kernel stores it (doubled), bytes.
+    /// SO_RCVBUF as the program sets it (not doubled), bytes.
     ReceiveBuffer,
     /// TCP_MAXSEG, bytes.
     MaxSegment,
@@ -143,6 +172,8 @@ pub enum SocketOption {
     WindowClamp,
 }
 
+pub use ringway_shm::channel::Ticket;
+
 /// A wait context of the region: one waiting thread or one epoll instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
@@ -151,6 +182,8 @@ pub struct Context(pub u16);
 pub trait Channel: Send + Sync {
     /// Does the service still live? Cheap; may notice a death late (the control descriptor hangs up at once).
     fn alive(&self) -> bool;
+    /// The control connection has hung up: looks whether the service is gone, for `alive`.
+    fn confirm_death(&self);
     /// The connection to the service: every wait includes it; POLLHUP means that the service is gone.
     fn control_descriptor(&self) -> Fd;
     /// All descriptors that this attachment keeps open.
@@ -164,6 +197,8 @@ pub trait Channel: Send + Sync {
     fn nonblocking(&self, socket: SocketRef) -> bool;
     /// Sets O_NONBLOCK.
     fn set_nonblocking(&self, socket: SocketRef, on: bool);
+    /// The socket's failure, told once (SO_ERROR).
+    fn take_failure(&self, socket: SocketRef) -> Option<Failure>;
     /// Local and remote address.
     fn addresses(&self, socket: SocketRef) -> Option<(SocketAddrV4, SocketAddrV4)>;
     /// Bytes queued for sending and not yet acknowledged by the peer.
@@ -171,38 +206,38 @@ pub trait Channel: Send + Sync {
 
     /// Queues bytes for sending; answers how many (short when room runs out).
     fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
+    /// Throws received bytes away (MSG_TRUNC on a stream).
+    fn discard(&self, socket: SocketRef, count: usize) -> Result<usize, TransferError>;
     /// Delivers received bytes. `Ok(0)` for a non-empty destination means end of stream.
     fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError>;
     /// Takes the next accepted connection of a listener.
     fn accept(&self, listener: SocketRef) -> Option<SocketRef>;
 
-    /// Asks the stack to serve `local`. Answered through `answer`.
-    fn request_listen(&self, socket: SocketRef, local: SocketAddrV4, backlog: u32);
-    /// Asks the stack to connect; `local` if the program has bound one. Answered through `answer`.
-    fn request_connect(&self, socket: SocketRef, local: Option<SocketAddrV4>, remote: SocketAddrV4);
-    /// Asks for the connection's statistics. Answered through `answer`, then `info`.
-    fn request_info(&self, socket: SocketRef);
-    /// The answer to the last control request, once it is there.
-    fn answer(&self, socket: SocketRef) -> Option<ControlAnswer>;
-    /// The statistics that `request_info` asked for, laid out as Linux's `struct tcp_info`; answers how many bytes.
-    fn info(&self, socket: SocketRef, bytes: &mut [u8]) -> usize;
+    /// Asks for something. `None`: another request for this socket is under way (try again soon), or nobody is there.
+    fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket>;
+    /// The answer, once it is there; the socket changes then. For the thread that asked.
+    fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer>;
+    /// Gives up waiting for the answer.
+    fn abandon(&self, ticket: Ticket);
     /// Sends FIN after what is queued.
     fn shutdown_write(&self, socket: SocketRef);
-    /// The last holder has gone: closes as the kernel would.
-    fn close(&self, socket: SocketRef);
-    /// The same with a reset (SO_LINGER with zero seconds).
-    fn abort(&self, socket: SocketRef);
+    /// The last holder has gone: closes as the kernel would; `linger_s` is SO_LINGER (zero: a reset).
+    fn close(&self, socket: SocketRef, linger_s: Option<u16>);
     /// Passes an option on.
     fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32);
 
-    /// This process has a descriptor of the socket.
+    /// This process has a descriptor of the socket. (`open` and `accept` say so by themselves.)
     fn hold(&self, socket: SocketRef);
-    /// This process has none any more; true when no process has one.
+    /// This process has none any more; true when no process has one, and `close` is due.
     fn release(&self, socket: SocketRef) -> bool;
-    /// Keeps the socket alive while a descriptor of it travels (exec, SCM_RIGHTS) to a process that will `hold` it.
-    fn hold_in_flight(&self, socket: SocketRef, inode: u64);
-    /// Finds the socket that travels under this inode and takes it out of flight.
-    fn claim_in_flight(&self, inode: u64) -> Option<SocketRef>;
+    /// Does a process other than this one hold the socket?
+    fn is_held_elsewhere(&self, socket: SocketRef) -> bool;
+    /// What this process holds; after exec: what the image before this one held.
+    fn held(&self) -> Vec<SocketRef>;
+    /// Notes the inode of the socket's descriptor: its name for those who inherit the descriptor.
+    fn set_inode(&self, socket: SocketRef, inode: u64);
+    /// The socket that somebody holds under this inode.
+    fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 
     /// Takes a wait context and hands `bell` (an eventfd) to the service.
     fn claim_context(&self, bell: Fd) -> Option<Context>;
@@ -219,16 +254,16 @@ pub trait Channel: Send + Sync {
     /// The next socket whose readiness may have changed. Later changes are reported again.
     fn next_event(&self, context: Context) -> Option<SocketRef>;
 
-    /// Before `fork`, in the parent: prepares the child's share (its own process number, holding all that we hold).
+    /// Before a child process is made: reserves a number for it, under which it holds all that we hold.
     fn before_fork(&self);
-    /// After `fork`, in the parent.
-    fn after_fork_in_parent(&self);
-    /// After `fork`, in the child: becomes a process of its own. False when the service does not answer.
-    fn after_fork_in_child(&self) -> bool;
+    /// In the parent, when the child's number is known; `None`: there is no child.
+    fn after_fork_in_parent(&self, child: Option<u32>);
+    /// In the child of `fork`: becomes a process of its own. It attaches when it first needs a wait context.
+    fn after_fork_in_child(&self);
 }
 
 /// How this process gets a channel.
 pub trait Attach: Send + Sync {
-    /// Attaches now; the text says why not.
-    fn attach(&self) -> Result<Box<dyn Channel>, String>;
+    /// Attaches now, with all descriptors at `floor` or above; the text says why not.
+    fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String>;
 }

@@ -3,7 +3,7 @@
 use crate::Posix;
 use crate::address::{Parsed, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, State};
+use crate::channel::{Channel, ControlAnswer, Request, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -59,8 +59,7 @@ impl Posix {
             self.fall_back("connect", &remote, Fallback::NoResources);
             return None;
         };
-        channel.request_connect(socket, local, remote);
-        let answer = self.await_answer(channel, socket);
+        let answer = self.ask(channel, socket, Request::Connect { local, remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
             self.table.set(fd, Entry::Socket(socket));
             self.epoll_adopt(fd, socket);
@@ -88,7 +87,7 @@ impl Posix {
             State::Connected => Some(Ok(())),
             State::Listening => Some(Err(Errno::ISCONN)),
             State::Opening => Some(Err(Errno::ALREADY)),
-            State::Closed => match self.take_failure(description, &view) {
+            State::Closed => match self.take_failure(socket, &view) {
                 Some(error) => Some(Err(error)),
                 None if description.is(Flag::KERNEL_TCP) && !description.is(Flag::CONNECT_REPORTED) => None,
                 None => Some(Err(Errno::ISCONN)),
@@ -104,7 +103,7 @@ impl Posix {
             let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
             match view.state {
                 State::Opening | State::Connecting => None,
-                State::Closed => Some(Err(self.take_failure(description, &view).unwrap_or(Errno::CONNABORTED))),
+                State::Closed => Some(Err(self.take_failure(socket, &view).unwrap_or(Errno::CONNABORTED))),
                 State::Connected | State::Listening => {
                     description.mark(Flag::CONNECT_REPORTED);
                     Some(Ok(()))

@@ -33,8 +33,8 @@ impl Flag {
     pub(crate) const READ_SHUT: Flag = Flag(1);
     /// `shutdown(SHUT_WR)` has been called.
     pub(crate) const WRITE_SHUT: Flag = Flag(2);
-    /// The socket's failure has been reported once.
-    pub(crate) const FAILURE_TAKEN: Flag = Flag(4);
+    /// The death of the service has been reported as this socket's failure.
+    pub(crate) const DEATH_REPORTED: Flag = Flag(4);
     /// The success of a connect in the background has been reported.
     pub(crate) const CONNECT_REPORTED: Flag = Flag(8);
     /// The descriptor is a kernel TCP socket (a listener's twin, or what `socket` made); else a blank.

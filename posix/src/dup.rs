@@ -11,6 +11,10 @@ use std::sync::atomic::Ordering;
 impl Posix {
     /// dup(2) and F_DUPFD of a socket of ours: the lowest free number not below `minimum`.
     pub fn duplicate(&self, fd: Fd, socket: SocketRef, minimum: Fd, close_on_exec: bool) -> Answer<Fd> {
+        if self.is_borrowed() {
+            self.name_in_borrowed_memory(fd, socket);
+            return self.kernel.duplicate(fd, minimum, close_on_exec);
+        }
         let new = self.kernel.duplicate(fd, minimum, close_on_exec)?;
         if !self.table.fits(new) {
             self.kernel.close(new)?;
@@ -44,6 +48,12 @@ impl Posix {
         if from != Entry::None && !self.table.fits(new) {
             return Some(Err(Errno::BADF));
         }
+        if self.is_borrowed() {
+            if let Entry::Socket(socket) = from {
+                self.name_in_borrowed_memory(old, socket);
+            }
+            return Some(self.kernel.duplicate_to(old, new, close_on_exec));
+        }
         Some(self.replace(from, old, new, close_on_exec))
     }
 
@@ -66,6 +76,8 @@ impl Posix {
         match self.table.lookup(fd) {
             Entry::None => None,
             Entry::Internal => Some(Err(Errno::BADF)),
+            // A child of vfork closes its own descriptor, not the parent's.
+            _ if self.is_borrowed() => None,
             _ => {
                 // Out of the table before the number can be given to somebody else.
                 let entry = self.table.take(fd);
@@ -92,6 +104,9 @@ impl Posix {
         last: Fd,
         mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
     ) -> Option<Answer<()>> {
+        if self.is_borrowed() {
+            return None;
+        }
         let mut ours = Vec::new();
         self.table.for_each_in(first, last, |fd, entry| ours.push((fd, entry)));
         if ours.is_empty() {
@@ -127,13 +142,10 @@ impl Posix {
         let Some(channel) = self.attached() else { return };
         self.epoll_forget(socket);
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
-        if !channel.release(socket) {
+        if !channel.release(socket) || self.service_is_dead() {
             return;
         }
-        if linger == 0 {
-            return channel.abort(socket);
-        }
-        channel.close(socket);
+        channel.close(socket, u16::try_from(linger).ok());
         if linger > 0 && !channel.nonblocking(socket) {
             let deadline = Some(self.kernel.now() + Duration::from_secs(linger.unsigned_abs().into()));
             let gone = || (channel.view(socket).is_none() || channel.unacknowledged(socket) == 0).then_some(Ok(()));

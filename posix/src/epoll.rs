@@ -221,11 +221,15 @@ impl Posix {
         mask: Option<SignalMask>,
     ) -> Option<Answer<usize>> {
         let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
-        if self.epolls.lock(number).as_ref().is_none_or(|instance| instance.bell.is_none()) {
-            return Some(self.kernel.epoll_wait(epoll, events, timeout, mask));
-        }
         let deadline = timeout.map(|timeout| self.kernel.now() + timeout);
         let poll_only = timeout == Some(Duration::ZERO);
+        if self.epolls.lock(number).as_ref().is_none_or(|instance| instance.bell.is_none()) {
+            match self.epoll_kernel(number, epoll, events, timeout, mask) {
+                // Another thread has just added the first socket of the stack: the bell said so.
+                Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}
+                answer => return Some(answer),
+            }
+        }
         Some(loop {
             match self.epoll_turn(number, epoll, events, deadline, poll_only, mask) {
                 Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}
@@ -401,6 +405,8 @@ impl Posix {
             return Err(error);
         }
         instance.bell = Some((context, bell));
+        // Threads that wait in the kernel already know of no bell: this ends their wait.
+        self.kernel.raise_event(bell);
         for socket in instance.list.sockets() {
             channel.watch(socket, context);
         }

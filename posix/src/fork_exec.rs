@@ -1,8 +1,12 @@
 //! Sockets of ours in children: by fork (memory and descriptors are copied), by exec and by SCM_RIGHTS (only the
 //! descriptors travel, and the inode behind them is the socket's name).
 //!
-//! A child of `vfork` or `posix_spawn` shares this memory while it lives: nothing here changes the tables for it; giving a
-//! descriptor a socket of its own (`name_for_travel`) changes only the child's descriptor table.
+//! A process holds its sockets in the region by a number. `fork` reserves one for the child, with a copy of what the
+//! parent holds, before the child exists; an image after exec takes up the number of its process and lets go of
+//! what it does not find among its descriptors. So nothing closes between the parent's `close` and the child's first use.
+//!
+//! A child of `vfork` or `posix_spawn` borrows the parent's memory while it lives: nothing here changes the tables for it;
+//! giving a descriptor a socket of its own changes only the child's descriptor table.
 
 use crate::Posix;
 use crate::channel::Channel;
@@ -10,6 +14,16 @@ use crate::descriptions::Flag;
 use crate::errno::Answer;
 use crate::fallback::{Fd, Identity};
 use crate::fd_table::{Entry, SocketRef};
+use std::sync::atomic::Ordering;
+
+/// What `before_exec` has prepared and a failed exec takes back.
+#[derive(Debug, Default)]
+pub struct Departure {
+    /// Sockets that close on exec and that this process has let go of.
+    released: Vec<SocketRef>,
+    /// A number was reserved for a process that is not there yet (spawn).
+    reserved: bool,
+}
 
 impl Posix {
     /// pthread_atfork, prepare.
@@ -19,57 +33,82 @@ impl Posix {
         }
     }
 
-    /// pthread_atfork, parent.
-    pub fn after_fork_in_parent(&self) {
+    /// After fork(2) in the parent; `None`: it failed. (A fork inside libc does not come here: its child tells.)
+    pub fn after_fork_in_parent(&self, child: Option<u32>) {
         if let Some(channel) = self.attached() {
-            channel.after_fork_in_parent();
+            channel.after_fork_in_parent(child);
         }
     }
 
     /// pthread_atfork, child.
     pub fn after_fork_in_child(&self) {
+        self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
-        if !channel.after_fork_in_child() {
-            self.note_service_death();
-        }
-        self.protect(&channel.descriptors());
+        channel.after_fork_in_child();
         self.epoll_after_fork_in_child();
     }
 
-    /// Before exec: every descriptor of ours that the new image will have gets a name that the new image can find.
-    /// Answers the names, for `undo_exec`.
-    pub fn before_exec(&self) -> Vec<u64> {
-        let mut travellers: Vec<(SocketRef, Vec<Fd>)> = Vec::new();
-        self.table.for_each_in(0, Fd::MAX, |fd, entry| {
-            let Entry::Socket(socket) = entry else { return };
-            if !self.kernel.descriptor_flags(fd).is_ok_and(|flags| flags & libc::FD_CLOEXEC == 0) {
-                return;
+    /// Before exec: every socket of ours that the new image will have gets a name that the new image can find; of the
+    /// others this process lets go.
+    pub fn before_exec(&self) -> Departure {
+        let Some(channel) = self.attached() else { return Departure::default() };
+        let (stay, travel) = self.sort_for_exec();
+        for (socket, descriptors) in &travel {
+            self.name_for_travel(channel, *socket, descriptors);
+        }
+        if self.is_borrowed() {
+            if !travel.is_empty() || self.named_for.load(Ordering::Relaxed) == self.kernel.process_id() {
+                // The process after exec needs a number of its own; the parent keeps its own.
+                channel.before_fork();
+                channel.after_fork_in_parent(Some(self.kernel.process_id()));
             }
-            match travellers.iter_mut().find(|(known, _)| *known == socket) {
-                Some((_, descriptors)) => descriptors.push(fd),
-                None => travellers.push((socket, vec![fd])),
+            return Departure::default();
+        }
+        // Who is the last holder waits for the new image (or the end of the process): the exec may fail.
+        let released: Vec<SocketRef> = stay.into_iter().filter(|socket| channel.is_held_elsewhere(*socket)).collect();
+        for socket in &released {
+            if channel.release(*socket) {
+                channel.close(*socket, None);
             }
-        });
-        let Some(channel) = self.attached() else { return Vec::new() };
-        travellers.iter().filter_map(|(socket, descriptors)| self.name_for_travel(channel, *socket, descriptors).ok()).collect()
+        }
+        Departure { released, reserved: false }
     }
 
-    /// The exec failed: nobody travels.
-    pub fn undo_exec(&self, names: &[u64]) {
-        if let Some(channel) = self.attached() {
-            for &inode in names {
-                channel.claim_in_flight(inode);
-            }
+    /// Before posix_spawn: as `before_exec`, but this process goes on.
+    pub fn before_spawn(&self) -> Departure {
+        let Some(channel) = self.attached() else { return Departure::default() };
+        let (_, travel) = self.sort_for_exec();
+        for (socket, descriptors) in &travel {
+            self.name_for_travel(channel, *socket, descriptors);
+        }
+        let reserved = !travel.is_empty();
+        if reserved {
+            channel.before_fork();
+        }
+        Departure { released: Vec::new(), reserved }
+    }
+
+    /// posix_spawn has come back; `child` is the new process, if there is one.
+    pub fn after_spawn(&self, departure: &Departure, child: Option<u32>) {
+        if departure.reserved {
+            self.after_fork_in_parent(child);
         }
     }
 
-    /// Before a descriptor of ours leaves in an SCM_RIGHTS message.
+    /// The exec failed: this image goes on.
+    pub fn undo_exec(&self, departure: &Departure) {
+        if let Some(channel) = self.attached() {
+            departure.released.iter().for_each(|socket| channel.hold(*socket));
+        }
+    }
+
+    /// Before a descriptor of ours leaves in an SCM_RIGHTS message. The receiver may take its time: this process holds
+    /// the socket until it ends.
     pub fn before_passing(&self, fd: Fd) {
-        if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd))
-            && self.name_for_travel(channel, socket, &[fd]).is_err()
-        {
-            self.fall_back("sendmsg", &fd, crate::Fallback::NoResources);
+        if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) {
+            self.name_for_travel(channel, socket, &[fd]);
+            self.descriptions.of(socket).refer();
         }
     }
 
@@ -85,11 +124,18 @@ impl Posix {
         }
     }
 
-    /// At the start of a program: adopts the sockets that it has inherited by exec.
+    /// At the start of a program: adopts the sockets that it has inherited by exec, and lets go of what the image before
+    /// this one held and this one has no descriptor of.
     pub fn adopt_inherited(&self) {
         let Ok(descriptors) = self.kernel.open_descriptors() else { return };
         for fd in descriptors {
             self.adopt(fd);
+        }
+        let Some(channel) = self.attached() else { return };
+        for socket in channel.held() {
+            if !self.descriptions.of(socket).knows(socket) && channel.release(socket) {
+                channel.close(socket, None);
+            }
         }
     }
 
@@ -101,7 +147,7 @@ impl Posix {
     }
 
     fn adopt_as(&self, channel: &dyn Channel, fd: Fd, identity: Identity) -> bool {
-        let Some(socket) = channel.claim_in_flight(identity.inode) else { return false };
+        let Some(socket) = channel.find_inode(identity.inode) else { return false };
         let description = self.descriptions.of(socket);
         if description.knows(socket) {
             description.refer();
@@ -115,20 +161,63 @@ impl Posix {
         true
     }
 
-    /// Gives the descriptors (all of one socket) a kernel socket of their own if they are blanks; answers its inode.
-    fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, descriptors: &[Fd]) -> Answer<u64> {
-        let description = self.descriptions.of(socket);
-        if !description.is(Flag::KERNEL_TCP) {
-            let domain = if description.is(Flag::INET6) { libc::AF_INET6 } else { libc::AF_INET };
-            let named = self.kernel.socket(domain, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?;
-            for &fd in descriptors {
-                let close_on_exec = self.kernel.descriptor_flags(fd)? & libc::FD_CLOEXEC != 0;
-                self.kernel.duplicate_to(named, fd, close_on_exec)?;
+    /// Our sockets that close on exec, and those that stay with the descriptors that do not.
+    fn sort_for_exec(&self) -> (Vec<SocketRef>, Vec<(SocketRef, Vec<Fd>)>) {
+        let mut stay: Vec<SocketRef> = Vec::new();
+        let mut travel: Vec<(SocketRef, Vec<Fd>)> = Vec::new();
+        self.table.for_each_in(0, Fd::MAX, |fd, entry| {
+            let Entry::Socket(socket) = entry else { return };
+            match self.kernel.descriptor_flags(fd) {
+                Ok(flags) if flags & libc::FD_CLOEXEC == 0 => match travel.iter_mut().find(|(known, _)| *known == socket) {
+                    Some((_, descriptors)) => descriptors.push(fd),
+                    None => travel.push((socket, vec![fd])),
+                },
+                _ => stay.push(socket),
             }
-            self.kernel.close(named)?;
+        });
+        stay.retain(|socket| travel.iter().all(|(traveller, _)| traveller != socket));
+        stay.dedup();
+        (stay, travel)
+    }
+
+    /// A child of vfork moves a descriptor of ours (dup2 before exec): it needs its name now, since the tables, which are
+    /// the parent's, will not know where it went.
+    pub(crate) fn name_in_borrowed_memory(&self, fd: Fd, socket: SocketRef) {
+        let Some(channel) = self.attached() else { return };
+        self.name_for_travel(channel, socket, &[fd]);
+        self.named_for.store(self.kernel.process_id(), Ordering::Relaxed);
+    }
+
+    /// Names the socket by the inode of its descriptors; blanks get a kernel socket of their own first. When there is
+    /// none to be had, the receiver will not know the descriptor: it reads as a socket that is not connected.
+    fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, descriptors: &[Fd]) {
+        if self.give_own_socket(socket, descriptors).is_err() {
+            return self.fall_back("exec", &descriptors[0], crate::Fallback::NoResources);
         }
-        let inode = self.kernel.identity(descriptors[0])?.inode;
-        channel.hold_in_flight(socket, inode);
-        Ok(inode)
+        if let Ok(identity) = self.kernel.identity(descriptors[0]) {
+            channel.set_inode(socket, identity.inode);
+        }
+    }
+
+    fn give_own_socket(&self, socket: SocketRef, descriptors: &[Fd]) -> Answer<()> {
+        let description = self.descriptions.of(socket);
+        if description.is(Flag::KERNEL_TCP) || self.has_own_socket(descriptors[0]) {
+            return Ok(());
+        }
+        let domain = if description.is(Flag::INET6) { libc::AF_INET6 } else { libc::AF_INET };
+        let named = self.kernel.socket(domain, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?;
+        let moved = descriptors.iter().try_for_each(|&fd| {
+            let close_on_exec = self.kernel.descriptor_flags(fd)? & libc::FD_CLOEXEC != 0;
+            self.kernel.duplicate_to(named, fd, close_on_exec).map(drop)
+        });
+        self.kernel.close(named)?;
+        moved
+    }
+
+    fn has_own_socket(&self, fd: Fd) -> bool {
+        match (self.kernel.identity(fd), self.blank().and_then(|blank| self.kernel.identity(blank))) {
+            (Ok(own), Ok(blank)) => own != blank,
+            _ => false,
+        }
     }
 }

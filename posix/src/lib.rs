@@ -15,6 +15,7 @@ mod address;
 mod attachment;
 mod blocking;
 pub mod channel;
+pub mod client;
 mod connect;
 mod counters;
 mod descriptions;
@@ -33,6 +34,7 @@ mod readiness;
 mod sendfile;
 mod socket;
 mod stream;
+mod tcp_info;
 
 #[cfg(test)]
 mod mock;
@@ -42,6 +44,7 @@ pub use blocking::Waiter;
 pub use counters::Fallback;
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
+pub use fork_exec::Departure;
 pub use message::{ReceivedMessage, ancillary_descriptors};
 pub use poll_select::SelectSets;
 pub use stream::{Receive, Send};
@@ -54,7 +57,7 @@ use descriptions::Descriptions;
 use epoll::Epolls;
 use fallback::Kernel;
 use fd_table::FdTable;
-use std::sync::atomic::{AtomicI32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The whole room for one process.
 pub struct Posix {
@@ -68,6 +71,10 @@ pub struct Posix {
     settings: Settings,
     /// Which options of `options::KNOWN` this process (or its parents by fork) has ever set on a kernel socket.
     options_set: AtomicU64,
+    /// The process whose memory this is; a child of `vfork` has another number and must leave the tables alone.
+    process: AtomicU32,
+    /// The child of `vfork` for which a socket was named before it moved the descriptor; `before_exec` asks.
+    named_for: AtomicU32,
     /// The parked socket whose duplicates stand for accepted connections; -1 until it is needed.
     blank: AtomicI32,
 }
@@ -75,6 +82,7 @@ pub struct Posix {
 impl Posix {
     /// A room that will attach through `attach` when the first socket needs it.
     pub fn new(kernel: Box<dyn Kernel>, attach: Box<dyn Attach>, settings: Settings) -> Posix {
+        let process = kernel.process_id();
         Posix {
             kernel,
             table: FdTable::new(),
@@ -85,6 +93,8 @@ impl Posix {
             counters: Counters::default(),
             settings,
             options_set: AtomicU64::new(0),
+            process: AtomicU32::new(process),
+            named_for: AtomicU32::new(0),
             blank: AtomicI32::new(-1),
         }
     }
@@ -93,6 +103,11 @@ impl Posix {
     #[inline]
     pub fn table(&self) -> &FdTable {
         &self.table
+    }
+
+    /// Is this a child of `vfork` that has borrowed the parent's memory?
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.kernel.process_id() != self.process.load(Ordering::Relaxed)
     }
 
     /// The kernel behind this room.

@@ -6,7 +6,7 @@
 //! stack if the stack acts on it. Options that would change what the peer sees and that the stack lacks are refused.
 
 use crate::Posix;
-use crate::channel::{Channel, SocketOption, State};
+use crate::channel::{Channel, ControlAnswer, Request, SocketOption, State};
 use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
@@ -116,7 +116,7 @@ impl Posix {
             }
             description.values[place].store(value as u32, Ordering::Release);
             if let Some(option) = known.stack {
-                channel.set_option(socket, option, value as u32);
+                channel.set_option(socket, option, for_stack(known, value as u32));
             }
         }
         let others = [
@@ -179,7 +179,7 @@ impl Posix {
         };
         description.values[place].store(value, Ordering::Release);
         if let Some(option) = known.stack {
-            channel.set_option(socket, option, value);
+            channel.set_option(socket, option, for_stack(known, value));
         }
     }
 
@@ -270,22 +270,30 @@ impl Posix {
 
     /// SO_ERROR: reported once; a connect that has succeeded is thereby reported too.
     fn pending_error(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> i32 {
-        if self.service_is_dead() && !description.mark(Flag::FAILURE_TAKEN) {
+        if self.service_is_dead() && !description.mark(Flag::DEATH_REPORTED) {
             return Errno::CONNRESET.0;
         }
         let Some(view) = channel.view(socket) else { return 0 };
         if view.state == State::Connected {
             description.mark(Flag::CONNECT_REPORTED);
         }
-        self.take_failure(description, &view).map_or(0, |error| error.0)
+        self.take_failure(socket, &view).map_or(0, |error| error.0)
     }
 
     fn tcp_info(&self, channel: &dyn Channel, socket: SocketRef, out: &mut [u8]) -> Answer<usize> {
-        let mut bytes = [0; TCP_INFO_MAX];
-        channel.request_info(socket);
-        self.await_answer(channel, socket).ok_or(Errno::NOTCONN)?;
-        let len = channel.info(socket, &mut bytes);
-        Ok(put(out, &bytes[..len]))
+        match self.ask(channel, socket, Request::Info, out) {
+            Some(ControlAnswer::Bytes(len)) => Ok(len),
+            Some(_) => Err(Errno::NOBUFS),
+            None => Err(Errno::NOTCONN),
+        }
+    }
+}
+
+/// Linux doubles buffer sizes for its bookkeeping; the stack's are net bytes.
+fn for_stack(known: &Known, value: u32) -> u32 {
+    match known.form {
+        Form::Buffer { .. } => value / 2,
+        Form::Switch | Form::Number => value,
     }
 }
 
@@ -350,5 +358,3 @@ const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
 /// net.core.wmem_max and rmem_max by default.
 const BUFFER_MAX: u32 = 212_992;
-/// Larger than any `struct tcp_info` so far.
-const TCP_INFO_MAX: usize = 512;

@@ -37,22 +37,19 @@ impl Posix {
     }
 
     /// The socket's pending failure, reported once (SO_ERROR, and the call that meets it first).
-    pub(crate) fn take_failure(&self, description: &Description, view: &View) -> Option<Errno> {
-        let failure = view.failure?;
-        if description.mark(Flag::FAILURE_TAKEN) {
-            return None;
-        }
-        Some(failure_errno(failure, view))
+    pub(crate) fn take_failure(&self, socket: SocketRef, view: &View) -> Option<Errno> {
+        let failure = self.attached()?.take_failure(socket)?;
+        Some(failure_errno(failure, view.peer_closed))
     }
 }
 
 /// The number that a failure has for the program.
-pub(crate) fn failure_errno(failure: Failure, view: &View) -> Errno {
+pub(crate) fn failure_errno(failure: Failure, peer_closed: bool) -> Errno {
     match failure {
         Failure::Refused => Errno::CONNREFUSED,
         // net/ipv4/tcp_input.c, tcp_reset: a reset after the peer's FIN is a broken pipe.
-        Failure::Reset if view.peer_closed => Errno::PIPE,
-        Failure::Reset => Errno::CONNRESET,
+        Failure::Reset if peer_closed => Errno::PIPE,
+        Failure::Reset | Failure::ServiceGone | Failure::Other => Errno::CONNRESET,
         Failure::TimedOut => Errno::TIMEDOUT,
         Failure::HostUnreachable => Errno::HOSTUNREACH,
         Failure::NetworkUnreachable => Errno::NETUNREACH,
@@ -85,7 +82,7 @@ fn events(view: &View, description: &Description) -> u32 {
     if view.state == State::Opening {
         events |= OUT;
     }
-    if view.failure.is_some() && !description.is(Flag::FAILURE_TAKEN) {
+    if view.failure.is_some() {
         events |= libc::POLLERR as u32;
     }
     events

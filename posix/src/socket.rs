@@ -7,7 +7,7 @@
 use crate::Posix;
 use crate::address::{Parsed, SocketName, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, State};
+use crate::channel::{Channel, ControlAnswer, Request, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -49,8 +49,8 @@ impl Posix {
         let Some(socket) = self.open_socket(channel, fd, inet6) else {
             return self.fall_back("listen", &local, Fallback::NoResources);
         };
-        channel.request_listen(socket, local, u32::try_from(backlog).unwrap_or(u32::MAX));
-        match self.await_answer(channel, socket) {
+        let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
+        match self.ask(channel, socket, Request::Listen { local, backlog }, &mut []) {
             Some(ControlAnswer::Done) if self.make_twin(fd) => {
                 self.table.set(fd, Entry::Socket(socket));
             }
@@ -82,7 +82,6 @@ impl Posix {
         let socket = channel.open()?;
         let flags: &[Flag] = if inet6 { &[Flag::KERNEL_TCP, Flag::INET6] } else { &[Flag::KERNEL_TCP] };
         self.descriptions.install(socket, flags);
-        channel.hold(socket);
         let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
         channel.set_nonblocking(socket, nonblocking);
         self.copy_kernel_options(channel, fd, socket);
@@ -93,22 +92,40 @@ impl Posix {
     pub(crate) fn abandon(&self, channel: &dyn Channel, socket: SocketRef) {
         self.descriptions.of(socket).unrefer();
         if channel.release(socket) {
-            channel.close(socket);
+            channel.close(socket, None);
         }
     }
 
-    /// Waits for the worker's answer; signals do not cut this short. `None`: the service is dead or deaf.
-    pub(crate) fn await_answer(&self, channel: &dyn Channel, socket: SocketRef) -> Option<ControlAnswer> {
+    /// Asks the worker and waits for its answer; signals do not cut this short. `None`: the service is dead or deaf.
+    pub(crate) fn ask(
+        &self,
+        channel: &dyn Channel,
+        socket: SocketRef,
+        request: Request,
+        bytes: &mut [u8],
+    ) -> Option<ControlAnswer> {
         let deadline = Some(self.kernel.now() + ANSWER_TIMEOUT);
+        let ticket = loop {
+            if let Some(ticket) = channel.request(socket, request) {
+                break ticket;
+            }
+            if self.service_is_dead() || channel.view(socket).is_none() || deadline <= Some(self.kernel.now()) {
+                return None;
+            }
+            self.kernel.pause(Duration::from_micros(20));
+        };
         loop {
-            if let Some(answer) = channel.answer(socket) {
+            if let Some(answer) = channel.answer(ticket, bytes) {
                 return Some(answer);
             }
             let wait = Wait { socket, twin: None, deadline };
-            match self.block_on(wait, || channel.answer(socket).map(Ok)) {
+            match self.block_on(wait, || channel.answer(ticket, bytes).map(Ok)) {
                 Ok(answer) => return Some(answer),
                 Err(Errno::INTR) => {}
-                Err(_) => return None,
+                Err(_) => {
+                    channel.abandon(ticket);
+                    return None;
+                }
             }
         }
     }
@@ -126,7 +143,7 @@ impl Posix {
         match view.state {
             State::Listening if read => {
                 self.kernel.shutdown(fd, how)?;
-                channel.abort(socket);
+                channel.close(socket, Some(0));
                 return Ok(());
             }
             State::Listening => return Ok(()),

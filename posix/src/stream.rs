@@ -2,10 +2,11 @@
 
 use crate::Posix;
 use crate::blocking::Wait;
-use crate::channel::{Channel, State, Taking, TransferError, View};
+use crate::channel::{Channel, Taking, TransferError};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
+use crate::readiness::failure_errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
@@ -108,13 +109,13 @@ impl Posix {
             let from = if how.peek { 0 } else { *done };
             match self.receive_once(channel, socket, pieces, from, how) {
                 Ok(0) if *done > 0 => return Some(Ok(*done)),
-                Ok(0) => return Some(self.end_of_stream(channel, socket)),
+                Ok(0) => return Some(Ok(0)),
                 Ok(count) => *done = from + count,
                 Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) if *done > 0 && !how.wait_all => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) => return None,
                 Err(_) if *done > 0 => return Some(Ok(*done)),
-                Err(_) => return Some(self.end_of_stream(channel, socket)),
+                Err(error) => return Some(Err(self.transfer_error(channel, socket, error))),
             }
             if *done >= wanted || !how.wait_all {
                 return Some(Ok(*done));
@@ -136,7 +137,13 @@ impl Posix {
         let taking = if how.peek { Taking::Peek } else { Taking::Take };
         if how.discard {
             let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
-            return discard(channel, socket, wanted - from, taking);
+            return match taking {
+                Taking::Take => channel.discard(socket, wanted - from),
+                Taking::Peek => channel.view(socket).map_or(Err(TransferError::NotConnected), |view| match view.readable {
+                    0 => Err(TransferError::WouldBlock),
+                    there => Ok(there.min(wanted)),
+                }),
+            };
         }
         if from == 0 {
             return channel.receive(socket, pieces, taking);
@@ -149,16 +156,6 @@ impl Posix {
             rest.push(IoSliceMut::new(&mut piece[start..]));
         }
         channel.receive(socket, &mut rest, taking)
-    }
-
-    /// Nothing will come any more: the failure if there is one that nobody has seen, else 0.
-    fn end_of_stream(&self, channel: &dyn Channel, socket: SocketRef) -> Answer<usize> {
-        let Some(view) = channel.view(socket) else { return Err(Errno::NOTCONN) };
-        match self.take_failure(self.descriptions.of(socket), &view) {
-            Some(error) => Err(error),
-            None if matches!(view.state, State::Listening | State::Opening) => Err(Errno::NOTCONN),
-            None => Ok(0),
-        }
     }
 
     /// Sends `pieces`; answers how many bytes were queued. A broken pipe also raises SIGPIPE unless `how` forbids it.
@@ -214,24 +211,19 @@ impl Posix {
             Ok(count) => *done += count,
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
-            Err(_) => return Some(Err(self.send_failure(channel, socket, description))),
+            Err(error) => return Some(Err(self.transfer_error(channel, socket, error))),
         }
         (*done >= wanted).then_some(Ok(*done))
     }
 
     /// net/core/stream.c, sk_stream_error: the pending failure, else a broken pipe.
-    fn send_failure(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> Errno {
-        match channel.view(socket) {
-            Some(view) => self.take_failure(description, &view).unwrap_or_else(|| no_failure(&view)),
-            None => Errno::PIPE,
+    fn transfer_error(&self, channel: &dyn Channel, socket: SocketRef, error: TransferError) -> Errno {
+        match error {
+            TransferError::WouldBlock => Errno::AGAIN,
+            TransferError::Closed => Errno::PIPE,
+            TransferError::NotConnected => Errno::NOTCONN,
+            TransferError::Failed(failure) => failure_errno(failure, channel.view(socket).is_some_and(|view| view.peer_closed)),
         }
-    }
-}
-
-fn no_failure(view: &View) -> Errno {
-    match view.state {
-        State::Opening => Errno::NOTCONN,
-        _ => Errno::PIPE,
     }
 }
 
@@ -246,23 +238,4 @@ fn rest_of<'a>(pieces: &'a [IoSlice<'_>], mut skip: usize) -> Vec<IoSlice<'a>> {
         }
     }
     rest
-}
-
-/// MSG_TRUNC on a stream: bytes go nowhere.
-fn discard(channel: &dyn Channel, socket: SocketRef, wanted: usize, taking: Taking) -> Result<usize, TransferError> {
-    let mut bin = [0; 4096];
-    let mut done = 0;
-    while done < wanted {
-        let room = bin.len().min(wanted - done);
-        match channel.receive(socket, &mut [IoSliceMut::new(&mut bin[..room])], taking) {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(error) if done == 0 => return Err(error),
-            Err(_) => break,
-        }
-        if taking == Taking::Peek {
-            break;
-        }
-    }
-    Ok(done)
 }

@@ -1,1 +1,27 @@
-//! Room under construction.
+//! The door-frame between libc's symbols and `ringway_posix`: nothing but translation.
+//!
+//! Loaded with LD_PRELOAD. Each exported function asks one question (is this descriptor ours?) and either calls the next
+//! definition of its own name (`real.rs`) or translates pointers to slices and calls the room. A panic in an exported
+//! function ends the program with a line on standard error: `extern "C"` functions cannot unwind.
+//!
+//! What it does not do: catch calls that glibc makes inside itself (stdio, the resolver), raw system calls, static
+//! programs. Every socket of ours is backed by a real kernel descriptor for those.
+
+#![allow(unreachable_pub, reason = "exported by name, not by path")]
+#![allow(clippy::missing_safety_doc, reason = "the contract of each exported function is libc's own")]
+
+mod c;
+mod environment;
+mod epoll;
+mod files;
+mod io;
+mod kernel;
+mod message;
+mod poll;
+mod process;
+mod real;
+mod shim;
+mod signals;
+mod sockets;
+
+pub(crate) use c::set_errno;

@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 mod config;
-mod demo;
 mod devices;
 mod doctor;
 mod harness;
@@ -14,7 +13,6 @@ mod idle;
 mod iperf;
 mod kill;
 mod memcached;
-mod posix;
 mod redis;
 mod run;
 mod see_inside;

@@ -110,7 +110,7 @@ fn tcpdump_shows_both_directions() {
     let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
     net.wait_served(Server, 80, &mut nginx);
     let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-n", "-l", "-c", "6", "tcp", "port", "80"]);
-    capture.wait_for_error_line("listening on");
+    capture.wait_while_running("listens", || capture_ready(&net));
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
     let lines = capture.finish(DEADLINE).success().stdout;
     let (server, client) = (net.address(Server), net.address(Client));
@@ -128,11 +128,18 @@ fn tcpdump_writes_files() {
     net.wait_served(Server, 80, &mut nginx);
     let file = text(&net.path("trace.pcap"));
     let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-w", &file, "-U"]);
-    capture.wait_for_error_line("listening on");
+    capture.wait_while_running("listens", || capture_ready(&net));
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
     wait_until("packets are in the file", DEADLINE, || std::fs::metadata(&file).is_ok_and(|file| file.len() > 1000));
     capture.signal(Signal::INT);
     capture.finish(DEADLINE).success();
     let lines = net.output(Server, &["tcpdump", "-n", "-r", &file]);
     assert!(lines.contains("HTTP: GET /small.txt") && lines.contains("HTTP/1.1 200 OK"), "{lines}");
+}
+
+/// A reader has registered with the capture ring: the command says so on standard error.
+fn capture_ready(net: &Net) -> bool {
+    let entries = std::fs::read_dir(net.path("")).into_iter().flatten().flatten();
+    let errors = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".stderr"));
+    errors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).any(|text| text.contains("listening on"))
 }

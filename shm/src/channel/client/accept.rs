@@ -82,6 +82,26 @@ impl Client {
         had && !self.map.is_held(index)
     }
 
+    /// Whether another process holds the slot.
+    pub fn is_held_elsewhere(&self, index: u32) -> bool {
+        let own = self.process.load(Ordering::Relaxed);
+        let (word, bit) = (index / 64, 1 << (index % 64));
+        self.map.processes().any(|process| process != own && self.map.held(process, word).load(Ordering::SeqCst) & bit != 0)
+    }
+
+    /// The slot with this inode (see [`set_inode`](super::super::slot::SlotShared::set_inode)) among those that any
+    /// process holds.
+    pub fn find_inode(&self, inode: u64) -> Option<SlotRef> {
+        let held = self.map.processes().flat_map(|process| {
+            (0..self.slots() / 64).flat_map(move |word| {
+                let bits = self.map.held(process, word).load(Ordering::SeqCst);
+                super::super::layout::Bits(bits).map(move |bit| word * 64 + bit)
+            })
+        });
+        let mut found = held.filter(|&index| inode != 0 && self.slot(index).inode() == inode);
+        found.next().map(|index| SlotRef { index, generation: self.slot(index).generation() })
+    }
+
     /// Every slot that this process holds, for a new image after exec.
     pub fn held_slots(&self) -> impl Iterator<Item = SlotRef> + '_ {
         let process = self.process.load(Ordering::Relaxed);

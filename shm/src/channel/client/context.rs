@@ -40,6 +40,14 @@ impl Client {
         }
     }
 
+    /// The same for a descriptor that the caller has as a number.
+    ///
+    /// # Errors
+    /// As [`open_context`](Self::open_context).
+    pub fn open_context_for(&self, bell: std::os::fd::RawFd) -> Result<ContextIndex, AttachError> {
+        crate::sys::with_fd(bell, |bell| self.open_context(bell))
+    }
+
     fn claim_context(&self) -> Option<ContextIndex> {
         let process = self.process.load(Ordering::Relaxed);
         for context in 0..CONTEXTS {

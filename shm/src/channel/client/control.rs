@@ -39,7 +39,8 @@ impl Client {
         let shared = self.slot(slot.index);
         let owner = self.owner();
         shared.control_lock.compare_exchange(0, owner, Ordering::AcqRel, Ordering::Relaxed).ok()?;
-        let sequence = shared.control_sequence.fetch_add(1, Ordering::AcqRel).wrapping_add(1) as u8;
+        let sequence = shared.control_sequence.fetch_add(1, Ordering::AcqRel) % 255 + 1;
+        let sequence = u8::try_from(sequence).expect("1 to 255: 0 is for requests that nobody waits for");
         if !self.submit(Request { slot, sequence, operation }) {
             self.end_control(slot, owner);
             return None;

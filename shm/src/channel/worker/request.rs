@@ -86,7 +86,11 @@ impl Attachment {
     }
 
     /// Answers a control request and signals the slot.
+    /// Sequence 0 means that nobody waits: the answer would only hide one that somebody waits for.
     pub fn answer(&mut self, request: &Request, answer: ControlAnswer) {
+        if request.sequence == 0 {
+            return;
+        }
         let word = completion::answer(request.sequence, answer);
         self.map.slot(request.slot.index).completion.store(word, Ordering::Release);
         fence(Ordering::SeqCst);

@@ -1,0 +1,32 @@
+use super::*;
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+/// Offsets from Linux's header: rtt at 68, cwnd at 80, total_retrans at 100, bytes_acked at 120, snd_wnd at 228.
+#[test]
+fn fields_stand_where_linux_has_them() {
+    let info = InfoRecord {
+        state: 1,
+        rtt_us: 123,
+        cwnd_segments: 10,
+        retransmitted_segments: 7,
+        acked_bytes: 1 << 40,
+        send_window: 65_535,
+        ssthresh_segments: u64::MAX,
+        ..InfoRecord::default()
+    };
+    let mut bytes = [0; 512];
+    assert_eq!(write(&info, &mut bytes), 240);
+    assert_eq!((bytes[0], word(&bytes, 68), word(&bytes, 80), word(&bytes, 100)), (1, 123, 10, 7));
+    assert_eq!(u64::from_ne_bytes(bytes[120..128].try_into().expect("eight bytes")), 1 << 40);
+    assert_eq!((word(&bytes, 76), word(&bytes, 228)), (0x7fff_ffff, 65_535));
+}
+
+#[test]
+fn a_short_buffer_gets_the_beginning() {
+    let mut bytes = [0; 10];
+    assert_eq!(write(&InfoRecord { state: 8, ..InfoRecord::default() }, &mut bytes), 10);
+    assert_eq!(bytes[0], 8);
+}

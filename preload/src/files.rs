@@ -1,0 +1,145 @@
+//! close, dup, fcntl, ioctl: what happens to descriptors.
+
+use crate::c::{checked, number, status};
+use crate::real;
+use crate::shim::{entry, ours, posix};
+use libc::{c_int, c_uint, c_ulong};
+use ringway_posix::fd_table::Entry;
+use ringway_posix::{Answer, Control, Errno};
+
+/// close(2). Our own descriptors are not the program's to close.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close(fd: c_int) -> c_int {
+    match posix().and_then(|posix| posix.close(fd)) {
+        Some(answer) => status(answer),
+        // SAFETY: the program's own call.
+        None => unsafe { real::close(fd) },
+    }
+}
+
+/// close_range(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let (from, to) = (c_int::try_from(first), c_int::try_from(last).unwrap_or(c_int::MAX));
+    if let (Some(posix), Ok(from), 0) = (posix(), from, flags)
+        && from <= to
+        && let Some(answer) = posix.close_range(from, to, close_kernel_range)
+    {
+        return status(answer);
+    }
+    // SAFETY: the program's own call. With flags nothing of ours changes: CLOEXEC closes at exec, and UNSHARE makes a
+    // table that only the calling thread sees.
+    unsafe { real::close_range(first, last, flags) }
+}
+
+/// closefrom(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn closefrom(first: c_int) {
+    // SAFETY: plain numbers. It cannot fail in a way that the caller could hear of.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}
+
+fn close_kernel_range(first: c_int, last: c_int) -> Answer<()> {
+    let last = if last == c_int::MAX { c_uint::MAX } else { last as c_uint };
+    // SAFETY: the program has asked for the closing of a range that covers this one.
+    checked(unsafe { real::close_range(first as c_uint, last, 0) }).map(drop)
+}
+
+/// fclose(3): libc closes the descriptor inside itself, so our share of it is let go here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
+    // SAFETY: the program promises a stream.
+    let fd = if stream.is_null() { -1 } else { unsafe { libc::fileno(stream) } };
+    // SAFETY: the program's own call.
+    let answer = unsafe { real::fclose(stream) };
+    if let (Some(posix), true) = (posix(), fd >= 0) {
+        posix.let_go(fd);
+    }
+    answer
+}
+
+/// dup(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    match (posix(), entry(fd)) {
+        (Some(posix), Entry::Socket(socket)) => number(posix.duplicate(fd, socket, 0, false)),
+        (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, false) => number(answer),
+        (_, Entry::Internal) => number(Err(Errno::BADF)),
+        // SAFETY: the program's own call.
+        _ => unsafe { real::dup(fd) },
+    }
+}
+
+/// dup2(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+    if let (Some(posix), true) = (posix(), old != new)
+        && let Some(answer) = posix.duplicate_to(old, new, false)
+    {
+        return number(answer);
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::dup2(old, new) }
+}
+
+/// dup3(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    if let (Some(posix), true) = (posix(), old != new && flags & !libc::O_CLOEXEC == 0)
+        && let Some(answer) = posix.duplicate_to(old, new, flags & libc::O_CLOEXEC != 0)
+    {
+        return number(answer);
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::dup3(old, new, flags) }
+}
+
+/// fcntl(2). Declared with one argument more than it needs instead of variadic: the same registers carry it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: the program's own call.
+    fcntl_of_ours(fd, command, argument).unwrap_or_else(|| unsafe { real::fcntl(fd, command, argument) })
+}
+
+/// fcntl(2) under its name in programs with 64-bit file offsets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_ulong) -> c_int {
+    // SAFETY: the program's own call.
+    fcntl_of_ours(fd, command, argument).unwrap_or_else(|| unsafe { real::fcntl64(fd, command, argument) })
+}
+
+fn fcntl_of_ours(fd: c_int, command: c_int, argument: c_ulong) -> Option<c_int> {
+    if let (Some(posix), Entry::Epoll(_), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) = (posix(), entry(fd), command) {
+        let close_on_exec = command == libc::F_DUPFD_CLOEXEC;
+        return posix.duplicate_epoll(fd, argument as c_int, close_on_exec).map(number);
+    }
+    let (posix, socket) = ours(fd)?;
+    posix.fcntl(fd, socket, command, i64::from(argument as c_int)).map(number)
+}
+
+/// ioctl(2). Declared like `fcntl`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
+    if let Some((posix, socket)) = ours(fd) {
+        let pointer = argument as *mut c_int;
+        let value = match request {
+            // SAFETY: FIONBIO reads one int through a pointer that the program promises to be valid.
+            libc::FIONBIO if !pointer.is_null() => unsafe { *pointer },
+            libc::FIONBIO => return status(Err(Errno::FAULT)),
+            _ => 0,
+        };
+        match posix.ioctl(socket, request, value) {
+            Some(Ok(Control::Done)) => return 0,
+            Some(Ok(Control::Number(_))) if pointer.is_null() => return status(Err(Errno::FAULT)),
+            Some(Ok(Control::Number(answer))) => {
+                // SAFETY: not null; these requests write one int where the program promises room.
+                unsafe { *pointer = answer };
+                return 0;
+            }
+            Some(Err(error)) => return status(Err(error)),
+            None => {}
+        }
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::ioctl(fd, request, argument) }
+}

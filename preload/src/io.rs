@@ -1,0 +1,278 @@
+//! read, write, recv, send and their relatives.
+
+use crate::c::{self, size};
+use crate::real;
+use crate::shim::ours;
+use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use ringway_posix::fd_table::SocketRef;
+use ringway_posix::{Errno, Posix, Receive, Send};
+use std::io::{IoSlice, IoSliceMut};
+
+unsafe fn take(posix: &Posix, socket: SocketRef, bytes: *mut c_void, len: size_t, how: Receive) -> ssize_t {
+    // SAFETY: the program promises `len` bytes at `bytes`.
+    let bytes = unsafe { c::output(bytes, len) };
+    size(bytes.and_then(|bytes| posix.receive(socket, &mut [IoSliceMut::new(bytes)], how)))
+}
+
+unsafe fn give(posix: &Posix, socket: SocketRef, bytes: *const c_void, len: size_t, how: Send) -> ssize_t {
+    // SAFETY: the program promises `len` bytes at `bytes`.
+    let bytes = unsafe { c::input(bytes, len) };
+    size(bytes.and_then(|bytes| posix.send(socket, &[IoSlice::new(bytes)], how)))
+}
+
+/// read(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise.
+        Some((posix, socket)) => unsafe { take(posix, socket, bytes, len, Receive::default()) },
+        // SAFETY: the program's own call.
+        None => unsafe { real::read(fd, bytes, len) },
+    }
+}
+
+/// read(2) of a fortified program: `room` is what the compiler knows of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise, now checked by its compiler.
+        Some((posix, socket)) if len <= room => unsafe { take(posix, socket, bytes, len, Receive::default()) },
+        // SAFETY: the program's own call; libc ends it when the length is too large.
+        _ => unsafe { real::__read_chk(fd, bytes, len, room) },
+    }
+}
+
+/// readv(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    match ours(fd) {
+        Some((posix, socket)) => {
+            // SAFETY: the program's promise about its vector.
+            let pieces = unsafe { c::outputs(pieces, count) };
+            size(pieces.and_then(|mut pieces| posix.receive(socket, &mut pieces, Receive::default())))
+        }
+        // SAFETY: the program's own call.
+        None => unsafe { real::readv(fd, pieces, count) },
+    }
+}
+
+/// preadv2(2): on a socket only with offset -1, which is readv.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        Some((posix, socket)) if offset == -1 => {
+            let how = Receive { dont_wait: flags & libc::RWF_NOWAIT != 0, ..Receive::default() };
+            // SAFETY: the program's promise about its vector.
+            let pieces = unsafe { c::outputs(pieces, count) };
+            size(pieces.and_then(|mut pieces| posix.receive(socket, &mut pieces, how)))
+        }
+        Some(_) => size(Err(Errno::SPIPE)),
+        // SAFETY: the program's own call.
+        None => unsafe { real::preadv2(fd, pieces, count, offset, flags) },
+    }
+}
+
+/// preadv2(2) under its name in programs with 64-bit file offsets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { preadv2(fd, pieces, count, offset, flags) }
+}
+
+/// write(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise.
+        Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::default()) },
+        // SAFETY: the program's own call.
+        None => unsafe { real::write(fd, bytes, len) },
+    }
+}
+
+/// writev(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
+    match ours(fd) {
+        Some((posix, socket)) => {
+            // SAFETY: the program's promise about its vector.
+            let pieces = unsafe { c::inputs(pieces, count) };
+            size(pieces.and_then(|pieces| posix.send(socket, &pieces, Send::default())))
+        }
+        // SAFETY: the program's own call.
+        None => unsafe { real::writev(fd, pieces, count) },
+    }
+}
+
+/// pwritev2(2): on a socket only with offset -1, which is writev.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        Some((posix, socket)) if offset == -1 => {
+            let how = Send { dont_wait: flags & libc::RWF_NOWAIT != 0, ..Send::default() };
+            // SAFETY: the program's promise about its vector.
+            let pieces = unsafe { c::inputs(pieces, count) };
+            size(pieces.and_then(|pieces| posix.send(socket, &pieces, how)))
+        }
+        Some(_) => size(Err(Errno::SPIPE)),
+        // SAFETY: the program's own call.
+        None => unsafe { real::pwritev2(fd, pieces, count, offset, flags) },
+    }
+}
+
+/// pwritev2(2) under its name in programs with 64-bit file offsets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { pwritev2(fd, pieces, count, offset, flags) }
+}
+
+/// recv(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise.
+        Some((posix, socket)) => unsafe { take(posix, socket, bytes, len, Receive::from_flags(flags)) },
+        // SAFETY: the program's own call.
+        None => unsafe { real::recv(fd, bytes, len, flags) },
+    }
+}
+
+/// recv(2) of a fortified program.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise, now checked by its compiler.
+        Some((posix, socket)) if len <= room => unsafe { take(posix, socket, bytes, len, Receive::from_flags(flags)) },
+        // SAFETY: the program's own call; libc ends it when the length is too large.
+        _ => unsafe { real::__recv_chk(fd, bytes, len, room, flags) },
+    }
+}
+
+/// recvfrom(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    bytes: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise.
+        Some((posix, socket)) => unsafe { take_from(posix, socket, bytes, len, flags, address_len) },
+        // SAFETY: the program's own call.
+        None => unsafe { real::recvfrom(fd, bytes, len, flags, address, address_len) },
+    }
+}
+
+/// recvfrom(2) of a fortified program.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    bytes: *mut c_void,
+    len: size_t,
+    room: size_t,
+    flags: c_int,
+    address: *mut sockaddr,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise, now checked by its compiler.
+        Some((posix, socket)) if len <= room => unsafe { take_from(posix, socket, bytes, len, flags, address_len) },
+        // SAFETY: the program's own call; libc ends it when the length is too large.
+        _ => unsafe { real::__recvfrom_chk(fd, bytes, len, room, flags, address, address_len) },
+    }
+}
+
+unsafe fn take_from(
+    posix: &Posix,
+    socket: SocketRef,
+    bytes: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the program's promise.
+    let answer = unsafe { take(posix, socket, bytes, len, Receive::from_flags(flags)) };
+    if answer >= 0 && !address_len.is_null() {
+        // SAFETY: not null; the program promises it is valid. A stream names no sender.
+        unsafe { *address_len = 0 };
+    }
+    answer
+}
+
+/// send(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise.
+        Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::from_flags(flags)) },
+        // SAFETY: the program's own call.
+        None => unsafe { real::send(fd, bytes, len, flags) },
+    }
+}
+
+/// sendto(2). A connected stream ignores the address, as the kernel does.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    address_len: socklen_t,
+) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise.
+        Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::from_flags(flags)) },
+        // SAFETY: the program's own call.
+        None => unsafe { real::sendto(fd, bytes, len, flags, address, address_len) },
+    }
+}
+
+/// sendfile(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+    match ours(out) {
+        Some((posix, socket)) => {
+            // SAFETY: null, or the program promises that it is valid.
+            let offset = unsafe { offset.as_mut() };
+            size(posix.sendfile(socket, input, offset, count))
+        }
+        // SAFETY: the program's own call.
+        None => unsafe { real::sendfile(out, input, offset, count) },
+    }
+}
+
+/// sendfile(2) under its name in programs with 64-bit file offsets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile64(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
+    // SAFETY: the same contract.
+    unsafe { sendfile(out, input, offset, count) }
+}
+
+/// splice(2). Between a pipe and a socket of ours the bytes are copied.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn splice(
+    input: c_int,
+    input_offset: *mut i64,
+    out: c_int,
+    out_offset: *mut i64,
+    len: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    let dont_wait = flags & libc::SPLICE_F_NONBLOCK != 0;
+    match (ours(input), ours(out)) {
+        (None, None) => {
+            // SAFETY: the program's own call.
+            unsafe { real::splice(input, input_offset, out, out_offset, len, flags) }
+        }
+        (Some(_), Some(_)) => size(Err(Errno::INVAL)),
+        (None, Some(_)) if !out_offset.is_null() => size(Err(Errno::SPIPE)),
+        (Some(_), None) if !input_offset.is_null() => size(Err(Errno::SPIPE)),
+        (None, Some((posix, socket))) => size(posix.splice_out(socket, input, len, dont_wait)),
+        (Some((posix, socket)), None) => size(posix.splice_in(socket, out, len, dont_wait)),
+    }
+}

@@ -1,0 +1,264 @@
+//! `Kernel` over the next libc definitions.
+
+use crate::c::{checked, checked_size};
+use crate::{real, signals};
+use libc::{c_int, c_void, sigset_t, socklen_t, timespec};
+use ringway_posix::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
+use ringway_posix::{Answer, Errno};
+use ringway_shm::{Duration, Instant};
+use std::io::{IoSlice, IoSliceMut};
+
+/// The real thing.
+pub(crate) struct LibcKernel;
+
+// Each block below calls a libc function with pointers made from references that outlive the call.
+impl Kernel for LibcKernel {
+    fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer<Fd> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::socket(domain, kind, protocol) })
+    }
+
+    fn listen(&self, fd: Fd, backlog: i32) -> Answer<()> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::listen(fd, backlog) }).map(drop)
+    }
+
+    fn accept4(&self, fd: Fd, flags: i32) -> Answer<(Fd, RawAddress)> {
+        let mut name = RawAddress { bytes: [0; 128], len: 0 };
+        let mut len = name.bytes.len() as socklen_t;
+        // SAFETY: `name.bytes` has `len` bytes.
+        let new = checked(unsafe { real::accept4(fd, name.bytes.as_mut_ptr().cast(), &raw mut len, flags) })?;
+        name.len = len as usize;
+        Ok((new, name))
+    }
+
+    fn shutdown(&self, fd: Fd, how: i32) -> Answer<()> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::shutdown(fd, how) }).map(drop)
+    }
+
+    fn local_address(&self, fd: Fd) -> Answer<RawAddress> {
+        let mut name = RawAddress { bytes: [0; 128], len: 0 };
+        let mut len = name.bytes.len() as socklen_t;
+        // SAFETY: `name.bytes` has `len` bytes.
+        checked(unsafe { real::getsockname(fd, name.bytes.as_mut_ptr().cast(), &raw mut len) })?;
+        name.len = len as usize;
+        Ok(name)
+    }
+
+    fn set_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+        // SAFETY: `value` is valid for its length.
+        checked(unsafe { real::setsockopt(fd, level, name, value.as_ptr().cast(), value.len() as socklen_t) }).map(drop)
+    }
+
+    fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize> {
+        let mut len = value.len() as socklen_t;
+        // SAFETY: `value` has `len` bytes.
+        checked(unsafe { real::getsockopt(fd, level, name, value.as_mut_ptr().cast(), &raw mut len) })?;
+        Ok(len as usize)
+    }
+
+    fn close(&self, fd: Fd) -> Answer<()> {
+        // SAFETY: a plain number; the table says whose it is.
+        checked(unsafe { real::close(fd) }).map(drop)
+    }
+
+    fn duplicate(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Answer<Fd> {
+        let command = if close_on_exec { libc::F_DUPFD_CLOEXEC } else { libc::F_DUPFD };
+        // SAFETY: plain numbers. A negative minimum stays one: the kernel says EINVAL.
+        checked(unsafe { real::fcntl(fd, command, minimum as libc::c_ulong) })
+    }
+
+    fn duplicate_to(&self, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::dup3(old, new, if close_on_exec { libc::O_CLOEXEC } else { 0 }) })
+    }
+
+    fn descriptor_flags(&self, fd: Fd) -> Answer<i32> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::fcntl(fd, libc::F_GETFD, 0) })
+    }
+
+    fn status_flags(&self, fd: Fd) -> Answer<i32> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::fcntl(fd, libc::F_GETFL, 0) })
+    }
+
+    fn set_status_flags(&self, fd: Fd, flags: i32) -> Answer<()> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::fcntl(fd, libc::F_SETFL, flags as libc::c_ulong) }).map(drop)
+    }
+
+    fn identity(&self, fd: Fd) -> Answer<Identity> {
+        let mut file = std::mem::MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: `file` is room for one stat; this library does not export fstat.
+        checked(unsafe { libc::fstat(fd, file.as_mut_ptr()) })?;
+        // SAFETY: fstat has filled it.
+        let file = unsafe { file.assume_init() };
+        Ok(Identity { device: file.st_dev, inode: file.st_ino, kind: file.st_mode })
+    }
+
+    fn open_descriptors(&self) -> Answer<Vec<Fd>> {
+        let listing = std::fs::read_dir("/proc/self/fd").map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(listing.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+    }
+
+    fn descriptor_limit(&self) -> u64 {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is room for one rlimit.
+        match checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }) {
+            Ok(_) => limit.rlim_cur,
+            Err(_) => 1024,
+        }
+    }
+
+    fn read(&self, fd: Fd, pieces: &mut [IoSliceMut<'_>]) -> Answer<usize> {
+        // SAFETY: IoSliceMut has the layout of iovec.
+        checked_size(unsafe { real::readv(fd, pieces.as_ptr().cast(), pieces.len() as c_int) })
+    }
+
+    fn write(&self, fd: Fd, pieces: &[IoSlice<'_>]) -> Answer<usize> {
+        // SAFETY: IoSlice has the layout of iovec.
+        checked_size(unsafe { real::writev(fd, pieces.as_ptr().cast(), pieces.len() as c_int) })
+    }
+
+    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: i64) -> Answer<usize> {
+        // SAFETY: `bytes` is valid for its length.
+        checked_size(unsafe { real::pread(fd, bytes.as_mut_ptr().cast(), bytes.len(), offset) })
+    }
+
+    fn seek_by(&self, fd: Fd, distance: i64) -> Answer<i64> {
+        // SAFETY: plain numbers; this library does not export lseek.
+        let position = unsafe { libc::lseek(fd, distance, libc::SEEK_CUR) };
+        if position < 0 { Err(crate::c::errno()) } else { Ok(position) }
+    }
+
+    fn bytes_readable(&self, fd: Fd) -> Answer<i32> {
+        let mut count: c_int = 0;
+        // SAFETY: FIONREAD writes one int.
+        checked(unsafe { real::ioctl(fd, libc::FIONREAD, (&raw mut count) as libc::c_ulong) })?;
+        Ok(count)
+    }
+
+    fn poll(&self, set: &mut [libc::pollfd], timeout: Option<Duration>, mask: Option<SignalMask>) -> Answer<usize> {
+        let timeout = timeout.map(time_of);
+        let mask = mask.map(set_of);
+        let (timeout, mask) = (pointer(timeout.as_ref()), pointer(mask.as_ref()));
+        // SAFETY: `set` is valid for its length; the two others are null or point at values that outlive the call.
+        checked(unsafe { real::ppoll(set.as_mut_ptr(), set.len() as libc::nfds_t, timeout, mask) }).map(|count| count as usize)
+    }
+
+    fn event_counter(&self) -> Answer<Fd> {
+        // SAFETY: plain numbers.
+        checked(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })
+    }
+
+    fn raise_event(&self, fd: Fd) {
+        let one: u64 = 1;
+        // SAFETY: eight bytes from a local. A full counter is as good as one more.
+        unsafe { real::write(fd, (&raw const one).cast::<c_void>(), 8) };
+    }
+
+    fn clear_event(&self, fd: Fd) {
+        let mut count: u64 = 0;
+        // SAFETY: eight bytes to a local. An empty counter is what is wanted.
+        unsafe { real::read(fd, (&raw mut count).cast::<c_void>(), 8) };
+    }
+
+    fn epoll_create(&self, flags: i32) -> Answer<Fd> {
+        // SAFETY: plain numbers.
+        checked(unsafe { real::epoll_create1(flags) })
+    }
+
+    fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<libc::epoll_event>) -> Answer<()> {
+        let mut event = event;
+        let pointer = event.as_mut().map_or(std::ptr::null_mut(), |event| event as *mut _);
+        // SAFETY: null (for DEL) or a local that outlives the call.
+        checked(unsafe { real::epoll_ctl(epoll, operation, fd, pointer) }).map(drop)
+    }
+
+    fn epoll_wait(
+        &self,
+        epoll: Fd,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        let (room, mask) = (events.len() as c_int, mask.map(set_of));
+        let mask = pointer(mask.as_ref());
+        let whole_ms = match timeout {
+            None => Some(-1),
+            Some(timeout) if timeout.as_nanos() % 1_000_000 == 0 => c_int::try_from(timeout.as_nanos() / 1_000_000).ok(),
+            Some(_) => None,
+        };
+        let count = match whole_ms {
+            // SAFETY: `events` has `room` entries; `mask` is null or a local.
+            Some(ms) => unsafe { real::epoll_pwait(epoll, events.as_mut_ptr(), room, ms, mask) },
+            None => {
+                let timeout = timeout.map(time_of);
+                // SAFETY: as above; `timeout` is a local.
+                unsafe { real::epoll_pwait2(epoll, events.as_mut_ptr(), room, pointer(timeout.as_ref()), mask) }
+            }
+        };
+        checked(count).map(|count| count as usize)
+    }
+
+    fn now(&self) -> Instant {
+        let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is room for one timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+        Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    fn pause(&self, span: Duration) {
+        let time = time_of(span);
+        // SAFETY: a local; the rest of an interrupted sleep is not wanted.
+        unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn raise_broken_pipe(&self) {
+        // SAFETY: plain number; goes to the calling thread.
+        unsafe { libc::raise(libc::SIGPIPE) };
+    }
+
+    fn restarts_after_signal(&self) -> bool {
+        signals::all_restart()
+    }
+
+    fn say(&self, line: &str) {
+        let line = format!("{line}\n");
+        // SAFETY: valid for its length. Where standard error is closed, nobody wants to read it.
+        unsafe { real::write(2, line.as_ptr().cast(), line.len()) };
+    }
+}
+
+fn pointer<T>(value: Option<&T>) -> *const T {
+    value.map_or(std::ptr::null(), |value| value as *const T)
+}
+
+fn time_of(span: Duration) -> timespec {
+    let nanos = span.as_nanos();
+    timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
+}
+
+/// A C signal set with the kernel's 64 bits.
+fn set_of(mask: SignalMask) -> sigset_t {
+    // SAFETY: sigset_t is an array of integers; all zero is the empty set.
+    let mut set: sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: sigset_t is at least eight bytes; its first word holds the kernel's signals 1 to 64.
+    unsafe { (&raw mut set).cast::<u64>().write_unaligned(mask.0) };
+    set
+}
+
+/// The kernel's 64 bits of a C signal set.
+///
+/// # Safety
+/// `set` is null or valid.
+pub(crate) unsafe fn mask_of(set: *const sigset_t) -> Option<SignalMask> {
+    // SAFETY: not null, and at least eight bytes.
+    (!set.is_null()).then(|| SignalMask(unsafe { set.cast::<u64>().read_unaligned() }))
+}

@@ -1,0 +1,155 @@
+//! recvmsg, sendmsg, recvmmsg, sendmmsg; and descriptors of ours that travel over AF_UNIX sockets.
+
+use crate::c::{self, number, size};
+use crate::real;
+use crate::shim::{ours, posix};
+use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
+use ringway_posix::fd_table::{Entry, SocketRef};
+use ringway_posix::{Answer, Errno, Posix, Receive, Send, ancillary_descriptors};
+
+/// recvmsg(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise about its message.
+        Some((posix, socket)) => size(unsafe { receive_message(posix, socket, message, flags) }),
+        None => {
+            // SAFETY: the program's own call.
+            let count = unsafe { real::recvmsg(fd, message, flags) };
+            if count >= 0 {
+                // SAFETY: the kernel has filled the message.
+                unsafe { adopt_descriptors(message) };
+            }
+            count
+        }
+    }
+}
+
+/// recvmmsg(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    let Some((posix, socket)) = ours(fd) else {
+        // SAFETY: the program's own call.
+        return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+    };
+    let mut done = 0;
+    while done < count {
+        // SAFETY: the program promises `count` messages.
+        let entry = unsafe { messages.add(done as usize) };
+        let wait_once = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
+        // SAFETY: as above.
+        match unsafe { receive_message(posix, socket, &raw mut (*entry).msg_hdr, flags | wait_once) } {
+            Ok(bytes) => {
+                // SAFETY: as above.
+                unsafe { (*entry).msg_len = bytes as c_uint };
+                done += 1;
+                if bytes == 0 {
+                    break;
+                }
+            }
+            Err(error) if done == 0 => return number(Err(error)),
+            Err(_) => break,
+        }
+    }
+    done as c_int
+}
+
+/// sendmsg(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    match ours(fd) {
+        // SAFETY: the program's promise about its message.
+        Some((posix, socket)) => size(unsafe { send_message(posix, socket, message, flags) }),
+        None => {
+            // SAFETY: the program's promise about its message.
+            unsafe { name_descriptors(message) };
+            // SAFETY: the program's own call.
+            unsafe { real::sendmsg(fd, message, flags) }
+        }
+    }
+}
+
+/// sendmmsg(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    let Some((posix, socket)) = ours(fd) else {
+        // SAFETY: the program's own call.
+        return unsafe { real::sendmmsg(fd, messages, count, flags) };
+    };
+    let mut done = 0;
+    while done < count {
+        // SAFETY: the program promises `count` messages.
+        let entry = unsafe { messages.add(done as usize) };
+        // SAFETY: as above.
+        match unsafe { send_message(posix, socket, &raw const (*entry).msg_hdr, flags) } {
+            Ok(bytes) => {
+                // SAFETY: as above.
+                unsafe { (*entry).msg_len = bytes as c_uint };
+                done += 1;
+            }
+            Err(error) if done == 0 => return number(Err(error)),
+            Err(_) => break,
+        }
+    }
+    done as c_int
+}
+
+unsafe fn receive_message(posix: &Posix, socket: SocketRef, message: *mut msghdr, flags: c_int) -> Answer<usize> {
+    // SAFETY: null, or the program promises that it is valid.
+    let message = unsafe { message.as_mut() }.ok_or(Errno::FAULT)?;
+    let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+    // SAFETY: the program's promise about its vector.
+    let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
+    let bytes = posix.receive(socket, &mut pieces, Receive::from_flags(flags))?;
+    message.msg_namelen = 0;
+    message.msg_controllen = 0;
+    message.msg_flags = 0;
+    Ok(bytes)
+}
+
+unsafe fn send_message(posix: &Posix, socket: SocketRef, message: *const msghdr, flags: c_int) -> Answer<usize> {
+    // SAFETY: null, or the program promises that it is valid.
+    let message = unsafe { message.as_ref() }.ok_or(Errno::FAULT)?;
+    let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+    // SAFETY: the program's promise about its vector.
+    let pieces = unsafe { c::inputs(message.msg_iov, count) }?;
+    posix.send(socket, &pieces, Send::from_flags(flags))
+}
+
+/// Descriptors of ours in the message get a name that the receiver can look up.
+unsafe fn name_descriptors(message: *const msghdr) {
+    let Some(posix) = posix() else { return };
+    // SAFETY: the caller's promise.
+    for fd in unsafe { control_descriptors(message) } {
+        if matches!(posix.table().lookup(fd), Entry::Socket(_)) {
+            posix.before_passing(fd);
+        }
+    }
+}
+
+/// Descriptors that have just arrived: those of the stack are ours from now on.
+unsafe fn adopt_descriptors(message: *const msghdr) {
+    let Some(posix) = posix() else { return };
+    // SAFETY: the caller's promise.
+    for fd in unsafe { control_descriptors(message) } {
+        posix.adopt(fd);
+    }
+}
+
+unsafe fn control_descriptors(message: *const msghdr) -> Vec<c_int> {
+    // SAFETY: null, or the caller promises that it is valid.
+    match unsafe { message.as_ref() } {
+        Some(message) if !message.msg_control.is_null() && message.msg_controllen > 0 => {
+            // SAFETY: not null, and the caller promises that many bytes.
+            let control = unsafe { c::input(message.msg_control, message.msg_controllen) };
+            control.map(ancillary_descriptors).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,60 @@
+//! The one instance of the room in this process: made when the library is loaded, never dropped.
+
+use crate::environment;
+use crate::kernel::LibcKernel;
+use libc::c_int;
+use ringway_posix::fd_table::{Entry, SocketRef};
+use ringway_posix::{Posix, Settings};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+static SHIM: AtomicPtr<Posix> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The room; `None` when RINGWAY_SOCKET is not set, and before the constructor has run.
+#[inline]
+pub(crate) fn posix() -> Option<&'static Posix> {
+    // SAFETY: the pointer is null or comes from `Box::leak` in `load`.
+    unsafe { SHIM.load(Ordering::Acquire).as_ref() }
+}
+
+/// The socket of ours behind a descriptor.
+#[inline]
+pub(crate) fn ours(fd: c_int) -> Option<(&'static Posix, SocketRef)> {
+    let posix = posix()?;
+    posix.table().socket(fd).map(|socket| (posix, socket))
+}
+
+/// What a descriptor stands for.
+pub(crate) fn entry(fd: c_int) -> Entry {
+    posix().map_or(Entry::None, |posix| posix.table().lookup(fd))
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = load;
+
+/// Runs when the loader has mapped the library, before `main`.
+extern "C" fn load() {
+    let Some(attach) = environment::read() else { return };
+    let settings = Settings {
+        strict: environment::is_set("RINGWAY_STRICT"),
+        quiet: environment::is_set("RINGWAY_QUIET"),
+        log_fallback: std::env::var("RINGWAY_LOG").is_ok_and(|value| value.split(',').any(|word| word == "fallback")),
+    };
+    let posix = Box::leak(Box::new(Posix::new(Box::new(LibcKernel), attach, settings)));
+    SHIM.store(posix, Ordering::Release);
+    // SAFETY: the two handlers are plain functions that live as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(prepare), None, Some(child)) };
+    posix.adopt_inherited();
+}
+
+unsafe extern "C" fn prepare() {
+    if let Some(posix) = posix() {
+        posix.before_fork();
+    }
+}
+
+unsafe extern "C" fn child() {
+    if let Some(posix) = posix() {
+        posix.after_fork_in_child();
+    }
+}

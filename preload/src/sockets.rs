@@ -1,0 +1,155 @@
+//! socket, bind, listen, accept, connect, shutdown, names and options.
+
+use crate::c::{self, number, status};
+use crate::real;
+use crate::shim::{ours, posix};
+use libc::{c_int, c_void, sockaddr, socklen_t};
+use ringway_posix::{Answer, Errno};
+
+/// socket(2). A TCP socket begins as the kernel's; only `connect` and `listen` decide.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { real::socket(domain, kind, protocol) }
+}
+
+/// bind(2). Always the kernel's, so that both sides agree on who has which port.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    if ours(fd).is_some() {
+        return status(Err(Errno::INVAL));
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::bind(fd, address, len) }
+}
+
+/// listen(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn listen(fd: c_int, backlog: c_int) -> c_int {
+    match posix().and_then(|posix| posix.listen(fd, backlog)) {
+        Some(answer) => status(answer),
+        // SAFETY: the program's own call.
+        None => unsafe { real::listen(fd, backlog) },
+    }
+}
+
+/// accept(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { accept_with(fd, address, len, 0).unwrap_or_else(|| real::accept(fd, address, len)) }
+}
+
+/// accept4(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    unsafe { accept_with(fd, address, len, flags).unwrap_or_else(|| real::accept4(fd, address, len, flags)) }
+}
+
+unsafe fn accept_with(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<c_int> {
+    let (posix, socket) = ours(fd)?;
+    Some(number(posix.accept(fd, socket, flags).map(|(new, name)| {
+        // SAFETY: the program's promise about `address` and `len`.
+        unsafe { c::put_address(&name, address, len) };
+        new
+    })))
+}
+
+/// connect(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    if let Some(posix) = posix()
+        // SAFETY: the program's promise about `address` and `len`.
+        && let Ok(bytes) = unsafe { c::address(address, len) }
+        && let Some(answer) = posix.connect(fd, bytes)
+    {
+        return status(answer);
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::connect(fd, address, len) }
+}
+
+/// shutdown(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    match ours(fd) {
+        Some((posix, socket)) => status(posix.shutdown(fd, socket, how)),
+        // SAFETY: the program's own call.
+        None => unsafe { real::shutdown(fd, how) },
+    }
+}
+
+/// getsockname(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockname(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match ours(fd) {
+        // SAFETY: the program's promise about `address` and `len`.
+        Some((posix, socket)) => status(unsafe { give_name(posix.local_socket_name(fd, socket), address, len) }),
+        // SAFETY: the program's own call.
+        None => unsafe { real::getsockname(fd, address, len) },
+    }
+}
+
+/// getpeername(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getpeername(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    match ours(fd) {
+        // SAFETY: the program's promise about `address` and `len`.
+        Some((posix, socket)) => status(unsafe { give_name(posix.peer_socket_name(socket), address, len) }),
+        // SAFETY: the program's own call.
+        None => unsafe { real::getpeername(fd, address, len) },
+    }
+}
+
+unsafe fn give_name(
+    name: Answer<ringway_posix::fallback::RawAddress>,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> Answer<()> {
+    let name = name?;
+    if address.is_null() || len.is_null() {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { c::put_address(&name, address, len) };
+    Ok(())
+}
+
+/// getsockopt(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
+    let Some((posix, socket)) = ours(fd) else {
+        // SAFETY: the program's own call.
+        return unsafe { real::getsockopt(fd, level, name, value, len) };
+    };
+    if len.is_null() {
+        return status(Err(Errno::FAULT));
+    }
+    // SAFETY: not null; the program promises it is valid.
+    let room = unsafe { *len };
+    if room as c_int <= -1 {
+        return status(Err(Errno::INVAL));
+    }
+    // SAFETY: the program promises `room` bytes at `value`.
+    let answer = unsafe { c::output(value, room as usize) }.and_then(|out| posix.option(fd, socket, level, name, out));
+    status(answer.map(|written| {
+        // SAFETY: as above.
+        unsafe { *len = written as socklen_t };
+    }))
+}
+
+/// setsockopt(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
+    if let Some((posix, socket)) = ours(fd) {
+        // SAFETY: the program promises `len` bytes at `value`.
+        let answer = unsafe { c::input(value, len as usize) };
+        return status(answer.and_then(|bytes| posix.set_option(fd, socket, level, name, bytes)));
+    }
+    if let Some(posix) = posix() {
+        posix.note_option(level, name);
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::setsockopt(fd, level, name, value, len) }
+}
