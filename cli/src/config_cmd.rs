@@ -23,6 +23,9 @@ pub(crate) enum Action {
         /// Read this configuration
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Values only, without reasons
+        #[arg(long)]
+        effective: bool,
     },
     /// Check a configuration and say what is wrong with it
     Check {
@@ -34,23 +37,25 @@ pub(crate) enum Action {
 
 /// Shows or checks; 1 when something is wrong.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let (path, shows) = match &arguments.action {
-        Action::Show { config } => (config, true),
-        Action::Check { config } => (config, false),
+    let path = match &arguments.action {
+        Action::Show { config, .. } | Action::Check { config } => config,
     };
     match Config::load(path.as_deref(), std::env::vars_os().collect()) {
-        Ok(config) if shows => print(&config.show()),
-        Ok(config) => {
-            for (key, value) in config.changed() {
-                println!("{key} = {value}");
-            }
-            ExitCode::SUCCESS
-        }
+        Ok(config) => match arguments.action {
+            Action::Show { effective: false, .. } => print(&config.show()),
+            Action::Show { effective: true, .. } => print(&config.effective()),
+            Action::Check { .. } => print(&changes(&config)),
+        },
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// What is not at its default, one key a line.
+fn changes(config: &Config) -> String {
+    config.changed().iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
 /// Writes to standard output; a reader that has gone away is not an error of ours.

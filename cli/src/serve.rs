@@ -1,23 +1,78 @@
 //! `ringway serve`: the system service, in the foreground.
+//!
+//! Promises: one line when programs can attach, and READY=1 for systemd; ends on SIGTERM, SIGINT,
+//! SIGHUP and SIGQUIT with nothing left behind. Does not do: fork, log files; the supervisor does.
 
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
+
+use crate::run::launch::Signals;
 
 /// Arguments of `ringway serve`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Name of this service, for its files in /run/ringway
-    #[arg(long, default_value = "default")]
+    /// Name of this service, for its files in /run/ringway; `ringway run` looks for "default"
+    #[arg(long, default_value = DEFAULT_NAME)]
     pub(crate) name: String,
     /// Read this configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until it is told to end.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    eprintln!("ringway serve: no service {}", arguments.name);
-    ExitCode::FAILURE
+    match serve(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("ringway serve: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> Result<(), String> {
+    let config = Config::load(arguments.config.as_deref(), std::env::vars_os().collect()).map_err(|error| error.to_string())?;
+    let mut signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
+    let admission = Admission::of_group(&config.policy.group);
+    let service = Service::start(&config, &arguments.name, &RunDirectory::of_this_machine(), admission)
+        .map_err(|error| format!("{}: {error}", arguments.name))?;
+    if let Err(error) = ringway_service::raise_descriptor_limit() {
+        eprintln!("ringway serve: few descriptors are left for connections: {error}");
+    }
+    let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
+    eprintln!("ringway: service {} ready: TCP on {}{notes}", service.name(), crate::run::served(service.served()));
+    tell_supervisor("READY=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
+    let ended = until_told(&service, &mut signals);
+    tell_supervisor("STOPPING=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
+    let stopped = service.stop();
+    ended.and(stopped).map_err(|error| error.to_string())
+}
+
+/// Waits for a signal, or for the end of the worker, which is an error.
+fn until_told(service: &Service, signals: &mut Signals) -> io::Result<()> {
+    while !service.has_failed() {
+        if signals.wait_for(service.idle_fd())? {
+            return Ok(());
+        }
+        service.hush();
+    }
+    Ok(())
+}
+
+/// sd_notify(3): one datagram to the socket that systemd names; a name with `@` is abstract.
+fn tell_supervisor(state: &str) -> io::Result<()> {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Ok(()) };
+    let socket = UnixDatagram::unbound()?;
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(abstract_name) => SocketAddr::from_abstract_name(abstract_name)?,
+        None => SocketAddr::from_pathname(&name)?,
+    };
+    socket.send_to_addr(state.as_bytes(), &address).map(|_| ())
 }

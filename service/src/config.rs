@@ -158,6 +158,11 @@ impl Config {
         show::show(&self.values)
     }
 
+    /// The values alone, as a file that can be read back.
+    pub fn effective(&self) -> String {
+        show::effective(&self.values)
+    }
+
     /// The keys whose value is not the default: (`section.key`, value).
     pub fn changed(&self) -> Vec<(&'static str, &Value)> {
         self.values.changed()

@@ -13,10 +13,12 @@ mod host;
 pub mod netlink;
 pub mod plan;
 pub mod ports;
+mod rights;
 pub mod rundir;
 mod supervise;
 
 pub use broker::{Admission, BrokerStatus};
 pub use config::{Config, ConfigError};
+pub use rights::{missing_rights, raise_descriptor_limit};
 pub use rundir::{ClaimError, DEFAULT_NAME, RunDirectory};
 pub use supervise::{Service, StartError};

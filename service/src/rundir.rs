@@ -142,6 +142,18 @@ impl RunDirectory {
         Ok(self.names()?.into_iter().filter(|(_, alive)| *alive).map(|(name, _)| name).collect())
     }
 
+    /// Whether a service `name` lives in the network namespace of this process.
+    pub fn serves_here(&self, name: &str) -> bool {
+        let Ok(mut lock) = OpenOptions::new().read(true).open(self.file(name, "lock")) else { return false };
+        // Free: its service is dead.
+        if try_lock(&lock).unwrap_or(true) {
+            return false;
+        }
+        let namespace = |process: &str| std::fs::read_link(Path::new("/proc").join(process).join("ns/net")).ok();
+        let there = read_pid(&mut lock).and_then(|pid| namespace(&pid.to_string()));
+        there.is_some() && there == namespace("self")
+    }
+
     /// Removes the files of services that have died; returns their names.
     ///
     /// # Errors

@@ -12,9 +12,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
-use ringway::{InterfaceInfo, WorkerConfig, WorkerThread};
+use ringway::{InterfaceInfo, WorkerConfig, WorkerHandle, WorkerThread};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
@@ -69,7 +69,9 @@ pub struct Service {
     /// In the order in which they end; the claim, whose end removes the files, comes last.
     broker: Option<JoinHandle<()>>,
     follower: Option<JoinHandle<()>>,
-    worker: Option<WorkerThread>,
+    worker: WorkerHandle,
+    /// Waits for the end of the worker and rings `idle` then.
+    watch: Option<JoinHandle<io::Result<()>>>,
     devices: Devices,
     stop: Arc<OwnedFd>,
     idle: Arc<OwnedFd>,
@@ -99,13 +101,16 @@ impl Service {
         let (links, forks) = (Served::default(), Forks::new().map_err(StartError::Start)?);
         let devices = Devices::new(&plan.served, PORTS_MAX).map_err(StartError::Start)?;
         let worker = start_worker(config, &claim, &plan, &devices, ServiceHost::open(links.clone(), forks.clone()));
+        let (stop, idle) = (bell().map_err(StartError::Start)?, bell().map_err(StartError::Start)?);
+        let (worker, watch) = watch_worker(worker.map_err(StartError::Start)?, idle.clone()).map_err(StartError::Start)?;
         let mut service = Service {
             broker: None,
             follower: None,
-            worker: Some(worker.map_err(StartError::Start)?),
+            worker,
+            watch: Some(watch),
             devices,
-            stop: bell().map_err(StartError::Start)?,
-            idle: bell().map_err(StartError::Start)?,
+            stop,
+            idle,
             status: Arc::default(),
             served: Vec::new(),
             notes: Vec::new(),
@@ -144,12 +149,20 @@ impl Service {
 
     /// Whether the worker has ended, which it does not unless told to.
     pub fn has_failed(&self) -> bool {
-        self.worker.as_ref().is_none_or(WorkerThread::is_finished)
+        self.watch.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Becomes readable when the last process has gone; see [`BrokerStatus::is_busy`].
+    /// Becomes readable when the last process has gone (see [`BrokerStatus::is_busy`]) or the worker
+    /// has ended.
     pub fn idle_fd(&self) -> BorrowedFd<'_> {
         self.idle.as_fd()
+    }
+
+    /// Makes [`idle_fd`](Service::idle_fd) quiet until the next time.
+    pub fn hush(&self) {
+        let mut count = [0; 8];
+        // Empty: quiet already.
+        rustix::io::read(&*self.idle, &mut count).ok();
     }
 
     /// Stops everything; what programs have open ends with ECONNRESET.
@@ -174,36 +187,33 @@ impl Service {
     }
 
     fn open_device(&mut self, planned: &Planned, links: &Served) -> io::Result<()> {
-        let worker = self.worker.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
         let owned = planned.backend == Backend::Tap;
         let mac = if owned { MacAddress(random_mac(random()?)) } else { planned.mac };
         let interface = InterfaceInfo { name: planned.name.clone(), mac, mtu: planned.mtu, owned };
         let Opener { open, attachment } = self.devices.opener(planned)?;
-        let number = worker.handle.add_interface(interface, open)?;
+        let number = self.worker.add_interface(interface, open)?;
         self.devices.keep(attachment);
         links.insert(planned.link, number);
-        Ok(worker.handle.set_addresses(number, planned.addresses.clone())?)
+        Ok(self.worker.set_addresses(number, planned.addresses.clone())?)
     }
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
     fn follow(&mut self, config: &Config, mirror: Mirror, links: Served) -> io::Result<()> {
-        let Some(worker) = &self.worker else { return Ok(()) };
         match (config.interface.address, config.interface.gateway()) {
-            (Some(address), gateway) => Ok(worker.handle.set_routes(own_routes(address, gateway))?),
+            (Some(address), gateway) => Ok(self.worker.set_routes(own_routes(address, gateway))?),
             (None, _) => {
-                links.push_all(mirror.now(), &worker.handle)?;
-                self.follower = Some(follow::start(mirror, links, worker.handle.clone(), self.stop.clone())?);
+                links.push_all(mirror.now(), &self.worker)?;
+                self.follower = Some(follow::start(mirror, links, self.worker.clone(), self.stop.clone())?);
                 Ok(())
             }
         }
     }
 
     fn open_doors(&mut self, config: &Config, admission: Admission, forks: Forks) -> io::Result<()> {
-        let Some(worker) = &self.worker else { return Ok(()) };
         let broker = BrokerConfig {
             admission,
             shape: config.region,
-            worker: worker.handle.clone(),
+            worker: self.worker.clone(),
             forks,
             stop: self.stop.clone(),
             status: self.status.clone(),
@@ -218,14 +228,10 @@ impl Service {
         for thread in [self.broker.take(), self.follower.take()].into_iter().flatten() {
             thread.join().map_err(|_| io::Error::other("a thread of the service panicked"))?;
         }
-        match self.worker.take() {
-            Some(worker) => {
-                // `Err`: it has ended already; `join` says why.
-                worker.handle.stop().ok();
-                worker.join()
-            }
-            None => Ok(()),
-        }
+        let Some(watch) = self.watch.take() else { return Ok(()) };
+        // `Err`: it has ended already; `join` says why.
+        self.worker.stop().ok();
+        watch.join().map_err(|_| io::Error::other("a thread of the service panicked"))?
     }
 }
 
@@ -235,6 +241,17 @@ impl Drop for Service {
             eprintln!("ringway: {error}");
         }
     }
+}
+
+/// Joins the worker in a thread of its own, which rings `idle` when it has ended.
+fn watch_worker(worker: WorkerThread, idle: Arc<OwnedFd>) -> io::Result<(WorkerHandle, JoinHandle<io::Result<()>>)> {
+    let handle = worker.handle.clone();
+    let watch = Builder::new().name("ringway-watch".to_owned()).spawn(move || {
+        let ended = worker.join();
+        rustix::io::write(&*idle, &1u64.to_ne_bytes())?;
+        ended
+    })?;
+    Ok((handle, watch))
 }
 
 fn bell() -> io::Result<Arc<OwnedFd>> {

@@ -1,24 +1,30 @@
-//! Runs the program as if it had been started directly: signals go to it, its end is our end.
+//! Stands between the program and whoever started us: signals go to it, its end is our end.
 //!
 //! Promises: SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT that somebody
 //! sends to us reach the program; those that the terminal sends to its whole foreground group are
-//! not doubled. Signals that were ignored when we started stay ignored (nohup). Does not do:
-//! follow children of the program.
+//! not doubled. Signals that were ignored when we started stay ignored (nohup). Does not do: follow
+//! children of the program, or go on serving while it is stopped by job control together with us.
 
 use std::io;
-use std::process::{Child, Command, ExitStatus};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ExitStatus};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
-use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 const FORWARDED: [i32; 8] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT];
+/// Those that end a process that does not expect them.
+const ENDING: [i32; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
 /// The signals that reach this process, from now on.
-pub(super) struct Signals {
-    signals: SignalsInfo<WithOrigin>,
+pub(crate) struct Signals {
+    delivery: SignalDelivery<UnixStream, WithOrigin>,
 }
 
 impl Signals {
@@ -26,10 +32,11 @@ impl Signals {
     ///
     /// # Errors
     /// The system refuses.
-    pub(super) fn take() -> io::Result<Signals> {
+    pub(crate) fn take() -> io::Result<Signals> {
         let ignored = ignored_signals(&std::fs::read_to_string("/proc/self/status")?);
         let wanted = FORWARDED.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).chain([SIGCHLD]);
-        Ok(Signals { signals: SignalsInfo::with_exfiltrator(wanted, WithOrigin::default())? })
+        let (read, write) = UnixStream::pair()?;
+        Ok(Signals { delivery: SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)? })
     }
 
     /// Waits for the end of `child` and passes signals on meanwhile.
@@ -39,35 +46,48 @@ impl Signals {
     ///
     /// # Blocking
     /// Until the child has ended.
-    pub(super) fn accompany(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
+    pub(crate) fn accompany(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            for origin in self.signals.wait() {
+            self.wait(None)?;
+            for origin in self.delivery.pending() {
                 forward(&origin, child)?;
             }
         }
     }
 
-    /// Waits until `over` says so (asked after every signal) or somebody wants us to end.
-    /// `wake` makes it ask again.
-    pub(super) fn linger(&mut self, over: impl Fn() -> bool) {
-        while !over() {
-            let ends = |origin: Origin| matches!(origin.signal, SIGTERM | SIGINT | SIGHUP | SIGQUIT);
-            if self.signals.wait().any(ends) {
-                return;
+    /// Waits until `fd` is readable; `true`: somebody wants us to end.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    ///
+    /// # Blocking
+    /// Until one of both.
+    pub(crate) fn wait_for(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
+        loop {
+            let readable = self.wait(Some(fd))?;
+            if self.delivery.pending().any(|origin| ENDING.contains(&origin.signal)) {
+                return Ok(true);
+            }
+            if readable {
+                return Ok(false);
             }
         }
     }
-}
 
-/// Starts the program.
-///
-/// # Errors
-/// As for `execve`.
-pub(super) fn start(command: &mut Command) -> io::Result<Child> {
-    command.spawn()
+    /// Waits for a signal or for `fd`; whether `fd` is readable.
+    fn wait(&self, fd: Option<BorrowedFd<'_>>) -> io::Result<bool> {
+        let signals = self.delivery.get_read().as_fd();
+        let other = fd.unwrap_or(signals);
+        let mut fds = [PollFd::new(&signals, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) => Ok(fd.is_some() && !fds[1].revents().is_empty()),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
 }
 
 /// Passes a signal on, unless the terminal or the kernel has given it to the program as well.
@@ -81,9 +101,20 @@ fn forward(origin: &Origin, child: &Child) -> io::Result<()> {
     let signal = Signal::from_named_raw(origin.signal).expect("only named signals are taken");
     match kill_process(pid, signal) {
         // It has ended, or it is another user's now: then the sender could not have reached it either.
-        Ok(()) | Err(rustix::io::Errno::SRCH | rustix::io::Errno::PERM) => Ok(()),
+        Ok(()) | Err(Errno::SRCH | Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Ends this process by `signal`, as the program was ended; a number as shells give it when that fails.
+pub(crate) fn die_by(signal: i32) -> std::process::ExitCode {
+    // Our memory is of no use to whoever looks for the program's core.
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    if rustix::process::setrlimit(rustix::process::Resource::Core, none).is_ok() {
+        let failure = signal_hook::low_level::emulate_default_handler(signal);
+        eprintln!("ringway run: cannot end by signal {signal}: {failure:?}");
+    }
+    std::process::ExitCode::from(128u8.saturating_add(signal.unsigned_abs() as u8))
 }
 
 /// The SigIgn mask of /proc/PID/status: bit n is signal n + 1.

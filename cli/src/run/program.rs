@@ -83,7 +83,9 @@ fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &m
         return;
     };
     if gains_rights(&file, path) {
-        obstacles.push(format!("{name} gains rights when started (setuid, setgid or capabilities): the dynamic linker ignores LD_PRELOAD"));
+        obstacles.push(format!(
+            "{name} gains rights when started (setuid, setgid or capabilities): the dynamic linker ignores LD_PRELOAD"
+        ));
     }
     let mut head = vec![0; HEAD_BYTES];
     let len = (&file).take(HEAD_BYTES as u64).read(&mut head).unwrap_or(0);

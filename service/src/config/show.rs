@@ -27,6 +27,20 @@ pub(super) fn show(values: &Values) -> String {
     text
 }
 
+/// Every key and its value, nothing else.
+pub(super) fn effective(values: &Values) -> String {
+    let mut text = String::new();
+    let mut section = "";
+    for (key, value, _) in values.iter() {
+        if key.section() != section {
+            section = key.section();
+            line(&mut text, format_args!("[{section}]"));
+        }
+        line(&mut text, format_args!("{} = {value}", key.name()));
+    }
+    text
+}
+
 fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     writeln!(text, "{words}").expect("a String takes everything");
 }

@@ -1,0 +1,27 @@
+//! The one line that says what is accelerated, and what is not and why.
+
+use ringway_service::plan::Planned;
+
+/// What is served, in words: `accelerated TCP on eth0 10.0.0.1 (af_packet, vnet headers)`.
+pub(crate) fn served(interfaces: &[Planned]) -> String {
+    let one = |planned: &Planned| {
+        let addresses: Vec<String> = planned.addresses.iter().map(|cidr| cidr.ip.to_string()).collect();
+        format!("{} {} ({})", planned.name, addresses.join(" "), planned.backend.describe())
+    };
+    interfaces.iter().map(one).collect::<Vec<String>>().join(", ")
+}
+
+/// The banner for program `name`; `served`: see [`served`]; `notes`: what is unusual.
+pub(super) fn line(name: &str, pid: u32, served: &str, notes: &[String], obstacles: &[String]) -> String {
+    let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
+    if obstacles.is_empty() {
+        format!(
+            "ringway: {name}[{pid}]: accelerated TCP on {served}; UDP, IPv6, loopback -> kernel{notes}; \"ringway ss\" to inspect"
+        )
+    } else {
+        format!("ringway: {name}[{pid}]: not accelerated, everything -> kernel: {}{notes}", obstacles.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests;
