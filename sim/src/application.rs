@@ -119,7 +119,7 @@ impl Endpoint {
             closed: false,
             outcome: None,
             gone: false,
-            ready: side == Side::Server,
+            ready: false,
             rests_until: None,
         }
     }
@@ -239,6 +239,14 @@ impl Endpoint {
     }
 }
 
+/// A connection to be opened.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    local: Option<SocketAddress>,
+    remote: SocketAddress,
+    side: Side,
+}
+
 /// What a host runs.
 #[derive(Debug)]
 pub struct Application {
@@ -247,10 +255,9 @@ pub struct Application {
     options: TcpOptions,
     listener: Option<SocketId>,
     endpoints: Vec<Endpoint>,
-    /// Connections that it still has to open.
-    to_open: u64,
-    server: Option<SocketAddress>,
-    open_at_once: u64,
+    /// Connections that it still has to open, the next one last.
+    to_open: Vec<Opening>,
+    open_at_once: usize,
 }
 
 /// Cookie of a listener; endpoints are named by their index.
@@ -265,8 +272,7 @@ impl Application {
             options,
             listener: None,
             endpoints: Vec::new(),
-            to_open: 0,
-            server: None,
+            to_open: Vec::new(),
             open_at_once: 1,
         }
     }
@@ -280,8 +286,15 @@ impl Application {
     }
 
     /// Opens `count` connections to `server`, `at_once` at a time.
-    pub fn connect(&mut self, server: SocketAddress, count: u64, at_once: u64) {
-        (self.server, self.to_open, self.open_at_once) = (Some(server), count, at_once);
+    pub fn connect(&mut self, server: SocketAddress, count: usize, at_once: usize) {
+        let opening = Opening { local: None, remote: server, side: Side::Client };
+        (self.to_open, self.open_at_once) = (vec![opening; count], at_once);
+    }
+
+    /// Opens one connection actively, whichever part it plays: for both ends at once
+    /// (RFC 9293 §3.5, simultaneous open). `local` and `remote` have the same port.
+    pub fn connect_as(&mut self, side: Side, local: SocketAddress, remote: SocketAddress) {
+        self.to_open.push(Opening { local: Some(local), remote, side });
     }
 
     /// The ends of all connections so far: how each ended, if it has.
@@ -296,7 +309,7 @@ impl Application {
 
     /// Whether it has opened all its connections and all of them are over.
     pub fn is_done(&self) -> bool {
-        self.to_open == 0 && self.endpoints.iter().all(|endpoint| endpoint.outcome.is_some() && endpoint.gone)
+        self.to_open.is_empty() && self.endpoints.iter().all(|endpoint| endpoint.outcome.is_some() && endpoint.gone)
     }
 
     /// What it waits for, for the report.
@@ -314,7 +327,7 @@ impl Application {
                 stack.info(endpoint.id)
             )
         });
-        format!("{} to open; {}", self.to_open, lines.collect::<Vec<_>>().join("\n"))
+        format!("{} to open; {}", self.to_open.len(), lines.collect::<Vec<_>>().join("\n"))
     }
 
     /// When it wants to work without an event.
@@ -355,7 +368,10 @@ impl Application {
         while let Ok(id) = stack.accept(listener, self.endpoints.len() as u64) {
             let Some((_, remote)) = stack.addresses(id) else { return failure("an accepted connection has no addresses") };
             let plan = self.plans.plan(remote.port);
-            self.endpoints.push(Endpoint::new(Side::Server, id, plan, &self.pattern, remote.port));
+            let mut endpoint = Endpoint::new(Side::Server, id, plan, &self.pattern, remote.port);
+            // What arrived before it was accepted was announced to the listener.
+            endpoint.ready = true;
+            self.endpoints.push(endpoint);
         }
         Ok(())
     }
@@ -373,22 +389,18 @@ impl Application {
     }
 
     fn open_more(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
-        let Some(server) = self.server.filter(|_| self.to_open > 0) else { return Ok(false) };
-        let open = self.endpoints.iter().filter(|endpoint| !endpoint.gone).count() as u64;
-        let mut opened = false;
-        for _ in open..self.open_at_once.min(open + self.to_open) {
+        let open = self.endpoints.iter().filter(|endpoint| !endpoint.gone).count();
+        let count = self.open_at_once.saturating_sub(open).min(self.to_open.len());
+        for opening in self.to_open.split_off(self.to_open.len() - count) {
             let cookie = self.endpoints.len() as u64;
-            match stack.connect(now, None, server, self.options, cookie) {
-                Ok(id) => {
-                    let Some((local, _)) = stack.addresses(id) else { return failure("a connection has no addresses") };
-                    let plan = self.plans.plan(local.port);
-                    self.endpoints.push(Endpoint::new(Side::Client, id, plan, &self.pattern, local.port));
-                    self.to_open -= 1;
-                    opened = true;
-                }
+            let id = match stack.connect(now, opening.local, opening.remote, self.options, cookie) {
+                Ok(id) => id,
                 Err(error) => return failure(format!("connect: {error:?}")),
-            }
+            };
+            let Some((local, _)) = stack.addresses(id) else { return failure("a connection has no addresses") };
+            let plan = self.plans.plan(local.port);
+            self.endpoints.push(Endpoint::new(opening.side, id, plan, &self.pattern, local.port));
         }
-        Ok(opened)
+        Ok(count > 0)
     }
 }

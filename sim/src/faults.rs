@@ -10,12 +10,14 @@ use crate::random::Random;
 pub struct Faults {
     /// What happens to each packet.
     pub wire: Impairments,
+    /// Probability that a blind attacker adds a forged segment after a burst, parts per million.
+    pub forged_ppm: u32,
 }
 
 impl Faults {
     /// A wire that only takes time.
     pub fn none(delay: Duration) -> Faults {
-        Faults { wire: Impairments { delay, ..Impairments::default() } }
+        Faults { wire: Impairments { delay, ..Impairments::default() }, forged_ppm: 0 }
     }
 
     /// The standing test of the project: 5 % loss, reordering, duplicates.
@@ -30,6 +32,7 @@ impl Faults {
                 duplicate_ppm: 10_000,
                 ..Impairments::default()
             },
+            forged_ppm: 0,
         }
     }
 
@@ -37,7 +40,7 @@ impl Faults {
     pub fn random(random: &mut Random) -> Faults {
         let mut ppm = |high: u64| if random.one_in(3) { 0 } else { random.magnitude(high) as u32 };
         let (loss_ppm, burst_start_ppm, reorder_ppm) = (ppm(100_000), ppm(5_000), ppm(100_000));
-        let (duplicate_ppm, corrupt_ppm) = (ppm(50_000), ppm(20_000));
+        let (duplicate_ppm, corrupt_ppm, forged_ppm) = (ppm(50_000), ppm(20_000), ppm(50_000));
         let micros = |random: &mut Random, high| Duration::from_micros(random.magnitude(high));
         Faults {
             wire: Impairments {
@@ -53,6 +56,7 @@ impl Faults {
                 corrupt_ppm,
                 ..Impairments::default()
             },
+            forged_ppm,
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::application::Application;
 use crate::check::wire::{Watch, WireCheck};
 use crate::check::{Failure, failure};
 use crate::faults::Faults;
+use crate::forge::Forge;
 
 /// How a host is tied to the wire.
 pub struct Wiring {
@@ -64,7 +65,8 @@ impl Host {
         stack.set_addresses(interface, vec![network]);
         stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
         let impaired = Impair::new(wire, &arena, config.seed, faults.wire, Default::default());
-        let device = Watch::new(Box::new(impaired), check);
+        let forging = Forge::new(Box::new(impaired), &arena, config.seed, faults.forged_ppm);
+        let device = Watch::new(Box::new(forging), check);
         Host { name, stack, arena, application, device, inbound: Burst::default(), outbound: [Burst::default()] }
     }
 

@@ -9,6 +9,7 @@
 pub mod application;
 pub mod check;
 pub mod faults;
+pub mod forge;
 pub mod host;
 pub mod network;
 pub mod pattern;

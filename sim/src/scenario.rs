@@ -28,9 +28,9 @@ pub struct Scenario {
     /// What the applications do.
     pub plans: Plans,
     /// Connections in all.
-    pub connections: u64,
+    pub connections: usize,
     /// Connections at a time.
-    pub at_once: u64,
+    pub at_once: usize,
     /// Of both ends.
     pub options: TcpOptions,
     /// Connections that wait to be accepted.
@@ -90,8 +90,8 @@ impl Scenario {
             faults,
             link: if offloading { MemoryOptions::offloading() } else { MemoryOptions::default() },
             plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
-            connections: 1 + random.magnitude(60),
-            at_once: 1 + random.magnitude(20),
+            connections: 1 + random.magnitude(60) as usize,
+            at_once: 1 + random.magnitude(20) as usize,
             options: TcpOptions {
                 no_delay: random.one_in(2),
                 send_buffer_bytes: buffer(&mut random),

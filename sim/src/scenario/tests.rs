@@ -1,1 +1,154 @@
+use super::*;
+use ringway_stack::Instant;
 
+fn run(scenario: &Scenario) -> Report {
+    match scenario.run() {
+        Ok(report) => report,
+        Err(failure) => panic!("seed {}: {failure}\n{scenario:#?}", scenario.seed),
+    }
+}
+
+/// On a perfect wire a megabyte each way arrives, and nothing is sent twice.
+#[test]
+fn a_perfect_wire() {
+    let mut scenario = Scenario::transfer(1, 1 << 20, Faults::none(Duration::from_millis(1)));
+    scenario.plans.down_bytes = scenario.plans.up_bytes;
+    let report = run(&scenario);
+    assert_eq!((report.received_bytes, report.complete, report.retransmitted), (2 << 20, 1, 0));
+}
+
+/// The same wire with segments of 64 KiB and partial checksums needs far fewer of them.
+#[test]
+fn an_offloading_wire() {
+    let mut scenario = Scenario::transfer(2, 8 << 20, Faults::none(Duration::from_millis(1)));
+    scenario.link = MemoryOptions::offloading();
+    let report = run(&scenario);
+    assert_eq!((report.received_bytes, report.retransmitted), (8 << 20, 0));
+    assert!(report.segments < 2_000, "{report:?}");
+}
+
+/// The standing test: 100 MB through 5 % loss, reordering and duplicates, equal bytes at both ends.
+#[test]
+fn a_hundred_megabytes_over_a_bad_wire() {
+    for seed in 1..=3 {
+        let report = run(&Scenario::transfer(seed, 100_000_000, Faults::bad_wire()));
+        assert_eq!((report.received_bytes, report.complete), (100_000_000, 1), "seed {seed}");
+        assert!(report.retransmitted > 3_000, "the wire was bad: {report:?}");
+    }
+}
+
+/// The same seed gives the same run, to the last segment and turn.
+#[test]
+fn a_seed_is_a_run() {
+    let scenario = Scenario::transfer(7, 2_000_000, Faults::bad_wire());
+    assert_eq!(run(&scenario), run(&scenario));
+}
+
+/// Many short connections on a bad wire: open, a few bytes both ways, close, nothing left behind.
+#[test]
+fn churn_on_a_bad_wire() {
+    let mut scenario = Scenario::transfer(11, 0, Faults::bad_wire());
+    (scenario.plans.up_bytes, scenario.plans.down_bytes) = ((0, 3_000), (0, 3_000));
+    (scenario.connections, scenario.at_once) = (500, 50);
+    let report = run(&scenario);
+    assert!(report.complete >= 490, "{report:?}");
+}
+
+/// Blind forgeries (RFC 5961) do not harm a transfer.
+#[test]
+fn a_storm_of_forged_segments() {
+    let mut scenario = Scenario::transfer(13, 3_000_000, Faults::none(Duration::from_millis(1)));
+    scenario.faults.forged_ppm = 300_000;
+    scenario.plans.down_bytes = scenario.plans.up_bytes;
+    assert_eq!(run(&scenario).complete, 1);
+}
+
+/// Slow readers close the window again and again: probes and updates keep the stream alive, also when they are lost.
+#[test]
+fn slow_readers() {
+    for seed in 0..4 {
+        let mut scenario = Scenario::transfer(seed, 0, Faults::bad_wire());
+        scenario.plans.slow_readers = true;
+        (scenario.plans.up_bytes, scenario.plans.down_bytes) = ((50_000, 300_000), (50_000, 300_000));
+        scenario.options.receive_buffer_bytes = 8_192;
+        (scenario.connections, scenario.at_once) = (12, 4);
+        assert_eq!(run(&scenario).complete, 12, "seed {seed}");
+    }
+}
+
+/// Some ends give up half-way: the others are told, nothing leaks.
+#[test]
+fn aborted_connections() {
+    let mut scenario = Scenario::transfer(17, 0, Faults::bad_wire());
+    scenario.plans.abort_one_in = 2;
+    (scenario.plans.up_bytes, scenario.plans.down_bytes) = ((0, 100_000), (0, 100_000));
+    (scenario.connections, scenario.at_once) = (100, 20);
+    let report = run(&scenario);
+    assert!(report.otherwise > 20 && report.complete > 10, "{report:?}");
+}
+
+/// RFC 9293 §3.5 figure 7: both open at once and get one connection. §3.6 figure 12: both close at
+/// once, and both wait in TIME-WAIT.
+#[test]
+fn simultaneous_open_and_close() {
+    for (seed, faults) in [(1, Faults::none(Duration::from_millis(5))), (2, Faults::bad_wire()), (3, Faults::bad_wire())] {
+        let mut scenario = Scenario::transfer(seed, 10_000, faults);
+        scenario.plans.down_bytes = scenario.plans.up_bytes;
+        scenario.connections = 0;
+        let mut network = scenario.network();
+        let end = |number: u8| SocketAddress { ip: [10, 0, 0, number].into(), port: 5000 };
+        network.hosts[0].application.connect_as(Side::Client, end(1), end(2));
+        network.hosts[1].application.connect_as(Side::Server, end(2), end(1));
+        let done = network.run_until_done(scenario.limit);
+        assert_eq!(done, Ok(()), "seed {seed}");
+        for host in &network.hosts {
+            assert_eq!(host.application.received_bytes(), 10_000);
+            assert!(host.application.outcomes().all(|outcome| outcome == Some(Outcome::Complete)));
+            if seed == 1 {
+                assert_eq!(host.stack.counters().get(Counter::TimeWaits), 1, "{}", host.name);
+            }
+        }
+        assert_eq!(network.check_nothing_left(), Ok(()));
+    }
+}
+
+/// A SYN to a port that nobody serves is refused at once.
+#[test]
+fn connection_refused() {
+    let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 10, Faults::none(Duration::from_millis(5))) };
+    let mut network = scenario.network();
+    network.hosts[0].application.connect(SocketAddress { ip: [10, 0, 0, 2].into(), port: 81 }, 3, 1);
+    assert_eq!(network.run_until_done(Duration::from_secs(1)), Ok(()));
+    let refused = Some(Outcome::Failed(ringway_stack::SocketError::Refused));
+    assert!(network.hosts[0].application.outcomes().all(|outcome| outcome == refused));
+    assert_eq!(network.check_nothing_left(), Ok(()));
+}
+
+/// A host that is not there: the neighbor does not answer, and the open fails.
+#[test]
+fn nobody_is_there() {
+    let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 10, Faults::none(Duration::from_millis(5))) };
+    let mut network = scenario.network();
+    network.hosts[0].application.connect(SocketAddress { ip: [10, 0, 0, 9].into(), port: 80 }, 1, 1);
+    assert_eq!(network.run_until_done(Duration::from_secs(300)), Ok(()));
+    assert!(network.hosts[0].application.outcomes().all(|outcome| matches!(outcome, Some(Outcome::Failed(_)))));
+    assert_eq!(network.check_nothing_left(), Ok(()));
+}
+
+/// A network without work does nothing: no timers, no turns.
+#[test]
+fn idle_hosts_have_nothing_due() {
+    let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 0, Faults::none(Duration::from_millis(1))) };
+    let mut network = scenario.network();
+    assert_eq!(network.run_for(Duration::from_secs(5)), Ok(()));
+    assert_eq!(network.now(), Instant::from_millis(5_000));
+    assert!(network.hosts.iter().all(|host| host.poll_timeout().is_none()));
+}
+
+/// Anything goes: wires, sizes, options and numbers from seeds. `ringway-sim` runs more of them.
+#[test]
+fn random_scenarios() {
+    for seed in 0..40 {
+        run(&Scenario::random(seed));
+    }
+}
