@@ -311,3 +311,6 @@ impl Device for Watch {
 }
 
 const TRACE_LINES: usize = 60;
+
+#[cfg(test)]
+mod tests;
