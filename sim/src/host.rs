@@ -98,6 +98,11 @@ impl Host {
         Ok(received > 0 || due || more || events > 0 || worked || sent > 0)
     }
 
+    /// Whether packets have arrived that the next turn would take.
+    pub fn has_waiting(&mut self) -> bool {
+        self.device.arm()
+    }
+
     /// When the next turn is due, if ever.
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.stack.poll_timeout(), self.device.poll_timeout(), self.application.poll_timeout()].into_iter().flatten().min()

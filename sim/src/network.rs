@@ -92,7 +92,8 @@ impl Network {
             if let Some(violation) = self.wire.borrow().violation() {
                 return failure(format!("on the wire: {violation}\n{}", self.wire.borrow().trace()));
             }
-            if !busy {
+            // A turn may have delivered what was under way to a host that had its turn before.
+            if !busy && !self.hosts.iter_mut().any(Host::has_waiting) {
                 return Ok(());
             }
         }

@@ -95,6 +95,7 @@ impl WireCheck {
         let (mine, theirs) = ((segment.from, segment.to), (segment.to, segment.from));
         if segment.flags & RST != 0 {
             self.ends.remove(&mine);
+            self.ends.remove(&theirs);
             return Ok(());
         }
         if segment.flags & SYN != 0 {

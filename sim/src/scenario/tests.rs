@@ -102,8 +102,9 @@ fn simultaneous_open_and_close() {
         let done = network.run_until_done(scenario.limit);
         assert_eq!(done, Ok(()), "seed {seed}");
         for host in &network.hosts {
+            let outcomes: Vec<_> = host.application.outcomes().collect();
+            assert_eq!(outcomes, [Some(Outcome::Complete)], "seed {seed} {}: {}", host.name, network.wire.borrow().trace());
             assert_eq!(host.application.received_bytes(), 10_000);
-            assert!(host.application.outcomes().all(|outcome| outcome == Some(Outcome::Complete)));
             if seed == 1 {
                 assert_eq!(host.stack.counters().get(Counter::TimeWaits), 1, "{}", host.name);
             }
