@@ -200,6 +200,23 @@ impl Connection<'_, '_> {
         self.take_rest_of_syn(segment)
     }
 
+    /// RFC 9293 §3.5 figure 7, lines 5 and 6: the answer to our SYN when both ends have opened. It
+    /// lies before the window, since the SYN in it was taken already; the sequence check would
+    /// answer it for ever.
+    pub(crate) fn completes_simultaneous_open(&self, segment: &Segment) -> bool {
+        self.tcb.state == State::SynReceived
+            && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
+            && segment.sequence + 1 == self.tcb.rcv_nxt
+            && segment.acknowledgment() == self.tcb.snd_nxt
+    }
+
+    /// See [`completes_simultaneous_open`](Connection::completes_simultaneous_open).
+    pub(crate) fn on_syn_ack_in_syn_received(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        self.established(segment);
+        self.ack_now();
+        self.take_rest_of_syn(segment)
+    }
+
     fn take_syn(&mut self, segment: &mut Segment) {
         let agreed = agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer);
         let limit = self.mss_clamp();

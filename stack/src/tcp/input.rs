@@ -43,6 +43,9 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.10.7.4: a segment arrives in SYN-RECEIVED or a synchronized state.
     fn on_segment(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        if self.completes_simultaneous_open(segment) {
+            return self.on_syn_ack_in_syn_received(segment);
+        }
         self.check_timestamps(segment)?;
         self.first_check_sequence(segment)?;
         self.second_check_reset(segment)?;
@@ -197,11 +200,6 @@ impl Connection<'_, '_> {
     fn fourth_check_syn(&mut self, segment: &Segment) -> Result<(), Drop> {
         if !segment.has(SYN) {
             return Ok(());
-        }
-        if self.tcb.state == State::SynReceived && segment.sequence + 1 == self.tcb.rcv_nxt {
-            // The peer's SYN again, or its SYN-ACK in a simultaneous open.
-            self.ack_now();
-            return if segment.has(ACK) { Ok(()) } else { Err(Drop::DropUnacceptable) };
         }
         self.env.counters.count(Counter::TcpSynChallenge);
         self.challenge_ack();
