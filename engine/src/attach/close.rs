@@ -90,6 +90,11 @@ impl Region {
         for slot in gone.torn {
             self.reset_torn(slot, core);
         }
+        // It may have died between writing and saying so.
+        for slot in gone.revisit {
+            self.send(slot, core);
+            self.read_on(slot, core);
+        }
     }
 
     /// Others still hold the connection, but the dead process may have taken bytes with it.

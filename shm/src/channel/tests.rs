@@ -491,3 +491,18 @@ fn threads_write_and_read_one_region_at_once_without_losing_a_byte() {
     });
     assert_eq!(bench.worker.violations(), 0);
 }
+
+#[test]
+fn bytes_of_a_process_that_died_before_it_announced_them_are_looked_at() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(100);
+    bench.send(slot, b"written").expect("there is room");
+    // The announcement is lost with the process.
+    bench.requests();
+    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = roster.claim(1, None).expect("a number is free");
+    bench.client.map_for_tests().held(other, 0).fetch_or(1 << slot.index, crate::sync::Ordering::SeqCst);
+    let gone = bench.worker.process_gone(bench.client.process());
+    assert_eq!(gone.revisit, [slot.index]);
+    assert_eq!(bench.copy_tx(slot), b"written");
+}
