@@ -74,16 +74,20 @@ impl Host {
         while let Some(event) = self.stack.poll_event() {
             match event {
                 Event::Ready { socket, .. } | Event::Connected { socket, .. } => application.ready(&mut self.stack, socket),
-                Event::Accepted { listener, .. } => {
-                    let socket = self.stack.accept(listener, self.sockets.len() as u64).expect("an announced connection");
-                    self.sockets.push(socket);
-                    application.ready(&mut self.stack, socket);
-                }
+                Event::Accepted { listener, .. } => self.accept_all(listener, application),
                 Event::Failed { error, .. } => panic!("a connection of the benchmark failed: {error:?}"),
                 Event::Closed { .. } | Event::ResolveNeighbor { .. } => {}
             }
         }
         while self.stack.transmit(now, &mut self.outbound) {}
+    }
+
+    /// One event may stand for several connections.
+    fn accept_all(&mut self, listener: SocketId, application: &mut dyn Application) {
+        while let Ok(socket) = self.stack.accept(listener, self.sockets.len() as u64) {
+            self.sockets.push(socket);
+            application.ready(&mut self.stack, socket);
+        }
     }
 }
 

@@ -429,7 +429,7 @@ fn only_the_clock_reads_the_clock() {
 
 #[test]
 fn nothing_is_left_half_done() {
-    let in_code = ["todo!", "unimplemented!", "dbg!", "#[ignore", "allow(dead_code", "let _ ="];
+    let in_code = ["todo!", "unimplemented!", "dbg!", "#[ignore]", "allow(dead_code", "let _ ="];
     let in_text = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
     let mut findings = Vec::new();
     for source in sources() {
