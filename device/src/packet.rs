@@ -2,8 +2,14 @@
 //!
 //! Both directions carry virtio headers, so super-segments and partial checksums cross as the kernel
 //! has them. Packets arrive in a ring of slots that the kernel fills without a system call of ours
-//! and are copied once into frames; they leave straight from frames, many per system call, around the
-//! queueing discipline. What this socket sends does not come back to it.
+//! and are copied once into frames; those that are larger than a slot (one MTU) keep their place in
+//! the ring but are read from the socket straight into frames. They leave straight from frames, many
+//! per system call, around the queueing discipline. What this socket sends does not come back to it.
+//!
+//! Measured on a veth pair (release build, one thread at both ends, 2 vCPU VM), receiving per packet:
+//! 66 B 35-170 ns from the ring, 650-1130 ns by recvmmsg; 1514 B 70-540 against 1140-1540 ns. For
+//! 60 kB, sending and receiving: 55 us with ring slots of that size (the kernel copies into cold
+//! memory first), 25-30 us when read from the socket as here.
 //!
 //! Without a filter it gets a copy of everything that arrives, and the kernel still acts on it: give
 //! it a program of [`steering`](crate::steering) to share the interface. The filter is in place
@@ -17,9 +23,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
+use crate::inlet::Inlet;
 use crate::interface::Interface;
 use crate::run::give_packet;
-use crate::sys::{Refusal, refusal};
+use crate::sys::{Pieces, Refusal, read_packet, refusal};
 use crate::{Capabilities, Counters, Device, Medium, vnet};
 use sys::{Ring, SendBatch};
 
@@ -29,19 +36,22 @@ const BURST: usize = 64;
 const PACKET_MAX: u32 = 65_535;
 /// Bytes of send buffer: the packets that the peer has not yet freed.
 const SEND_BUFFER: i32 = 16 << 20;
+/// Bytes of receive buffer: super-segments that wait.
+const RECEIVE_BUFFER: i32 = 32 << 20;
 /// Headroom when a packet is copied to a small frame.
 const COPY_HEADROOM: usize = 32;
 
 /// How to open the device.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketOptions {
-    /// Packets that may wait in the ring, about 68 KiB of kernel memory each; rounded to whole blocks.
+    /// Packets that may wait in the ring, 2 KiB of kernel memory each at an MTU of 1500; rounded up to
+    /// whole blocks.
     pub ring_slots: u32,
 }
 
 impl Default for PacketOptions {
     fn default() -> PacketOptions {
-        PacketOptions { ring_slots: 510 }
+        PacketOptions { ring_slots: 2048 }
     }
 }
 
@@ -53,6 +63,8 @@ pub struct Packet {
     interface: Interface,
     arena: Arena,
     copy: Vec<Frame>,
+    inlet: Inlet,
+    pieces: Pieces,
     /// What the socket reported and `receive` has not yet returned.
     failure: Option<io::Error>,
     counters: Counters,
@@ -67,8 +79,8 @@ impl Packet {
     pub fn open(interface: &str, filter: Option<BorrowedFd<'_>>, options: PacketOptions, arena: &Arena) -> io::Result<Packet> {
         let interface = Interface::open(interface)?;
         let fd = sys::open()?;
-        sys::prepare(fd.as_fd(), filter, SEND_BUFFER)?;
-        let ring = Ring::map(fd.as_fd(), options.ring_slots)?;
+        sys::prepare(fd.as_fd(), filter, SEND_BUFFER, RECEIVE_BUFFER)?;
+        let ring = Ring::map(fd.as_fd(), options.ring_slots, interface.mtu as usize + Medium::Ethernet.header_bytes())?;
         sys::bind(fd.as_fd(), interface.index)?;
         Ok(Packet {
             fd,
@@ -77,6 +89,8 @@ impl Packet {
             interface,
             arena: arena.clone(),
             copy: Vec::new(),
+            inlet: Inlet::new(arena, PACKET_MAX as usize + 18),
+            pieces: Pieces::default(),
             failure: None,
             counters: Counters::default(),
         })
@@ -91,6 +105,10 @@ impl Packet {
     /// packet stays in the ring.
     fn take(&mut self, burst: &mut Burst) -> bool {
         let Some(slot) = self.ring.front() else { return true };
+        if slot.queued {
+            let tagged = slot.tagged;
+            return self.take_queued(burst, tagged);
+        }
         let whole = slot.bytes.len() == slot.len && !slot.bytes.is_empty() && !slot.tagged;
         if !whole {
             self.counters.rx_dropped += 1;
@@ -107,6 +125,28 @@ impl Packet {
         } else {
             self.counters.rx_dropped += 1;
             self.copy.clear();
+        }
+        true
+    }
+
+    /// Reads the packet that the front of the ring stands for from the socket. `false`: the arena is
+    /// used up, and it stays there.
+    fn take_queued(&mut self, burst: &mut Burst, tagged: bool) -> bool {
+        let Some((head, rest)) = self.inlet.frames() else { return false };
+        let mut header = [0; vnet::BYTES];
+        self.counters.syscalls += 1;
+        let mut read = read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces);
+        if let Err(error) = read {
+            // An error of the link comes first and once; the packet is behind it.
+            self.failure = Some(error);
+            read = read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces);
+        }
+        let len = read.map_or(0, |count| count.saturating_sub(vnet::BYTES));
+        if len > 0 && !tagged && self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += len as u64;
+        } else {
+            self.counters.rx_dropped += 1;
         }
         true
     }

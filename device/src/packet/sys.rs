@@ -14,6 +14,7 @@ use crate::vnet;
 
 const PACKET_RX_RING: i32 = 5;
 const PACKET_STATISTICS: i32 = 6;
+const PACKET_COPY_THRESH: i32 = 7;
 const PACKET_VERSION: i32 = 10;
 const PACKET_VNET_HDR: i32 = 15;
 const PACKET_QDISC_BYPASS: i32 = 20;
@@ -21,13 +22,14 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 const TPACKET_V2: i32 = 1;
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
+const TP_STATUS_COPY: u32 = 1 << 1;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const ETH_P_ALL: u16 = 3;
 
-/// A slot holds a 64 KiB packet, its Ethernet header, and the kernel's header in front.
-const SLOT_BYTES: usize = 17 * 4096;
-const BLOCK_BYTES: usize = 1 << 20;
-const SLOTS_PER_BLOCK: usize = BLOCK_BYTES / SLOT_BYTES;
+/// The kernel's headers in front of a packet in its slot, generously.
+const SLOT_HEADER_BYTES: usize = 128;
+const SLOT_BYTES_MIN: usize = 2048;
+const BLOCK_BYTES: usize = 1 << 17;
 
 /// `struct tpacket_req`
 #[repr(C)]
@@ -76,7 +78,12 @@ fn set(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> 
 }
 
 /// Sets everything that must stand before the ring and the binding.
-pub(super) fn prepare(fd: BorrowedFd<'_>, filter: Option<BorrowedFd<'_>>, send_buffer: i32) -> io::Result<()> {
+pub(super) fn prepare(
+    fd: BorrowedFd<'_>,
+    filter: Option<BorrowedFd<'_>>,
+    send_buffer: i32,
+    receive_buffer: i32,
+) -> io::Result<()> {
     if let Some(filter) = filter {
         set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())?;
     }
@@ -84,8 +91,14 @@ pub(super) fn prepare(fd: BorrowedFd<'_>, filter: Option<BorrowedFd<'_>>, send_b
     set(fd, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
     set(fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
     set(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
-    set(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send_buffer)
-        .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_SNDBUF, send_buffer))
+    // Packets that are larger than a slot are queued whole on the socket.
+    set(fd, libc::SOL_PACKET, PACKET_COPY_THRESH, 1)?;
+    for (forced, polite, bytes) in
+        [(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, send_buffer), (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, receive_buffer)]
+    {
+        set(fd, libc::SOL_SOCKET, forced, bytes).or_else(|_| set(fd, libc::SOL_SOCKET, polite, bytes))?;
+    }
+    Ok(())
 }
 
 /// Begins to receive from interface `index`. All protocols, because only those taps come before the
@@ -126,6 +139,7 @@ pub(super) struct Ring {
     base: NonNull<u8>,
     bytes: usize,
     slots: usize,
+    slot_bytes: usize,
     next: usize,
     /// Packets that found no room, so far.
     pub(super) lost: Cell<u64>,
@@ -140,17 +154,21 @@ pub(super) struct Slot<'a> {
     pub(super) len: usize,
     /// It came with a VLAN tag.
     pub(super) tagged: bool,
+    /// It is larger than the slot and is the next to be read from the socket, whole.
+    pub(super) queued: bool,
 }
 
 impl Ring {
-    /// Makes and maps a ring of about `slots` slots.
-    pub(super) fn map(fd: BorrowedFd<'_>, slots: u32) -> io::Result<Ring> {
-        let blocks = (slots as usize).clamp(1, 1 << 16).div_ceil(SLOTS_PER_BLOCK);
+    /// Makes and maps a ring of about `slots` slots for packets of `packet_bytes`.
+    pub(super) fn map(fd: BorrowedFd<'_>, slots: u32, packet_bytes: usize) -> io::Result<Ring> {
+        let slot_bytes = (packet_bytes + SLOT_HEADER_BYTES).next_multiple_of(64).clamp(SLOT_BYTES_MIN, BLOCK_BYTES);
+        let slots_per_block = BLOCK_BYTES / slot_bytes;
+        let blocks = (slots as usize).clamp(1, 1 << 16).div_ceil(slots_per_block);
         let request = RingRequest {
             block_size: BLOCK_BYTES as u32,
             block_count: blocks as u32,
-            frame_size: SLOT_BYTES as u32,
-            frame_count: (blocks * SLOTS_PER_BLOCK) as u32,
+            frame_size: slot_bytes as u32,
+            frame_count: (blocks * slots_per_block) as u32,
         };
         let (pointer, len) = ((&raw const request).cast(), size_of::<RingRequest>() as u32);
         // SAFETY: the pointer and length are those of the request above.
@@ -163,11 +181,12 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("the ring was mapped at zero"))?;
-        Ok(Ring { base, bytes, slots: blocks * SLOTS_PER_BLOCK, next: 0, lost: Cell::new(0) })
+        Ok(Ring { base, bytes, slots: blocks * slots_per_block, slot_bytes, next: 0, lost: Cell::new(0) })
     }
 
     fn slot(&self) -> NonNull<u8> {
-        let offset = self.next / SLOTS_PER_BLOCK * BLOCK_BYTES + self.next % SLOTS_PER_BLOCK * SLOT_BYTES;
+        let slots_per_block = BLOCK_BYTES / self.slot_bytes;
+        let offset = self.next / slots_per_block * BLOCK_BYTES + self.next % slots_per_block * self.slot_bytes;
         // SAFETY: `next` is below `slots`, so the slot lies inside the mapping.
         unsafe { self.base.add(offset) }
     }
@@ -187,15 +206,16 @@ impl Ring {
         }
         // SAFETY: the slot starts with this header; the kernel does not write a slot that is ours.
         let header: SlotHeader = unsafe { self.slot().cast().read() };
-        let mac = (header.mac as usize).clamp(vnet::BYTES, SLOT_BYTES);
-        let captured = (header.captured as usize).min(SLOT_BYTES - mac);
+        let mac = (header.mac as usize).clamp(vnet::BYTES, self.slot_bytes);
+        let captured = (header.captured as usize).min(self.slot_bytes - mac);
         // SAFETY: mac + captured was limited to the slot; it is ours until `release`, which needs `&mut`.
         let bytes = unsafe { std::slice::from_raw_parts(self.slot().add(mac).as_ptr(), captured) };
         let mut vnet_header = [0; vnet::BYTES];
         // SAFETY: the virtio header stands right in front of the packet, and `mac` is at least its size.
         vnet_header
             .copy_from_slice(unsafe { std::slice::from_raw_parts(self.slot().add(mac - vnet::BYTES).as_ptr(), vnet::BYTES) });
-        Some(Slot { header: vnet_header, bytes, len: header.len as usize, tagged: status & TP_STATUS_VLAN_VALID != 0 })
+        let (tagged, queued) = (status & TP_STATUS_VLAN_VALID != 0, status & TP_STATUS_COPY != 0);
+        Some(Slot { header: vnet_header, bytes, len: header.len as usize, tagged, queued })
     }
 
     /// Gives the front slot back to the kernel.
