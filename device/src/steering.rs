@@ -55,6 +55,14 @@ impl Steering {
         Ok(Steering { table: sys::create_map(sys::MapKind::Hash, size_of::<Key>() as u32, entries_max)? })
     }
 
+    /// The same table, for another thread to make programs from.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn try_clone(&self) -> io::Result<Steering> {
+        Ok(Steering { table: self.table.try_clone()? })
+    }
+
     /// A writer of the table.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use ringway_device::interface::set_up;
 use ringway_device::packet::{Packet, PacketOptions};
 use ringway_device::steering::{Attachment, PortFilter, Steering};
 use ringway_device::tap::Tap;
+use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
 
 use crate::plan::{Backend, Planned};
 use crate::ports::{self, NoSteering};
@@ -59,6 +60,7 @@ impl Devices {
     pub(crate) fn opener(&self, planned: &Planned) -> io::Result<Opener> {
         match planned.backend {
             Backend::Packet => self.packet(planned),
+            Backend::Xdp => self.xdp(planned),
             Backend::Tap => Ok(tap(planned)),
         }
     }
@@ -72,6 +74,17 @@ impl Devices {
             Ok(Box::new(device) as Box<dyn Device>)
         });
         Ok(Opener { open, attachment })
+    }
+
+    fn xdp(&self, planned: &Planned) -> io::Result<Opener> {
+        let steering = self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))?;
+        let (name, steering) = (planned.name.clone(), steering.try_clone()?);
+        // The device attaches its program itself, once its sockets are there to redirect to.
+        let open: OpenDevice = Box::new(move |arena| {
+            let device = Xdp::open(&name, Redirect::Owned(&steering), XdpOptions::default(), arena)?;
+            Ok(Box::new(device) as Box<dyn Device>)
+        });
+        Ok(Opener { open, attachment: None })
     }
 
     /// A device is open: its program stays.

@@ -16,6 +16,8 @@ use crate::netlink::{Link, Snapshot};
 pub enum Backend {
     /// AF_PACKET with vnet headers.
     Packet,
+    /// AF_XDP, owned ports redirected.
+    Xdp,
     /// A TAP interface of its own.
     Tap,
 }
@@ -25,6 +27,7 @@ impl Backend {
     pub fn describe(self) -> &'static str {
         match self {
             Backend::Packet => "af_packet, vnet headers",
+            Backend::Xdp => "af_xdp",
             Backend::Tap => "tap, vnet headers",
         }
     }
@@ -139,7 +142,7 @@ fn backend(config: &Config) -> (Backend, &'static str) {
     match config.interface.device {
         DeviceChoice::Auto => (Backend::Packet, "works with every driver and carries segments up to 64 KiB"),
         DeviceChoice::Packet => (Backend::Packet, "chosen by interface.device"),
-        DeviceChoice::Xdp => (Backend::Packet, "because AF_XDP cannot be shared with the kernel in this version"),
+        DeviceChoice::Xdp => (Backend::Xdp, "chosen by interface.device"),
         DeviceChoice::Tap => (Backend::Tap, "chosen by interface.device"),
     }
 }
