@@ -24,6 +24,7 @@ use launch::Signals;
 use program::{Program, Unusable};
 
 pub(crate) use banner::served;
+pub(crate) use library::find as find_library;
 
 /// Exit status when we fail, not the program (as env(1) and timeout(1)).
 const OUR_FAILURE: u8 = 125;

@@ -6,12 +6,13 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock};
 
 use ringway::OpenDevice;
 use ringway_device::Device;
 use ringway_device::interface::set_up;
 use ringway_device::packet::{Packet, PacketOptions};
-use ringway_device::steering::{Attachment, PortFilter, Steering};
+use ringway_device::steering::{Attachment, PortFilter, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
 
@@ -21,7 +22,7 @@ use crate::ports::{self, NoSteering};
 /// Opens devices and steers packets to them.
 pub(crate) struct Devices {
     /// `None`: no device is shared with the kernel.
-    steering: Option<Steering>,
+    steering: Option<Arc<Steering>>,
     /// Programs on the interfaces; dropping one gives the interface back to the kernel.
     attachments: Vec<Attachment>,
 }
@@ -32,6 +33,8 @@ pub(crate) struct Opener {
     pub(crate) open: OpenDevice,
     /// Hides owned packets from the kernel.
     pub(crate) attachment: Option<Attachment>,
+    /// How exactly the device works, once it is open.
+    pub(crate) detail: Arc<OnceLock<String>>,
 }
 
 impl Devices {
@@ -41,7 +44,7 @@ impl Devices {
     /// The kernel refuses BPF; the text names the fix.
     pub(crate) fn new(planned: &[Planned], ports_max: u32) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
-        let steering = if shared { Some(Steering::new(ports_max)?) } else { None };
+        let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
         Ok(Devices { steering, attachments: Vec::new() })
     }
 
@@ -66,31 +69,45 @@ impl Devices {
     }
 
     fn packet(&self, planned: &Planned) -> io::Result<Opener> {
-        let steering = self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))?;
+        let steering = self.shared()?;
         let (name, filter) = (planned.name.clone(), steering.socket_filter()?);
         let attachment = Some(steering.hide_from_kernel(planned.link)?);
         let open: OpenDevice = Box::new(move |arena| {
             let device = Packet::open(&name, Some(filter.as_fd()), PacketOptions::default(), arena)?;
             Ok(Box::new(device) as Box<dyn Device>)
         });
-        Ok(Opener { open, attachment })
+        Ok(Opener { open, attachment, detail: Arc::default() })
     }
 
+    /// The device attaches its own program, which takes owned packets before the kernel sees them.
     fn xdp(&self, planned: &Planned) -> io::Result<Opener> {
-        let steering = self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))?;
-        let (name, steering) = (planned.name.clone(), steering.try_clone()?);
-        // The device attaches its program itself, once its sockets are there to redirect to.
+        let (name, steering) = (planned.name.clone(), self.shared()?.clone());
+        let detail = Arc::<OnceLock<String>>::default();
+        let told = detail.clone();
         let open: OpenDevice = Box::new(move |arena| {
             let device = Xdp::open(&name, Redirect::Owned(&steering), XdpOptions::default(), arena)?;
+            told.get_or_init(|| describe(device.mode()));
             Ok(Box::new(device) as Box<dyn Device>)
         });
-        Ok(Opener { open, attachment: None })
+        Ok(Opener { open, attachment: None, detail })
+    }
+
+    fn shared(&self) -> io::Result<&Arc<Steering>> {
+        self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))
     }
 
     /// A device is open: its program stays.
     pub(crate) fn keep(&mut self, attachment: Option<Attachment>) {
         self.attachments.extend(attachment);
     }
+}
+
+fn describe((mode, zero_copy): (XdpMode, bool)) -> String {
+    let mode = match mode {
+        XdpMode::Native => "native",
+        XdpMode::Generic => "generic",
+    };
+    format!("af_xdp, {mode}, {}", if zero_copy { "zero-copy" } else { "copy" })
 }
 
 fn tap(planned: &Planned) -> Opener {
@@ -100,7 +117,7 @@ fn tap(planned: &Planned) -> Opener {
         set_up(&device.interface().name, Some(mtu), kernel_side)?;
         Ok(Box::new(device) as Box<dyn Device>)
     });
-    Opener { open, attachment: None }
+    Opener { open, attachment: None, detail: Arc::default() }
 }
 
 impl ports::Steering for PortFilter {

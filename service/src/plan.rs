@@ -16,13 +16,22 @@ use crate::netlink::{Link, Snapshot};
 pub enum Backend {
     /// AF_PACKET with vnet headers.
     Packet,
-    /// AF_XDP, owned ports redirected.
+    /// AF_XDP.
     Xdp,
     /// A TAP interface of its own.
     Tap,
 }
 
 impl Backend {
+    /// The word of `interface.device`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Backend::Packet => "packet",
+            Backend::Xdp => "xdp",
+            Backend::Tap => "tap",
+        }
+    }
+
     /// In words, for banners.
     pub fn describe(self) -> &'static str {
         match self {
@@ -48,10 +57,19 @@ pub struct Planned {
     pub addresses: Vec<Cidr>,
     /// What carries its packets.
     pub backend: Backend,
+    /// How exactly, once it is open.
+    pub detail: String,
     /// Why this back end.
     pub reason: &'static str,
     /// Address and prefix length for the kernel's end of a tap device.
     pub kernel_side: Option<(Ipv4Addr, u8)>,
+}
+
+impl Planned {
+    /// The back end in words, as exactly as it is known.
+    pub fn device(&self) -> &str {
+        if self.detail.is_empty() { self.backend.describe() } else { &self.detail }
+    }
 }
 
 /// An interface that is not served.
@@ -133,6 +151,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, was_named: bool, pl
                 backend,
                 reason,
                 kernel_side: None,
+                detail: String::new(),
             });
         }
     }
@@ -164,6 +183,7 @@ fn tap(config: &Config) -> Planned {
         backend: Backend::Tap,
         reason: "chosen by interface.device",
         kernel_side,
+        detail: String::new(),
     }
 }
 

@@ -142,6 +142,14 @@ impl RunDirectory {
         Ok(self.names()?.into_iter().filter(|(_, alive)| *alive).map(|(name, _)| name).collect())
     }
 
+    /// The names of dead services whose files are still here, sorted.
+    ///
+    /// # Errors
+    /// The directory cannot be read; that it is not there is no error.
+    pub fn dead(&self) -> io::Result<Vec<String>> {
+        Ok(self.names()?.into_iter().filter(|(_, alive)| !alive).map(|(name, _)| name).collect())
+    }
+
     /// Whether a service `name` lives in the network namespace of this process.
     pub fn serves_here(&self, name: &str) -> bool {
         let Ok(mut lock) = OpenOptions::new().read(true).open(self.file(name, "lock")) else { return false };

@@ -178,23 +178,25 @@ impl Service {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
         for planned in plan.served {
-            match self.open_device(&planned, links) {
-                Ok(()) => self.served.push(planned),
+            match self.open_device(planned.clone(), links) {
+                Ok(opened) => self.served.push(opened),
                 Err(error) => self.notes.push(format!("{} cannot be opened: {error}", planned.name)),
             }
         }
         if self.served.is_empty() { Err(StartError::NoInterface(std::mem::take(&mut self.notes))) } else { Ok(()) }
     }
 
-    fn open_device(&mut self, planned: &Planned, links: &Served) -> io::Result<()> {
+    fn open_device(&mut self, mut planned: Planned, links: &Served) -> io::Result<Planned> {
         let owned = planned.backend == Backend::Tap;
         let mac = if owned { MacAddress(random_mac(random()?)) } else { planned.mac };
         let interface = InterfaceInfo { name: planned.name.clone(), mac, mtu: planned.mtu, owned };
-        let Opener { open, attachment } = self.devices.opener(planned)?;
+        let Opener { open, attachment, detail } = self.devices.opener(&planned)?;
         let number = self.worker.add_interface(interface, open)?;
         self.devices.keep(attachment);
         links.insert(planned.link, number);
-        Ok(self.worker.set_addresses(number, planned.addresses.clone())?)
+        self.worker.set_addresses(number, planned.addresses.clone())?;
+        planned.detail = detail.get().cloned().unwrap_or_default();
+        Ok(planned)
     }
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.

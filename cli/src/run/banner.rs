@@ -6,7 +6,7 @@ use ringway_service::plan::Planned;
 pub(crate) fn served(interfaces: &[Planned]) -> String {
     let one = |planned: &Planned| {
         let addresses: Vec<String> = planned.addresses.iter().map(|cidr| cidr.ip.to_string()).collect();
-        format!("{} {} ({})", planned.name, addresses.join(" "), planned.backend.describe())
+        format!("{} {} ({})", planned.name, addresses.join(" "), planned.device())
     };
     interfaces.iter().map(one).collect::<Vec<String>>().join(", ")
 }

@@ -8,7 +8,7 @@ const NAME: &str = "libringway_preload.so";
 const VARIABLE: &str = "RINGWAY_PRELOAD";
 
 /// Beside the executable, or where packages put it.
-pub(super) fn find() -> Result<PathBuf, String> {
+pub(crate) fn find() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         let named = PathBuf::from(named);
         return if named.is_file() { Ok(named) } else { Err(format!("{VARIABLE}={} is not a file", named.display())) };

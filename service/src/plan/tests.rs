@@ -64,9 +64,9 @@ fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
 
 #[test]
 fn what_is_named_is_served_even_before_it_is_up() {
-    let plan = plan(&config("[interface]\nname = [\"eth1\", \"lo\", \"none\"]\ndevice = \"packet\"\nmtu = 1400"), &kernel());
+    let plan = plan(&config("[interface]\nname = [\"eth1\", \"lo\", \"none\"]\ndevice = \"xdp\"\nmtu = 1400"), &kernel());
     assert_eq!(plan.served.len(), 1);
-    assert_eq!((plan.served[0].name.as_str(), plan.served[0].backend, plan.served[0].mtu), ("eth1", Backend::Packet, 1400));
+    assert_eq!((plan.served[0].name.as_str(), plan.served[0].backend, plan.served[0].mtu), ("eth1", Backend::Xdp, 1400));
     let names: Vec<&str> = plan.skipped.iter().map(|skipped| skipped.name.as_str()).collect();
     assert_eq!(names, ["lo", "none"]);
     assert!(plan.skipped.iter().all(|skipped| skipped.was_named));

@@ -1,0 +1,122 @@
+//! The interfaces: what each offers, what would be chosen and why; and how fast the candidates are here.
+
+use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
+use ringway_service::plan::{Backend, Plan, Planned};
+use serde_json::{Value, json};
+
+use super::report::{Report, Status};
+
+/// Packets per measurement: enough to outlast a scheduler tick.
+const PACKETS: usize = 200_000;
+const SMALL_BYTES: usize = 60;
+const LARGE_BYTES: usize = 1_514;
+
+/// Probes each interface that would be served and names those that would not.
+pub(super) fn examine(plan: &Plan, report: &mut Report) {
+    for planned in &plan.served {
+        match planned.backend {
+            Backend::Tap => report.ok(&planned.name, "would be made: tap, an interface of its own".to_owned()),
+            Backend::Packet | Backend::Xdp => examine_interface(planned, report),
+        }
+    }
+    for skipped in &plan.skipped {
+        let status = if skipped.was_named { Status::Warn } else { Status::Ok };
+        report.add(status, &skipped.name, format!("stays with the kernel: {}", skipped.reason), "");
+    }
+    if plan.served.is_empty() {
+        report.fail(
+            "interfaces",
+            "there is none to serve".to_owned(),
+            "ip address add ADDRESS/24 dev INTERFACE; ip link set INTERFACE up",
+        );
+    }
+}
+
+fn examine_interface(planned: &Planned, report: &mut Report) {
+    let found = match probe(&planned.name, false) {
+        Ok(found) => found,
+        Err(error) => return report.fail(&planned.name, format!("cannot be probed: {error}"), ""),
+    };
+    let interface = &found.interface;
+    let addresses: Vec<String> = planned.addresses.iter().map(|cidr| format!("{}/{}", cidr.ip, cidr.prefix_len)).collect();
+    let driver = if interface.driver.is_empty() { "no driver name" } else { &interface.driver };
+    let what =
+        format!("{}, driver {driver}, {} receive queue(s), MTU {}", addresses.join(" "), interface.receive_queues, interface.mtu);
+    report.ok(&planned.name, what);
+    for Finding { candidate, outcome } in &found.findings {
+        match outcome {
+            Ok(text) => report.ok(&planned.name, format!("{candidate}: {text}")),
+            Err(text) => report.warn(&planned.name, format!("{candidate}: {text}"), ""),
+        }
+    }
+    choose(planned, &found, report);
+    report.detail("interfaces", details(planned, &found));
+}
+
+/// Whether what the configuration asks for works, and what would be better.
+fn choose(planned: &Planned, found: &Probe, report: &mut Report) {
+    let works = |candidate| found.findings.iter().any(|finding| finding.candidate == candidate && finding.outcome.is_ok());
+    let (device, usable) = match planned.backend {
+        Backend::Packet => ("packet", works(Candidate::Packet)),
+        Backend::Xdp => ("xdp", works(Candidate::XdpGeneric) || works(Candidate::XdpNative)),
+        Backend::Tap => ("tap", works(Candidate::Tap)),
+    };
+    let (status, fix) = match (usable, found.choice()) {
+        (true, _) => (Status::Ok, String::new()),
+        (false, Some((other, why))) => (Status::Warn, format!("interface.device = {:?} works here: {why}", word(other))),
+        (false, None) => (Status::Fail, "none of the devices works here; see the lines above".to_owned()),
+    };
+    let verb = if usable { "would be chosen" } else { "would be chosen, but does not work" };
+    report.add(status, &planned.name, format!("{device} {verb}: {}", planned.reason), &fix);
+}
+
+/// The word of `interface.device` for a candidate.
+fn word(candidate: Candidate) -> &'static str {
+    match candidate {
+        Candidate::Packet => "packet",
+        Candidate::XdpNative | Candidate::XdpGeneric => "xdp",
+        Candidate::Tap => "tap",
+    }
+}
+
+fn details(planned: &Planned, found: &Probe) -> Value {
+    let candidate = |finding: &Finding| match &finding.outcome {
+        Ok(text) => json!({"device": finding.candidate.to_string(), "works": true, "text": text}),
+        Err(text) => json!({"device": finding.candidate.to_string(), "works": false, "text": text}),
+    };
+    let addresses: Vec<String> = planned.addresses.iter().map(|cidr| cidr.ip.to_string()).collect();
+    json!({
+        "name": planned.name,
+        "addresses": addresses,
+        "driver": found.interface.driver,
+        "receive_queues": found.interface.receive_queues,
+        "mtu": found.interface.mtu,
+        "candidates": found.findings.iter().map(candidate).collect::<Vec<Value>>(),
+        "chosen": planned.backend.word(),
+        "reason": planned.reason,
+    })
+}
+
+/// Sends packets through each candidate on a wire in a namespace of its own.
+pub(super) fn measure(report: &mut Report) {
+    for candidate in [Candidate::Packet, Candidate::XdpNative, Candidate::XdpGeneric, Candidate::Tap] {
+        let name = format!("measured {candidate}");
+        let run = |bytes| measure_candidate(candidate, bytes, PACKETS, ringway::clock::now);
+        match run(SMALL_BYTES).and_then(|small| Ok((small, run(LARGE_BYTES)?))) {
+            Ok((small, large)) => {
+                let (packets, bits) = (small.packets_per_second, large.bytes_per_second * 8.0);
+                report.ok(
+                    &name,
+                    format!(
+                        "{:.2} M packets/s of 60 B, {:.1} Gb/s in packets of 1514 B, one core, veth or tap",
+                        packets / 1e6,
+                        bits / 1e9
+                    ),
+                );
+                let value = json!({"device": candidate.to_string(), "packets_per_s": packets, "bits_per_s": bits});
+                report.detail("measurements", value);
+            }
+            Err(error) => report.warn(&name, error.to_string(), ""),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What was found, as lines for people or one JSON object.
+
+use serde_json::{Value, json};
+
+/// How bad.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Status {
+    /// Nothing to do.
+    #[default]
+    Ok,
+    /// Works, but something is missing or worse than it could be.
+    Warn,
+    /// Must be repaired before Ringway works.
+    Fail,
+}
+
+impl Status {
+    fn word(self) -> &'static str {
+        match self {
+            Status::Ok => "OK",
+            Status::Warn => "WARN",
+            Status::Fail => "FAIL",
+        }
+    }
+}
+
+struct Check {
+    status: Status,
+    name: String,
+    text: String,
+    /// The command or setting that repairs it; empty: none.
+    fix: String,
+}
+
+/// Everything found.
+#[derive(Default)]
+pub(super) struct Report {
+    checks: Vec<Check>,
+    /// Data for programs, beside the checks.
+    details: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl Report {
+    pub(super) fn ok(&mut self, name: &str, text: String) {
+        self.add(Status::Ok, name, text, "");
+    }
+
+    pub(super) fn warn(&mut self, name: &str, text: String, fix: &str) {
+        self.add(Status::Warn, name, text, fix);
+    }
+
+    pub(super) fn fail(&mut self, name: &str, text: String, fix: &str) {
+        self.add(Status::Fail, name, text, fix);
+    }
+
+    pub(super) fn add(&mut self, status: Status, name: &str, text: String, fix: &str) {
+        self.checks.push(Check { status, name: name.to_owned(), text, fix: fix.to_owned() });
+    }
+
+    /// Adds an object to the list `list` of the JSON report.
+    pub(super) fn detail(&mut self, list: &'static str, value: Value) {
+        match self.details.iter_mut().find(|(name, _)| *name == list) {
+            Some((_, values)) => values.push(value),
+            None => self.details.push((list, vec![value])),
+        }
+    }
+
+    pub(super) fn worst(&self) -> Status {
+        self.checks.iter().map(|check| check.status).max().unwrap_or_default()
+    }
+
+    /// One line a check.
+    pub(super) fn text(&self) -> String {
+        let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+        let line = |check: &Check| {
+            let fix = if check.fix.is_empty() { String::new() } else { format!("\n      {:width$}  fix: {}", "", check.fix) };
+            format!("{:4}  {:width$}  {}{fix}\n", check.status.word(), check.name, check.text.replace('\n', "; "))
+        };
+        self.checks.iter().map(line).collect()
+    }
+
+    /// One object.
+    pub(super) fn json(&self) -> String {
+        let check =
+            |check: &Check| json!({"status": check.status.word(), "name": check.name, "text": check.text, "fix": check.fix});
+        let checks: Vec<Value> = self.checks.iter().map(check).collect();
+        let mut object = json!({"status": self.worst().word(), "checks": checks});
+        for (name, values) in &self.details {
+            object[name] = Value::Array(values.clone());
+        }
+        format!("{object}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests;
