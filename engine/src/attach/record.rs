@@ -101,6 +101,7 @@ pub(super) fn info_record(info: &TcpInfo) -> InfoRecord {
         rtt_min_us: info.min_rtt_us.into(),
         mss: info.send_mss.into(),
         mss_advertised: info.receive_mss.into(),
+        path_mtu: u64::from(info.send_mss) + if info.timestamps { 52 } else { 40 },
         cwnd_segments: u64::from(info.cwnd_bytes) / segment,
         ssthresh_segments: if has_threshold { u64::from(info.ssthresh_bytes) / segment } else { u64::MAX },
         scale_send: info.send_scale.into(),
