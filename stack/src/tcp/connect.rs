@@ -10,8 +10,8 @@ use crate::ip::{Ip, LinkInfo};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, FIN, Header, Options, RST, SYN, TIMESTAMPS_BYTES, Timestamps};
 
-use super::connection::Connection;
 use super::congestion::initial_window;
+use super::connection::Connection;
 use super::input::Drop;
 use super::output::WriteError;
 use super::segment::Segment;

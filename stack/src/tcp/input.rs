@@ -157,7 +157,7 @@ impl Connection<'_, '_> {
         };
         // RFC 9293 §3.10.7.4: with a zero window ACKs (and RST, URG) at RCV.NXT are still valid.
         let covers = segment.sequence.before(nxt) && segment.end().after(nxt + window);
-        if !acceptable && !covers && !(window == 0 && segment.sequence == nxt) {
+        if !(acceptable || covers || window == 0 && segment.sequence == nxt) {
             if !segment.has(RST) {
                 self.ack_now();
             }

@@ -111,9 +111,8 @@ impl Listeners {
 
     /// Whether a listener on `local` would get in another one's way.
     pub(crate) fn conflicts(&self, local: SocketAddress) -> bool {
-        self.on_port(local.port).any(|(_, other)| {
-            other.local.ip == local.ip || other.local.ip.is_unspecified() || local.ip.is_unspecified()
-        })
+        self.on_port(local.port)
+            .any(|(_, other)| other.local.ip == local.ip || other.local.ip.is_unspecified() || local.ip.is_unspecified())
     }
 
     /// Adds a listener; `None` when there are too many.

@@ -86,9 +86,6 @@ impl State {
 
     /// Whether our FIN has been queued.
     pub const fn is_write_closed(self) -> bool {
-        matches!(
-            self,
-            State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait | State::Closed
-        )
+        matches!(self, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait | State::Closed)
     }
 }

@@ -1,0 +1,9 @@
+//! TCP as its peer sees it: a stack on one side, segments written by hand on the other.
+
+mod close;
+mod data;
+mod defence;
+mod handshake;
+mod recovery;
+mod rig;
+mod timers;

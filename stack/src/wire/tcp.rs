@@ -96,6 +96,13 @@ impl Options {
         &self.sack[..self.sack_count as usize]
     }
 
+    /// These options with other SACK blocks.
+    pub fn with_sack(mut self, blocks: impl Iterator<Item = SackBlock>) -> Options {
+        self.sack_count = 0;
+        blocks.for_each(|block| self.push_sack(block));
+        self
+    }
+
     /// Adds a SACK block; a fifth one is forgotten.
     pub fn push_sack(&mut self, block: SackBlock) {
         if (self.sack_count as usize) < SACK_BLOCKS_MAX {

@@ -48,7 +48,8 @@ impl Cubic {
         }
         let elapsed_ms = now_ms.wrapping_sub(self.epoch_start_ms) as u64;
         // The target is where the curve will be one round trip from now.
-        let target = self.curve(elapsed_ms + srtt_us as u64 / 1_000, window.mss).clamp(window.cwnd as u64, window.cwnd as u64 * 3 / 2);
+        let target =
+            self.curve(elapsed_ms + srtt_us as u64 / 1_000, window.mss).clamp(window.cwnd as u64, window.cwnd as u64 * 3 / 2);
         let growth = (target - window.cwnd as u64) * acked as u64 / window.cwnd.max(1) as u64;
         // RFC 9438 §4.3: alpha = 3 (1 - beta) / (1 + beta) = 9/17 until w_est passes the old window.
         let (num, den) = if self.w_est < self.w_max { (9, 17) } else { (1, 1) };

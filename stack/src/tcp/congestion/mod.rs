@@ -47,7 +47,14 @@ impl Window {
     }
 
     /// `acked` bytes were acknowledged outside recovery while the window was in use.
-    pub(crate) fn on_ack(&mut self, algorithm: CongestionControl, cubic: Option<&mut cubic::Cubic>, acked: u32, now_ms: u32, srtt_us: u32) {
+    pub(crate) fn on_ack(
+        &mut self,
+        algorithm: CongestionControl,
+        cubic: Option<&mut cubic::Cubic>,
+        acked: u32,
+        now_ms: u32,
+        srtt_us: u32,
+    ) {
         let mut rest = acked;
         if self.in_slow_start() {
             rest = self.slow_start(acked);

@@ -1,0 +1,219 @@
+//! Closing: FIN in all orders, resets, orphans, TIME-WAIT.
+
+use alloc::vec;
+
+use super::rig::*;
+use crate::config::TcpOptions;
+use crate::error::{ReceiveError, SendError};
+use crate::event::{Event, SocketError};
+use crate::stats::Counter;
+use crate::tcp::State;
+use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
+
+fn open() -> Rig {
+    Rig::accepted(Rig::config(), TcpOptions::default())
+}
+
+fn closed(rig: &Rig) -> Event {
+    Event::Closed { socket: rig.id, cookie: NAME }
+}
+
+fn sockets(rig: &Rig, state: State) -> usize {
+    let mut count = 0;
+    rig.stack.for_each_socket(&mut |socket| count += usize::from(socket.state == state));
+    count
+}
+
+/// We close first: FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT for a minute.
+#[test]
+fn active_close() {
+    let mut rig = open();
+    rig.send(1, 10);
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    assert_eq!(rig.brief(), vec![(ACK | PSH | FIN, 1, 1, 10)]);
+    rig.receive(seg(ACK, 1, 12));
+    assert_eq!(sockets(&rig, State::FinWait2), 1);
+    rig.receive(seg(ACK | FIN, 1, 12));
+    assert_eq!(rig.brief(), vec![(ACK, 12, 2, 0)]);
+    assert_eq!(rig.events(), vec![closed(&rig)]);
+    assert_eq!(sockets(&rig, State::TimeWait), 1);
+    rig.wait_ms(59_000);
+    assert_eq!(sockets(&rig, State::TimeWait), 1);
+    rig.wait_ms(1_100);
+    assert_eq!(sockets(&rig, State::TimeWait), 0);
+    rig.assert_no_leak();
+}
+
+/// The peer closes first: end of stream, CLOSE-WAIT, LAST-ACK.
+#[test]
+fn passive_close() {
+    let mut rig = open();
+    rig.receive(seg(ACK | FIN, 1, 1).data(10));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 12, 0)]);
+    assert_eq!(rig.read(1), Ok(10));
+    assert_eq!(rig.read(11), Err(ReceiveError::EndOfStream));
+    assert_eq!(rig.state(), State::CloseWait);
+    assert!(rig.stack.readiness(rig.id).peer_closed && !rig.stack.readiness(rig.id).hung_up);
+    rig.send(1, 5);
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    assert_eq!(rig.brief(), vec![(ACK | PSH | FIN, 1, 12, 5)]);
+    rig.receive(seg(ACK, 12, 7));
+    rig.events.clear();
+    assert!(rig.events().contains(&closed(&rig)));
+    rig.assert_idle();
+    rig.assert_no_leak();
+}
+
+/// Both close at once: CLOSING, then TIME-WAIT.
+#[test]
+fn simultaneous_close() {
+    let mut rig = open();
+    let now = rig.now;
+    rig.stack.shutdown_write(now, rig.id);
+    assert_eq!(rig.brief(), vec![(ACK | FIN, 1, 1, 0)]);
+    rig.receive(seg(ACK | FIN, 1, 1));
+    assert_eq!(rig.state(), State::Closing);
+    assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)]);
+    rig.receive(seg(ACK, 2, 2));
+    assert_eq!(sockets(&rig, State::TimeWait), 1);
+    assert!(rig.stack.readiness(rig.id).hung_up);
+    rig.stack.close(now, rig.id);
+    assert!(rig.events().contains(&closed(&rig)));
+}
+
+/// Half close: data still comes after our FIN, and no more can be sent.
+#[test]
+fn half_close() {
+    let mut rig = open();
+    let now = rig.now;
+    rig.stack.shutdown_write(now, rig.id);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 2).data(100));
+    assert_eq!(rig.read(1), Ok(100));
+    let refused = rig.stack.send_with(rig.id, 1, &mut |_| panic!("nothing may be asked for"));
+    assert_eq!(refused, Err(SendError::Closed));
+}
+
+/// A lost FIN is sent again.
+#[test]
+fn fin_retransmission() {
+    let mut rig = open();
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    assert_eq!(rig.brief(), vec![(ACK | FIN, 1, 1, 0)]);
+    assert_eq!(rig.next_sent().1[0].brief(), (ACK | FIN, 1, 1, 0));
+    rig.receive(seg(ACK | FIN, 1, 2));
+    assert_eq!(sockets(&rig, State::TimeWait), 1);
+}
+
+/// RFC 2525 §2.17: closing with unread data resets.
+#[test]
+fn close_with_unread_data() {
+    let mut rig = open();
+    rig.receive(seg(ACK, 1, 1).data(10));
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    assert_eq!(rig.brief(), vec![(RST | ACK, 1, 11, 0)]);
+    assert_eq!(rig.count(Counter::TcpAbortOnClose), 1);
+    rig.assert_no_leak();
+}
+
+/// Data for an application that has gone is reset.
+#[test]
+fn data_after_close() {
+    let mut rig = open();
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 2).data(10));
+    assert_eq!(rig.brief(), vec![(RST, 2, 0, 0)]);
+    assert_eq!(rig.count(Counter::TcpAbortOnData), 1);
+    assert!(rig.events().contains(&closed(&rig)));
+    rig.assert_no_leak();
+}
+
+/// Abort: RST, and the name is stale at once.
+#[test]
+fn abort() {
+    let mut rig = open();
+    rig.send(1, 100);
+    let now = rig.now;
+    rig.stack.abort(now, rig.id);
+    assert_eq!(rig.brief(), vec![(RST | ACK, 1, 1, 0)]);
+    assert_eq!(rig.events(), vec![closed(&rig)]);
+    assert_eq!(rig.stack.info(rig.id), None);
+    rig.assert_no_leak();
+}
+
+/// An orphan does not wait in FIN-WAIT-2 for ever.
+#[test]
+fn fin_wait_2_timeout() {
+    let mut rig = open();
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 2));
+    assert_eq!(sockets(&rig, State::FinWait2), 1);
+    rig.wait_ms(60_001);
+    assert_eq!(sockets(&rig, State::FinWait2), 0);
+    assert!(rig.events().contains(&closed(&rig)));
+}
+
+/// The peer resets: the error is told, what was received stays readable.
+#[test]
+fn reset_by_the_peer() {
+    let mut rig = open();
+    rig.receive(seg(ACK, 1, 1).data(10));
+    rig.receive(seg(RST, 11, 0));
+    assert!(rig.events().contains(&Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset }));
+    assert_eq!(rig.read(1), Ok(10));
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    assert_eq!(rig.brief(), vec![]);
+    assert_eq!(rig.events(), vec![closed(&rig)]);
+    rig.assert_no_leak();
+}
+
+/// TIME-WAIT answers a repeated FIN, ignores RST (RFC 1337), and lets a newer SYN in (RFC 6191).
+#[test]
+fn time_wait() {
+    let mut rig = open();
+    let now = rig.now;
+    rig.stack.close(now, rig.id);
+    rig.sent();
+    rig.receive(seg(ACK | FIN, 1, 2));
+    assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)]);
+    rig.wait_ms(30_000);
+    rig.receive(seg(ACK | FIN, 1, 2));
+    assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)]);
+    rig.wait_ms(31_000);
+    assert_eq!(sockets(&rig, State::TimeWait), 1, "the FIN started the wait again");
+    rig.receive(seg(RST, 2, 0));
+    assert_eq!(sockets(&rig, State::TimeWait), 1);
+    rig.receive(seg(SYN, 1, 0));
+    assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)], "an old SYN is answered with the ACK");
+    let before = rig.iss;
+    rig.receive(seg(SYN, 50_000, 0));
+    let answer = rig.sent();
+    assert_eq!((answer[0].flags, answer[0].ack), (SYN | ACK, 50_001));
+    assert!(rig.iss.zip(before).is_some_and(|(new, old)| new.after(old + 65_536)));
+    assert_eq!(rig.count(Counter::TimeWaitRecycled), 1);
+}
+
+/// Closing a listener resets what waits in its queue.
+#[test]
+fn close_a_listener() {
+    let mut rig = Rig::with(Rig::config());
+    let listener = rig.listen(TcpOptions::default(), 16);
+    rig.receive(seg(SYN, 0, 0).mss(1_460));
+    rig.sent();
+    rig.receive(seg(ACK, 1, 1));
+    let now = rig.now;
+    rig.stack.close(now, listener);
+    assert_eq!(rig.brief(), vec![(RST | ACK, 1, 1, 0)]);
+    rig.receive(seg(SYN, 0, 0));
+    assert_eq!((rig.sent()[0].flags, sockets(&rig, State::Listen)), (RST | ACK, 0));
+    rig.listen(TcpOptions::default(), 16);
+}

@@ -1,0 +1,181 @@
+//! Losses: fast retransmit, NewReno, SACK, timeouts.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::rig::*;
+use crate::config::{CongestionControl, StackConfig, TcpOptions};
+use crate::stats::Counter;
+use crate::wire::tcp::{ACK, SYN};
+
+fn newreno() -> TcpOptions {
+    TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
+}
+
+/// Ten segments are under way.
+fn ten_under_way(sack: bool) -> Rig {
+    let mut config = StackConfig { ..Rig::config() };
+    config.tcp.sack = sack;
+    let mut rig = Rig::with(config);
+    let syn = seg(SYN, 0, 0).mss(MSS as u16);
+    rig.accept_with(newreno(), if sack { syn.sack_permitted() } else { syn });
+    rig.send(1, 30 * MSS);
+    assert_eq!(rig.sent().len(), 10);
+    rig
+}
+
+fn at(n: u32) -> u32 {
+    1 + n * MSS
+}
+
+fn sequences(rig: &mut Rig) -> Vec<u32> {
+    rig.sent().iter().map(|segment| (segment.seq - 1) / MSS).collect()
+}
+
+/// RFC 5681 §3.2: the third duplicate ACK retransmits; the window is halved; the first two let a new
+/// segment out each (RFC 3042).
+#[test]
+fn fast_retransmit() {
+    let mut rig = ten_under_way(false);
+    rig.receive(seg(ACK, 1, at(0)));
+    assert_eq!(sequences(&mut rig), vec![10]);
+    rig.receive(seg(ACK, 1, at(0)));
+    assert_eq!(sequences(&mut rig), vec![11]);
+    rig.receive(seg(ACK, 1, at(0)));
+    assert_eq!(sequences(&mut rig), vec![0]);
+    assert_eq!(rig.info().ssthresh_bytes, 6 * MSS);
+    assert_eq!(rig.info().cwnd_bytes, 9 * MSS);
+    assert_eq!(rig.count(Counter::TcpRenoRecovery), 1);
+    // A full ACK ends recovery with cwnd = min(ssthresh, flight + MSS).
+    rig.receive(seg(ACK, 1, at(12)));
+    assert_eq!(rig.info().congestion_state, 0);
+    assert!(rig.info().cwnd_bytes <= 6 * MSS);
+}
+
+/// RFC 6582: a partial ACK retransmits the next hole without waiting.
+#[test]
+fn newreno_partial_ack() {
+    let mut rig = ten_under_way(false);
+    for _ in 0..3 {
+        rig.receive(seg(ACK, 1, at(0)));
+    }
+    assert_eq!(sequences(&mut rig)[0], 0);
+    rig.receive(seg(ACK, 1, at(4)));
+    assert_eq!(sequences(&mut rig)[0], 4);
+    assert_eq!(rig.info().congestion_state, 3);
+}
+
+/// RFC 6675: with SACK only the holes are sent again, and pipe lets new data follow.
+#[test]
+fn sack_recovery() {
+    let mut rig = ten_under_way(true);
+    rig.receive(seg(ACK, 1, at(0)).sack(at(1), at(2)));
+    assert_eq!(sequences(&mut rig), vec![10]);
+    rig.receive(seg(ACK, 1, at(0)).sack(at(1), at(3)));
+    assert_eq!(sequences(&mut rig), vec![11]);
+    rig.receive(seg(ACK, 1, at(0)).sack(at(1), at(4)));
+    assert_eq!(sequences(&mut rig)[0], 0);
+    assert_eq!(rig.count(Counter::TcpSackRecovery), 1);
+    // 0 and 5 are lost; 1-4 and 6-9 have arrived.
+    rig.receive(seg(ACK, 1, at(0)).sack(at(6), at(10)).sack(at(1), at(5)));
+    let again = sequences(&mut rig);
+    assert_eq!(again[0], 5);
+    assert!(again[1..].iter().all(|&n| n >= 12), "{again:?}");
+    rig.receive(seg(ACK, 1, at(10)));
+    assert_eq!(rig.info().congestion_state, 3, "recovery lasts until what was under way is acknowledged");
+    rig.receive(seg(ACK, 1, at(12)));
+    assert_eq!(rig.info().congestion_state, 0);
+    assert_eq!(rig.info().total_retransmits, 2);
+}
+
+/// One ACK that reports a lot is enough: three segments above the hole.
+#[test]
+fn sack_without_three_acks() {
+    let mut rig = ten_under_way(true);
+    rig.receive(seg(ACK, 1, at(0)).sack(at(1), at(4)));
+    assert_eq!(sequences(&mut rig)[0], 0);
+}
+
+/// RFC 6298: one segment after the timeout, doubled waits, slow start when the ACK comes.
+#[test]
+fn retransmission_timeout() {
+    let mut rig = ten_under_way(false);
+    let rto = rig.info().rto_us as u64 / 1_000;
+    assert!((200..=203).contains(&rto), "{rto}");
+    for doubling in [1, 2, 4, 8] {
+        let (elapsed, sent) = rig.next_sent();
+        assert!((rto * doubling..=rto * doubling + 8).contains(&elapsed), "{elapsed} for {doubling} x {rto}");
+        assert_eq!(sent.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![1]);
+    }
+    assert_eq!(rig.info().cwnd_bytes, MSS);
+    assert_eq!(rig.info().ssthresh_bytes, 5 * MSS, "halved once, not for every timeout");
+    rig.receive(seg(ACK, 1, at(1)));
+    assert_eq!(sequences(&mut rig), vec![1, 2]);
+    rig.receive(seg(ACK, 1, at(3)));
+    assert_eq!(sequences(&mut rig), vec![3, 4, 5, 6]);
+    rig.receive(seg(ACK, 1, at(10)));
+    assert_eq!(rig.info().congestion_state, 0);
+    assert_eq!(rig.count(Counter::TcpTimeouts), 4);
+}
+
+/// After a timeout SACKed data is not sent again.
+#[test]
+fn timeout_with_sack() {
+    let mut rig = ten_under_way(true);
+    rig.receive(seg(ACK, 1, at(0)).sack(at(2), at(3)));
+    rig.sent();
+    let (_, sent) = rig.next_sent();
+    assert_eq!(sent[0].seq, at(0));
+    rig.receive(seg(ACK, 1, at(1)));
+    assert_eq!(sequences(&mut rig), vec![1, 3]);
+}
+
+/// Karn: a segment that was sent twice is no measurement of the round trip.
+#[test]
+fn karn() {
+    let mut rig = Rig::accepted(Rig::config(), newreno());
+    rig.send(1, 100);
+    rig.sent();
+    rig.wait_ms(20);
+    rig.receive(seg(ACK, 1, 101));
+    let rtt = rig.info().rtt_us;
+    rig.send(101, 100);
+    rig.sent();
+    assert_eq!(rig.next_sent().1.len(), 1);
+    rig.wait_ms(1);
+    rig.receive(seg(ACK, 1, 201));
+    assert_eq!(rig.info().rtt_us, rtt);
+}
+
+/// After fifteen timeouts the connection is given up.
+#[test]
+fn given_up() {
+    let mut rig = Rig::accepted(Rig::config(), newreno());
+    rig.send(1, 100);
+    rig.sent();
+    let mut timeouts = 0;
+    while let Some(at) = rig.stack.poll_timeout() {
+        rig.now = at;
+        rig.stack.handle_timeout(at);
+        timeouts += rig.sent().len();
+    }
+    assert_eq!(timeouts, 15);
+    assert!(matches!(rig.events()[..], [crate::Event::Failed { error: crate::SocketError::TimedOut, .. }]));
+    assert_eq!(rig.count(Counter::TcpAbortOnTimeout), 1);
+}
+
+/// TCP_USER_TIMEOUT ends it sooner.
+#[test]
+fn user_timeout() {
+    let options = TcpOptions { user_timeout: crate::Duration::from_millis(3_000), ..newreno() };
+    let mut rig = Rig::accepted(Rig::config(), options);
+    rig.send(1, 100);
+    rig.sent();
+    let start = rig.now.as_millis();
+    while let Some(at) = rig.stack.poll_timeout() {
+        rig.now = at;
+        rig.stack.handle_timeout(at);
+        rig.sent();
+    }
+    assert!((3_000..7_000).contains(&(rig.now.as_millis() - start)));
+}

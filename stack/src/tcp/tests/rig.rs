@@ -1,0 +1,348 @@
+//! The rig: one stack at 10.0.0.1, a peer at 10.0.0.2 that says what the test writes. Sequence
+//! numbers are relative: the stack's to its ISS, the peer's to its own.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use ringway_shm::{Arena, ArenaConfig, Burst, Class};
+
+use crate::address::{Cidr, SocketAddress};
+use crate::config::{StackConfig, TcpOptions};
+use crate::error::ReceiveError;
+use crate::event::{Event, SocketId};
+use crate::ip::{Interface, Medium, Role, Route};
+use crate::stack::Stack;
+use crate::stats::Counter;
+use crate::tcp::sequence::SeqNum;
+use crate::tcp::{State, TcpInfo};
+use crate::wire::tcp::{ACK, Header, Options, SYN, SackBlock, Timestamps};
+use crate::wire::{checksum, ipv4};
+use crate::{Instant, MacAddress};
+
+pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The peer's ISS: close to the wrap, so that every test crosses it.
+const PEER_ISS: SeqNum = SeqNum(u32::MAX - 2_000);
+pub(super) const MSS: u32 = 1_460;
+const COOKIE: u64 = 77;
+const LISTENER: u64 = 78;
+
+/// A segment, from either side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seg {
+    pub(super) flags: u8,
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    pub(super) window: u16,
+    pub(super) payload: Vec<u8>,
+    pub(super) options: Options,
+}
+
+/// A segment with these flags at (seq, ack).
+pub(super) fn seg(flags: u8, seq: u32, ack: u32) -> Seg {
+    Seg { flags, seq, ack, window: 65_535, payload: Vec::new(), options: Options::default() }
+}
+
+impl Seg {
+    /// With `len` bytes of the stream in which byte n is `n % 251`.
+    pub(super) fn data(mut self, len: u32) -> Seg {
+        self.payload = stream(self.seq, len);
+        self
+    }
+
+    pub(super) fn window(mut self, window: u16) -> Seg {
+        self.window = window;
+        self
+    }
+
+    pub(super) fn mss(mut self, mss: u16) -> Seg {
+        self.options.maximum_segment_size = Some(mss);
+        self
+    }
+
+    pub(super) fn scale(mut self, shift: u8) -> Seg {
+        self.options.window_scale = Some(shift);
+        self
+    }
+
+    pub(super) fn sack_permitted(mut self) -> Seg {
+        self.options.sack_permitted = true;
+        self
+    }
+
+    pub(super) fn time(mut self, value: u32, echo: u32) -> Seg {
+        self.options.timestamps = Some(Timestamps { value, echo });
+        self
+    }
+
+    /// A SACK block in the stack's relative sequence numbers.
+    pub(super) fn sack(mut self, left: u32, right: u32) -> Seg {
+        self.options.push_sack(SackBlock { left: SeqNum(left), right: SeqNum(right) });
+        self
+    }
+
+    /// What matters in most tests: flags, seq, ack, payload bytes.
+    pub(super) fn brief(&self) -> (u8, u32, u32, usize) {
+        (self.flags, self.seq, self.ack, self.payload.len())
+    }
+}
+
+/// `len` bytes of the test stream from `start` on.
+pub(super) fn stream(start: u32, len: u32) -> Vec<u8> {
+    (start..start + len).map(|n| (n % 251) as u8).collect()
+}
+
+pub(super) struct Rig {
+    pub(super) stack: Stack,
+    pub(super) arena: Arena,
+    pub(super) now: Instant,
+    pub(super) out: [Burst; 1],
+    pub(super) iss: Option<SeqNum>,
+    pub(super) events: Vec<Event>,
+    pub(super) ports: (u16, u16),
+    pub(super) id: SocketId,
+}
+
+impl Rig {
+    pub(super) fn with(config: StackConfig) -> Rig {
+        let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
+        let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
+        let interface = stack.add_interface(Interface {
+            name: "test".into(),
+            medium: Medium::Ip,
+            mac: MacAddress::default(),
+            mtu: 1_500,
+            sends_partial_checksums: false,
+            segmentation_max_bytes: 0,
+            gathers: true,
+            role: Role::Owned,
+        });
+        let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
+        stack.set_addresses(interface, vec![network]);
+        let destination = Cidr { ip: Ipv4Addr::new(10, 0, 0, 0).into(), prefix_len: 24 };
+        stack.set_routes(vec![Route { destination, gateway: None, interface, metric: 0, source: None }]);
+        Rig {
+            stack,
+            arena,
+            now: Instant::from_millis(10_000),
+            out: [Burst::default()],
+            iss: None,
+            events: Vec::new(),
+            ports: (80, 1_000),
+            id: SocketId { index: 0, generation: 0 },
+        }
+    }
+
+    pub(super) fn config() -> StackConfig {
+        let mut config = StackConfig { seed: 7, ..StackConfig::default() };
+        config.tcp.timestamps = false;
+        config.tcp.sack = false;
+        config
+    }
+
+    /// A connection that the peer has opened: no options but the MSS.
+    pub(super) fn accepted(config: StackConfig, options: TcpOptions) -> Rig {
+        let mut rig = Rig::with(config);
+        let syn = seg(SYN, 0, 0).mss(MSS as u16);
+        rig.accept_with(options, syn);
+        rig
+    }
+
+    /// A connection that the peer has opened with `syn`.
+    pub(super) fn accept_with(&mut self, options: TcpOptions, syn: Seg) {
+        let time = syn.options.timestamps;
+        let listener = self.listen(options, 16);
+        self.receive(syn);
+        let answer = self.sent();
+        assert_eq!(answer.len(), 1);
+        assert_eq!(answer[0].brief(), (SYN | ACK, 0, 1, 0));
+        let mut ack = seg(ACK, 1, 1);
+        if let (Some(time), Some(ours)) = (time, answer[0].options.timestamps) {
+            ack = ack.time(time.value, ours.value);
+        }
+        self.receive(ack);
+        assert_eq!(self.events(), vec![Event::Accepted { listener, cookie: LISTENER }]);
+        self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
+        assert_eq!(self.sent(), vec![]);
+    }
+
+    pub(super) fn listen(&mut self, options: TcpOptions, backlog: u32) -> SocketId {
+        let local = SocketAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: self.ports.0 };
+        self.stack.listen(local, backlog, options, LISTENER).expect("the port is free")
+    }
+
+    pub(super) fn connect(&mut self, options: TcpOptions) {
+        let remote = SocketAddress { ip: REMOTE.into(), port: 1_000 };
+        let local = SocketAddress { ip: LOCAL.into(), port: 80 };
+        self.id = self.stack.connect(self.now, Some(local), remote, options, COOKIE).expect("there is a route");
+    }
+
+    /// Moves time without looking at timers in between.
+    pub(super) fn wait_ms(&mut self, millis: u64) {
+        self.now += crate::Duration::from_millis(millis);
+        self.stack.handle_timeout(self.now);
+    }
+
+    /// Moves time to the next timer, as an engine does, until something is sent; how long it took.
+    pub(super) fn next_sent(&mut self) -> (u64, Vec<Seg>) {
+        let start = self.now.as_millis();
+        let sent = self.sent();
+        if !sent.is_empty() {
+            return (0, sent);
+        }
+        for _ in 0..10_000 {
+            let Some(at) = self.stack.poll_timeout() else { panic!("nothing is due") };
+            self.now = self.now.max(at);
+            self.stack.handle_timeout(self.now);
+            let sent = self.sent();
+            if !sent.is_empty() {
+                return (self.now.as_millis() - start, sent);
+            }
+        }
+        panic!("timers without effect");
+    }
+
+    pub(super) fn receive(&mut self, segment: Seg) {
+        self.receive_all([segment]);
+    }
+
+    /// The segments arrive in one burst.
+    pub(super) fn receive_all<const N: usize>(&mut self, segments: [Seg; N]) {
+        let mut burst = Burst::default();
+        for segment in segments {
+            self.push(&segment, &mut burst);
+        }
+        self.stack.receive(self.now, 0, &mut burst);
+    }
+
+    fn push(&self, segment: &Seg, burst: &mut Burst) {
+        let ours = self.iss.unwrap_or(SeqNum(0));
+        let absolute = |b: &SackBlock| SackBlock { left: ours + b.left.0, right: ours + b.right.0 };
+        let options = segment.options.with_sack(segment.options.sack().iter().map(absolute));
+        let header = Header {
+            source_port: self.ports.1,
+            destination_port: self.ports.0,
+            sequence: PEER_ISS + segment.seq,
+            acknowledgment: if segment.flags & ACK != 0 { ours + segment.ack } else { SeqNum(0) },
+            flags: segment.flags,
+            window: segment.window,
+            urgent: 0,
+            options,
+        };
+        let len = header.len() + segment.payload.len();
+        let mut frame = self.arena.alloc(Class::Large).expect("the arena is large enough");
+        header.emit(frame.extend(header.len()));
+        frame.extend(segment.payload.len()).copy_from_slice(&segment.payload);
+        let pseudo = checksum::pseudo_header(REMOTE.into(), LOCAL.into(), 6, len as u32);
+        let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
+        frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
+        ipv4::Header::atomic(REMOTE, LOCAL, 6, 0, 64, (len + 20) as u16).write(frame.push(20));
+        burst.push(frame);
+    }
+
+    /// What the stack transmits now.
+    pub(super) fn sent(&mut self) -> Vec<Seg> {
+        while self.stack.transmit(self.now, &mut self.out) {}
+        let mut segments = Vec::new();
+        while !self.out[0].is_empty() {
+            let bytes: Vec<u8> = self.out[0].front_packet().flat_map(|frame| frame.bytes().to_vec()).collect();
+            self.out[0].drop_packet();
+            segments.push(self.parse(&bytes));
+        }
+        segments
+    }
+
+    /// As `sent`, flags, seq, ack and length only.
+    pub(super) fn brief(&mut self) -> Vec<(u8, u32, u32, usize)> {
+        self.sent().iter().map(Seg::brief).collect()
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Seg {
+        let transport = &bytes[20..];
+        assert_eq!(u16::from_be_bytes([bytes[2], bytes[3]]) as usize, bytes.len(), "IP length");
+        assert_eq!(checksum::sum(&bytes[..20]), 0xffff, "IP checksum");
+        let pseudo = checksum::pseudo_header(LOCAL.into(), REMOTE.into(), 6, transport.len() as u32);
+        assert_eq!(checksum::add(pseudo, checksum::sum(transport)), 0xffff, "TCP checksum");
+        let (header, len) = Header::parse(transport).expect("a good header");
+        assert_eq!((header.source_port, header.destination_port), self.ports);
+        if header.flags & SYN != 0 {
+            self.iss = Some(header.sequence);
+        }
+        let iss = self.iss.unwrap_or(SeqNum(0));
+        let relative = |b: &SackBlock| SackBlock { left: SeqNum(b.left - PEER_ISS), right: SeqNum(b.right - PEER_ISS) };
+        let options = header.options.with_sack(header.options.sack().iter().map(relative));
+        Seg {
+            flags: header.flags,
+            seq: header.sequence - iss,
+            ack: if header.flags & ACK != 0 { header.acknowledgment - PEER_ISS } else { 0 },
+            window: header.window,
+            payload: transport[len..].to_vec(),
+            options,
+        }
+    }
+
+    /// Queues `len` bytes of the test stream from `start` on.
+    pub(super) fn send(&mut self, start: u32, len: u32) -> usize {
+        let bytes = stream(start, len);
+        let mut at = 0;
+        let mut copy = |piece: &mut [u8]| {
+            piece.copy_from_slice(&bytes[at..at + piece.len()]);
+            at += piece.len();
+        };
+        self.stack.send_with(self.id, len as usize, &mut copy).unwrap_or(0)
+    }
+
+    /// Everything that can be read now; checks that it is the test stream from `start` on.
+    pub(super) fn read(&mut self, start: u32) -> Result<usize, ReceiveError> {
+        let mut total = 0;
+        loop {
+            match self.stack.take_frame(self.id) {
+                Ok(frame) => {
+                    assert_eq!(frame.bytes(), stream(start + total as u32, frame.len() as u32));
+                    total += frame.len();
+                    self.stack.consumed(self.id, frame.len());
+                }
+                Err(ReceiveError::WouldBlock) => return Ok(total),
+                Err(error) => return if total > 0 { Ok(total) } else { Err(error) },
+            }
+        }
+    }
+
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        core::iter::from_fn(|| self.stack.poll_event()).collect()
+    }
+
+    pub(super) fn info(&self) -> TcpInfo {
+        self.stack.info(self.id).expect("the name is good")
+    }
+
+    pub(super) fn state(&self) -> State {
+        self.info().state
+    }
+
+    pub(super) fn count(&self, counter: Counter) -> u64 {
+        self.stack.counters().get(counter)
+    }
+
+    /// Timers that are left from before come up without effect; then nothing is due any more.
+    pub(super) fn assert_idle(&mut self) {
+        for _ in 0..100 {
+            let Some(at) = self.stack.poll_timeout() else { return };
+            self.now = self.now.max(at);
+            self.stack.handle_timeout(self.now);
+            assert_eq!(self.brief(), vec![]);
+        }
+        panic!("timers do not end");
+    }
+
+    /// All frames are back in the arena.
+    pub(super) fn assert_no_leak(&mut self) {
+        self.out[0].clear();
+        assert_eq!(self.arena.free(Class::Large), self.arena.capacity(Class::Large));
+        assert_eq!(self.arena.free(Class::Small), self.arena.capacity(Class::Small));
+    }
+}
+
+pub(super) const NAME: u64 = COOKIE;

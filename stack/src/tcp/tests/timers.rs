@@ -1,0 +1,105 @@
+//! Zero-window probes and keepalive.
+
+use alloc::vec;
+
+use super::rig::*;
+use crate::config::TcpOptions;
+use crate::event::{Event, SocketError};
+use crate::stats::Counter;
+use crate::wire::tcp::{ACK, PSH};
+use crate::{Duration, SocketAddress};
+
+/// A closed window is probed with doubling waits; data goes when it opens.
+#[test]
+fn zero_window() {
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
+    rig.send(1, 10);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 11).window(0));
+    rig.send(11, 500);
+    assert_eq!(rig.brief(), vec![]);
+    let mut waits = alloc::vec::Vec::new();
+    for _ in 0..4 {
+        let (elapsed, probe) = rig.next_sent();
+        waits.push(elapsed);
+        assert_eq!(probe[0].brief(), (ACK, 10, 1, 0), "before the window: must be answered");
+        rig.receive(seg(ACK, 1, 11).window(0));
+    }
+    for pair in waits.windows(2) {
+        assert!((2 * pair[0] - 8..=2 * pair[0] + 8).contains(&pair[1]), "{waits:?}");
+    }
+    assert_eq!(rig.count(Counter::TcpWinProbe), 4);
+    rig.receive(seg(ACK, 1, 11).window(1_000));
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 11, 1, 500)]);
+}
+
+/// A window of a few bytes is not filled at once (silly window), but not for ever either.
+#[test]
+fn silly_window() {
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
+    rig.send(1, 10);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 11).window(20));
+    rig.send(11, 500);
+    assert_eq!(rig.brief(), vec![]);
+    let (_, sent) = rig.next_sent();
+    assert_eq!(sent.len(), 1);
+}
+
+/// Keepalive: after the idle time, then by interval; without answers the connection is given up.
+#[test]
+fn keepalive() {
+    let options = TcpOptions {
+        keepalive: true,
+        keepalive_idle: Duration::from_secs(10),
+        keepalive_interval: Duration::from_secs(2),
+        keepalive_probes: 3,
+        ..TcpOptions::default()
+    };
+    let mut rig = Rig::accepted(Rig::config(), options);
+    rig.wait_ms(5_000);
+    rig.receive(seg(ACK, 1, 1).data(1));
+    rig.next_sent();
+    let (elapsed, probe) = rig.next_sent();
+    assert!((9_900..=10_010).contains(&elapsed), "{elapsed}");
+    assert_eq!(probe[0].brief(), (ACK, 0, 2, 0));
+    rig.receive(seg(ACK, 2, 1));
+    let (elapsed, _) = rig.next_sent();
+    assert!((9_900..=10_010).contains(&elapsed), "an answer starts the idle time again: {elapsed}");
+    for _ in 0..2 {
+        let (elapsed, probe) = rig.next_sent();
+        assert_eq!((elapsed, probe.len()), (2_000, 1));
+    }
+    rig.events();
+    rig.wait_ms(2_000);
+    assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut }]);
+}
+
+/// Without work no timer is armed: an idle connection costs nothing.
+#[test]
+fn idle_is_idle() {
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
+    rig.assert_idle();
+    assert!(rig.now.as_millis() < 12_000, "what is left is the SYN-ACK's timer");
+}
+
+/// A thousand connections with keepalive wake the stack by themselves only.
+#[test]
+fn many_timers() {
+    let mut rig = Rig::with(Rig::config());
+    for n in 0..1_000u16 {
+        let remote = SocketAddress { ip: REMOTE.into(), port: 1 + n };
+        rig.stack.connect(rig.now, None, remote, TcpOptions::default(), n as u64).expect("there is room");
+    }
+    rig.stack.transmit(rig.now, &mut rig.out);
+    rig.out[0].clear();
+    for _ in 0..100_000 {
+        let Some(at) = rig.stack.poll_timeout() else { break };
+        rig.now = rig.now.max(at);
+        rig.stack.handle_timeout(rig.now);
+        rig.stack.transmit(rig.now, &mut rig.out);
+        rig.out[0].clear();
+    }
+    assert_eq!(rig.count(Counter::TcpTimeouts), 7_000);
+    assert_eq!(rig.events().len(), 1_000);
+}
