@@ -97,6 +97,9 @@ impl Scenario {
                 send_buffer_bytes: buffer(&mut random),
                 receive_buffer_bytes: buffer(&mut random),
                 congestion_control,
+                // A RST may be lost: who only waits would wait for ever.
+                keepalive: abort_one_in > 0,
+                keepalive_idle: Duration::from_secs(30),
                 ..TcpOptions::default()
             },
             backlog: 128,

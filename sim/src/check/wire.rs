@@ -99,6 +99,14 @@ impl WireCheck {
             return Ok(());
         }
         if segment.flags & SYN != 0 {
+            // A SYN-ACK for a SYN that nobody was seen to send answers a forgery: these ends are no pair.
+            let answered =
+                self.ends.get(&theirs).is_some_and(|end| end.initial_sequence.wrapping_add(1) == segment.acknowledgment);
+            if segment.flags & ACK != 0 && !answered {
+                self.ends.remove(&mine);
+                self.ends.remove(&theirs);
+                return Ok(());
+            }
             let old = self.ends.get(&mine).filter(|end| end.initial_sequence == segment.sequence).copied();
             let end = End { initial_sequence: segment.sequence, window_scale: segment.window_scale, ..old.unwrap_or_default() };
             self.ends.insert(mine, end);
