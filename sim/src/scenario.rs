@@ -35,6 +35,8 @@ pub struct Scenario {
     pub options: TcpOptions,
     /// Connections that wait to be accepted.
     pub backlog: u32,
+    /// Frames of each class and host.
+    pub frames: u32,
     /// Virtual time at most.
     pub limit: Duration,
 }
@@ -70,6 +72,7 @@ impl Scenario {
             at_once: 1,
             options: TcpOptions::default(),
             backlog: 128,
+            frames: 16_384,
             limit: Duration::from_secs(100_000),
         }
     }
@@ -103,6 +106,7 @@ impl Scenario {
                 ..TcpOptions::default()
             },
             backlog: 128,
+            frames: if random.one_in(3) { 256 << random.between(0, 4) } else { 8_192 },
             limit: Duration::from_secs(100_000),
         }
     }
@@ -123,7 +127,8 @@ impl Scenario {
     /// The network of this scenario, before its first turn: host 0 is the client, host 1 the server.
     pub fn network(&self) -> Network {
         let wire = Rc::new(RefCell::new(WireCheck::default()));
-        let arenas = [Arena::new(ARENA), Arena::new(ARENA)];
+        let arena = || Arena::new(ArenaConfig { large: self.frames, small: self.frames });
+        let arenas = [arena(), arena()];
         let (left, right) = memory::pair(&arenas[0], &arenas[1], self.link);
         let pattern = Pattern::new(self.seed);
         let server = SocketAddress { ip: [10, 0, 0, 2].into(), port: 80 };
@@ -172,9 +177,6 @@ impl Scenario {
         }
     }
 }
-
-/// Frames of each host: room for full buffers both ways and a burst under way.
-const ARENA: ArenaConfig = ArenaConfig { large: 16_384, small: 16_384 };
 
 #[cfg(test)]
 mod tests;
