@@ -86,7 +86,8 @@ impl Network {
         for _ in 0..TURNS_AT_ONE_INSTANT_MAX {
             let mut busy = false;
             for host in &mut self.hosts {
-                busy |= host.turn(self.now)?;
+                let turn = host.turn(self.now);
+                busy |= turn.map_err(|Failure(text)| Failure(format!("{text}\n{}", self.wire.borrow().trace())))?;
                 self.turns += 1;
             }
             if let Some(violation) = self.wire.borrow().violation() {

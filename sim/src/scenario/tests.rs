@@ -138,6 +138,18 @@ fn nobody_is_there() {
     assert_eq!(network.check_nothing_left(), Ok(()));
 }
 
+/// Far fewer frames than the buffers could hold: ACKs still get through, nobody waits for ever.
+#[test]
+fn few_frames() {
+    for seed in 0..4 {
+        let mut scenario = Scenario::transfer(seed, 0, Faults::none(Duration::from_millis(2)));
+        (scenario.plans.up_bytes, scenario.plans.down_bytes) = ((300_000, 900_000), (300_000, 900_000));
+        scenario.plans.slow_readers = seed % 2 == 1;
+        (scenario.connections, scenario.at_once, scenario.frames) = (24, 12, 256);
+        assert_eq!(run(&scenario).complete, 24, "seed {seed}");
+    }
+}
+
 /// A network without work does nothing: no timers, no turns.
 #[test]
 fn idle_hosts_have_nothing_due() {

@@ -4,7 +4,7 @@
 //! [`Connection`], one per file. Here is what all of them use: marking for transmission, arming the
 //! timer, telling the application, ending.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use ringway_shm::{Duration, Instant};
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) control: VecDeque<u32>,
     /// Connections with data to send.
     pub(crate) data: VecDeque<u32>,
+    /// Connections whose application was told to wait because no frame was free.
+    pub(crate) starved: BTreeSet<u32>,
     /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
     pub(crate) ended: Vec<u32>,
     /// Connections whose handshake ended in this call and that wait to be accepted.

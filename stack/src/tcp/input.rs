@@ -80,7 +80,7 @@ impl Connection<'_, '_> {
         } else if tcb.has(flag::TIMESTAMPS) {
             return false;
         }
-        if segment.len > 0 && !self.has_receive_room(&segment.payload) {
+        if segment.len > 0 && !self.has_receive_room(&segment.payload, true) {
             return false;
         }
         let advanced = ack.after(self.tcb.snd_una);
@@ -311,11 +311,12 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::ORPHAN) {
             return Err(self.refuse_text(segment));
         }
-        if !self.has_receive_room(&segment.payload) {
+        let in_order = segment.sequence == self.tcb.rcv_nxt;
+        if !self.has_receive_room(&segment.payload, in_order) {
             return Err(Drop::TcpOfoDrop);
         }
         let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
-        if segment.sequence != self.tcb.rcv_nxt {
+        if !in_order {
             self.queue_out_of_order(segment.sequence, len, frames, fin);
             return Ok(false);
         }

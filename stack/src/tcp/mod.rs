@@ -36,10 +36,10 @@ mod tcb;
 mod time_wait;
 mod timeout;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use ringway_shm::{Burst, Instant};
+use ringway_shm::{Burst, Class, Instant};
 
 use crate::config::StackConfig;
 use crate::event::{Event, SocketError, SocketId};
@@ -73,6 +73,8 @@ const CONTROL_MAX: usize = 1024;
 const EXPIRIES_MAX: usize = 256;
 /// In the timer wheel: the owner is a SYN-queue record.
 const HALF_OPEN_BIT: u32 = 1 << 31;
+/// Applications wait until more than one in so many frames is free again; send queues stop at 1/4.
+const FEED_RESERVE: u32 = 3;
 /// How soon transmission is tried again when no frame was free, milliseconds.
 const RETRY_MS: u64 = 1;
 
@@ -116,6 +118,7 @@ impl Tcp {
                 replies: replies::Replies::new(config.replies_per_second),
                 control: VecDeque::new(),
                 data: VecDeque::new(),
+                starved: BTreeSet::new(),
                 ended: Vec::new(),
                 signalled: Vec::new(),
             },
@@ -283,6 +286,7 @@ impl Tcp {
     }
 
     fn free(&mut self, env: &mut Env, index: u32) {
+        self.shared.starved.remove(&index);
         let mut connection = self.connection(env, index);
         connection.release();
         let (socket, cookie) = (connection.id(), connection.tcb.cookie);
@@ -371,15 +375,28 @@ impl Tcp {
             }
         }
         self.expired = expired;
+        self.feed_starved(env);
         for _ in 0..EXPIRIES_MAX {
             let Some((index, record)) = self.time_wait.pop_expired(now) else { break };
             self.flows.remove(self.hasher.hash(&record.key), Target::TimeWait(index));
         }
     }
 
+    /// Tells applications that were refused for want of frames to try again, as far as there are some now.
+    fn feed_starved(&mut self, env: &mut Env) {
+        while env.arena.free(Class::Large) > env.arena.capacity(Class::Large) / FEED_RESERVE
+            && env.arena.free(Class::Small) > env.arena.capacity(Class::Small) / FEED_RESERVE
+            && let Some(index) = self.shared.starved.pop_first()
+        {
+            self.connection(env, index).signal();
+        }
+    }
+
     /// When [`handle_timeout`](Tcp::handle_timeout) (or a new try to transmit) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(self.now.as_millis()), self.retry_at];
+        let starved = (!self.shared.starved.is_empty()).then(|| Instant::from_millis(self.now.as_millis() + RETRY_MS));
+        let retry_at = self.retry_at.or(starved);
+        let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(self.now.as_millis()), retry_at];
         times.into_iter().flatten().min()
     }
 

@@ -18,13 +18,22 @@ use super::tcb::{Tcb, flag};
 const COPY_BREAK: usize = 256;
 /// Memory that a connection may hold for each byte of its receive buffer.
 const MEMORY_FACTOR: u32 = 4;
+/// Out-of-order data leaves one in so many frames alone; send queues stop before that.
+const OUT_OF_ORDER_RESERVE: u32 = 8;
+/// Data in order leaves one in so many frames alone.
+const IN_ORDER_RESERVE: u32 = 16;
 
 impl Connection<'_, '_> {
     /// Whether memory of `frames` may be kept; counted as dropped if not.
-    pub(crate) fn has_receive_room(&mut self, frames: &FrameQueue) -> bool {
+    pub(crate) fn has_receive_room(&mut self, frames: &FrameQueue, in_order: bool) -> bool {
         let needed = memory(self.env.arena, frames);
         let limit = self.tcb.receive_buffer.saturating_mul(MEMORY_FACTOR);
-        let fits = self.tcb.receive_memory.saturating_add(needed) <= limit;
+        // What is out of order must not keep out what would put it in order; and the last frames are
+        // left to ACKs on their way in, without which nothing is freed.
+        let arena = self.env.arena;
+        let reserve = if in_order { IN_ORDER_RESERVE } else { OUT_OF_ORDER_RESERVE };
+        let spare = arena.free(Class::Large) >= arena.capacity(Class::Large) / reserve;
+        let fits = spare && self.tcb.receive_memory.saturating_add(needed) <= limit;
         if !fits {
             self.env.counters.count(Counter::DropNoBuffer);
         }

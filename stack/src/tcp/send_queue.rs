@@ -18,6 +18,8 @@ use super::tcb::Tcb;
 const SUM_VALID: u8 = 1;
 /// Payloads up to this length go into small frames.
 const SMALL_PAYLOAD: usize = 128;
+/// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
+const SEND_RESERVE: u32 = 4;
 
 /// What an ACK freed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,6 +69,9 @@ impl Tcb {
         while queued < count {
             let rest = count - queued;
             let class = if rest <= SMALL_PAYLOAD { Class::Small } else { Class::Large };
+            if arena.free(class) <= arena.capacity(class) / SEND_RESERVE {
+                break;
+            }
             let Some(mut frame) = arena.alloc(class) else { break };
             frame.reserve(0);
             let len = rest.min(frame.tailroom());

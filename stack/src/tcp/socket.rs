@@ -146,9 +146,12 @@ impl Tcp {
         let count = count.min(connection.tcb.send_space());
         let queued = connection.tcb.enqueue_with(connection.env.arena, count, copy);
         connection.mark_data();
-        if queued == 0 && count > 0 {
-            connection.env.counters.count(Counter::DropNoFrame);
-            return Err(SendError::WouldBlock);
+        if queued < count {
+            connection.shared.starved.insert(id.index);
+            if queued == 0 {
+                connection.env.counters.count(Counter::DropNoFrame);
+                return Err(SendError::WouldBlock);
+            }
         }
         Ok(queued)
     }
