@@ -116,17 +116,14 @@ impl Connection<'_, '_> {
         let scale = self.tcb.receive_scale();
         let advertised = self.tcb.receive_window();
         let open = self.open_window();
-        if open >= advertised.saturating_add(self.silly_window()) {
-            // Rounded up, so that the edge which the peer computes never moves left.
-            let field = open.div_ceil(1 << scale).min(u16::MAX as u32);
-            let edge = self.tcb.rcv_nxt + (field << scale);
-            self.tcb.rcv_adv = self.tcb.rcv_adv.latest(edge);
-        }
-        let field = self.tcb.receive_window().div_ceil(1 << scale).min(u16::MAX as u32) as u16;
+        let window = if open >= advertised.saturating_add(self.silly_window()) { open } else { advertised };
+        // Rounded up, so that the edge which the peer computes never moves left; that edge is promised.
+        let field = window.div_ceil(1 << scale).min(u16::MAX as u32);
+        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
         if field == 0 && advertised == 0 {
             self.env.counters.count(Counter::TcpToZeroWindowAdv);
         }
-        field
+        field as u16
     }
 }
 

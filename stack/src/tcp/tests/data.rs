@@ -213,6 +213,30 @@ fn own_window() {
     assert_eq!((update.len(), update[0].ack, update[0].window), (1, edge, 8_192));
 }
 
+/// What a scaled window promises is kept to the last byte, however its edge was rounded.
+#[test]
+fn scaled_window() {
+    let mut rig = Rig::with(Rig::config());
+    rig.accept_with(TcpOptions { receive_buffer_bytes: 100_000, ..DEFAULT }, seg(SYN, 0, 0).mss(1_460).scale(0));
+    let scale = rig.info().receive_scale;
+    assert!(scale > 0);
+    let (mut next, mut edge, mut acknowledged) = (1, 60_000, 1);
+    while next < edge {
+        let len = 1_111.min(edge - next);
+        rig.receive(seg(ACK, next, 1).data(len));
+        next += len;
+        for segment in rig.sent() {
+            acknowledged = segment.ack;
+            edge = edge.max(segment.ack + ((segment.window as u32) << scale));
+        }
+    }
+    if acknowledged != edge {
+        acknowledged = rig.next_sent().1[0].ack;
+    }
+    assert_eq!(acknowledged, edge);
+    assert_eq!(rig.read(1), Ok(edge as usize - 1));
+}
+
 /// Tiny segments share frames: the arena is not used up by them.
 #[test]
 fn tiny_segments() {
