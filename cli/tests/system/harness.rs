@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread::sleep;
@@ -78,15 +78,25 @@ impl Net {
         environment: &[(&str, &str)],
         input: Option<&Path>,
     ) -> Process {
+        let mut command = self.wire.command(side, arguments[0]);
+        command.envs(environment.iter().copied());
+        self.start(command, arguments, input)
+    }
+
+    /// Starts a program outside the namespaces.
+    pub(crate) fn spawn_here(&self, arguments: &[&str]) -> Process {
+        self.start(Command::new(arguments[0]), arguments, None)
+    }
+
+    fn start(&self, mut command: Command, arguments: &[&str], input: Option<&Path>) -> Process {
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let stdout = self.path(&format!("{number}.stdout"));
         let stderr = self.path(&format!("{number}.stderr"));
-        let mut command = self.wire.command(side, arguments[0]);
-        command.args(&arguments[1..]).envs(environment.iter().copied()).current_dir(self.wire.folder());
+        command.args(&arguments[1..]).current_dir(self.wire.folder());
         command.stdin(input.map_or_else(Stdio::null, |path| File::open(path).expect("the input exists").into()));
         command.stdout(File::create(&stdout).expect("a file in our folder"));
         command.stderr(File::create(&stderr).expect("a file in our folder"));
-        let child = command.spawn().expect("`ip` can be started");
+        let child = command.spawn().expect("the program can be started");
         Process { child, label: arguments.join(" "), stdout, stderr, status: None }
     }
 
@@ -244,6 +254,12 @@ impl Process {
             assert!(start.elapsed() < READY, "`{}`: not within {READY:?}: {what}\n{}", self.label, self.outputs());
             sleep(STEP);
         }
+    }
+
+    /// Waits until the program has printed this on its standard error.
+    pub(crate) fn wait_for_error_line(&mut self, words: &str) {
+        let path = self.stderr.clone();
+        self.wait_while_running(words, || lossy(&path).contains(words));
     }
 
     fn outputs(&self) -> String {

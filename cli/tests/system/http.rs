@@ -117,10 +117,8 @@ fn nginx_takes_short_connections() {
     let rate = report.lines().find_map(|line| line.strip_prefix("Requests/sec:")).expect("wrk prints a rate");
     assert!(rate.trim().parse::<f64>().expect("wrk prints a number") > 100.0, "{report}");
     assert!(!report.contains("Non-2xx"), "{report}");
-    for count in ["connect ", "read ", "write ", "timeout "] {
-        let errors = report.split_once(count).map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
-        assert!(errors.is_none_or(|errors| errors == "0"), "{report}");
-    }
+    let errors = report.lines().find_map(|line| line.trim().strip_prefix("Socket errors:"));
+    assert!(errors.is_none(), "{report}");
 }
 
 #[test]

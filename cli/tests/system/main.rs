@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod demo;
 mod devices;
 mod doctor;
 mod harness;
@@ -13,6 +14,7 @@ mod idle;
 mod iperf;
 mod kill;
 mod memcached;
+mod posix;
 mod redis;
 mod run;
 mod see_inside;

@@ -42,10 +42,11 @@ fn ss_looks_like_ss() {
     let header = net.output(Server, &[RINGWAY, "ss", "-tan"]);
     let head: Vec<&str> = header.lines().next().expect("a header").split_whitespace().collect();
     assert_eq!(head.join(" "), "State Recv-Q Send-Q Local Address:Port Peer Address:Port Process");
-    let listening = net.output(Server, &[RINGWAY, "ss", "-Hltn"]);
-    let words: Vec<&str> = listening.split_whitespace().collect();
-    assert_eq!((words[0], words[1], words[2]), ("LISTEN", "0", "7"), "{listening}");
-    assert!(words[3].ends_with(":4000") && words[4] == "0.0.0.0:*", "{listening}");
+    wait_until("the listener has nobody waiting", DEADLINE, || {
+        let listening = net.output(Server, &[RINGWAY, "ss", "-Hltn"]);
+        let words: Vec<&str> = listening.split_whitespace().collect();
+        words == ["LISTEN", "0", "7", "0.0.0.0:4000", "0.0.0.0:*"]
+    });
     wait_until("the connection stands in the table", DEADLINE, || {
         let established = net.output(Server, &[RINGWAY, "ss", "-Htn"]);
         established.lines().count() == 1 && {
@@ -75,12 +76,14 @@ fn ss_tells_of_tcp_and_memory() {
 fn ss_prints_json() {
     let net = Net::new();
     let connection = connection(&net);
-    let printed = net.output(Server, &[RINGWAY, "ss", "-tan", "-j"]);
-    let sockets: Value = serde_json::from_str(&printed).expect("JSON");
-    let sockets = sockets["sockets"].as_array().expect("a list of sockets");
-    let established = sockets.iter().find(|socket| socket["state"] == "ESTAB").expect("the connection");
-    assert_eq!(established["peer"], connection.peer);
-    assert!(sockets.iter().any(|socket| socket["state"] == "LISTEN"), "{printed}");
+    wait_until("listener and connection stand in the table", DEADLINE, || {
+        let printed = net.output(Server, &[RINGWAY, "ss", "-tan", "-j"]);
+        let table: Value = serde_json::from_str(&printed).expect("JSON");
+        let sockets = table["sockets"].as_array().expect("a list of sockets");
+        let established = sockets.iter().find(|socket| socket["state"] == "ESTAB");
+        established.is_some_and(|socket| socket["peer"] == connection.peer)
+            && sockets.iter().any(|socket| socket["state"] == "LISTEN")
+    });
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn tcpdump_shows_both_directions() {
     let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
     net.wait_served(Server, 80, &mut nginx);
     let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-n", "-l", "-c", "6", "tcp", "port", "80"]);
-    capture.wait_while_running("listens", || capture_ready(&net));
+    capture.wait_for_error_line("listening on");
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
     let lines = capture.finish(DEADLINE).success().stdout;
     let (server, client) = (net.address(Server), net.address(Client));
@@ -128,18 +131,11 @@ fn tcpdump_writes_files() {
     net.wait_served(Server, 80, &mut nginx);
     let file = text(&net.path("trace.pcap"));
     let mut capture = net.spawn(Server, &[RINGWAY, "tcpdump", "-w", &file, "-U"]);
-    capture.wait_while_running("listens", || capture_ready(&net));
+    capture.wait_for_error_line("listening on");
     net.output(Client, &["curl", "-sS", "-o", "/dev/null", &net.url(80, "small.txt")]);
     wait_until("packets are in the file", DEADLINE, || std::fs::metadata(&file).is_ok_and(|file| file.len() > 1000));
     capture.signal(Signal::INT);
     capture.finish(DEADLINE).success();
     let lines = net.output(Server, &["tcpdump", "-n", "-r", &file]);
     assert!(lines.contains("HTTP: GET /small.txt") && lines.contains("HTTP/1.1 200 OK"), "{lines}");
-}
-
-/// A reader has registered with the capture ring: the command says so on standard error.
-fn capture_ready(net: &Net) -> bool {
-    let entries = std::fs::read_dir(net.path("")).into_iter().flatten().flatten();
-    let errors = entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(".stderr"));
-    errors.filter_map(|entry| std::fs::read_to_string(entry.path()).ok()).any(|text| text.contains("listening on"))
 }

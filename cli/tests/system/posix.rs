@@ -1,0 +1,54 @@
+//! What libc's socket calls do: each script runs on the kernel first, then on Ringway, and must say the same.
+//!
+//! A script (`posix/NAME.py`) has two roles. Reference: both on the kernel. Then the server on
+//! Ringway, then the client on Ringway; what either prints must not change by a word.
+
+use crate::harness::*;
+
+const PORT: &str = "5500";
+const COMMON: &str = include_str!("posix/common.py");
+
+/// What server and client printed.
+fn play(net: &Net, name: &str, server: &[&str], client: &[&str]) -> [String; 2] {
+    let script = text(&net.path(&format!("{name}.py")));
+    let address = net.address(Server);
+    let mut serving = net.spawn(Server, &[server, &["python3", &script, "server", &address, PORT]].concat());
+    let port = PORT.parse().expect("a number");
+    if server.is_empty() {
+        net.wait_listening(Server, port, &mut serving);
+    } else {
+        net.wait_served(Server, port, &mut serving);
+    }
+    let client = net.run(Client, &[client, &["python3", &script, "client", &address, PORT]].concat());
+    let server = serving.finish(DEADLINE);
+    [server, client].map(|ended| {
+        assert!(ended.status.success(), "{name}: {}\n{}\n{}", ended.status, ended.stdout, ended.stderr);
+        ended.stdout
+    })
+}
+
+fn same_on_both(name: &str, script: &str) {
+    let net = Net::new();
+    net.file("common.py", COMMON);
+    net.file(&format!("{name}.py"), script);
+    let ringway = [RINGWAY, "run", "-q", "--"];
+    let reference = play(&net, name, &[], &[]);
+    let server_on_ringway = net.untouched(Server, || play(&net, name, &ringway, &[]));
+    assert_eq!(server_on_ringway, reference, "the server on Ringway against the kernel's (left: Ringway)");
+    let client_on_ringway = net.untouched(Client, || play(&net, name, &[], &ringway));
+    assert_eq!(client_on_ringway, reference, "the client on Ringway against the kernel's (left: Ringway)");
+}
+
+/// One test for each script.
+macro_rules! scripts {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            same_on_both(stringify!($name), include_str!(concat!("posix/", stringify!($name), ".py")));
+        })*
+    };
+}
+
+scripts! {
+    descriptors, endings, epoll, exec, files, fork, forms, half_close, many, misuse, mixed_wait, names, nonblocking, options, rights,
+}

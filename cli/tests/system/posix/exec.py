@@ -1,0 +1,43 @@
+"""A connection as standard input and output of another program; close-on-exec."""
+import subprocess
+
+from common import *
+
+
+def server():
+    l = listener()
+    c, _ = l.accept()
+    say("cat", subprocess.run(["cat"], stdin=c, stdout=c).returncode)
+    c.close()
+    c, _ = l.accept()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(c.fileno(), 0)
+        os.dup2(c.fileno(), 1)
+        os.execvp("sh", ["sh", "-c", "read line; echo got $line; read line; echo then $line"])
+    c.close()
+    say("sh", os.waitpid(pid, 0)[1])
+    c, _ = l.accept()
+    say("inheritable", c.get_inheritable())
+    child = "import socket, sys\ntry: print(socket.socket(fileno=int(sys.argv[1])).getpeername() != None)\nexcept OSError as e: print(e.errno)"
+    for inheritable in (False, True):
+        c.set_inheritable(inheritable)
+        done = subprocess.run([sys.executable, "-c", child, str(c.fileno())], close_fds=False, capture_output=True, text=True)
+        say("inherited" if inheritable else "not inherited", done.stdout.strip())
+
+
+def client():
+    c = connect()
+    c.sendall(noise(500_000))
+    c.shutdown(socket.SHUT_WR)
+    say("echo", to_end(c) == noise(500_000))
+    c = connect()
+    c.sendall(b"one\n")
+    say(exactly(c, 8))
+    c.sendall(b"two\n")
+    say(to_end(c))
+    c = connect()
+    say("end", to_end(c))
+
+
+run(server, client)
