@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use ringway_device::impair::Impair;
 use ringway_device::{Device, Medium as DeviceMedium};
-use ringway_shm::{Arena, Burst, Instant};
-use ringway_stack::{Cidr, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
+use ringway_shm::{Arena, Burst, Class, Instant};
+use ringway_stack::{Cidr, Counter, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
 
 use crate::application::Application;
 use crate::check::wire::{Watch, WireCheck};
@@ -101,6 +101,21 @@ impl Host {
     /// Whether packets have arrived that the next turn would take.
     pub fn has_waiting(&mut self) -> bool {
         self.device.arm()
+    }
+
+    /// Its state in words, for reports.
+    pub fn describe(&self) -> String {
+        let values = Counter::ALL.iter().map(|counter| (counter.name(), self.stack.counters().get(*counter)));
+        let counters: Vec<String> = values.filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+        let free = |class| self.arena.free(class);
+        format!(
+            "{}: {}\n  counters: {}\n  frames free: {} large, {} small",
+            self.name,
+            self.application.describe(&self.stack),
+            counters.join(", "),
+            free(Class::Large),
+            free(Class::Small)
+        )
     }
 
     /// When the next turn is due, if ever.

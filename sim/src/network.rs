@@ -49,8 +49,8 @@ impl Network {
             }
             match self.next_time() {
                 Some(at) if at <= end => self.now = self.now.max(at),
-                Some(_) => return self.stuck(&format!("not done after {} ms", limit.as_millis())),
-                None => return self.stuck("nothing is due and somebody waits"),
+                Some(_) => return self.explain(&format!("not done after {} ms", limit.as_millis())),
+                None => return self.explain("nothing is due and somebody waits"),
             }
         }
     }
@@ -85,30 +85,33 @@ impl Network {
     fn settle(&mut self) -> Result<(), Failure> {
         for _ in 0..TURNS_AT_ONE_INSTANT_MAX {
             let mut busy = false;
-            for host in &mut self.hosts {
-                let turn = host.turn(self.now);
-                busy |= turn.map_err(|Failure(text)| Failure(format!("{text}\n{}", self.wire.borrow().trace())))?;
+            for at in 0..self.hosts.len() {
+                match self.hosts[at].turn(self.now) {
+                    Ok(did_something) => busy |= did_something,
+                    Err(Failure(text)) => return self.explain(&text),
+                }
                 self.turns += 1;
             }
-            if let Some(violation) = self.wire.borrow().violation() {
-                return failure(format!("on the wire: {violation}\n{}", self.wire.borrow().trace()));
+            let violation = self.wire.borrow().violation().map(str::to_string);
+            if let Some(violation) = violation {
+                return self.explain(&format!("on the wire: {violation}"));
             }
             // A turn may have delivered what was under way to a host that had its turn before.
             if !busy && !self.hosts.iter_mut().any(Host::has_waiting) {
                 return Ok(());
             }
         }
-        self.stuck("turns at one instant do not end")
+        self.explain("turns at one instant do not end")
     }
 
     fn next_time(&self) -> Option<Instant> {
         self.hosts.iter().filter_map(Host::poll_timeout).min()
     }
 
-    fn stuck(&self, what: &str) -> Result<(), Failure> {
-        let hosts = self.hosts.iter().map(|host| format!("{}: {}", host.name, host.application.describe(&host.stack)));
-        let hosts = hosts.collect::<Vec<_>>().join("\n");
-        failure(format!("{what} (at {} us)\n{hosts}\n{}", self.now.as_micros(), self.wire.borrow().trace()))
+    /// A failure with all that helps to understand it.
+    fn explain(&self, what: &str) -> Result<(), Failure> {
+        let hosts: Vec<String> = self.hosts.iter().map(Host::describe).collect();
+        failure(format!("{what} (at {} us)\n{}\n{}", self.now.as_micros(), hosts.join("\n"), self.wire.borrow().trace()))
     }
 }
 

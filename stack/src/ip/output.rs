@@ -139,6 +139,14 @@ impl Ip {
         })
     }
 
+    /// Segments of a flow are not answered again and again: has the neighbor confirmed (RFC 1122 §2.3.2.1).
+    pub(crate) fn suspect(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        if let Some(path) = self.route(remote, Some(local)) {
+            self.neighbors.suspect(now, (path.interface, path.next_hop));
+            self.run_tasks();
+        }
+    }
+
     /// Sends the first packet of `packets`, which starts at the transport header (checksum done or
     /// `Partial`) and whose first frame is nobody else's and has 34 bytes of headroom or more: adds
     /// headers, or holds it while the neighbor is being resolved. Without a route it is dropped.

@@ -111,6 +111,15 @@ impl NeighborTable {
         }
     }
 
+    /// Packets to a neighbor seem to go astray: what ARP taught is doubted, and everybody is asked,
+    /// since the address itself may be what is wrong. Meanwhile it stays in use.
+    pub(crate) fn suspect(&mut self, now: Instant, key: Key) {
+        if let Some(State::Reachable(mac) | State::Stale(mac)) = self.entries.get(&key).map(|entry| entry.state) {
+            self.set(key, State::Probed { mac, tries: 1 }, Some(now + ASK_INTERVAL));
+            self.tasks.push_back(Task::Ask(key, None));
+        }
+    }
+
     /// Keeps the first packet of `packets` until the neighbor answers. The oldest goes when too many wait.
     pub(crate) fn hold(&mut self, key: Key, packets: &mut Burst) {
         let Some(entry) = self.entries.get_mut(&key).filter(|_| self.limits.held_each > 0) else {

@@ -13,6 +13,7 @@ use super::Tcp;
 use super::connect::agree;
 use super::demux::Target;
 use super::listener::{HalfOpen, handshake_round_trip};
+use super::retransmit::SUSPECT_AFTER;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
@@ -120,6 +121,9 @@ impl Tcp {
             return;
         }
         record.retries += 1;
+        if record.retries >= SUSPECT_AFTER {
+            env.ip.suspect(self.now, record.key.local, record.key.remote);
+        }
         env.counters.count(Counter::TcpTimeouts);
         env.counters.count(Counter::TcpRetransSegs);
         self.send_syn_ack(env, index);

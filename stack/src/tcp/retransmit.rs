@@ -15,6 +15,8 @@ use super::tcb::{Recovery, flag};
 
 /// Linux tcp_orphan_retries: tries for a connection that no application holds.
 const ORPHAN_RETRIES: u8 = 8;
+/// After so many timeouts in a row the link may be to blame (RFC 9293 §3.8.3, R1).
+pub(crate) const SUSPECT_AFTER: u8 = 3;
 
 impl Connection<'_, '_> {
     /// RFC 6298 (5.1-5.3): runs while anything is unacknowledged.
@@ -69,6 +71,10 @@ impl Connection<'_, '_> {
         if self.is_given_up(self.retries_max()) {
             self.give_up();
             return;
+        }
+        if self.tcb.backoff >= SUSPECT_AFTER {
+            let (local, remote) = self.tcb.template.addresses();
+            self.env.ip.suspect(self.now, local, remote);
         }
         if matches!(self.tcb.state, State::SynSent | State::SynReceived) {
             self.ack_now();

@@ -78,6 +78,30 @@ fn answers_age() {
     assert!(table.entries.is_empty() && table.poll_timeout().is_none());
 }
 
+/// At 5 s packets go astray: everybody is asked, the old address stays in use, and a new one takes
+/// its place. Without an answer it is forgotten at 8 s. What the kernel told is not ours to doubt.
+#[test]
+fn doubts() {
+    let mut table = table(8);
+    table.heard(secs(0), key(2), A, true);
+    table.suspect(secs(5), key(2));
+    table.suspect(secs(5), key(2));
+    assert_eq!(asks(&mut table), [(key(2), None)], "asked once, and everybody");
+    assert_eq!(table.lookup(secs(5), key(2)), Some(A));
+    assert!(table.take_changed());
+    table.heard(secs(6), key(2), B, true);
+    assert!(table.take_changed());
+    assert_eq!(table.lookup(secs(6), key(2)), Some(B));
+    table.suspect(secs(10), key(2));
+    (11..14).for_each(|second| table.handle_timeout(secs(second)));
+    assert_eq!(table.lookup(secs(14), key(2)), None);
+    table.told(key(3), Some(A));
+    asks(&mut table);
+    table.suspect(secs(10), key(3));
+    table.suspect(secs(10), key(4));
+    assert!(asks(&mut table).is_empty());
+}
+
 /// ARP updates whom we know and adds strangers only when the packet was for us; what the kernel told stands.
 #[test]
 fn whom_to_believe() {
