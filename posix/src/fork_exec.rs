@@ -75,6 +75,14 @@ impl Posix {
         Departure { released, reserved: false }
     }
 
+    /// Before libc starts a shell inside itself (system, popen): names what the shell will inherit.
+    pub fn before_shell(&self) {
+        let Some(channel) = self.attached() else { return };
+        for (socket, descriptors) in self.sort_for_exec().1 {
+            self.name_for_travel(channel, socket, &descriptors);
+        }
+    }
+
     /// Before posix_spawn: as `before_exec`, but this process goes on.
     pub fn before_spawn(&self) -> Departure {
         let Some(channel) = self.attached() else { return Departure::default() };

@@ -142,6 +142,29 @@ unsafe fn spawn(child: *mut pid_t, environment: Strings, call: impl FnOnce(*mut 
     answer
 }
 
+/// system(3): libc spawns inside itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
+    name_for_shell();
+    // SAFETY: the program's own call.
+    unsafe { real::system(command) }
+}
+
+/// popen(3): libc spawns inside itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    name_for_shell();
+    // SAFETY: the program's own call.
+    unsafe { real::popen(command, mode) as *mut libc::FILE }
+}
+
+/// The shell inherits what does not close on exec. This process holds its sockets while the shell starts.
+fn name_for_shell() {
+    if let Some(posix) = posix() {
+        posix.before_shell();
+    }
+}
+
 fn before_confinement() {
     if let Some(posix) = posix() {
         posix.before_confinement();

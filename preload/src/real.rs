@@ -117,4 +117,6 @@ real! {
     fn sysv_signal(signal: c_int, handler: Handler) -> Handler;
     fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int;
     fn fork() -> pid_t;
+    fn system(command: *const c_char) -> c_int;
+    fn popen(command: *const c_char, mode: *const c_char) -> usize;
 }
