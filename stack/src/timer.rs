@@ -51,6 +51,13 @@ pub(crate) fn tick_at(now: Instant) -> u32 {
     now.as_millis() as u32
 }
 
+/// When `tick` comes (or came), seen from millisecond `now_ms`.
+#[inline]
+pub(crate) fn instant_of(tick: u32, now_ms: u64) -> Instant {
+    let delta = tick.wrapping_sub(now_ms as u32) as i32;
+    Instant::from_millis(now_ms.saturating_add_signed(delta as i64))
+}
+
 /// Whether `tick` has come at tick `now`.
 #[inline]
 pub(crate) fn is_due(tick: u32, now: u32) -> bool {

@@ -3,6 +3,9 @@
 //! Read RFC 9293 §3.8.6.3 and RFC 5681 §4.2 first. At once: out of order, gap filled, FIN, window
 //! update, two full segments. Otherwise after a short delay, which data of our own may use up. The
 //! delay is a quarter of the round trip, at least 1 ms and at most the configured 40 ms.
+//!
+//! The shortest delay is what busy connections on near links have, again and again; it lasts equally
+//! long for all, so those wait in a queue instead of the timer wheel.
 
 use super::connection::Connection;
 use super::tcb::flag;
@@ -33,9 +36,20 @@ impl Connection<'_, '_> {
         if self.tcb.ack_deadline == 0 {
             let delay = (self.tcb.srtt_us as u64 / 4).max(DELAY_MIN_US).min(self.shared.config.delayed_ack.as_micros());
             self.tcb.ack_deadline = self.deadline(delay);
-            self.arm();
+            if delay == DELAY_MIN_US {
+                self.shared.delayed.push_back((self.index, self.tcb.ack_deadline));
+            } else {
+                self.arm();
+            }
         }
         false
+    }
+
+    /// The delay that ends at `tick` is over, unless an ACK has gone out since.
+    pub(crate) fn end_ack_delay(&mut self, tick: u32) {
+        if self.tcb.ack_deadline == tick {
+            self.on_delayed_ack();
+        }
     }
 
     /// A segment with SEG.ACK = RCV.NXT is going out.

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) data: VecDeque<u32>,
     /// Connections whose application was told to wait because no frame was free.
     pub(crate) starved: BTreeSet<u32>,
+    /// Connections whose ACK waits for the shortest delay, and when that ends (a tick).
+    pub(crate) delayed: VecDeque<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
     pub(crate) ended: Vec<u32>,
     /// Connections whose handshake ended in this call and that wait to be accepted.
@@ -106,7 +108,9 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn arm(&mut self) {
         let now = timer::tick_at(self.now);
-        let deadlines = [self.tcb.rto_deadline, self.tcb.ack_deadline, self.tcb.idle_deadline];
+        // An ACK that is due so soon waits in the queue of `ack`, or has an entry of its own already.
+        let ack_deadline = if self.tcb.ack_deadline.wrapping_sub(now) <= 2 { 0 } else { self.tcb.ack_deadline };
+        let deadlines = [self.tcb.rto_deadline, ack_deadline, self.tcb.idle_deadline];
         let earliest = deadlines.into_iter().filter(|&tick| tick != 0).min_by_key(|tick| tick.wrapping_sub(now) as i32);
         let Some(earliest) = earliest else { return };
         let armed = self.tcb.timer_tick;

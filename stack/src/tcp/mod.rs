@@ -119,6 +119,7 @@ impl Tcp {
                 control: VecDeque::new(),
                 data: VecDeque::new(),
                 starved: BTreeSet::new(),
+                delayed: VecDeque::new(),
                 ended: Vec::new(),
                 signalled: Vec::new(),
             },
@@ -375,6 +376,7 @@ impl Tcp {
             }
         }
         self.expired = expired;
+        self.end_ack_delays(env);
         self.feed_starved(env);
         for _ in 0..EXPIRIES_MAX {
             let Some((index, record)) = self.time_wait.pop_expired(now) else { break };
@@ -392,11 +394,23 @@ impl Tcp {
         }
     }
 
+    fn end_ack_delays(&mut self, env: &mut Env) {
+        let now = timer::tick_at(self.now);
+        while let Some(&(index, tick)) = self.shared.delayed.front()
+            && timer::is_due(tick, now)
+        {
+            self.shared.delayed.pop_front();
+            self.connection(env, index).end_ack_delay(tick);
+        }
+    }
+
     /// When [`handle_timeout`](Tcp::handle_timeout) (or a new try to transmit) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let starved = (!self.shared.starved.is_empty()).then(|| Instant::from_millis(self.now.as_millis() + RETRY_MS));
         let retry_at = self.retry_at.or(starved);
-        let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(self.now.as_millis()), retry_at];
+        let now_ms = self.now.as_millis();
+        let delayed = self.shared.delayed.front().map(|&(_, tick)| timer::instant_of(tick, now_ms));
+        let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(now_ms), delayed, retry_at];
         times.into_iter().flatten().min()
     }
 

@@ -152,9 +152,7 @@ impl TimeWait {
 
     /// When the oldest record expires.
     pub(crate) fn next_expiry(&self, now_ms: u64) -> Option<Instant> {
-        let front = self.ring.front()?;
-        let delta = front.expires.wrapping_sub(now_ms as u32) as i32;
-        Some(Instant::from_millis(now_ms.saturating_add_signed(delta as i64)))
+        self.ring.front().map(|front| timer::instant_of(front.expires, now_ms))
     }
 
     /// Records that are alive, oldest first.

@@ -31,7 +31,8 @@ impl Connection<'_, '_> {
         self.arm();
     }
 
-    fn on_delayed_ack(&mut self) {
+    /// RFC 9293 §3.8.6.3: the ACK has waited long enough.
+    pub(crate) fn on_delayed_ack(&mut self) {
         self.tcb.ack_deadline = 0;
         if self.tcb.has(flag::ACK_PENDING) {
             self.env.counters.count(Counter::DelayedAcks);
