@@ -2,7 +2,7 @@
 //!
 //! Each packet is copied into a ring of bytes and out again into frames of the receiver's arena;
 //! 64 KiB segments cross whole with partial checksums. The descriptors of a
-//! [`WireEnd`](ringway_shm::wire::WireEnd) reach the other process by inheritance or over a Unix
+//! [`WireEnd`] reach the other process by inheritance or over a Unix
 //! socket, which is the caller's business. The other party is not trusted: a broken wire is an error.
 
 use std::io;
