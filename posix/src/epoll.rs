@@ -259,13 +259,13 @@ impl Posix {
             return self.epoll_kernel(number, epoll, events, Some(Duration::ZERO), mask);
         }
         let (ready, _) = self.epoll_harvest(number, epoll, events, true)?;
-        let answer = match ready {
-            0 => {
-                let timeout = deadline.map(|deadline| deadline.since(self.kernel.now()));
-                self.epoll_kernel(number, epoll, events, timeout, mask)
-            }
-            ready => Ok(ready),
-        };
+        if ready > 0 {
+            // No second harvest: it would report what is level-triggered twice in one answer.
+            self.epoll_woken(number);
+            return Ok(ready);
+        }
+        let timeout = deadline.map(|deadline| deadline.since(self.kernel.now()));
+        let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
         self.epoll_woken(number);
         // What woke us may be ours: take it now rather than after another sleep.
         match answer {
