@@ -26,6 +26,8 @@ pub(crate) struct Port {
     pub(crate) errors: u64,
     /// Packets that the device did not take last time.
     left: usize,
+    /// The operator has been told what is wrong around the device.
+    advised: bool,
 }
 
 /// All interfaces of a worker.
@@ -59,9 +61,19 @@ impl Interfaces {
             role: if new.owned { Role::Owned } else { Role::Shared },
         });
         assert_eq!(number as usize, self.ports.len(), "the stack numbers interfaces in order");
-        self.ports.push(Port { name: new.name.clone(), mac: new.mac.0, mtu, device, errors: 0, left: 0 });
+        self.ports.push(Port { name: new.name.clone(), mac: new.mac.0, mtu, device, errors: 0, left: 0, advised: false });
         self.out.push(Burst::with_capacity(BURST_FRAMES));
         number
+    }
+
+    /// Tells the operator, once per device, what around it makes packets get lost.
+    pub(crate) fn advise(&mut self) {
+        for port in self.ports.iter_mut().filter(|port| !port.advised) {
+            if let Some(advice) = port.device.advice() {
+                port.advised = true;
+                eprintln!("ringway: {advice}");
+            }
+        }
     }
 
     /// Takes one burst from every device into the stack; returns how many packets came.

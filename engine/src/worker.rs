@@ -300,6 +300,7 @@ impl Worker {
     fn write_metrics(&mut self) {
         self.attachments.write_records(&mut self.core);
         let core = &mut self.core;
+        self.interfaces.advise();
         core.metrics.write(core.now, &core.stack, &self.interfaces, &self.arena);
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.is_wanted()) {
             capture.forget_readers(is_alive);
