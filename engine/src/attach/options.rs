@@ -18,7 +18,7 @@ impl Region {
         if let Some(id) = id {
             core.stack.set_options(core.now, id, options);
         }
-        if kind == Kind::Connection {
+        if kind == Kind::Connection && matches!(option, SocketOption::ReceiveBuffer | SocketOption::SendBuffer) {
             self.open_limits(slot);
         }
         ControlAnswer::Done
