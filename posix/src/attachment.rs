@@ -113,6 +113,13 @@ impl Posix {
         }
     }
 
+    /// Looks whether the service has died, for waits that do not include the control descriptor.
+    pub(crate) fn look_at_service(&self) {
+        if let Some(channel) = self.attached() {
+            channel.confirm_death();
+        }
+    }
+
     /// Somebody saw the control descriptor hang up.
     pub fn note_service_death(&self) {
         if let Some(channel) = self.attached() {

@@ -200,6 +200,7 @@ impl Posix {
             if let Some(answer) = attempt() {
                 return answer;
             }
+            self.look_at_service();
             self.still_worth_waiting(wait)?;
             self.kernel.pause(Duration::from_millis(1));
         }

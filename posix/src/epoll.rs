@@ -223,12 +223,11 @@ impl Posix {
         let Entry::Epoll(number) = self.table.lookup(epoll) else { return None };
         let deadline = timeout.map(|timeout| self.kernel.now() + timeout);
         let poll_only = timeout == Some(Duration::ZERO);
-        if self.epolls.lock(number).as_ref().is_none_or(|instance| instance.bell.is_none()) {
-            match self.epoll_kernel(number, epoll, events, timeout, mask) {
-                // Another thread has just added the first socket of the stack: the bell said so.
-                Ok(0) if !poll_only && deadline.is_none_or(|deadline| self.kernel.now() < deadline) => {}
-                answer => return Some(answer),
-            }
+        if events.is_empty() {
+            return Some(Err(Errno::INVAL));
+        }
+        if let Some(answer) = self.epoll_without_stack(number, epoll, events, timeout, mask) {
+            return Some(answer);
         }
         Some(loop {
             match self.epoll_turn(number, epoll, events, deadline, poll_only, mask) {
@@ -236,6 +235,25 @@ impl Posix {
                 answer => break answer,
             }
         })
+    }
+
+    /// The wait of an instance that watches no socket of the stack. `None`: it does, or has begun to meanwhile.
+    fn epoll_without_stack(
+        &self,
+        number: u32,
+        epoll: Fd,
+        events: &mut [epoll_event],
+        timeout: Option<Duration>,
+        mask: Option<SignalMask>,
+    ) -> Option<Answer<usize>> {
+        match self.epolls.lock(number).as_mut() {
+            Some(instance) if instance.bell.is_none() && instance.list.is_empty() => instance.sleepers += 1,
+            _ => return None,
+        }
+        let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
+        self.epoll_woken(number);
+        let begun = self.epolls.lock(number).as_ref().is_some_and(|instance| instance.bell.is_some());
+        if answer == Ok(0) && begun { None } else { Some(answer) }
     }
 
     /// One look at everything, and one sleep if there is nothing. `Ok(0)`: woken for nothing, or time is up.
@@ -248,17 +266,20 @@ impl Posix {
         poll_only: bool,
         mask: Option<SignalMask>,
     ) -> Answer<usize> {
-        let (ready, ask_kernel) = self.epoll_harvest(number, epoll, events, false)?;
-        if ready > 0 {
-            let room = if ask_kernel { &mut events[ready..] } else { &mut [] };
-            return Ok(
-                ready + if room.is_empty() { 0 } else { self.epoll_kernel(number, epoll, room, Some(Duration::ZERO), mask)? }
-            );
+        let mut told = 0;
+        if self.kernel_is_due(number) {
+            // Half of the room at most: neither world may hide the other.
+            let half = events.len().div_ceil(2);
+            told = self.epoll_kernel(number, epoll, &mut events[..half], Some(Duration::ZERO), mask)?;
+        }
+        told += self.epoll_harvest(number, epoll, &mut events[told..], false)?;
+        if told > 0 {
+            return Ok(told);
         }
         if poll_only {
             return self.epoll_kernel(number, epoll, events, Some(Duration::ZERO), mask);
         }
-        let (ready, _) = self.epoll_harvest(number, epoll, events, true)?;
+        let ready = self.epoll_harvest(number, epoll, events, true)?;
         if ready > 0 {
             // No second harvest: it would report what is level-triggered twice in one answer.
             self.epoll_woken(number);
@@ -269,16 +290,24 @@ impl Posix {
         self.epoll_woken(number);
         // What woke us may be ours: take it now rather than after another sleep.
         match answer {
-            Ok(count) if count < events.len() => {
-                let (more, _) = self.epoll_harvest(number, epoll, &mut events[count..], false)?;
-                Ok(count + more)
-            }
+            Ok(count) => Ok(count + self.epoll_harvest(number, epoll, &mut events[count..], false)?),
             answer => answer,
         }
     }
 
-    /// Takes ready sockets of the stack; arms the bell first when `sleepy`. Says whether the kernel should be asked too.
-    fn epoll_harvest(&self, number: u32, epoll: Fd, events: &mut [epoll_event], sleepy: bool) -> Answer<(usize, bool)> {
+    /// Have sockets of the stack kept a wait from asking the kernel too often?
+    fn kernel_is_due(&self, number: u32) -> bool {
+        let mut cell = self.epolls.lock(number);
+        let Some(instance) = cell.as_mut() else { return false };
+        let due = instance.unasked >= ASK_KERNEL_EVERY && !instance.kernel_members.is_empty();
+        if due {
+            instance.unasked = 0;
+        }
+        due
+    }
+
+    /// Takes ready sockets of the stack; arms the bell first when `sleepy`.
+    fn epoll_harvest(&self, number: u32, epoll: Fd, events: &mut [epoll_event], sleepy: bool) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::BADF)?;
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
@@ -303,11 +332,10 @@ impl Posix {
             },
         );
         instance.unasked = if ready > 0 { instance.unasked + 1 } else { 0 };
-        let ask_kernel = !instance.kernel_members.is_empty() && instance.unasked.is_multiple_of(ASK_KERNEL_EVERY);
         if instance.nested && !instance.list.has_candidates() {
             channel.arm(context);
         }
-        Ok((ready, ask_kernel))
+        Ok(ready)
     }
 
     /// The kernel's wait, without the entries that are our own.
@@ -406,7 +434,7 @@ impl Posix {
         }
         instance.bell = Some((context, bell));
         // Threads that wait in the kernel already know of no bell: this ends their wait.
-        self.kernel.raise_event(bell);
+        self.wake_sleepers(instance);
         for socket in instance.list.sockets() {
             channel.watch(socket, context);
         }
@@ -414,8 +442,10 @@ impl Posix {
     }
 
     fn note_nesting(&self, inner: u32, operation: i32) {
-        if let Some(instance) = self.epolls.lock(inner).as_mut() {
-            instance.nested |= operation == libc::EPOLL_CTL_ADD;
+        if let (libc::EPOLL_CTL_ADD, Some(instance)) = (operation, self.epolls.lock(inner).as_mut()) {
+            instance.nested = true;
+            // Whoever is told looks, finds nothing, and arms the bell for what comes.
+            self.wake_sleepers(instance);
         }
     }
 
@@ -456,3 +486,6 @@ const BELL: u64 = 0xf5a1_7269_6e67_0001;
 const CONTROL: u64 = 0xf5a1_7269_6e67_0002;
 const EDGE_IN: u32 = (libc::EPOLLIN | libc::EPOLLET) as u32;
 const EDGE_HANG_UP: u32 = (libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLET) as u32;
+
+#[cfg(test)]
+mod tests;

@@ -100,6 +100,11 @@ impl InterestList {
         Ok(first.is_none())
     }
 
+    /// Whether nothing is watched.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
     /// EPOLL_CTL_MOD: arms again what one-shot had spent, and reports what holds even if it was reported before.
     ///
     /// # Errors

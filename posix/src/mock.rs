@@ -1,1 +1,372 @@
-//! A kernel and a channel made of plain memory, for this room's tests.
+//! For this room's tests: real descriptors of the kernel under a [`Kernel`] that keeps them by number, and the
+//! worker's end of a real region in the same process, played by the test.
+
+use crate::channel::{Attach, Channel};
+use crate::client::Attached;
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
+use crate::fd_table::{Entry, SocketRef};
+use crate::{Posix, Settings};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use ringway_shm::channel::{Attachment, Client, Roster, Shape, State};
+use ringway_shm::{Duration, Instant};
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use std::collections::HashMap;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+const SHAPE: Shape = Shape { slots: 128, rx_large: 16, rx_small: 32, tx_large: 16, tx_small: 16 };
+
+/// Descriptors by number.
+#[derive(Clone, Default)]
+pub(crate) struct TestKernel {
+    open: Arc<Mutex<HashMap<Fd, Arc<OwnedFd>>>>,
+    /// Numbers that the channel owns.
+    foreign: Arc<Mutex<Vec<Fd>>>,
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno(error.raw_os_error())
+}
+
+fn timespec(span: Duration) -> Timespec {
+    Timespec { tv_sec: (span.as_nanos() / 1_000_000_000) as i64, tv_nsec: (span.as_nanos() % 1_000_000_000) as i64 }
+}
+
+impl TestKernel {
+    /// Takes a descriptor in; its number.
+    pub(crate) fn keep(&self, fd: OwnedFd) -> Fd {
+        let number = fd.as_raw_fd();
+        self.open.lock().expect("no test panics with it").insert(number, Arc::new(fd));
+        number
+    }
+
+    /// The descriptor behind a number; of one that the channel owns (its control connection), a duplicate.
+    pub(crate) fn of(&self, fd: Fd) -> Answer<Arc<OwnedFd>> {
+        let mut open = self.open.lock().expect("no test panics with it");
+        if let Some(known) = open.get(&fd) {
+            return Ok(known.clone());
+        }
+        if !self.foreign.lock().expect("no test panics with it").contains(&fd) {
+            return Err(Errno::BADF);
+        }
+        let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(errno)?;
+        let copy = Arc::new(pidfd_getfd(own, fd, PidfdGetfdFlags::empty()).map_err(errno)?);
+        open.insert(fd, copy.clone());
+        Ok(copy)
+    }
+}
+
+impl Kernel for TestKernel {
+    fn socket(&self, domain: i32, kind: i32, _protocol: i32) -> Answer<Fd> {
+        assert_eq!((domain, kind & 15), (libc::AF_INET, libc::SOCK_STREAM));
+        let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+        Ok(self.keep(rustix::net::socket(family, kind, None).map_err(errno)?))
+    }
+
+    fn listen(&self, _fd: Fd, _backlog: i32) -> Answer<()> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn accept4(&self, _fd: Fd, _flags: i32) -> Answer<(Fd, RawAddress)> {
+        Err(Errno::AGAIN)
+    }
+
+    fn shutdown(&self, _fd: Fd, _how: i32) -> Answer<()> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn local_address(&self, _fd: Fd) -> Answer<RawAddress> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn set_option(&self, _fd: Fd, _level: i32, _name: i32, _value: &[u8]) -> Answer<()> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn option(&self, _fd: Fd, _level: i32, _name: i32, _value: &mut [u8]) -> Answer<usize> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn close(&self, fd: Fd) -> Answer<()> {
+        self.open.lock().expect("no test panics with it").remove(&fd).map(drop).ok_or(Errno::BADF)
+    }
+
+    fn duplicate(&self, fd: Fd, minimum: Fd, _close_on_exec: bool) -> Answer<Fd> {
+        Ok(self.keep(rustix::io::fcntl_dupfd_cloexec(self.of(fd)?, minimum).map_err(errno)?))
+    }
+
+    fn duplicate_to(&self, _old: Fd, _new: Fd, _close_on_exec: bool) -> Answer<Fd> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn descriptor_flags(&self, _fd: Fd) -> Answer<i32> {
+        Ok(libc::FD_CLOEXEC)
+    }
+
+    fn status_flags(&self, _fd: Fd) -> Answer<i32> {
+        Ok(libc::O_RDWR)
+    }
+
+    fn set_status_flags(&self, _fd: Fd, _flags: i32) -> Answer<()> {
+        Ok(())
+    }
+
+    fn identity(&self, fd: Fd) -> Answer<Identity> {
+        let status = rustix::fs::fstat(self.of(fd)?).map_err(errno)?;
+        Ok(Identity { device: status.st_dev, inode: status.st_ino, kind: status.st_mode & libc::S_IFMT })
+    }
+
+    fn open_descriptors(&self) -> Answer<Vec<Fd>> {
+        Ok(self.open.lock().expect("no test panics with it").keys().copied().collect())
+    }
+
+    fn descriptor_limit(&self) -> u64 {
+        1024
+    }
+
+    fn read(&self, fd: Fd, pieces: &mut [IoSliceMut<'_>]) -> Answer<usize> {
+        rustix::io::readv(self.of(fd)?, pieces).map_err(errno)
+    }
+
+    fn write(&self, fd: Fd, pieces: &[IoSlice<'_>]) -> Answer<usize> {
+        rustix::io::writev(self.of(fd)?, pieces).map_err(errno)
+    }
+
+    fn read_at(&self, _fd: Fd, _bytes: &mut [u8], _offset: i64) -> Answer<usize> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn seek_by(&self, _fd: Fd, _distance: i64) -> Answer<i64> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn bytes_readable(&self, _fd: Fd) -> Answer<i32> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn poll(&self, set: &mut [libc::pollfd], timeout: Option<Duration>, _mask: Option<SignalMask>) -> Answer<usize> {
+        let held: Vec<Option<Arc<OwnedFd>>> = set.iter().map(|entry| self.of(entry.fd).ok()).collect();
+        let mut asked = Vec::new();
+        for (entry, fd) in set.iter_mut().zip(&held) {
+            entry.revents = if entry.fd >= 0 && fd.is_none() { libc::POLLNVAL } else { 0 };
+            if let Some(fd) = fd {
+                asked.push(PollFd::new(fd, PollFlags::from_bits_retain(entry.events as u16)));
+            }
+        }
+        let bad = set.iter().filter(|entry| entry.revents != 0).count();
+        let timeout = if bad > 0 { Some(Duration::ZERO) } else { timeout };
+        let ready = poll(&mut asked, timeout.map(timespec).as_ref()).map_err(errno)?;
+        let places = set.iter_mut().zip(&held).filter(|(_, fd)| fd.is_some());
+        for ((entry, _), asked) in places.zip(&asked) {
+            entry.revents = asked.revents().bits() as i16;
+        }
+        Ok(ready + bad)
+    }
+
+    fn event_counter(&self) -> Answer<Fd> {
+        Ok(self.keep(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(errno)?))
+    }
+
+    fn raise_event(&self, fd: Fd) {
+        let fd = self.of(fd).expect("a bell is open");
+        assert_eq!(rustix::io::write(&fd, &1u64.to_ne_bytes()), Ok(8));
+    }
+
+    fn clear_event(&self, fd: Fd) {
+        let fd = self.of(fd).expect("a bell is open");
+        let answer = rustix::io::read(&fd, &mut [0; 8]);
+        assert!(matches!(answer, Ok(8) | Err(rustix::io::Errno::AGAIN)));
+    }
+
+    fn epoll_create(&self, _flags: i32) -> Answer<Fd> {
+        Ok(self.keep(epoll::create(epoll::CreateFlags::CLOEXEC).map_err(errno)?))
+    }
+
+    fn epoll_control(&self, epoll: Fd, operation: i32, fd: Fd, event: Option<libc::epoll_event>) -> Answer<()> {
+        // The control connection and the doorbell belong to the channel, not to this table.
+        let (epoll, fd) = (self.of(epoll)?, self.of(fd)?);
+        let (bits, data) = event.map_or((0, 0), |event| (event.events, event.u64));
+        let (flags, data) = (epoll::EventFlags::from_bits_retain(bits), epoll::EventData::new_u64(data));
+        match operation {
+            libc::EPOLL_CTL_ADD => epoll::add(epoll, fd, data, flags),
+            libc::EPOLL_CTL_MOD => epoll::modify(epoll, fd, data, flags),
+            _ => epoll::delete(epoll, fd),
+        }
+        .map_err(errno)
+    }
+
+    fn epoll_wait(
+        &self,
+        epoll: Fd,
+        events: &mut [libc::epoll_event],
+        timeout: Option<Duration>,
+        _mask: Option<SignalMask>,
+    ) -> Answer<usize> {
+        if events.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        let mut got = Vec::with_capacity(events.len());
+        epoll::wait(self.of(epoll)?, spare_capacity(&mut got), timeout.map(timespec).as_ref()).map_err(errno)?;
+        got.truncate(events.len());
+        for (place, event) in events.iter_mut().zip(&got) {
+            let (flags, data) = (event.flags, event.data);
+            *place = libc::epoll_event { events: flags.bits(), u64: data.u64() };
+        }
+        Ok(got.len())
+    }
+
+    fn now(&self) -> Instant {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    }
+
+    fn pause(&self, _span: Duration) {
+        thread::yield_now();
+    }
+
+    fn process_id(&self) -> u32 {
+        std::process::id()
+    }
+
+    fn raise_broken_pipe(&self) {}
+
+    fn restarts_after_signal(&self) -> bool {
+        true
+    }
+
+    fn say(&self, _line: &str) {}
+}
+
+/// Hands out one attachment that was made before.
+struct Ready(Mutex<Option<Client>>);
+
+impl Attach for Ready {
+    fn attach(&self, _floor: Fd) -> Result<Box<dyn Channel>, String> {
+        let client = self.0.lock().expect("no test panics with it").take().ok_or("once only")?;
+        Ok(Box::new(Attached::new(client)))
+    }
+}
+
+/// The room, attached to a region whose worker the test plays.
+pub(crate) struct Bench {
+    pub(crate) posix: Posix,
+    pub(crate) kernel: TestKernel,
+    worker: Arc<Mutex<Attachment>>,
+    broker: Option<thread::JoinHandle<()>>,
+    stop: Arc<OwnedFd>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        let (worker, region) = Attachment::create(SHAPE).expect("memory files work here");
+        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("event descriptors work here");
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("event descriptors work here"));
+        let path = socket_path();
+        let listener = ControlListener::bind(&path).expect("the path is free");
+        let worker = Arc::new(Mutex::new(worker));
+        let broker = thread::spawn({
+            let (worker, stop) = (worker.clone(), stop.clone());
+            move || serve(&listener, &worker, &region, &doorbell, &stop)
+        });
+        let client = Client::attach(&path, [7; 16], 0).expect("the broker says yes");
+        std::fs::remove_file(&path).expect("it was bound");
+        let kernel = TestKernel::default();
+        kernel.foreign.lock().expect("nobody else has it").extend(client.internal_fds());
+        let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), Settings::default());
+        assert!(posix.attach_early());
+        Bench { posix, kernel, worker, broker: Some(broker), stop }
+    }
+
+    /// Lets the worker do something and end its turn.
+    pub(crate) fn turn<T>(&self, act: impl FnOnce(&mut Attachment) -> T) -> T {
+        let mut worker = self.worker.lock().expect("no test panics with it");
+        let result = act(&mut worker);
+        worker.flush_wakes();
+        result
+    }
+
+    /// A descriptor of a socket in `state`, with room to send.
+    pub(crate) fn socket(&self, state: State) -> (Fd, SocketRef) {
+        let fd = self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM, 0).expect("sockets work here");
+        let socket = self.posix.attached().expect("it is attached").open().expect("a slot is free");
+        self.posix.descriptions.install(socket, &[]);
+        self.turn(|worker| {
+            worker.set_send_limit(socket.index, 1000);
+            worker.set_state(socket.index, state);
+        });
+        self.posix.table.set(fd, Entry::Socket(socket));
+        (fd, socket)
+    }
+
+    /// Bytes arrive.
+    pub(crate) fn arrive(&self, socket: SocketRef, bytes: &[u8]) {
+        self.turn(|worker| {
+            assert_eq!(worker.push_rx(socket.index, bytes), bytes.len());
+            worker.signal(socket.index);
+        });
+    }
+
+    /// The program reads up to `count` bytes.
+    pub(crate) fn read(&self, socket: SocketRef, count: usize) -> usize {
+        let mut bytes = vec![0; count];
+        let channel = self.posix.attached().expect("it is attached");
+        let taken = channel.receive(socket, &mut [IoSliceMut::new(&mut bytes)], crate::channel::Taking::Take);
+        taken.expect("bytes are there")
+    }
+
+    /// The service dies.
+    pub(crate) fn kill_service(&mut self) {
+        if let Some(broker) = self.broker.take() {
+            assert_eq!(rustix::io::write(&self.stop, &1u64.to_ne_bytes()), Ok(8));
+            broker.join().expect("it does not panic");
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        self.kill_service();
+    }
+}
+
+fn socket_path() -> std::path::PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("ringway-posix-test-{}-{number}", std::process::id()))
+}
+
+/// A broker for one process, until it is told to die.
+fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedFd, doorbell: &OwnedFd, stop: &OwnedFd) {
+    wait_readable(listener.as_fd(), stop);
+    let connection = listener.accept().expect("somebody connected");
+    let roster = Roster::new(region.as_fd(), SHAPE).expect("the region is of that shape");
+    while wait_readable(connection.as_fd(), stop) {
+        match connection.receive().expect("something came") {
+            ClientMessage::Hello { wanted, .. } => {
+                let process = roster.claim(connection.credentials().pid, wanted).expect("a number is free");
+                connection.welcome(SHAPE, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
+            }
+            ClientMessage::Context { context, bell } => register(&connection, worker, context, bell),
+            ClientMessage::Nonsense(text) => panic!("{text}"),
+            ClientMessage::Gone => return,
+        }
+    }
+}
+
+fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, bell: OwnedFd) {
+    assert!(worker.lock().expect("no test panics with it").register_context(context, bell));
+    connection.done().expect("it listens");
+}
+
+/// Waits for `fd`; `false`: told to die.
+fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, stop: &OwnedFd) -> bool {
+    let mut set = [PollFd::new(stop, PollFlags::IN), PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut set, None).expect("plain poll");
+    set[0].revents().is_empty()
+}

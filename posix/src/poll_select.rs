@@ -101,6 +101,7 @@ impl Posix {
         mask: Option<SignalMask>,
     ) -> Answer<usize> {
         loop {
+            self.look_at_service();
             let mut kernel_set = self.kernel_set(set, watched, 0);
             self.kernel.poll(&mut kernel_set, Some(Duration::from_millis(1)), mask)?;
             let ready = self.merge(set, watched, &kernel_set);
@@ -222,3 +223,6 @@ fn set_bit(set: &mut Option<&mut [u64]>, number: usize) -> bool {
 const WAITER_ENTRIES: usize = 2;
 /// Reported whether asked for or not (poll(2)).
 const ALWAYS: i16 = libc::POLLERR | libc::POLLHUP;
+
+#[cfg(test)]
+mod tests;
