@@ -196,7 +196,7 @@ impl Connection<'_, '_> {
             if self.tcb.has(flag::PERSIST) {
                 self.leave_persist();
             }
-            self.mark_data();
+            self.mark_data_if_any();
         }
     }
 }

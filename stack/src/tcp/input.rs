@@ -4,6 +4,8 @@
 //!
 //! Input changes state, moves payload into queues and marks what has to be sent; it writes nothing.
 
+use ringway_shm::FrameQueue;
+
 use crate::event::SocketError;
 use crate::stats::Counter;
 use crate::timer;
@@ -11,7 +13,6 @@ use crate::wire::tcp::{ACK, FIN, RST, SYN};
 
 use super::connection::Connection;
 use super::segment::Segment;
-use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
 
@@ -80,7 +81,7 @@ impl Connection<'_, '_> {
         } else if tcb.has(flag::TIMESTAMPS) {
             return false;
         }
-        if segment.len > 0 && !self.has_receive_room(&segment.payload, true) {
+        if segment.len > 0 && !self.has_receive_room(segment.memory, true) {
             return false;
         }
         let advanced = ack.after(self.tcb.snd_una);
@@ -268,10 +269,7 @@ impl Connection<'_, '_> {
 
     /// Data, a FIN or a retransmission waits to go out.
     pub(crate) fn mark_data_if_any(&mut self) {
-        let waits = self.tcb.unsent() > 0
-            || self.tcb.recovery != Recovery::Open
-            || (self.tcb.has(flag::FIN_QUEUED) && !self.tcb.is_fin_sent());
-        if waits {
+        if self.has_to_send() {
             self.mark_data();
         }
     }
@@ -312,12 +310,12 @@ impl Connection<'_, '_> {
             return Err(self.refuse_text(segment));
         }
         let in_order = segment.sequence == self.tcb.rcv_nxt;
-        if !self.has_receive_room(&segment.payload, in_order) {
+        if !self.has_receive_room(segment.memory, in_order) {
             return Err(Drop::TcpOfoDrop);
         }
         let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
         if !in_order {
-            self.queue_out_of_order(segment.sequence, len, frames, fin);
+            self.queue_out_of_order(segment, len, frames);
             return Ok(false);
         }
         self.append_in_order(frames, len, false);
@@ -334,15 +332,15 @@ impl Connection<'_, '_> {
     }
 
     /// RFC 5681 §4.2: out-of-order data is acknowledged at once. A FIN behind it is remembered.
-    fn queue_out_of_order(&mut self, sequence: SeqNum, len: u32, frames: ringway_shm::FrameQueue, fin: bool) {
+    fn queue_out_of_order(&mut self, segment: &Segment, len: u32, frames: FrameQueue) {
         let arena = self.env.arena;
-        if fin {
+        let sequence = segment.sequence;
+        if segment.has(FIN) {
             self.demand_cold().reassembly.fin = Some(sequence + len);
         }
-        let memory = super::segment::memory(arena, &frames);
         if self.demand_cold().reassembly.insert(arena, sequence, len, frames) {
             self.env.counters.count(Counter::TcpOfoQueue);
-            self.tcb.receive_memory += memory;
+            self.tcb.receive_memory += segment.memory;
         } else {
             self.env.counters.count(Counter::TcpOfoDrop);
         }

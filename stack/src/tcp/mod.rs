@@ -141,7 +141,7 @@ impl Tcp {
         let mut segments = core::mem::take(&mut self.segments);
         for datagram in datagrams.headers.drain(..) {
             env.counters.count(Counter::TcpInSegs);
-            match Segment::take(env.arena, &datagram, &mut datagrams.packets) {
+            match Segment::take(&datagram, &mut datagrams.packets) {
                 Some(segment) => {
                     let hash = self.hasher.hash(&segment.key);
                     segments.push((segment, hash));

@@ -64,7 +64,9 @@ impl Connection<'_, '_> {
         }
         self.restart_after_idle();
         let link_max = self.refresh_template();
-        while let Some(plan) = self.next_transmission(link_max) {
+        while self.has_to_send()
+            && let Some(plan) = self.next_transmission(link_max)
+        {
             if *quantum == 0 {
                 return Turn::More;
             }
@@ -81,6 +83,13 @@ impl Connection<'_, '_> {
         self.persist_if_blocked();
         self.arm();
         Turn::Done
+    }
+
+    /// Whether data, a FIN or a retransmission waits to go out.
+    #[inline]
+    pub(crate) fn has_to_send(&self) -> bool {
+        let fin_waits = self.tcb.has(flag::FIN_QUEUED) && !self.tcb.is_fin_sent();
+        self.tcb.unsent() > 0 || self.tcb.recovery != Recovery::Open || self.tcb.has(flag::RETRANSMIT) || fin_waits
     }
 
     /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size.

@@ -10,7 +10,7 @@ use crate::error::ReceiveError;
 use crate::stats::Counter;
 
 use super::connection::Connection;
-use super::segment::{frame_memory, memory};
+use super::segment::frame_memory;
 use super::state::State;
 use super::tcb::{Tcb, flag};
 
@@ -24,9 +24,9 @@ const OUT_OF_ORDER_RESERVE: u32 = 8;
 const IN_ORDER_RESERVE: u32 = 16;
 
 impl Connection<'_, '_> {
-    /// Whether memory of `frames` may be kept; counted as dropped if not.
-    pub(crate) fn has_receive_room(&mut self, frames: &FrameQueue, in_order: bool) -> bool {
-        let needed = memory(self.env.arena, frames);
+    /// Whether `needed` bytes of memory may be kept; counted as dropped if not.
+    #[inline]
+    pub(crate) fn has_receive_room(&mut self, needed: u32, in_order: bool) -> bool {
         let limit = self.tcb.receive_buffer.saturating_mul(MEMORY_FACTOR);
         // What is out of order must not keep out what would put it in order; and the last frames are
         // left to ACKs on their way in, without which nothing is freed.

@@ -20,11 +20,13 @@ pub(crate) struct Segment {
     /// Bytes in `payload`.
     pub(crate) len: u32,
     pub(crate) payload: FrameQueue,
+    /// Memory behind `payload` as it came, bytes.
+    pub(crate) memory: u32,
 }
 
 impl Segment {
     /// Takes the first packet of `packets`. `None`: the header was bad and the packet is dropped.
-    pub(crate) fn take(arena: &Arena, datagram: &Datagram, packets: &mut Burst) -> Option<Segment> {
+    pub(crate) fn take(datagram: &Datagram, packets: &mut Burst) -> Option<Segment> {
         let mut first = packets.pop()?;
         let parsed = Header::parse(first.bytes());
         let mut more = first.continues();
@@ -48,6 +50,7 @@ impl Segment {
             word,
             len: 0,
             payload: FrameQueue::default(),
+            memory: 0,
         };
         segment.push(first);
         while more {
@@ -55,7 +58,6 @@ impl Segment {
             more = frame.continues();
             segment.push(frame);
         }
-        debug_assert!(arena_len(arena, &segment.payload) == segment.len);
         Some(segment)
     }
 
@@ -65,6 +67,7 @@ impl Segment {
         }
         let note = Note { sequence: (self.sequence + self.len).0, ..Note::default() };
         self.len += frame.len() as u32;
+        self.memory += frame_memory(&frame);
         self.payload.push_back(frame, note);
     }
 
@@ -164,16 +167,7 @@ pub(crate) fn memory(arena: &Arena, queue: &FrameQueue) -> u32 {
 }
 
 /// Memory behind one frame, bytes.
+#[inline]
 pub(crate) fn frame_memory(frame: &Frame) -> u32 {
     (frame.headroom() + frame.len() + frame.tailroom()) as u32
-}
-
-fn arena_len(arena: &Arena, queue: &FrameQueue) -> u32 {
-    let mut total = 0;
-    let mut slot = queue.front();
-    while slot.is_some() {
-        total += arena.queued_len(slot) as u32;
-        slot = arena.next(slot);
-    }
-    total
 }
