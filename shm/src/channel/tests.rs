@@ -54,18 +54,24 @@ impl Bench {
 
     /// Opens a context with its event descriptor.
     pub(super) fn context(&mut self) -> (ContextIndex, OwnedFd) {
-        let bell = sys::event_descriptor().expect("event descriptors work here");
-        let (client, broker, worker) = (&self.client, &self.broker, &mut self.worker);
-        let context = thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open_context(bell.as_fd()).expect("a context is free"));
-            match wait_for(|| broker.receive()) {
-                ClientMessage::Context { context, bell } => assert!(worker.register_context(context, bell)),
-                other => panic!("not a context: {other:?}"),
-            }
-            broker.done().expect("it listens");
-            opening.join().expect("it got its answer")
-        });
+        let (context, bell, handed) = self.context_without_bell();
+        assert!(self.worker.register_context(context.0, handed));
         (context, bell)
+    }
+
+    /// Opens a context; the worker has yet to be given the last descriptor.
+    fn context_without_bell(&self) -> (ContextIndex, OwnedFd, OwnedFd) {
+        let bell = sys::event_descriptor().expect("event descriptors work here");
+        let (client, broker) = (&self.client, &self.broker);
+        let (context, handed) = thread::scope(|scope| {
+            let opening = scope.spawn(|| client.open_context(bell.as_fd()).expect("a context is free"));
+            let ClientMessage::Context { context, bell: handed } = wait_for(|| broker.receive()) else { panic!("not a context") };
+            broker.done().expect("it listens");
+            let opened = opening.join().expect("it got its answer");
+            assert_eq!(opened.0, context);
+            (opened, handed)
+        });
+        (context, bell, handed)
     }
 
     /// A connected socket of the application.
@@ -348,6 +354,20 @@ fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
     bench.client.unwatch(slot, context);
     bench.worker.signal(slot.index);
     assert_eq!(bench.client.next_event(context), None);
+}
+
+#[test]
+fn an_event_from_before_the_bell_was_known_is_rung_when_it_is() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1024);
+    let (context, _bell, handed) = bench.context_without_bell();
+    bench.client.watch(slot, context);
+    bench.client.arm(context);
+    bench.worker.push_rx(slot.index, b"early");
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.worker.flush_wakes(), 0);
+    assert!(bench.worker.register_context(context.0, handed));
+    assert_eq!(bench.worker.flush_wakes(), 1);
 }
 
 #[test]

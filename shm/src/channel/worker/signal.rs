@@ -68,10 +68,9 @@ impl Attachment {
         for word in 0..4 {
             for bit in Bits(std::mem::take(&mut self.signals.touched[word])) {
                 let context = word as u32 * 64 + bit;
-                if !doorbell::must_ring(&self.map.context(context).armed.0) {
-                    continue;
-                }
-                if let Some(bell) = &self.signals.bells[context as usize] {
+                // Without its bell a context stays armed: `register_context` looks at it again.
+                let Some(bell) = &self.signals.bells[context as usize] else { continue };
+                if doorbell::must_ring(&self.map.context(context).armed.0) {
                     sys::ring(bell.as_raw_fd());
                     count += 1;
                 }
