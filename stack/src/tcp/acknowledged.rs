@@ -173,7 +173,9 @@ impl Connection<'_, '_> {
 
     /// A loss episode begins: ssthresh as the algorithm says.
     pub(crate) fn reduce_window(&mut self) {
-        let flight = self.tcb.flight();
+        // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
+        // that fails now, and no more than the window let out.
+        let flight = self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32));
         let algorithm = self.tcb.congestion;
         let mut window = self.window();
         window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);

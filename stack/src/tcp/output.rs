@@ -315,7 +315,6 @@ impl Connection<'_, '_> {
         let (mut first, shared) = self.build(header, plan, &link)?;
         self.env.counters.add(Counter::TcpOutSegs, len.div_ceil(self.tcb.mss as u32).max(1) as u64);
         if fresh {
-            self.env.counters.count(Counter::IpOutRequests);
             self.tcb.template.push_headers(&mut first, header.len() + len as usize);
             out[interface as usize].push(first);
             for_each_shared(self.env.arena, shared, plan, &mut |frame| out[interface as usize].push(frame));
