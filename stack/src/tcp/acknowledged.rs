@@ -174,7 +174,8 @@ impl Connection<'_, '_> {
     /// A loss episode begins: ssthresh as the algorithm says.
     pub(crate) fn reduce_window(&mut self) {
         // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
-        // that fails now, and no more than the window let out.
+        // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
+        // window let out.
         let flight = self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32));
         let algorithm = self.tcb.congestion;
         let mut window = self.window();

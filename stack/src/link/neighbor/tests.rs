@@ -184,7 +184,7 @@ fn the_books_balance() {
         for step in 0..2_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let (what, who) = ((state >> 40) % 8, key((state >> 50) as u8 % 12));
-            now = now + Duration::from_millis(state >> 54);
+            now += Duration::from_millis(state >> 54);
             match what {
                 0..=2 => drop(table.lookup(now, who)),
                 3 => table.hold(who, &mut packet(&arena, 1)),
