@@ -55,7 +55,7 @@ impl Bench {
     /// Opens a context with its event descriptor.
     pub(super) fn context(&mut self) -> (ContextIndex, OwnedFd) {
         let (context, bell, handed) = self.context_without_bell();
-        assert!(self.worker.register_context(context.0, handed));
+        assert!(self.worker.register_context(context, handed));
         (context, bell)
     }
 
@@ -68,7 +68,7 @@ impl Bench {
             let ClientMessage::Context { context, bell: handed } = wait_for(|| broker.receive()) else { panic!("not a context") };
             broker.done().expect("it listens");
             let opened = opening.join().expect("it got its answer");
-            assert_eq!(opened.0, context);
+            assert_eq!(opened, context);
             (opened, handed)
         });
         (context, bell, handed)
@@ -366,7 +366,7 @@ fn an_event_from_before_the_bell_was_known_is_rung_when_it_is() {
     bench.worker.push_rx(slot.index, b"early");
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 0);
-    assert!(bench.worker.register_context(context.0, handed));
+    assert!(bench.worker.register_context(context, handed));
     assert_eq!(bench.worker.flush_wakes(), 1);
 }
 
