@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use ringway_device::Medium;
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::{Arena, ArenaConfig, Duration};
 use ringway_stack::{CongestionControl, Counter, SocketAddress, StackConfig, TcpOptions};
@@ -85,13 +86,13 @@ impl Scenario {
         let (up_bytes, down_bytes) = (sizes(), sizes());
         let slow_readers = random.one_in(4);
         let abort_one_in = if random.one_in(4) { random.between(1, 8) } else { 0 };
-        let offloading = random.one_in(3) && faults.wire.corrupt_ppm == 0;
+        let link = random_link(&mut random, faults.wire.corrupt_ppm == 0);
         let congestion_control = if random.one_in(2) { CongestionControl::Cubic } else { CongestionControl::NewReno };
         let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
         Scenario {
             seed,
             faults,
-            link: if offloading { MemoryOptions::offloading() } else { MemoryOptions::default() },
+            link,
             plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
             connections: 1 + random.magnitude(60) as usize,
             at_once: 1 + random.magnitude(20) as usize,
@@ -176,6 +177,24 @@ impl Scenario {
             turns: network.turns(),
         }
     }
+}
+
+/// Any link: super-segments or none, frames gathered or not, with and without Ethernet, any MTU.
+fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
+    let mut link = MemoryOptions::default();
+    if may_offload && random.one_in(3) {
+        return MemoryOptions::offloading();
+    }
+    if random.one_in(3) {
+        link.mtu = random.between(576, 9_000) as u16;
+    }
+    if random.one_in(4) {
+        link.gathers = false;
+    }
+    if random.one_in(4) {
+        link.medium = Medium::Ip;
+    }
+    link
 }
 
 #[cfg(test)]

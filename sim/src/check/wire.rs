@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use ringway_device::{Capabilities, Counters, Device};
 use ringway_shm::{Burst, Checksum, Frame, Instant};
-use ringway_stack::wire::{checksum, ethernet, ipv4};
+use ringway_stack::wire::{checksum, ipv4};
 
 /// One TCP segment as a value.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +29,8 @@ struct Segment {
     payload_len: u32,
     window_scale: Option<u8>,
     timestamp: Option<u32>,
+    /// Where the TCP header starts in the first frame.
+    transport_at: usize,
 }
 
 const FIN: u8 = 1;
@@ -74,8 +76,9 @@ impl WireCheck {
         self.trace.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    fn see(&mut self, now: Instant, packet: &[&Frame]) {
-        let Some(segment) = Segment::parse(packet) else { return };
+    /// Looks at a packet whose IP header follows `link_bytes` of link header.
+    fn see(&mut self, now: Instant, link_bytes: usize, packet: &[&Frame]) {
+        let Some(segment) = Segment::parse(link_bytes, packet) else { return };
         self.segments += 1;
         if self.trace.len() == TRACE_LINES {
             self.trace.pop_front();
@@ -178,11 +181,9 @@ impl End {
 }
 
 impl Segment {
-    fn parse(packet: &[&Frame]) -> Option<Segment> {
-        let bytes = packet.first()?.bytes();
-        let link = ethernet::Header::parse(bytes).filter(|link| link.ether_type == ethernet::TYPE_IPV4)?;
-        debug_assert_eq!(link.ether_type, ethernet::TYPE_IPV4);
-        let network = bytes.get(ethernet::HEADER_LEN..)?;
+    fn parse(link_bytes: usize, packet: &[&Frame]) -> Option<Segment> {
+        // What is no IPv4 (ARP) fails the header's checksum.
+        let network = packet.first()?.bytes().get(link_bytes..)?;
         let header = ipv4::Header::parse(network).filter(|header| header.protocol == ipv4::PROTOCOL_TCP)?;
         let tcp = network.get(header.header_len.into()..)?;
         let fixed: &[u8; 20] = tcp.first_chunk()?;
@@ -200,6 +201,7 @@ impl Segment {
             payload_len: u32::from(header.total_len) - u32::from(header.header_len) - header_len as u32,
             window_scale,
             timestamp,
+            transport_at: link_bytes + usize::from(header.header_len),
         })
     }
 
@@ -207,7 +209,7 @@ impl Segment {
         if packet[0].checksum() != Checksum::Complete {
             return true;
         }
-        let skip = ethernet::HEADER_LEN + ipv4::HEADER_LEN;
+        let skip = self.transport_at;
         let parts = packet.iter().enumerate().map(|(at, frame)| &frame.bytes()[if at == 0 { skip } else { 0 }..]);
         let len = packet.iter().map(|frame| frame.len()).sum::<usize>() - skip;
         let pseudo = checksum::pseudo_header(self.from.0.into(), self.to.0.into(), ipv4::PROTOCOL_TCP, len as u32);
@@ -278,6 +280,7 @@ impl Device for Watch {
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let link_bytes = self.inner.capabilities().medium.header_bytes();
         // Packets that the device leaves in the burst were shown before.
         let mut fresh = Burst::default();
         let mut left = self.seen;
@@ -291,7 +294,7 @@ impl Device for Watch {
                 }
             }
             if left == 0 {
-                self.check.borrow_mut().see(now, &packet.iter().collect::<Vec<_>>());
+                self.check.borrow_mut().see(now, link_bytes, &packet.iter().collect::<Vec<_>>());
             }
             left = left.saturating_sub(1);
             packet.into_iter().for_each(|frame| fresh.push(frame));

@@ -1,5 +1,6 @@
 use super::*;
 use ringway_shm::{Arena, ArenaConfig, Class};
+use ringway_stack::wire::ethernet;
 
 const A: [u8; 4] = [10, 0, 0, 1];
 const B: [u8; 4] = [10, 0, 0, 2];
@@ -49,7 +50,7 @@ fn see(check: &mut WireCheck, sent: &Sent) {
     bytes[12..14].copy_from_slice(&ethernet::TYPE_IPV4.to_be_bytes());
     ipv4::Header::atomic(sent.from.into(), to.into(), 6, 0, 64, 20 + tcp.len() as u16).write(&mut bytes[14..34]);
     bytes[34..].copy_from_slice(&tcp);
-    check.see(Instant::ZERO, &[&frame]);
+    check.see(Instant::ZERO, ethernet::HEADER_LEN, &[&frame]);
 }
 
 /// A connection whose B end has offered up to 1101 (A's SYN is 1000).
@@ -110,7 +111,7 @@ fn checksums_are_seen() {
     for (state, wrong) in [(Checksum::Partial { start: 34, offset: 16 }, false), (Checksum::Complete, true)] {
         let mut check = WireCheck::default();
         frame.set_checksum(state);
-        check.see(Instant::ZERO, &[&frame]);
+        check.see(Instant::ZERO, ethernet::HEADER_LEN, &[&frame]);
         assert_eq!(check.violation().is_some(), wrong);
     }
 }
