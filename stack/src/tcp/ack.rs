@@ -45,6 +45,11 @@ impl Connection<'_, '_> {
         false
     }
 
+    /// Whether an ACK is owed that no delay is running for.
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.tcb.has(flag::ACK_NOW) || (self.tcb.has(flag::ACK_PENDING) && self.tcb.ack_deadline == 0)
+    }
+
     /// The delay that ends at `tick` is over, unless an ACK has gone out since.
     pub(crate) fn end_ack_delay(&mut self, tick: u32) {
         if self.tcb.ack_deadline == tick {

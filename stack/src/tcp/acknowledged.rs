@@ -67,6 +67,9 @@ impl Connection<'_, '_> {
             Recovery::Open => {
                 self.tcb.dup_acks = 0;
                 self.grow_window(acked);
+                if self.tcb.pred_word == 0 {
+                    self.predict();
+                }
             }
             Recovery::Fast if full => {
                 // RFC 6582 §3.2 (3), full; RFC 6675 §5: the window is ssthresh.
@@ -126,9 +129,10 @@ impl Connection<'_, '_> {
         self.demand_cold().scoreboard.update(una, nxt, blocks)
     }
 
-    /// RFC 5681 §2: whether SEG.ACK = SND.UNA is a duplicate ACK. With SACK it must tell something.
+    /// RFC 5681 §2: whether SEG.ACK = SND.UNA is a duplicate ACK. RFC 6675 §2: with SACK it must tell
+    /// something new.
     pub(crate) fn is_duplicate_ack(&self, segment: &Segment, window: u32, sacked: bool) -> bool {
-        if self.tcb.has(flag::SACK) && !segment.header.options.sack().is_empty() {
+        if self.tcb.has(flag::SACK) {
             return sacked;
         }
         segment.len == 0 && segment.sequence_len() == 0 && self.tcb.flight() > 0 && window == self.tcb.snd_wnd

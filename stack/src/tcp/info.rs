@@ -139,7 +139,7 @@ impl Tcp {
             receive_mss: tcb.mss as u32,
             unacked_bytes: tcb.flight(),
             sacked_bytes: board.map_or(0, |board| board.sacked()),
-            lost_bytes: 0,
+            lost_bytes: self.lost_bytes(tcb),
             total_retransmits: tcb.total_retransmits as u32,
             last_received_ms: timer::tick_at(self.now).wrapping_sub(tcb.last_received),
             rtt_us: tcb.srtt_us,
@@ -155,6 +155,13 @@ impl Tcp {
             unsent_bytes: tcb.unsent(),
             delivery_rate: if tcb.srtt_us == 0 { 0 } else { rate },
         })
+    }
+
+    /// What is neither acknowledged nor under way nor held by the peer.
+    fn lost_bytes(&self, tcb: &Tcb) -> u32 {
+        let Some(cold) = self.shared.cold.get(tcb.cold).filter(|_| tcb.recovery != Recovery::Open) else { return 0 };
+        let pipe = cold.scoreboard.pipe(&tcb.outstanding());
+        tcb.flight().saturating_sub(cold.scoreboard.sacked()).saturating_sub(pipe)
     }
 
     /// Calls `visit` for every listener, connection and record.

@@ -58,7 +58,7 @@ use listener::{Listeners, SynQueue};
 use output::Turn;
 use segment::Segment;
 use sequence::SeqNum;
-use tcb::{Tcb, flag};
+use tcb::{NO_LISTENER, Tcb, flag};
 use time_wait::{Record, TimeWait, Verdict};
 
 /// IPPROTO_TCP
@@ -291,13 +291,16 @@ impl Tcp {
         let mut connection = self.connection(env, index);
         connection.release();
         let (socket, cookie) = (connection.id(), connection.tcb.cookie);
+        let named = connection.tcb.listener == NO_LISTENER;
         let tcb = &mut *connection.tcb;
         tcb.flags = 0;
         tcb.timer_tick = 0;
         tcb.pred_word = 0;
         tcb.state = State::Closed;
         tcb.generation = tcb.generation.wrapping_add(1);
-        env.events.push_back(Event::Closed { socket, cookie });
+        if named {
+            env.events.push_back(Event::Closed { socket, cookie });
+        }
         self.free.push(index);
     }
 
@@ -331,7 +334,8 @@ impl Tcp {
             let turn = connection.transmit_data(out, &mut quantum);
             if turn != Turn::Done {
                 connection.mark_data();
-            } else if connection.tcb.has(flag::ACK_NOW | flag::ACK_PENDING) {
+            } else if connection.owes_ack() {
+                // The data that was to carry it did not go.
                 connection.mark_control();
             }
             budget -= given - quantum;

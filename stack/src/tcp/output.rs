@@ -13,7 +13,6 @@ use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, FIN, HEADER_BYTES_MAX, Header, PSH, Timestamps};
 
 use super::connection::Connection;
-use super::sack::Outstanding;
 use super::send_queue::{for_each_piece, mark_sent};
 use super::sequence::SeqNum;
 use super::state::State;
@@ -160,7 +159,7 @@ impl Connection<'_, '_> {
             self.tcb.set(flag::CWND_LIMITED);
             return None;
         }
-        let outstanding = self.outstanding();
+        let outstanding = self.tcb.outstanding();
         let cold = self.shared.cold.get(self.tcb.cold)?;
         let (start, end) = cold.scoreboard.next_segment(&outstanding, rescue)?;
         Some(self.plan_range(start, end.earliest(start + mss)))
@@ -210,7 +209,7 @@ impl Connection<'_, '_> {
         }
         if len < unsent {
             // The window ends here: send if it is at least half of the largest one seen.
-            return len >= tcb.max_window / 2;
+            return len >= tcb.max_window / 2 || tcb.has(flag::PROBE);
         }
         if fin {
             return true;
@@ -222,19 +221,13 @@ impl Connection<'_, '_> {
         tcb.has(flag::NO_DELAY) || tcb.flight() == 0 || tcb.snd_sml.at_or_before(tcb.snd_una)
     }
 
-    /// What the scoreboard's questions are about.
-    pub(crate) fn outstanding(&self) -> Outstanding {
-        let lost_before = if self.tcb.recovery == Recovery::Loss { self.tcb.recover } else { self.tcb.snd_una };
-        Outstanding { una: self.tcb.snd_una, nxt: self.tcb.snd_nxt, mss: self.tcb.mss as u32, lost_before }
-    }
-
     /// An estimate of the bytes under way.
     pub(crate) fn pipe(&self) -> u32 {
         let flight = self.tcb.flight();
         let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
         match (self.tcb.recovery, board) {
-            (Recovery::Loss, Some(board)) => board.pipe(&self.outstanding()),
-            (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.outstanding()),
+            (Recovery::Loss, Some(board)) => board.pipe(&self.tcb.outstanding()),
+            (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
             // RFC 3042: the first two duplicate ACKs let a new segment out each.
             (Recovery::Open, board) if self.tcb.dup_acks > 0 => {
                 let left = self.tcb.dup_acks.min(2) as u32 * self.tcb.mss as u32;
@@ -256,6 +249,7 @@ impl Connection<'_, '_> {
             self.retransmitted(plan, sequence_end);
         } else {
             self.tcb.snd_nxt = sequence_end;
+            self.tcb.clear(flag::PROBE);
             if !plan.len.is_multiple_of(self.tcb.mss as u32) {
                 self.tcb.snd_sml = end;
             }

@@ -155,7 +155,12 @@ impl Connection<'_, '_> {
         }
         self.env.counters.count(Counter::TcpWinProbe);
         self.tcb.set(flag::PROBE);
-        self.mark_control();
+        if self.tcb.snd_wnd > 0 {
+            // RFC 9293 §3.8.6.2.1, the override: a small window is used after all.
+            self.mark_data();
+        } else {
+            self.mark_control();
+        }
         self.restart_persist();
     }
 }

@@ -18,6 +18,7 @@ use crate::ip::{Flow, Template};
 
 use super::cold;
 use super::demux::FlowKey;
+use super::sack::Outstanding;
 use super::sequence::SeqNum;
 use super::state::State;
 
@@ -302,6 +303,12 @@ impl Tcb {
     #[inline]
     pub(crate) fn flight(&self) -> u32 {
         self.snd_nxt - self.snd_una
+    }
+
+    /// What the scoreboard's questions are about.
+    pub(crate) fn outstanding(&self) -> Outstanding {
+        let lost_before = if self.recovery == Recovery::Loss { self.recover } else { self.snd_una };
+        Outstanding { una: self.snd_una, nxt: self.snd_nxt, mss: self.mss as u32, lost_before }
     }
 
     /// Queued bytes that were never sent.

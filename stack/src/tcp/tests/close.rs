@@ -215,5 +215,6 @@ fn close_a_listener() {
     assert_eq!(rig.brief(), vec![(RST | ACK, 1, 1, 0)]);
     rig.receive(seg(SYN, 0, 0));
     assert_eq!((rig.sent()[0].flags, sockets(&rig, State::Listen)), (RST | ACK, 0));
+    assert_eq!(rig.events().last(), Some(&Event::Closed { socket: listener, cookie: 78 }), "nobody has named the other");
     rig.listen(TcpOptions::default(), 16);
 }

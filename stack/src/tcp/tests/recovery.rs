@@ -89,6 +89,27 @@ fn sack_recovery() {
     assert_eq!(rig.info().total_retransmits, 2);
 }
 
+/// Header prediction comes back when a duplicate ACK turns out to be reordering.
+#[test]
+fn prediction_after_a_duplicate_ack() {
+    let mut rig = ten_under_way(false);
+    rig.receive(seg(ACK, 1, at(0)));
+    rig.receive(seg(ACK, 1, at(2)));
+    let before = rig.count(Counter::TcpHpHits);
+    rig.receive(seg(ACK, 1, at(4)));
+    assert_eq!(rig.count(Counter::TcpHpHits), before + 1);
+}
+
+/// With SACK agreed, ACKs that report nothing are no duplicates: they answer probes or copies.
+#[test]
+fn duplicates_without_report() {
+    let mut rig = ten_under_way(true);
+    for _ in 0..5 {
+        rig.receive(seg(ACK, 1, at(0)));
+    }
+    assert_eq!(sequences(&mut rig), vec![]);
+}
+
 /// One ACK that reports a lot is enough: three segments above the hole.
 #[test]
 fn sack_without_three_acks() {
