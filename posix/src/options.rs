@@ -273,15 +273,12 @@ impl Posix {
         }
     }
 
-    /// SO_ERROR: reported once; a connect that has succeeded is thereby reported too.
+    /// SO_ERROR: reported once.
     fn pending_error(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> i32 {
         if self.service_is_dead() && !description.mark(Flag::DEATH_REPORTED) {
             return Errno::CONNRESET.0;
         }
         let Some(view) = channel.view(socket) else { return 0 };
-        if view.state == State::Connected {
-            description.mark(Flag::CONNECT_REPORTED);
-        }
         self.take_failure(socket, &view).map_or(0, |error| error.0)
     }
 
