@@ -87,7 +87,7 @@ impl Posix {
             State::Connected => Some(Ok(())),
             State::Listening => Some(Err(Errno::ISCONN)),
             State::Opening => Some(Err(Errno::ALREADY)),
-            State::Closed => match self.take_failure(socket, &view) {
+            State::Closed => match self.take_failure(socket) {
                 Some(error) => Some(Err(error)),
                 None if description.is(Flag::KERNEL_TCP) && !description.is(Flag::CONNECT_REPORTED) => None,
                 None => Some(Err(Errno::ISCONN)),
@@ -103,7 +103,7 @@ impl Posix {
             let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
             match view.state {
                 State::Opening | State::Connecting => None,
-                State::Closed => Some(Err(self.take_failure(socket, &view).unwrap_or(Errno::CONNABORTED))),
+                State::Closed => Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED))),
                 State::Connected | State::Listening => {
                     description.mark(Flag::CONNECT_REPORTED);
                     Some(Ok(()))

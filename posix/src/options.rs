@@ -232,7 +232,7 @@ impl Posix {
         let description = self.descriptions.of(socket);
         let timeout = |nanos: u64| timeval_of(nanos);
         match (level, name) {
-            (libc::SOL_SOCKET, libc::SO_ERROR) => put_number(out, self.pending_error(channel, socket, description)),
+            (libc::SOL_SOCKET, libc::SO_ERROR) => put_number(out, self.pending_error(socket, description)),
             (libc::SOL_SOCKET, libc::SO_TYPE) => put_number(out, libc::SOCK_STREAM),
             (libc::SOL_SOCKET, libc::SO_PROTOCOL) => put_number(out, libc::IPPROTO_TCP),
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
@@ -274,12 +274,11 @@ impl Posix {
     }
 
     /// SO_ERROR: reported once.
-    fn pending_error(&self, channel: &dyn Channel, socket: SocketRef, description: &Description) -> i32 {
+    fn pending_error(&self, socket: SocketRef, description: &Description) -> i32 {
         if self.service_is_dead() && !description.mark(Flag::DEATH_REPORTED) {
             return Errno::CONNRESET.0;
         }
-        let Some(view) = channel.view(socket) else { return 0 };
-        self.take_failure(socket, &view).map_or(0, |error| error.0)
+        self.take_failure(socket).map_or(0, |error| error.0)
     }
 
     fn tcp_info(&self, channel: &dyn Channel, socket: SocketRef, out: &mut [u8]) -> Answer<usize> {

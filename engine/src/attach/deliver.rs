@@ -99,7 +99,9 @@ impl Region {
         if sends {
             self.pump_send(slot, id, core);
         }
-        if self.sockets.get(slot).is_some_and(|socket| socket.id == Some(id)) && core.stack.readiness(id).hung_up {
+        // Not before the last byte is in the channel: a reader takes the end of both directions for the end of the stream.
+        let all_read = self.channel.slot(slot).flags().has(Flags::PEER_CLOSED);
+        if all_read && self.sockets.get(slot).is_some_and(|socket| socket.id == Some(id)) && core.stack.readiness(id).hung_up {
             self.channel.set_flags(slot, Flags::HUNG_UP);
         }
         self.channel.signal(slot);
