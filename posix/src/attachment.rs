@@ -120,12 +120,14 @@ impl Posix {
         }
     }
 
-    /// Somebody saw the control descriptor hang up.
+    /// Somebody saw a control descriptor hang up. In a forked child it may have been the parent's, whose end is not
+    /// the service's.
     pub fn note_service_death(&self) {
-        if let Some(channel) = self.attached() {
-            channel.confirm_death();
+        let Some(channel) = self.attached() else { return };
+        channel.confirm_death();
+        if !channel.alive() {
+            self.attachment.dead.store(true, Ordering::Release);
         }
-        self.attachment.dead.store(true, Ordering::Release);
     }
 }
 

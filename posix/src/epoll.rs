@@ -366,12 +366,7 @@ impl Posix {
             let (bits, data) = (events[index].events, events[index].u64);
             match data {
                 BELL => {}
-                CONTROL => {
-                    self.note_service_death();
-                    if let Some(instance) = self.epolls.lock(number).as_mut() {
-                        instance.list.mark_all();
-                    }
-                }
+                CONTROL => self.control_hung_up(number, epoll),
                 _ => {
                     events[kept] = epoll_event { events: bits, u64: data };
                     kept += 1;
@@ -379,6 +374,28 @@ impl Posix {
             }
         }
         Ok(kept)
+    }
+
+    /// The service is dead, and every socket with it; or this is a forked child that has just got a connection of its
+    /// own, which this instance is to watch.
+    fn control_hung_up(&self, number: u32, epoll: Fd) {
+        self.note_service_death();
+        if let Some(instance) = self.epolls.lock(number).as_mut() {
+            instance.list.mark_all();
+        }
+        if let (false, Some(channel)) = (self.service_is_dead(), self.attached())
+            && self.watch_control(epoll, channel).is_err()
+        {
+            self.counters.count(crate::Fallback::WatchLost);
+        }
+    }
+
+    fn watch_control(&self, epoll: Fd, channel: &dyn Channel) -> Answer<()> {
+        let hang_up = epoll_event { events: EDGE_HANG_UP, u64: CONTROL };
+        match self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, channel.control_descriptor(), Some(hang_up)) {
+            Err(Errno::EXIST) => Ok(()),
+            answer => answer,
+        }
     }
 
     /// This thread no longer sleeps; what others may still be waiting for stays armed.
@@ -432,14 +449,8 @@ impl Posix {
         }
         let (context, bell) = self.new_context(channel).ok_or(Errno::NOSPC)?;
         let ring = epoll_event { events: EDGE_IN, u64: BELL };
-        let hang_up = epoll_event { events: EDGE_HANG_UP, u64: CONTROL };
-        let added = self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, bell, Some(ring)).and_then(|()| {
-            match self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, channel.control_descriptor(), Some(hang_up)) {
-                // After a fork the parent's registration of a connection with the same number may still be there.
-                Err(Errno::EXIST) => Ok(()),
-                answer => answer,
-            }
-        });
+        let added = self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, bell, Some(ring));
+        let added = added.and_then(|()| self.watch_control(epoll, channel));
         if let Err(error) = added {
             channel.release_context(context);
             self.discard_internal(bell);

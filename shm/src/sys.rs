@@ -1,5 +1,9 @@
 //! The system calls of this room: memory files, mappings, event descriptors, messages with
 //! descriptors. Thin, owned types in and out; no policy.
+//!
+//! What is done to descriptors that the program must not touch (the control connection, the doorbell)
+//! goes to the kernel directly, not through libc: inside a preloaded program libc's names are ours, and
+//! they protect those descriptors.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -68,23 +72,25 @@ pub fn event_descriptor() -> io::Result<OwnedFd> {
 
 /// Adds one to an event descriptor. A full counter means that the sleeper is already signalled.
 pub fn ring(fd: RawFd) {
-    let one = 1u64;
-    // SAFETY: eight bytes of a local.
-    unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+    with_fd(fd, |fd| rustix::io::write(fd, &1u64.to_ne_bytes())).ok();
 }
 
 /// Empties an event descriptor; says whether it was signalled.
 pub fn silence(fd: RawFd) -> bool {
-    let mut count = 0u64;
-    // SAFETY: eight bytes of a local.
-    let got = unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-    got == 8
+    with_fd(fd, |fd| rustix::io::read(fd, &mut [0; 8])) == Ok(8)
 }
 
 /// The lowest free descriptor number at or above `floor` for the file of `fd`, closed on exec.
 pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, floor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: plain call with an integer argument.
     own(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) })
+}
+
+/// Makes the number `to`, which the caller owns, refer to the file of `fd`, closed on exec.
+pub(crate) fn replace(fd: &OwnedFd, to: RawFd) -> io::Result<()> {
+    // SAFETY: the caller owns `to`, and it stays open: it is not dropped here.
+    let mut to = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(to) });
+    Ok(rustix::io::dup3(fd, &mut to, rustix::io::DupFlags::CLOEXEC)?)
 }
 
 /// Gives the processor away for a moment: first a yield, then `micros` of sleep.
@@ -265,10 +271,13 @@ fn passed_descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
 
 /// Whether the peer of the socket `fd` is gone. A descriptor that is not open counts as gone.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
-    let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
-    // SAFETY: one entry, no waiting.
-    let count = unsafe { libc::poll(&mut entry, 1, 0) };
-    count > 0 && entry.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let over = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL;
+    with_fd(fd, |fd| {
+        let mut set = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
+        let count = poll(&mut set, Some(&Timespec::default())).unwrap_or(0);
+        count > 0 && set[0].revents().intersects(over)
+    })
 }
 
 /// Lends a descriptor number that the caller keeps open during the call.
@@ -279,6 +288,6 @@ pub(crate) fn with_fd<T>(fd: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
 
 /// Closes a descriptor number that the caller owns.
 pub(crate) fn close(fd: RawFd) {
-    // SAFETY: the caller gives its ownership up; there is nothing to do about an error.
-    unsafe { libc::close(fd) };
+    // SAFETY: the caller gives its ownership up.
+    unsafe { rustix::io::close(fd) };
 }

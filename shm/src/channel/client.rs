@@ -47,6 +47,8 @@ pub struct Client {
     token: [u8; 16],
     fd_floor: RawFd,
     gone: AtomicBool,
+    /// The control connection is the parent's: its end says nothing about the service.
+    inherited: AtomicBool,
 }
 
 static NEXT_THREAD: AtomicU32 = AtomicU32::new(0);
@@ -74,6 +76,7 @@ impl Client {
             token,
             fd_floor,
             gone: AtomicBool::new(false),
+            inherited: AtomicBool::new(false),
         })
     }
 
@@ -105,12 +108,16 @@ impl Client {
         [self.control_fd(), self.bell.as_raw_fd()]
     }
 
-    /// Whether the service still runs. Asks the kernel; once it is gone it stays gone.
+    /// Whether the service still runs. Asks the kernel; once it is gone it stays gone. In a forked child
+    /// whose parent's connection has ended, this attaches anew.
     pub fn service_alive(&self) -> bool {
         if self.gone.load(Ordering::Relaxed) {
             return false;
         }
-        let hung_up = sys::is_hung_up(self.control_fd());
+        let mut hung_up = sys::is_hung_up(self.control_fd());
+        if hung_up && self.inherited.load(Ordering::Acquire) {
+            hung_up = self.reattach().is_err();
+        }
         if hung_up {
             self.gone.store(true, Ordering::Relaxed);
         }

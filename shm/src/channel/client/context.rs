@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 use super::super::ContextIndex;
 use super::super::attach::{self, AttachError};
 use super::super::layout::CONTEXTS;
+use super::super::lock;
 use super::super::slot::{Flags, Readiness, SlotRef, State};
 use super::Client;
 use crate::sync::{Ordering, fence};
@@ -167,9 +168,14 @@ impl Client {
         true
     }
 
+    /// Takes the control connection for this thread. Who holds it waits for the service, which answers or dies.
+    pub(super) fn lock_control(&self) -> Result<lock::Held<'_>, AttachError> {
+        lock::acquire(&self.control_lock, self.owner(), || true).map_err(|_| AttachError::ServiceGone)
+    }
+
     /// Exchanges one message with the service while no other thread does.
     pub(super) fn exchange<T>(&self, exchange: impl FnOnce(BorrowedFd<'_>) -> Result<T, AttachError>) -> Result<T, AttachError> {
-        let _lock = self.lock(&self.control_lock).map_err(|_| AttachError::ServiceGone)?;
+        let _lock = self.lock_control()?;
         let result = crate::sys::with_fd(self.control_fd(), exchange);
         if let Err(AttachError::System(error)) = &result
             && matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)

@@ -1,8 +1,6 @@
 //! Fork: the child gets a number of its own, with a copy of what the parent holds, before it exists.
 //! So nothing closes when the parent closes its descriptors, whenever the child first uses its own.
 
-use std::os::fd::{IntoRawFd, RawFd};
-
 use super::super::ProcessIndex;
 use super::super::attach::{self, AttachError};
 use super::super::request::{Operation, Request};
@@ -52,6 +50,7 @@ impl Client {
     /// After fork, in the child: use the reserved number. The parent's contexts are not the child's.
     pub fn after_fork_in_child(&self) {
         self.control_lock.store(0, Ordering::Release);
+        self.inherited.store(true, Ordering::Release);
         let Some(process) = self.reserved.swap(0, Ordering::AcqRel).checked_sub(1) else { return };
         let pid = u64::from(sys::process_number());
         let entry = &self.map.process(process).entry;
@@ -67,15 +66,20 @@ impl Client {
         self.submit(Request { slot, sequence: 0, operation: Operation::Forked { process, pid } });
     }
 
-    /// In a forked child: a control connection of its own, under the number that it has. Needed before
-    /// [`open_context`](Self::open_context). The old connection stays open for the parent.
+    /// In a forked child: a control connection of its own, under the number that it has and in place of the
+    /// parent's, with the same descriptor number. Needed before [`open_context`](Self::open_context). Does
+    /// nothing when that is done already.
     ///
     /// # Errors
     /// See [`AttachError`]; the child goes on without contexts then.
     pub fn reattach(&self) -> Result<(), AttachError> {
+        let _lock = self.lock_control()?;
+        if !self.inherited.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let welcome = attach::request_attach(&self.path, self.token, Some(self.process()), self.fd_floor)?;
-        let old: RawFd = self.control.swap(welcome.control.into_raw_fd(), Ordering::AcqRel);
-        sys::close(old);
+        sys::replace(&welcome.control, self.control_fd())?;
+        self.inherited.store(false, Ordering::Release);
         let before = self.process.swap(welcome.process, Ordering::AcqRel);
         if before != welcome.process {
             // Could not get the number back: carry over what we hold.
