@@ -262,7 +262,7 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
         Ok(kernel) => kernel,
         Err(error) => return obstacles.push(format!("the kernel's addresses cannot be read: {error}")),
     };
-    let plan = ringway_service::plan::plan(config, &kernel);
+    let plan = ringway_service::plan::plan(config, &kernel, ringway_service::kernel::has_tcx());
     println!("service: a private one");
     for planned in &plan.served {
         println!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason);

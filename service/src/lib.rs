@@ -10,6 +10,7 @@ pub mod config;
 mod devices;
 mod follow;
 mod host;
+pub mod kernel;
 pub mod netlink;
 pub mod plan;
 pub mod ports;

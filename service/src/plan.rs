@@ -96,8 +96,8 @@ pub struct Plan {
 pub const TAP_NAME: &str = "ringway%d";
 const TAP_MTU: u16 = 1500;
 
-/// Decides.
-pub fn plan(config: &Config, kernel: &Snapshot) -> Plan {
+/// Decides for a kernel that has TCX or not.
+pub fn plan(config: &Config, kernel: &Snapshot, tcx: bool) -> Plan {
     if config.interface.device == DeviceChoice::Tap {
         return Plan { served: vec![tap(config)], skipped: Vec::new() };
     }
@@ -105,13 +105,13 @@ pub fn plan(config: &Config, kernel: &Snapshot) -> Plan {
     match &config.interface.names {
         None => {
             for link in kernel.links.values() {
-                consider(config, kernel, link, false, &mut plan);
+                consider(config, kernel, link, tcx, false, &mut plan);
             }
         }
         Some(names) => {
             for name in names {
                 match kernel.link_named(name) {
-                    Some(link) => consider(config, kernel, link, true, &mut plan),
+                    Some(link) => consider(config, kernel, link, tcx, true, &mut plan),
                     None => {
                         plan.skipped.push(Skipped { name: name.clone(), reason: "does not exist".to_owned(), was_named: true })
                     }
@@ -127,7 +127,7 @@ pub fn is_served(ip: IpAddr) -> bool {
     ip.is_ipv4()
 }
 
-fn consider(config: &Config, kernel: &Snapshot, link: &Link, was_named: bool, plan: &mut Plan) {
+fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_named: bool, plan: &mut Plan) {
     let addresses: Vec<Cidr> = kernel.addresses_of(link.index).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
     let mtu = config.interface.mtu.map_or(link.mtu, |mtu| u32::from(mtu).min(link.mtu));
     let refusal = match () {
@@ -140,7 +140,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, was_named: bool, pl
     match refusal {
         Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason: reason.to_owned(), was_named }),
         None => {
-            let (backend, reason) = backend(config);
+            let (backend, reason) = backend(config, tcx);
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
             plan.served.push(Planned {
                 link: link.index,
@@ -157,8 +157,9 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, was_named: bool, pl
     }
 }
 
-fn backend(config: &Config) -> (Backend, &'static str) {
+fn backend(config: &Config, tcx: bool) -> (Backend, &'static str) {
     match config.interface.device {
+        DeviceChoice::Auto if !tcx => (Backend::Xdp, "the kernel is older than 6.6 and has no TCX, which \"packet\" needs"),
         DeviceChoice::Auto => (Backend::Packet, "works with every driver and carries segments up to 64 KiB"),
         DeviceChoice::Packet => (Backend::Packet, "chosen by interface.device"),
         DeviceChoice::Xdp => (Backend::Xdp, "chosen by interface.device"),

@@ -94,7 +94,7 @@ impl Service {
     pub fn start(config: &Config, name: &str, directory: &RunDirectory, admission: Admission) -> Result<Service, StartError> {
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
-        let plan = plan(config, mirror.now());
+        let plan = plan(config, mirror.now(), crate::kernel::has_tcx());
         if plan.served.is_empty() {
             return Err(StartError::NoInterface(
                 plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect(),

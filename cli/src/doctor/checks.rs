@@ -3,23 +3,19 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use ringway_service::RunDirectory;
+use ringway_service::{RunDirectory, kernel};
 use rustix::process::{Resource, getrlimit};
 
 use super::report::Report;
 
-/// TCX links, which hide our packets from the kernel's TCP, came with this.
-const KERNEL_WANTED: (u32, u32) = (6, 6);
 const TUN: &str = "/dev/net/tun";
 
 /// Kernel, rights and limits.
 pub(super) fn machine(report: &mut Report) {
-    let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    match version(&release) {
-        Some(found) if found >= KERNEL_WANTED => {
-            report.ok("kernel", format!("{release} (6.6 or later shares interfaces by TCX)"))
-        }
-        _ => report.warn(
+    let release = kernel::release();
+    match kernel::has_tcx() {
+        true => report.ok("kernel", format!("{release} (6.6 or later shares interfaces by TCX)")),
+        false => report.warn(
             "kernel",
             format!("{release} is older than 6.6 or unknown: no TCX, interfaces are shared by XDP only"),
             "install Linux 6.6 or later",
@@ -73,10 +69,3 @@ pub(super) fn files(report: &mut Report) {
 }
 
 /// Major and minor number of a kernel release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-#[cfg(test)]
-mod tests;

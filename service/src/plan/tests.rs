@@ -44,7 +44,7 @@ fn kernel() -> Snapshot {
 
 #[test]
 fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
-    let plan = plan(&config(""), &kernel());
+    let plan = plan(&config(""), &kernel(), true);
     assert_eq!(plan.served.len(), 1);
     let eth0 = &plan.served[0];
     assert_eq!((eth0.name.as_str(), eth0.link, eth0.mtu, eth0.backend), ("eth0", 2, 1500, Backend::Packet));
@@ -64,7 +64,7 @@ fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
 
 #[test]
 fn what_is_named_is_served_even_before_it_is_up() {
-    let plan = plan(&config("[interface]\nname = [\"eth1\", \"lo\", \"none\"]\ndevice = \"xdp\"\nmtu = 1400"), &kernel());
+    let plan = plan(&config("[interface]\nname = [\"eth1\", \"lo\", \"none\"]\ndevice = \"xdp\"\nmtu = 1400"), &kernel(), true);
     assert_eq!(plan.served.len(), 1);
     assert_eq!((plan.served[0].name.as_str(), plan.served[0].backend, plan.served[0].mtu), ("eth1", Backend::Xdp, 1400));
     let names: Vec<&str> = plan.skipped.iter().map(|skipped| skipped.name.as_str()).collect();
@@ -74,9 +74,16 @@ fn what_is_named_is_served_even_before_it_is_up() {
 
 #[test]
 fn a_tap_device_has_its_own_address_and_no_other_interface() {
-    let plan = plan(&config("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\""), &kernel());
+    let plan = plan(&config("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\""), &kernel(), true);
     assert_eq!(plan.served.len(), 1);
     assert_eq!(plan.served[0].addresses, [parse_cidr("10.7.0.2/24").expect("valid")]);
     assert_eq!(plan.served[0].backend, Backend::Tap);
     assert_eq!(plan.served[0].kernel_side, Some(("10.7.0.1".parse().expect("valid"), 24)));
+}
+
+#[test]
+fn without_tcx_an_interface_is_shared_by_xdp() {
+    let plan = plan(&config(""), &kernel(), false);
+    assert!(!plan.served.is_empty());
+    assert!(plan.served.iter().all(|planned| planned.backend == Backend::Xdp));
 }
