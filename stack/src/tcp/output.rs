@@ -13,7 +13,7 @@ use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, FIN, HEADER_BYTES_MAX, Header, PSH, Timestamps};
 
 use super::connection::Connection;
-use super::send_queue::{for_each_piece, mark_sent};
+use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
@@ -115,13 +115,22 @@ impl Connection<'_, '_> {
             }
         }
         let link = self.env.ip.link(self.tcb.template.interface as u32);
-        let segments = link.gathers && link.sends_partial_checksums;
-        let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
-        if !segments || limit <= IP_HEADER_BYTES + HEADER_BYTES_MAX as u32 {
+        if !segments(&link) {
             return mss;
         }
+        let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
         let payload = limit - IP_HEADER_BYTES - HEADER_BYTES_MAX as u32;
         (payload - payload % mss).max(mss)
+    }
+
+    /// How data that is queued now is best laid out.
+    pub(crate) fn extent_shape(&self) -> Shape {
+        let mss = self.tcb.mss as usize;
+        if self.tcb.template.generation != self.env.ip.generation() {
+            return Shape { bytes_max: mss, sum: true };
+        }
+        let link = self.env.ip.link(self.tcb.template.interface as u32);
+        Shape { bytes_max: if segments(&link) { usize::MAX } else { mss }, sum: !link.sends_partial_checksums }
     }
 
     /// Decides what goes next; `None` when nothing may.
@@ -423,6 +432,12 @@ impl Connection<'_, '_> {
         self.tcb.set(retransmit);
         exists
     }
+}
+
+/// Whether a link takes packets of several segments.
+fn segments(link: &LinkInfo) -> bool {
+    let headers = IP_HEADER_BYTES + HEADER_BYTES_MAX as u32;
+    link.gathers && link.sends_partial_checksums && link.segmentation_max_bytes > headers
 }
 
 /// Calls `push` with the frames behind a packet's first one: payload from `shared` on.

@@ -28,6 +28,15 @@ pub(crate) struct Freed {
     pub(crate) sent_at: Option<u32>,
 }
 
+/// How new extents are made, from what the link needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Bytes at most: one MSS where packets are that large, so that an extent's sum is a packet's.
+    pub(crate) bytes_max: usize,
+    /// Whether checksums will be needed.
+    pub(crate) sum: bool,
+}
+
 /// A piece of an extent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
@@ -49,12 +58,12 @@ impl Tcb {
     }
 
     /// Queues a frame of payload.
-    pub(crate) fn enqueue(&mut self, frame: Frame) {
-        let sum = checksum::sum(frame.bytes());
+    pub(crate) fn enqueue(&mut self, frame: Frame, shape: Shape) {
+        let (sum, flags) = if shape.sum { (checksum::sum(frame.bytes()), SUM_VALID) } else { (0, 0) };
         let len = frame.len() as u32;
         self.send_memory += frame_memory(&frame);
         let was_all_sent = self.unsent() == 0;
-        let note = Note { sequence: self.snd_end.0, sum, flags: SUM_VALID, ..Note::default() };
+        let note = Note { sequence: self.snd_end.0, sum, flags, ..Note::default() };
         let slot = self.send_queue.push_back(frame, note);
         if was_all_sent {
             self.next_unsent = slot;
@@ -64,34 +73,50 @@ impl Tcb {
 
     /// Queues up to `count` bytes that `fill` writes piece by piece; first behind the last extent
     /// while that is unsent. Returns how many bytes found room in the arena.
-    pub(crate) fn enqueue_with(&mut self, arena: &Arena, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
-        let mut queued = if self.unsent() > 0 { self.grow_back(arena, count, fill) } else { 0 };
+    pub(crate) fn enqueue_with(&mut self, arena: &Arena, shape: Shape, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+        let mut queued = if self.unsent() > 0 { self.grow_back(arena, shape, count, fill) } else { 0 };
         while queued < count {
             let rest = count - queued;
-            let class = if rest <= SMALL_PAYLOAD { Class::Small } else { Class::Large };
+            // A small tail of a stream is about to grow; a small message is not.
+            let class = if rest <= SMALL_PAYLOAD && self.unsent() == 0 { Class::Small } else { Class::Large };
             if arena.free(class) <= arena.capacity(class) / SEND_RESERVE {
                 break;
             }
             let Some(mut frame) = arena.alloc(class) else { break };
             frame.reserve(0);
-            let len = rest.min(frame.tailroom());
+            let len = rest.min(self.room_before_boundary(shape)).min(frame.tailroom());
             fill(frame.extend(len));
-            self.enqueue(frame);
+            self.enqueue(frame, shape);
             queued += len;
         }
         queued
     }
 
-    fn grow_back(&mut self, arena: &Arena, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+    /// Bytes from the end of the queue to where a packet will end that starts at SND.NXT.
+    fn room_before_boundary(&self, shape: Shape) -> usize {
+        match shape.bytes_max {
+            usize::MAX => usize::MAX - 1,
+            max => max - self.unsent() as usize % max,
+        }
+    }
+
+    fn grow_back(&mut self, arena: &Arena, shape: Shape, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
         let back = self.send_queue.back();
         let note = arena.note(back);
         let old_len = arena.queued_len(back);
+        let room = self.room_before_boundary(shape);
+        let count = if room == shape.bytes_max { 0 } else { count.min(room) };
         let mut sum = note.sum;
         let grown = self.send_queue.extend_back(arena, count, &mut |bytes| {
             fill(bytes);
-            sum = checksum::add_at(sum, old_len, checksum::sum(bytes));
+            if shape.sum {
+                sum = checksum::add_at(sum, old_len, checksum::sum(bytes));
+            }
         });
-        arena.set_note(back, Note { sum, ..note });
+        if grown > 0 {
+            let flags = if shape.sum { note.flags } else { note.flags & !SUM_VALID };
+            arena.set_note(back, Note { sum, flags, ..note });
+        }
         self.snd_end += grown as u32;
         grown
     }

@@ -144,7 +144,8 @@ impl Tcp {
         self.check_sendable(id)?;
         let connection = &mut self.connection(env, id.index);
         let count = count.min(connection.tcb.send_space());
-        let queued = connection.tcb.enqueue_with(connection.env.arena, count, copy);
+        let shape = connection.extent_shape();
+        let queued = connection.tcb.enqueue_with(connection.env.arena, shape, count, copy);
         connection.mark_data();
         if queued < count {
             connection.shared.starved.insert(id.index);
@@ -165,7 +166,8 @@ impl Tcp {
             return Ok(());
         }
         let mut connection = self.connection(env, id.index);
-        connection.tcb.enqueue(frame);
+        let shape = connection.extent_shape();
+        connection.tcb.enqueue(frame, shape);
         connection.mark_data();
         Ok(())
     }
