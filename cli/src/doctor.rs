@@ -56,7 +56,9 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     };
     report.ok("configuration", format!("{} keys differ from their defaults", config.changed().len()));
     match Snapshot::read() {
-        Ok(kernel) => interfaces::examine(&ringway_service::plan::plan(&config, &kernel, ringway_service::kernel::has_tcx()), report),
+        Ok(kernel) => {
+            interfaces::examine(&ringway_service::plan::plan(&config, &kernel, ringway_service::kernel::has_tcx()), report)
+        }
         Err(error) => report.fail("interfaces", format!("the kernel's addresses cannot be read: {error}"), ""),
     }
     if arguments.measure {

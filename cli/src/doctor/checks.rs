@@ -67,5 +67,3 @@ pub(super) fn files(report: &mut Report) {
         report.warn("preload", "/etc/ld.so.preload exists: its libraries see calls before or after ours".to_owned(), "");
     }
 }
-
-/// Major and minor number of a kernel release.

@@ -4,7 +4,7 @@ use super::{effective_capabilities, missing};
 fn missing_capabilities_are_named() {
     assert!(missing(u64::MAX).is_empty());
     assert_eq!(missing(0).len(), 3);
-    let without_raw = u64::MAX & !(1 << 13);
+    let without_raw = !(1 << 13);
     assert!(missing(without_raw)[0].starts_with("CAP_NET_RAW is missing"));
     let before_bpf = (1 << 12) | (1 << 13) | (1 << 21);
     assert!(missing(before_bpf).is_empty());
