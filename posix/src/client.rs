@@ -86,6 +86,8 @@ impl Channel for Attached {
 
     fn view(&self, socket: SocketRef) -> Option<View> {
         let slot = self.current(socket)?;
+        // Before what they stand for: then a change meanwhile is one more edge, not one less.
+        let (receive_sequence, send_sequence) = (slot.arrivals(), slot.releases());
         let (state, flags) = (state_of(slot.state()), slot.flags());
         // `readiness` also asks the worker to tell when there is room, if there is none.
         let writable = state == State::Connected && self.client.readiness(slot_of(socket)).writable;
@@ -98,8 +100,8 @@ impl Channel for Attached {
             write_closed: flags.has(shm::Flags::WRITE_CLOSED),
             hung_up: flags.has(shm::Flags::HUNG_UP),
             failure: slot.error().map(failure_of),
-            receive_sequence: slot.arrivals(),
-            send_sequence: slot.releases(),
+            receive_sequence,
+            send_sequence,
         })
     }
 

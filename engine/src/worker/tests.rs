@@ -130,6 +130,29 @@ fn an_idle_worker_sleeps_for_ever() {
     assert_eq!(net.apps[1].client.slot(client.index).state(), State::Connected);
 }
 
+/// The end of a stream without bytes, and a reset, are edges for those who wait for edges.
+#[test]
+fn ends_are_edges() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let edges = |net: &Net, app: usize, slot: ringway_shm::channel::SlotRef| {
+        let shared = net.apps[app].client.slot(slot.index);
+        (shared.arrivals(), shared.releases())
+    };
+    let before = edges(&net, 0, server);
+    assert_eq!(net.control(1, client, Operation::Shutdown), ControlAnswer::Done);
+    net.run_until(|net| net.apps[0].client.slot(server.index).flags().has(Flags::PEER_CLOSED));
+    let ended = edges(&net, 0, server);
+    assert!(ended.0 != before.0 && ended.1 == before.1, "{before:?} {ended:?}");
+    let before = edges(&net, 1, client);
+    assert!(net.apps[0].client.close(server, Some(0)));
+    net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::FAILED));
+    let reset = edges(&net, 1, client);
+    assert!(reset.0 != before.0 && reset.1 != before.1, "{before:?} {reset:?}");
+}
+
 /// TCP_INFO travels to the application.
 #[test]
 fn info_is_answered() {

@@ -251,16 +251,22 @@ impl SlotShared {
         ahead(&self.accept_pushed, &self.accepted)
     }
 
-    /// A number that grows with every arrival (bytes or connections): for edge-triggered waits.
+    /// A number that changes with every arrival (bytes, connections, end of stream, failure): for
+    /// edge-triggered waits. Read it before what it stands for. All its parts only ever grow.
     #[inline]
     pub fn arrivals(&self) -> u32 {
-        self.rx_pushed.load(Ordering::Acquire).wrapping_add(self.accept_pushed.load(Ordering::Acquire))
+        let ends = self.flags().0 & (Flags::PEER_CLOSED.0 | Flags::HUNG_UP.0 | Flags::FAILED.0);
+        let pushed = self.rx_pushed.load(Ordering::Acquire).wrapping_add(self.accept_pushed.load(Ordering::Acquire));
+        pushed.wrapping_add(ends.count_ones())
     }
 
-    /// A number that changes whenever room to write may have appeared: for edge-triggered waits.
+    /// A number that changes whenever writing may have become possible, or impossible for good: for
+    /// edge-triggered waits. Read it before what it stands for. All its parts only ever grow.
     #[inline]
     pub fn releases(&self) -> u32 {
-        self.tx_released.load(Ordering::Acquire)
+        let ends = self.flags().0 & (Flags::HUNG_UP.0 | Flags::FAILED.0 | Flags::WRITE_CLOSED.0);
+        let state = self.state.load(Ordering::Acquire).min(State::Closed as u32);
+        self.tx_released.load(Ordering::Acquire).wrapping_add(ends.count_ones()).wrapping_add(state)
     }
 
     /// Flags of the open file description that the application keeps here (O_NONBLOCK and more of
