@@ -16,6 +16,7 @@ pub mod plan;
 pub mod ports;
 mod rights;
 pub mod rundir;
+mod secret;
 mod supervise;
 
 pub use broker::{Admission, BrokerStatus};

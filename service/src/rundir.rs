@@ -241,6 +241,11 @@ impl Claim {
         &self.name
     }
 
+    /// Where its files are.
+    pub fn directory(&self) -> &RunDirectory {
+        &self.directory
+    }
+
     /// Where this service listens.
     pub fn socket_path(&self) -> PathBuf {
         self.directory.socket_path(&self.name)

@@ -18,7 +18,6 @@ use ringway::{InterfaceInfo, WorkerConfig, WorkerHandle, WorkerThread};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::broker::{self, Admission, BrokerConfig, BrokerStatus};
 use crate::config::Config;
@@ -29,6 +28,7 @@ use crate::netlink::Mirror;
 use crate::plan::{Backend, Plan, Planned, plan};
 use crate::ports::SharedPorts;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
+use crate::secret::{self, random};
 
 /// How long a worker looks for work before it sleeps, where there are processors to spare.
 const SPIN: Duration = Duration::from_micros(20);
@@ -270,7 +270,7 @@ fn start_worker(
     host: io::Result<ServiceHost>,
 ) -> io::Result<WorkerThread> {
     let mut stack = config.stack.clone();
-    stack.seed = random()?;
+    stack.seed = secret::of_this_boot(claim.directory())?;
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let ports = SharedPorts::new(devices.steering()?, own, stack.tcp.ephemeral_ports, random()?);
@@ -309,10 +309,4 @@ fn own_addresses(planned: &Planned) -> Vec<IpAddr> {
 fn default_spin() -> Duration {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     if processors >= SPARE_PROCESSORS { SPIN } else { Duration::ZERO }
-}
-
-fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    getrandom(&mut bytes, GetRandomFlags::empty())?;
-    Ok(u64::from_ne_bytes(bytes))
 }

@@ -1,0 +1,61 @@
+//! The secret of this machine's boot: what must not be guessed comes from it.
+//!
+//! It stands beside the run directory, readable by its owner only, and outlives services on purpose:
+//! sequence numbers and timestamps of a service that starts again go on where the last one's were, so
+//! that peers take its connections while they still remember the old ones (RFC 6528 §3, RFC 7323 §5.4).
+//! Does not do: survive a reboot.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::rundir::RunDirectory;
+
+/// The secret, which is made when there is none yet.
+///
+/// # Errors
+/// The file cannot be made or read, or is somebody else's.
+pub(crate) fn of_this_boot(directory: &RunDirectory) -> io::Result<u64> {
+    let path = directory.path().with_extension("secret");
+    match read(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make(&path)?;
+            read(&path)
+        }
+        found => found,
+    }
+}
+
+/// 64 random bits.
+pub(crate) fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn read(path: &Path) -> io::Result<u64> {
+    let metadata = fs::symlink_metadata(path)?;
+    let ours = metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o077 == 0;
+    let bytes = if ours { fs::read(path)? } else { Vec::new() };
+    let bytes: [u8; 8] =
+        bytes.try_into().map_err(|_| io::Error::other(format!("{} is not a secret of ours; remove it", path.display())))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Makes the file whole or not at all; whoever comes second uses the first one's.
+fn make(path: &Path) -> io::Result<()> {
+    let unfinished = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+    let linked = file.write_all(&random()?.to_ne_bytes()).and_then(|()| fs::hard_link(&unfinished, path));
+    fs::remove_file(&unfinished)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;
