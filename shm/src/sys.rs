@@ -2,7 +2,7 @@
 //! descriptors. Thin, owned types in and out; no policy.
 //!
 //! What is done to descriptors that the program must not touch (the control connection, the doorbell)
-//! goes to the kernel directly, not through libc: inside a preloaded program libc's names are ours, and
+//! goes to the kernel by number, not by libc's name for it: inside a preloaded program libc's names are ours, and
 //! they protect those descriptors.
 
 use std::io;
@@ -72,12 +72,17 @@ pub fn event_descriptor() -> io::Result<OwnedFd> {
 
 /// Adds one to an event descriptor. A full counter means that the sleeper is already signalled.
 pub fn ring(fd: RawFd) {
-    with_fd(fd, |fd| rustix::io::write(fd, &1u64.to_ne_bytes())).ok();
+    let one = 1u64;
+    // SAFETY: write(2) of eight bytes of a local.
+    unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, 8usize) };
 }
 
 /// Empties an event descriptor; says whether it was signalled.
 pub fn silence(fd: RawFd) -> bool {
-    with_fd(fd, |fd| rustix::io::read(fd, &mut [0; 8])) == Ok(8)
+    let mut count = 0u64;
+    // SAFETY: read(2) of eight bytes into a local.
+    let got = unsafe { libc::syscall(libc::SYS_read, fd, &raw mut count, 8usize) };
+    got == 8
 }
 
 /// The lowest free descriptor number at or above `floor` for the file of `fd`, closed on exec.
@@ -88,9 +93,9 @@ pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, floor: RawFd) -> io::Result<Ow
 
 /// Makes the number `to`, which the caller owns, refer to the file of `fd`, closed on exec.
 pub(crate) fn replace(fd: &OwnedFd, to: RawFd) -> io::Result<()> {
-    // SAFETY: the caller owns `to`, and it stays open: it is not dropped here.
-    let mut to = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(to) });
-    Ok(rustix::io::dup3(fd, &mut to, rustix::io::DupFlags::CLOEXEC)?)
+    // SAFETY: dup3(2), plain numbers.
+    let result = unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), to, libc::O_CLOEXEC) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Gives the processor away for a moment: first a yield, then `micros` of sleep.
@@ -271,13 +276,11 @@ fn passed_descriptors(message: &libc::msghdr) -> Vec<OwnedFd> {
 
 /// Whether the peer of the socket `fd` is gone. A descriptor that is not open counts as gone.
 pub(crate) fn is_hung_up(fd: RawFd) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let over = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL;
-    with_fd(fd, |fd| {
-        let mut set = [PollFd::from_borrowed_fd(fd, PollFlags::RDHUP)];
-        let count = poll(&mut set, Some(&Timespec::default())).unwrap_or(0);
-        count > 0 && set[0].revents().intersects(over)
-    })
+    let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: ppoll(2) of one entry, without waiting and without a signal mask (whose size does not count then).
+    let count = unsafe { libc::syscall(libc::SYS_ppoll, &raw mut entry, 1usize, &raw const now, 0usize, 8usize) };
+    count > 0 && entry.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }
 
 /// Lends a descriptor number that the caller keeps open during the call.
@@ -288,6 +291,6 @@ pub(crate) fn with_fd<T>(fd: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
 
 /// Closes a descriptor number that the caller owns.
 pub(crate) fn close(fd: RawFd) {
-    // SAFETY: the caller gives its ownership up.
-    unsafe { rustix::io::close(fd) };
+    // SAFETY: close(2); the caller gives its ownership up, and there is nothing to do about an error.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
 }
