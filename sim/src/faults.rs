@@ -46,7 +46,7 @@ impl Faults {
             wire: Impairments {
                 loss_ppm,
                 burst_start_ppm,
-                burst_end_ppm: 300_000,
+                burst_end_ppm: 600_000,
                 delay: micros(random, 100_000),
                 jitter: micros(random, 5_000),
                 rate_bits: if random.one_in(3) { 1_000_000 << random.between(0, 10) } else { 0 },

@@ -1,6 +1,6 @@
 //! Addresses: link, network and transport. IPv4 and IPv6 alike.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -52,11 +52,11 @@ impl Cidr {
     }
 
     /// The last address of an IPv4 network that has one for broadcast (RFC 3021: /31 and /32 have none).
-    pub(crate) fn broadcast(&self) -> Option<IpAddr> {
+    pub(crate) fn broadcast(&self) -> Option<Ipv4Addr> {
         match self.ip {
             IpAddr::V4(ip) if self.prefix_len < 31 => {
                 let host_mask = u32::MAX >> self.prefix_len;
-                Some(IpAddr::V4((u32::from(ip) | host_mask).into()))
+                Some((u32::from(ip) | host_mask).into())
             }
             _ => None,
         }

@@ -22,7 +22,7 @@ fn networks() {
 /// Point-to-point networks have no broadcast address (RFC 3021).
 #[test]
 fn broadcast_addresses() {
-    assert_eq!(cidr([10, 1, 2, 3], 24).broadcast(), Some([10, 1, 2, 255].into()));
+    assert_eq!(cidr([10, 1, 2, 3], 24).broadcast(), Some(Ipv4Addr::new(10, 1, 2, 255)));
     assert_eq!(cidr([10, 1, 2, 3], 31).broadcast(), None);
-    assert_eq!(cidr([10, 1, 2, 3], 0).broadcast(), Some([255; 4].into()));
+    assert_eq!(cidr([10, 1, 2, 3], 0).broadcast(), Some(Ipv4Addr::BROADCAST));
 }

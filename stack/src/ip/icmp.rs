@@ -14,14 +14,19 @@ use crate::wire::icmpv4::{self, Header, code};
 use crate::wire::{checksum, ipv4};
 
 impl Ip {
-    /// Takes the packet at hand, which starts at the IPv4 header.
-    pub(super) fn receive_icmp(&mut self, counters: &mut Counters, interface: u32, header: &ipv4::Header) -> Result<(), Counter> {
+    /// Takes the packet of `first` and `self.rest`, which starts at the IPv4 header.
+    pub(super) fn receive_icmp(
+        &mut self,
+        counters: &mut Counters,
+        interface: u32,
+        header: &ipv4::Header,
+        mut first: Frame,
+    ) -> Result<(), Counter> {
         counters.count(Counter::IcmpInMsgs);
-        let first = &mut self.packet[0];
         first.pull(header.header_len.into());
         let message = Header::parse(first.bytes()).ok_or(Counter::IcmpInErrors)?;
         let true_sum = match first.checksum() {
-            Checksum::Complete => checksum::sum_of_parts(self.packet.iter().map(Frame::bytes)) == 0xffff,
+            Checksum::Complete => self.sum_of_packet(&first) == 0xffff,
             Checksum::Verified => true,
             Checksum::Partial { .. } => false,
         };
@@ -31,22 +36,27 @@ impl Ip {
         if message.kind == icmpv4::ECHO_REQUEST {
             counters.count(Counter::IcmpInEchos);
             if self.interfaces[interface as usize].interface.role == Role::Owned {
-                self.answer_echo(interface, header, counters)?;
+                self.answer_echo(interface, header, first, counters)?;
             }
-        } else if let Some(error) = quoted_error(&message, &self.packet[0].bytes()[icmpv4::HEADER_LEN..], header) {
+        } else if let Some(error) = quoted_error(&message, &first.bytes()[icmpv4::HEADER_LEN..], header) {
             self.keep_error(error);
         }
         Ok(())
     }
 
     /// Turns the echo request at hand into its reply, in place.
-    fn answer_echo(&mut self, interface: u32, header: &ipv4::Header, counters: &mut Counters) -> Result<(), Counter> {
+    fn answer_echo(
+        &mut self,
+        interface: u32,
+        header: &ipv4::Header,
+        mut first: Frame,
+        counters: &mut Counters,
+    ) -> Result<(), Counter> {
         let fits = header.total_len <= self.interfaces[interface as usize].interface.mtu;
-        let writable = self.packet[0].is_exclusive() && self.packet[0].headroom() >= HEADERS_MAX;
+        let writable = first.is_exclusive() && first.headroom() >= HEADERS_MAX;
         if !fits || !writable || self.reply_flows.len() >= REPLIES_MAX {
             return Err(Counter::DropRateLimited);
         }
-        let first = &mut self.packet[0];
         let bytes = first.bytes_mut();
         let old_word = u16::from_be_bytes([bytes[0], bytes[1]]);
         bytes[0] = icmpv4::ECHO_REPLY;
@@ -56,12 +66,14 @@ impl Ip {
         first.set_checksum(Checksum::Complete);
         first.set_segmentation(Segmentation::default());
         counters.count(Counter::IcmpOutEchoReps);
-        self.packet.drain(..).for_each(|frame| self.replies.push(frame));
+        self.replies.push(first);
+        self.rest.drain(..).for_each(|frame| self.replies.push(frame));
         self.reply_flows.push_back(reply_flow(header, header.tos));
         Ok(())
     }
 
-    /// Tells the sender of the packet at hand (which starts at the IPv4 header) that nobody serves it.
+    /// Tells the sender of a packet whose first frame starts at the IPv4 header that nobody serves it.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn refuse(
         &mut self,
         now: Instant,
@@ -69,6 +81,7 @@ impl Ip {
         counters: &mut Counters,
         interface: u32,
         header: &ipv4::Header,
+        first: &Frame,
         code: u8,
     ) {
         if self.interfaces[interface as usize].interface.role == Role::Shared {
@@ -83,7 +96,7 @@ impl Ip {
             return;
         };
         // RFC 792: the IP header and eight bytes of what follows.
-        let original = self.packet[0].bytes();
+        let original = first.bytes();
         let quoted = &original[..original.len().min(usize::from(header.header_len) + QUOTED_BYTES)];
         let message = frame.extend(icmpv4::HEADER_LEN + quoted.len());
         message[icmpv4::HEADER_LEN..].copy_from_slice(quoted);

@@ -4,6 +4,7 @@
 //! that vouches for it), our address as destination, a possible host as source, and exactly the
 //! bytes that its header says. It does not reassemble fragments; it does not look at TTL or options.
 
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
@@ -32,43 +33,50 @@ impl Ip {
         burst: &mut Burst,
         datagrams: &mut Datagrams,
     ) {
-        while take_packet(burst, &mut self.packet) {
-            if let Err(reason) = self.receive_packet(now, arena, counters, interface, datagrams) {
+        while let Some(first) = burst.pop() {
+            let mut more = first.continues();
+            while more && let Some(frame) = burst.pop() {
+                more = frame.continues();
+                self.rest.push(frame);
+            }
+            if let Err(reason) = self.receive_packet(now, arena, counters, interface, first, datagrams) {
                 counters.count(reason);
             }
-            self.packet.clear();
+            self.rest.clear();
         }
         self.run_tasks();
     }
 
+    /// Takes the packet of `first` and the frames in `self.rest`.
     fn receive_packet(
         &mut self,
         now: Instant,
         arena: &Arena,
         counters: &mut Counters,
         interface: u32,
+        mut first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        let to_many = match self.receive_link(now, interface)? {
+        let to_many = match self.receive_link(now, interface, &mut first)? {
             Link::Ipv4 { to_many } => to_many,
             Link::Done => return Ok(()),
         };
         counters.count(Counter::IpInReceives);
-        let header = self.check_header()?;
+        let header = check_header(first.bytes())?;
         self.check_addresses(interface, &header, to_many)?;
         if header.is_fragment() {
             return Err(Counter::DropFragment);
         }
-        trim(&mut self.packet, header.total_len.into()).ok_or(Counter::IpInHdrErrors)?;
+        trim(&mut first, &mut self.rest, header.total_len.into()).ok_or(Counter::IpInHdrErrors)?;
         let result = match header.protocol {
-            ipv4::PROTOCOL_TCP => self.deliver_tcp(counters, interface, &header, datagrams),
-            ipv4::PROTOCOL_ICMP => self.receive_icmp(counters, interface, &header),
+            ipv4::PROTOCOL_TCP => self.deliver_tcp(counters, interface, &header, first, datagrams),
+            ipv4::PROTOCOL_ICMP => self.receive_icmp(counters, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
-                self.refuse(now, arena, counters, interface, &header, icmpv4::code::PORT);
+                self.refuse(now, arena, counters, interface, &header, &first, icmpv4::code::PORT);
                 Err(Counter::DropNoSocket)
             }
             _ => {
-                self.refuse(now, arena, counters, interface, &header, icmpv4::code::PROTOCOL);
+                self.refuse(now, arena, counters, interface, &header, &first, icmpv4::code::PROTOCOL);
                 Err(Counter::IpInUnknownProtos)
             }
         };
@@ -78,9 +86,9 @@ impl Ip {
         result
     }
 
-    fn receive_link(&mut self, now: Instant, interface: u32) -> Result<Link, Counter> {
+    #[inline]
+    fn receive_link(&mut self, now: Instant, interface: u32, first: &mut Frame) -> Result<Link, Counter> {
         let own = &self.interfaces[interface as usize].interface;
-        let first = &mut self.packet[0];
         match own.medium {
             Medium::Ip => Ok(Link::Ipv4 { to_many: false }),
             Medium::Ethernet => match ethernet::receive(own.mac, first).ok_or(Counter::DropMalformed)? {
@@ -115,73 +123,84 @@ impl Ip {
         }
     }
 
-    fn check_header(&self) -> Result<ipv4::Header, Counter> {
-        let bytes = self.packet[0].bytes();
-        match bytes.first().map(|first| first >> 4) {
-            Some(4) => ipv4::Header::parse(bytes).ok_or(Counter::IpInHdrErrors),
-            _ => Err(Counter::DropMalformed),
-        }
-    }
-
     /// RFC 1122 §3.2.1.3: from a host, to us, and not to many.
+    #[inline]
     fn check_addresses(&self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<(), Counter> {
-        let (source, destination) = (IpAddr::V4(header.source), IpAddr::V4(header.destination));
-        let is_broadcast = |ip| self.interfaces[interface as usize].addresses.iter().any(|cidr| cidr.broadcast() == Some(ip));
-        let good = !to_many && self.owns(destination) && is_host(source) && !self.owns(source) && !is_broadcast(source);
+        let (source, destination) = (header.source, header.destination);
+        let good = !to_many
+            && self.local_ipv4.contains(&destination)
+            && is_host(source.into())
+            && !self.local_ipv4.contains(&source)
+            && !self.interfaces[interface as usize].broadcasts.contains(&source);
         good.then_some(()).ok_or(Counter::IpInAddrErrors)
     }
 
+    #[inline]
     fn deliver_tcp(
         &mut self,
         counters: &mut Counters,
         interface: u32,
         header: &ipv4::Header,
+        mut first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
         let header_len = usize::from(header.header_len);
         let len = u32::from(header.total_len) - header_len as u32;
-        self.packet[0].pull(header_len);
+        first.pull(header_len);
         let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
-        if self.packet[0].checksum() == Checksum::Complete {
+        if first.checksum() == Checksum::Complete {
             let pseudo = checksum::pseudo_header(remote, local, ipv4::PROTOCOL_TCP, len);
-            if checksum::add(pseudo, checksum::sum_of_parts(self.packet.iter().map(Frame::bytes))) != 0xffff {
+            if checksum::add(pseudo, self.sum_of_packet(&first)) != 0xffff {
                 counters.count(Counter::TcpInSegs);
                 counters.count(Counter::TcpInErrs);
                 return Err(Counter::TcpInCsumErrors);
             }
         }
         datagrams.headers.push(Datagram { local, remote, interface, tos: header.tos, ttl: header.ttl, len });
-        self.packet.drain(..).for_each(|frame| datagrams.packets.push(frame));
+        datagrams.packets.push(first);
+        self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())
+    }
+
+    /// The one's-complement sum of the packet at hand.
+    pub(super) fn sum_of_packet(&self, first: &Frame) -> u16 {
+        let mut total = checksum::sum(first.bytes());
+        let mut offset = first.len();
+        for frame in &self.rest {
+            total = checksum::add_at(total, offset, checksum::sum(frame.bytes()));
+            offset += frame.len();
+        }
+        total
     }
 }
 
-/// Moves the first packet of `burst` into `packet`.
-fn take_packet(burst: &mut Burst, packet: &mut alloc::vec::Vec<Frame>) -> bool {
-    while let Some(frame) = burst.pop() {
-        let last = !frame.continues();
-        packet.push(frame);
-        if last {
-            break;
-        }
+#[inline]
+fn check_header(bytes: &[u8]) -> Result<ipv4::Header, Counter> {
+    match bytes.first().map(|first| first >> 4) {
+        Some(4) => ipv4::Header::parse(bytes).ok_or(Counter::IpInHdrErrors),
+        _ => Err(Counter::DropMalformed),
     }
-    !packet.is_empty()
 }
 
 /// Cuts a packet to `len` bytes: what follows is the link's padding. `None`: there are fewer.
-fn trim(packet: &mut alloc::vec::Vec<Frame>, len: usize) -> Option<()> {
-    let mut left = len;
-    for at in 0..packet.len() {
-        let frame = &mut packet[at];
-        if left <= frame.len() {
-            frame.truncate(left);
-            frame.set_continues(false);
-            packet.truncate(at + 1);
-            return Some(());
-        }
-        left -= frame.len();
+#[inline]
+fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Option<()> {
+    if len <= first.len() {
+        first.truncate(len);
+        first.set_continues(false);
+        rest.clear();
+        return Some(());
     }
-    None
+    let mut left = len - first.len();
+    let last = rest.iter().position(|frame| {
+        let is_last = left <= frame.len();
+        left -= if is_last { 0 } else { frame.len() };
+        is_last
+    })?;
+    rest.truncate(last + 1);
+    rest[last].truncate(left);
+    rest[last].set_continues(false);
+    Some(())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ mod route;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use ringway_shm::{Burst, Frame, Instant};
 
@@ -109,6 +109,8 @@ pub(crate) struct IcmpError {
 struct InterfaceState {
     interface: Interface,
     addresses: Vec<Cidr>,
+    /// Broadcast addresses of its IPv4 networks.
+    broadcasts: Vec<Ipv4Addr>,
 }
 
 /// An ARP packet that waits to be written.
@@ -124,6 +126,8 @@ pub(crate) struct Ip {
     interfaces: Vec<InterfaceState>,
     /// All our addresses, sorted.
     local: Vec<IpAddr>,
+    /// Those of them that every packet is compared with; few, so a plain search is the fastest.
+    local_ipv4: Vec<Ipv4Addr>,
     routes: RouteTable,
     neighbors: NeighborTable,
     generation: u32,
@@ -136,8 +140,8 @@ pub(crate) struct Ip {
     arp: VecDeque<ArpOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
-    /// Scratch: the packet at hand.
-    packet: Vec<Frame>,
+    /// Scratch: the frames behind the first one of the packet at hand.
+    rest: Vec<Frame>,
     /// Scratch: the packet on its way out.
     outgoing: Burst,
 }
@@ -152,6 +156,7 @@ impl Ip {
         Ip {
             interfaces: Vec::new(),
             local: Vec::new(),
+            local_ipv4: Vec::new(),
             routes: RouteTable::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
@@ -162,14 +167,14 @@ impl Ip {
             arp: VecDeque::new(),
             resolve: VecDeque::new(),
             errors: VecDeque::new(),
-            packet: Vec::new(),
+            rest: Vec::new(),
             outgoing: Burst::default(),
         }
     }
 
     pub(crate) fn add_interface(&mut self, interface: Interface) -> u32 {
         assert!(self.interfaces.len() < INTERFACES_MAX, "an interface's index fits a byte");
-        self.interfaces.push(InterfaceState { interface, addresses: Vec::new() });
+        self.interfaces.push(InterfaceState { interface, addresses: Vec::new(), broadcasts: Vec::new() });
         self.outbox.push(Burst::default());
         (self.interfaces.len() - 1) as u32
     }
@@ -184,9 +189,11 @@ impl Ip {
                 self.arp.push_back(ArpOut { interface, destination: MacAddress::BROADCAST, packet });
             }
         }
+        state.broadcasts = state.addresses.iter().filter_map(Cidr::broadcast).collect();
         self.local = self.interfaces.iter().flat_map(|state| state.addresses.iter().map(|cidr| cidr.ip)).collect();
         self.local.sort_unstable();
         self.local.dedup();
+        self.local_ipv4 = self.local.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
         self.bump_generation();
     }
 

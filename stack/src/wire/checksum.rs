@@ -35,15 +35,26 @@ fn word(eight: &[u8]) -> u128 {
     u64::from_ne_bytes(eight.try_into().expect("callers pass eight bytes")).into()
 }
 
+/// Folds with end-around carry, by halves.
 #[inline]
 fn fold(wide: u128) -> u16 {
-    let mut sum = (wide as u64 as u128) + (wide >> 64);
-    sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let mut sum = (sum & 0xffff_ffff) as u64 + (sum >> 32) as u64;
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    let (half, carry) = (wide as u64).overflowing_add((wide >> 64) as u64);
+    // After a carry the rest is smaller than what was added, so one more fits.
+    fold_word(half + u64::from(carry))
+}
+
+#[inline]
+fn fold_word(word: u64) -> u16 {
+    let (half, carry) = (word as u32).overflowing_add((word >> 32) as u32);
+    let half = half + u32::from(carry);
+    add(half as u16, (half >> 16) as u16)
+}
+
+/// The sum of a header of twenty bytes.
+#[inline]
+pub fn sum_of_header(header: &[u8; 20]) -> u16 {
+    let long = |at: usize| u64::from(u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]));
+    u16::from_be(fold_word(long(0) + long(4) + long(8) + long(12) + long(16)))
 }
 
 /// The sum of two sums.
@@ -63,6 +74,10 @@ pub fn add_at(total: u16, offset: usize, part: u16) -> u16 {
 /// RFC 8200 §8.1). Mixed families have no pseudo-header; their sum is that of the bytes.
 #[inline]
 pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, len: u32) -> u16 {
+    if let (IpAddr::V4(source), IpAddr::V4(destination)) = (source, destination) {
+        let addresses = u64::from(u32::from(source)) + u64::from(u32::from(destination));
+        return fold_word(addresses + u64::from(protocol) + u64::from(len));
+    }
     let length = add((len >> 16) as u16, len as u16);
     add(add(address(source), address(destination)), add(protocol.into(), length))
 }

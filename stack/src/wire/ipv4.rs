@@ -50,7 +50,11 @@ impl Header {
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Header> {
         let header = Header::parse_unverified(bytes)?;
-        (checksum::sum(bytes.get(..header.header_len.into())?) == 0xffff).then_some(header)
+        let sum = match bytes.first_chunk() {
+            Some(fixed) if usize::from(header.header_len) == HEADER_LEN => checksum::sum_of_header(fixed),
+            _ => checksum::sum(bytes.get(..header.header_len.into())?),
+        };
+        (sum == 0xffff).then_some(header)
     }
 
     /// Like [`parse`](Header::parse) for a header quoted in an ICMP error, whose checksum routers

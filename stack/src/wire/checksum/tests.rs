@@ -49,6 +49,16 @@ fn parts_combine() {
     }
 }
 
+/// The short way for headers is the long way.
+#[test]
+fn sums_of_headers() {
+    for seed in 0..200 {
+        let header: [u8; 20] = bytes(20, seed).try_into().expect("twenty bytes");
+        assert_eq!(sum_of_header(&header), slow(&header));
+    }
+    assert_eq!((sum_of_header(&[0xff; 20]), sum_of_header(&[0; 20])), (0xffff, 0));
+}
+
 /// The example of RFC 1624 §4, where the older equation gives the wrong zero.
 #[test]
 fn rfc_1624_update() {
