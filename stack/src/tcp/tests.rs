@@ -4,6 +4,7 @@ mod close;
 mod data;
 mod defence;
 mod handshake;
+mod offload;
 mod recovery;
 mod rig;
 mod timers;

@@ -107,6 +107,11 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn with(config: StackConfig) -> Rig {
+        Rig::on(config, false, 0, true)
+    }
+
+    /// A rig on a link with these offloads.
+    pub(super) fn on(config: StackConfig, partial_checksums: bool, segmentation_max_bytes: u32, gathers: bool) -> Rig {
         let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
         let interface = stack.add_interface(Interface {
@@ -114,9 +119,9 @@ impl Rig {
             medium: Medium::Ip,
             mac: MacAddress::default(),
             mtu: 1_500,
-            sends_partial_checksums: false,
-            segmentation_max_bytes: 0,
-            gathers: true,
+            sends_partial_checksums: partial_checksums,
+            segmentation_max_bytes,
+            gathers,
             role: Role::Owned,
         });
         let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
@@ -166,6 +171,42 @@ impl Rig {
         assert_eq!(self.events(), vec![Event::Accepted { listener, cookie: LISTENER }]);
         self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
         assert_eq!(self.sent(), vec![]);
+    }
+
+    /// As `accept_with`, without a look at what is sent.
+    pub(super) fn listen_and_accept(&mut self, options: TcpOptions, syn: Seg) {
+        let listener = self.listen(options, 16);
+        self.receive(syn);
+        self.stack.transmit(self.now, &mut self.out);
+        let first = self.out[0].front_packet().next().expect("a SYN-ACK");
+        self.iss = Header::parse(&first.bytes()[20..]).map(|(header, _)| header.sequence);
+        self.out[0].clear();
+        self.receive(seg(ACK, 1, 1));
+        self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
+    }
+
+    /// The segment arrives as one packet whose payload lies in frames of `piece` bytes.
+    pub(super) fn receive_in_pieces(&mut self, segment: Seg, piece: usize) {
+        let mut burst = Burst::default();
+        let payload = segment.payload.clone();
+        let mut head = segment;
+        head.payload.clear();
+        self.push(&head, &mut burst);
+        let mut first = burst.pop().expect("one frame");
+        let total = (first.len() + payload.len()) as u16;
+        ipv4::Header::atomic(REMOTE, LOCAL, 6, 0, 64, total).write(&mut first.bytes_mut()[..20]);
+        first.set_checksum(ringway_shm::Checksum::Verified);
+        first.set_continues(true);
+        burst.push(first);
+        let count = payload.chunks(piece).count();
+        for (n, bytes) in payload.chunks(piece).enumerate() {
+            let mut frame = self.arena.alloc(Class::Large).expect("the arena is large enough");
+            frame.reserve(0);
+            frame.extend(bytes.len()).copy_from_slice(bytes);
+            frame.set_continues(n + 1 < count);
+            burst.push(frame);
+        }
+        self.stack.receive(self.now, 0, &mut burst);
     }
 
     pub(super) fn listen(&mut self, options: TcpOptions, backlog: u32) -> SocketId {

@@ -1,0 +1,144 @@
+//! What the link does for us: super-segments, partial checksums, gathering; and what it does not.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use ringway_shm::{Burst, Checksum, SegmentationKind};
+
+use super::rig::*;
+use crate::config::TcpOptions;
+use crate::wire::checksum;
+use crate::wire::tcp::{ACK, FIN, Header, SYN};
+
+/// A packet as it is handed to the device.
+struct Packet {
+    frames: usize,
+    checksum: Checksum,
+    segmentation: Option<u16>,
+    bytes: Vec<u8>,
+}
+
+fn transmit(rig: &mut Rig) -> Vec<Packet> {
+    while rig.stack.transmit(rig.now, &mut rig.out) {}
+    let mut packets = Vec::new();
+    while !rig.out[0].is_empty() {
+        let burst: &Burst = &rig.out[0];
+        let first = burst.front_packet().next().expect("a packet has a frame");
+        let segmentation = first.segmentation();
+        packets.push(Packet {
+            frames: burst.front_packet().count(),
+            checksum: first.checksum(),
+            segmentation: (segmentation.kind == SegmentationKind::TcpIpv4).then_some(segmentation.size),
+            bytes: burst.front_packet().flat_map(|frame| frame.bytes().to_vec()).collect(),
+        });
+        rig.out[0].drop_packet();
+    }
+    packets
+}
+
+fn payload(packet: &Packet) -> (u32, Vec<u8>) {
+    let (header, len) = Header::parse(&packet.bytes[20..]).expect("a good header");
+    (header.sequence.0, packet.bytes[20 + len..].to_vec())
+}
+
+fn offloading() -> Rig {
+    let mut rig = Rig::on(Rig::config(), true, 65_535, true);
+    rig.listen_and_accept(TcpOptions::default(), seg(SYN, 0, 0).mss(MSS as u16));
+    transmit(&mut rig);
+    rig
+}
+
+/// The initial window leaves as one packet of ten segments, its checksum left to the link: the
+/// field holds the folded sum of the pseudo-header.
+#[test]
+fn super_segment() {
+    let mut rig = offloading();
+    rig.send(1, 20 * MSS);
+    let packets = transmit(&mut rig);
+    assert_eq!(packets.len(), 1);
+    let packet = &packets[0];
+    assert_eq!(packet.segmentation, Some(MSS as u16));
+    assert_eq!(packet.checksum, Checksum::Partial { start: 20, offset: 16 });
+    assert!(packet.frames > 1, "the payload is shared, not copied");
+    assert_eq!(payload(packet).1, stream(1, 10 * MSS));
+    let len = (packet.bytes.len() - 20) as u32;
+    let pseudo = checksum::pseudo_header(LOCAL.into(), REMOTE.into(), 6, len);
+    assert_eq!(u16::from_be_bytes([packet.bytes[36], packet.bytes[37]]), pseudo);
+    assert_eq!(checksum::sum(&packet.bytes[..20]), 0xffff);
+}
+
+/// No packet is longer than the IP length field or the link allows.
+#[test]
+fn packet_limit() {
+    let mut rig = offloading();
+    rig.send(1, 200_000);
+    for n in 0..20 {
+        let acked = rig.info().bytes_acked as u32;
+        for packet in transmit(&mut rig) {
+            assert!(packet.bytes.len() <= 65_535, "{} bytes", packet.bytes.len());
+        }
+        if n > 2 && rig.info().unsent_bytes > 0 {
+            assert!(rig.info().unacked_bytes > 60_000);
+        }
+        let under_way = rig.info().unacked_bytes;
+        rig.receive(seg(ACK, 1, 1 + acked + under_way));
+    }
+    assert_eq!(rig.info().bytes_acked, 200_000);
+}
+
+/// One lost segment of a super-segment is sent again alone.
+#[test]
+fn lost_in_the_middle() {
+    let mut rig = offloading();
+    rig.send(1, 10 * MSS);
+    transmit(&mut rig);
+    for _ in 0..3 {
+        rig.receive(seg(ACK, 1, 1 + 4 * MSS));
+    }
+    rig.receive(seg(ACK, 1, 1 + 4 * MSS));
+    let again = transmit(&mut rig);
+    assert_eq!(payload(&again[0]).1, stream(1 + 4 * MSS, MSS));
+    assert_eq!(again[0].segmentation, None);
+}
+
+/// A link that takes one frame per packet and no partial checksums gets exactly that.
+#[test]
+fn plain_link() {
+    let mut rig = Rig::on(Rig::config(), false, 0, false);
+    rig.listen_and_accept(TcpOptions::default(), seg(SYN, 0, 0).mss(MSS as u16));
+    transmit(&mut rig);
+    rig.send(1, 3 * MSS + 7);
+    let packets = transmit(&mut rig);
+    assert_eq!(packets.len(), 4);
+    for packet in &packets {
+        assert_eq!((packet.frames, packet.checksum, packet.segmentation), (1, Checksum::Complete, None));
+        let pseudo = checksum::pseudo_header(LOCAL.into(), REMOTE.into(), 6, (packet.bytes.len() - 20) as u32);
+        assert_eq!(checksum::add(pseudo, checksum::sum(&packet.bytes[20..])), 0xffff);
+    }
+    let bytes: Vec<u8> = packets.iter().flat_map(|packet| payload(packet).1).collect();
+    assert_eq!(bytes, stream(1, 3 * MSS + 7));
+}
+
+/// Small messages ride in the frame of their header, also where the link gathers.
+#[test]
+fn small_messages_are_one_frame() {
+    let mut rig = offloading();
+    rig.send(1, 64);
+    let packets = transmit(&mut rig);
+    assert_eq!((packets.len(), packets[0].frames), (1, 1));
+}
+
+/// A super-segment that arrives is one segment: delivered whole, one ACK, its FIN taken.
+#[test]
+fn received_super_segment() {
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
+    rig.receive_in_pieces(seg(ACK | FIN, 1, 1).data(40_000), 1_900);
+    assert_eq!(rig.brief(), vec![(ACK, 1, 40_002, 0)]);
+    assert_eq!(rig.read(1), Ok(40_000));
+    // What overlaps is cut off across frames.
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
+    rig.receive(seg(ACK, 1, 1).data(1_000));
+    rig.receive_in_pieces(seg(ACK, 501, 1).data(9_500), 700);
+    assert_eq!(rig.read(1), Ok(10_000));
+    rig.assert_no_leak();
+}
