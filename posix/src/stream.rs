@@ -115,7 +115,7 @@ impl Posix {
                 Err(TransferError::WouldBlock) if *done > 0 && !how.wait_all => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) => return None,
                 Err(_) if *done > 0 => return Some(Ok(*done)),
-                Err(error) => return Some(Err(transfer_error(error))),
+                Err(error) => return Some(Err(transfer_error(channel, socket, error))),
             }
             if *done >= wanted || !how.wait_all {
                 return Some(Ok(*done));
@@ -211,19 +211,19 @@ impl Posix {
             Ok(count) => *done += count,
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
-            Err(error) => return Some(Err(transfer_error(error))),
+            Err(error) => return Some(Err(transfer_error(channel, socket, error))),
         }
         (*done >= wanted).then_some(Ok(*done))
     }
 }
 
 /// net/core/stream.c, sk_stream_error: the pending failure, else a broken pipe.
-fn transfer_error(error: TransferError) -> Errno {
+fn transfer_error(channel: &dyn Channel, socket: SocketRef, error: TransferError) -> Errno {
     match error {
         TransferError::WouldBlock => Errno::AGAIN,
         TransferError::Closed => Errno::PIPE,
         TransferError::NotConnected => Errno::NOTCONN,
-        TransferError::Failed(failure) => failure_errno(failure),
+        TransferError::Failed(failure) => failure_errno(failure, channel.view(socket).is_some_and(|view| view.peer_closed)),
     }
 }
 
