@@ -35,6 +35,8 @@ impl Flag {
     pub(crate) const WRITE_SHUT: Flag = Flag(2);
     /// The death of the service has been reported as this socket's failure.
     pub(crate) const DEATH_REPORTED: Flag = Flag(4);
+    /// The program has read the end of the stream.
+    pub(crate) const END_SEEN: Flag = Flag(64);
     /// The success of a connect in the background has been reported.
     pub(crate) const CONNECT_REPORTED: Flag = Flag(8);
     /// The descriptor is a kernel TCP socket (a listener's twin, or what `socket` made); else a blank.

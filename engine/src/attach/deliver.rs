@@ -160,8 +160,7 @@ impl Region {
     /// The connection has ended with an error; what has arrived before may still be read.
     pub(super) fn failed(&mut self, slot: SlotIndex, error: SocketError, core: &mut Core) {
         self.read_last(slot, core);
-        // Not PEER_CLOSED: whether a FIN came before the failure decides what the application is told (EPIPE).
-        let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
+        let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
         self.channel.set_error(slot, failure(error), over);
         self.end(slot, true, core);
     }
