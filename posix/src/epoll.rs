@@ -345,8 +345,13 @@ impl Posix {
             },
         );
         instance.unasked = if ready > 0 { instance.unasked + 1 } else { 0 };
-        if instance.nested && !instance.list.has_candidates() {
-            channel.arm(context);
+        if !instance.list.has_candidates() {
+            if instance.nested {
+                channel.arm(context);
+            }
+        } else if !sleepy {
+            // There was no room for all, or a level still holds: the next sleeper may take it, as in the kernel.
+            self.wake_sleepers(instance);
         }
         Ok(ready)
     }

@@ -35,7 +35,10 @@ impl Bench {
 
     fn wait(&self, epoll: Fd, room: usize, timeout: Option<Duration>) -> Answer<Vec<(Fd, u32)>> {
         let mut events = vec![epoll_event { events: 0, u64: 0 }; room];
+        let before = self.kernel.now();
         let count = self.posix.epoll_wait(epoll, &mut events, timeout, None).expect("the instance is known")?;
+        let slept_through = timeout == LONG && self.kernel.now().since(before) >= Duration::from_secs(30);
+        assert!(!slept_through, "nobody woke the waiter, it found {count} events when its time was over");
         Ok(events[..count].iter().map(|event| (event.u64 as Fd, event.events)).collect())
     }
 
