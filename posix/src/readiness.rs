@@ -38,23 +38,22 @@ impl Posix {
 
     /// The socket's pending failure, reported once (SO_ERROR, and the call that meets it first).
     pub(crate) fn take_failure(&self, socket: SocketRef) -> Option<Errno> {
-        let channel = self.attached()?;
-        let failure = channel.take_failure(socket)?;
-        Some(failure_errno(failure, channel.view(socket).is_some_and(|view| view.peer_closed)))
+        let failure = self.attached()?.take_failure(socket)?;
+        Some(self.failure_errno(socket, failure))
     }
-}
 
-/// The number that a failure has for the program.
-pub(crate) fn failure_errno(failure: Failure, peer_closed: bool) -> Errno {
-    match failure {
-        Failure::Refused => Errno::CONNREFUSED,
-        // net/ipv4/tcp_input.c, tcp_reset: a reset after the peer's FIN is a broken pipe.
-        Failure::Reset if peer_closed => Errno::PIPE,
-        Failure::Reset | Failure::ServiceGone | Failure::Other => Errno::CONNRESET,
-        Failure::TimedOut => Errno::TIMEDOUT,
-        Failure::HostUnreachable => Errno::HOSTUNREACH,
-        Failure::NetworkUnreachable => Errno::NETUNREACH,
-        Failure::Aborted => Errno::CONNABORTED,
+    /// The number that a failure has for the program.
+    pub(crate) fn failure_errno(&self, socket: SocketRef, failure: Failure) -> Errno {
+        match failure {
+            // net/ipv4/tcp_input.c, tcp_reset: a reset after the peer's FIN is a broken pipe.
+            Failure::Reset if self.descriptions.of(socket).is(Flag::END_SEEN) => Errno::PIPE,
+            Failure::Reset | Failure::ServiceGone | Failure::Other => Errno::CONNRESET,
+            Failure::TimedOut => Errno::TIMEDOUT,
+            Failure::Refused => Errno::CONNREFUSED,
+            Failure::HostUnreachable => Errno::HOSTUNREACH,
+            Failure::NetworkUnreachable => Errno::NETUNREACH,
+            Failure::Aborted => Errno::CONNABORTED,
+        }
     }
 }
 

@@ -6,7 +6,6 @@ use crate::channel::{Channel, Taking, TransferError};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
-use crate::readiness::failure_errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
@@ -109,13 +108,16 @@ impl Posix {
             let from = if how.peek { 0 } else { *done };
             match self.receive_once(channel, socket, pieces, from, how) {
                 Ok(0) if *done > 0 => return Some(Ok(*done)),
-                Ok(0) => return Some(Ok(0)),
+                Ok(0) => {
+                    self.descriptions.of(socket).mark(Flag::END_SEEN);
+                    return Some(Ok(0));
+                }
                 Ok(count) => *done = from + count,
                 Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) if *done > 0 && !how.wait_all => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) => return None,
                 Err(_) if *done > 0 => return Some(Ok(*done)),
-                Err(error) => return Some(Err(transfer_error(channel, socket, error))),
+                Err(error) => return Some(Err(self.transfer_error(socket, error))),
             }
             if *done >= wanted || !how.wait_all {
                 return Some(Ok(*done));
@@ -211,19 +213,19 @@ impl Posix {
             Ok(count) => *done += count,
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
-            Err(error) => return Some(Err(transfer_error(channel, socket, error))),
+            Err(error) => return Some(Err(self.transfer_error(socket, error))),
         }
         (*done >= wanted).then_some(Ok(*done))
     }
-}
 
-/// net/core/stream.c, sk_stream_error: the pending failure, else a broken pipe.
-fn transfer_error(channel: &dyn Channel, socket: SocketRef, error: TransferError) -> Errno {
-    match error {
-        TransferError::WouldBlock => Errno::AGAIN,
-        TransferError::Closed => Errno::PIPE,
-        TransferError::NotConnected => Errno::NOTCONN,
-        TransferError::Failed(failure) => failure_errno(failure, channel.view(socket).is_some_and(|view| view.peer_closed)),
+    /// net/core/stream.c, sk_stream_error: the pending failure, else a broken pipe.
+    fn transfer_error(&self, socket: SocketRef, error: TransferError) -> Errno {
+        match error {
+            TransferError::WouldBlock => Errno::AGAIN,
+            TransferError::Closed => Errno::PIPE,
+            TransferError::NotConnected => Errno::NOTCONN,
+            TransferError::Failed(failure) => self.failure_errno(socket, failure),
+        }
     }
 }
 
