@@ -28,6 +28,8 @@ pub(crate) use library::find as find_library;
 
 /// Exit status when we fail, not the program (as env(1) and timeout(1)).
 const OUR_FAILURE: u8 = 125;
+/// How long peers of a program that has ended may take to acknowledge what it wrote.
+const FINISH_LIMIT: ringway_shm::Duration = ringway_shm::Duration::from_secs(30);
 
 /// Arguments of `ringway run`.
 #[derive(Args, Debug)]
@@ -216,14 +218,17 @@ fn describe_running(directory: &RunDirectory, name: &str) -> String {
     format!("{} (service {name})", interfaces.join(", "))
 }
 
-/// Goes on serving what the program has left behind, until nobody is attached.
+/// Goes on serving what the program has left behind, until nobody is attached and what was written has arrived:
+/// the kernel would send it after the program's end, too.
 fn finish(service: Service, signals: &mut Signals) -> std::io::Result<()> {
     while service.status().is_busy() && !service.has_failed() {
         if signals.wait_for(service.idle_fd())? {
-            break;
+            return service.stop();
         }
         service.hush();
     }
+    // A signal means at once, the end of the worker that all is done.
+    signals.wait_for(service.finish(FINISH_LIMIT))?;
     service.stop()
 }
 

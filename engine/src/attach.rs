@@ -23,7 +23,7 @@ use ringway_shm::{Duration, Instant};
 use ringway_stack::Event;
 
 use crate::command::{RegionId, RegionMemory, RegionRequest};
-use crate::core::Core;
+use crate::core::{Core, Ending};
 use crate::idle::{Idle, Source};
 use crate::metrics::Work;
 use crate::worker::WorkerConfig;
@@ -102,6 +102,11 @@ impl Attachments {
         self.sweep();
     }
 
+    /// Whether no group is attached, and none that was has anything to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
     /// Forgets detached regions that have no sockets any more.
     fn sweep(&mut self) {
         let regions = &mut self.regions;
@@ -142,8 +147,8 @@ impl Attachments {
         }
         if !known {
             match event {
-                Event::Failed { .. } => core.bury(id, true),
-                Event::Closed { .. } => core.bury(id, false),
+                Event::Failed { .. } => core.bury(id, Ending::Reset),
+                Event::Closed { .. } => core.bury(id, Ending::Closed),
                 _ => {}
             }
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use ringway_device::Device;
-use ringway_shm::Arena;
+use ringway_shm::{Arena, Duration};
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -79,6 +79,7 @@ pub(crate) enum Command {
     ContextBell(RegionId, u32, OwnedFd),
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
+    Finish(Duration),
     Stop,
 }
 
@@ -168,6 +169,16 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn detach_region(&self, region: RegionId) -> Result<(), Gone> {
         self.tell(Command::DetachRegion(region))
+    }
+
+    /// Ends the worker's `run` when what the programs that are gone had written is acknowledged and
+    /// their peers have closed too, or `limit` from now; a peer that only does not close is not waited
+    /// for longer than a second.
+    ///
+    /// # Errors
+    /// The worker is gone already.
+    pub fn finish(&self, limit: Duration) -> Result<(), Gone> {
+        self.tell(Command::Finish(limit))
     }
 
     /// Ends the worker's `run`. Connections are left to the kernel to reset.

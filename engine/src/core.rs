@@ -14,6 +14,20 @@ use crate::port_table::PortTable;
 /// very short.
 const PIECE: usize = 64 << 10;
 
+/// How a connection ended, as far as its port is concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It never was: nothing is under way.
+    Refused,
+    /// Given up by one side; the other's last segments may be under way.
+    Reset,
+    /// TIME-WAIT follows.
+    Closed,
+}
+
+/// How long the port of a connection that was reset stays ours.
+const RESET_HOLD: Duration = Duration::from_secs(2);
+
 /// The worker's state without its devices and applications.
 pub(crate) struct Core {
     /// Time of the turn.
@@ -69,18 +83,19 @@ impl Core {
     }
 
     /// A connection without an application has ended.
-    pub(crate) fn bury(&mut self, id: SocketId, failed: bool) {
+    pub(crate) fn bury(&mut self, id: SocketId, ending: Ending) {
         if let Some((ip, port)) = self.orphans.remove(&id) {
-            self.release_port(ip, port, failed);
+            self.release_port(ip, port, ending);
         }
     }
 
-    /// Gives back the port of a connection: now when it was reset, else after TIME-WAIT.
-    pub(crate) fn release_port(&mut self, ip: IpAddr, port: u16, failed: bool) {
-        if failed {
-            self.ports.remove(ip, port);
-        } else {
-            self.ports.remove_late(self.now, self.time_wait, ip, port);
+    /// Gives back the port of a connection when nothing of it can arrive any more: the kernel's TCP
+    /// must not see it.
+    pub(crate) fn release_port(&mut self, ip: IpAddr, port: u16, ending: Ending) {
+        match ending {
+            Ending::Refused => self.ports.remove(ip, port),
+            Ending::Reset => self.ports.remove_late(self.now, self.time_wait.min(RESET_HOLD), ip, port),
+            Ending::Closed => self.ports.remove_late(self.now, self.time_wait, ip, port),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Who uses which port of this worker: counts users per (address, port) and asks [`Ports`] only when
 //! the first comes and the last has gone.
 //!
-//! A user is a listener, a connection, or a connection in TIME-WAIT (which keeps its port until the
-//! time is over: packets of the old connection must not reach the kernel's TCP). Does not do:
+//! A user is a listener, a connection, or a connection that is over (which keeps its port for a
+//! while: packets of the old connection must not reach the kernel's TCP). Does not do:
 //! finding out whether a 4-tuple is free; that is the stack's.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ringway_shm::{Duration, Instant};
@@ -20,7 +20,7 @@ const RESERVE_ATTEMPTS: usize = 8;
 struct Users {
     count: u32,
     reserved: bool,
-    /// Connections in TIME-WAIT keep the port until then.
+    /// Connections that are over keep the port until then.
     hold_until: Instant,
     /// Whether the port has an entry in `late`.
     queued: bool,
@@ -36,12 +36,12 @@ impl Users {
 pub(crate) struct PortTable {
     ports: Box<dyn Ports>,
     users: HashMap<(IpAddr, u16), Users>,
-    late: VecDeque<(Instant, IpAddr, u16)>,
+    late: BTreeSet<(Instant, IpAddr, u16)>,
 }
 
 impl PortTable {
     pub(crate) fn new(ports: Box<dyn Ports>) -> PortTable {
-        PortTable { ports, users: HashMap::new(), late: VecDeque::new() }
+        PortTable { ports, users: HashMap::new(), late: BTreeSet::new() }
     }
 
     /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
@@ -93,32 +93,32 @@ impl PortTable {
         }
     }
 
-    /// One user less, `delay` from now: a connection that may be in TIME-WAIT. All delays must be the same.
+    /// One user less, `delay` from now: a connection of which packets may still be under way.
     pub(crate) fn remove_late(&mut self, now: Instant, delay: Duration, ip: IpAddr, port: u16) {
         let Some(users) = self.users.get_mut(&(ip, port)) else {
             debug_assert!(false, "a user is removed once");
             return;
         };
-        users.hold_until = now + delay;
+        users.hold_until = users.hold_until.max(now + delay);
         if users.queued {
             users.count -= 1;
         } else {
             // The last user of the hold is taken off when it ends.
             users.queued = true;
-            self.late.push_back((now + delay, ip, port));
+            self.late.insert((now + delay, ip, port));
         }
     }
 
     /// Removes the users whose time has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some(&(at, ip, port)) = self.late.front() {
+        while let Some(&(at, ip, port)) = self.late.first() {
             if at > now {
                 return;
             }
-            self.late.pop_front();
+            self.late.pop_first();
             let Some(users) = self.users.get_mut(&(ip, port)) else { continue };
             if users.hold_until > now {
-                self.late.push_back((users.hold_until, ip, port));
+                self.late.insert((users.hold_until, ip, port));
             } else {
                 users.queued = false;
                 self.remove(ip, port);
@@ -128,7 +128,7 @@ impl PortTable {
 
     /// When `handle_timeout` is wanted next. Some time after the first is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.late.front().map(|&(at, ..)| at + GATHER)
+        self.late.first().map(|&(at, ..)| at + GATHER)
     }
 
     /// Whether anybody uses the port.

@@ -15,7 +15,7 @@ use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
 use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
-use ringway_stack::{Event, Stack, StackConfig};
+use ringway_stack::{Event, Stack, StackConfig, State};
 
 use crate::attach::Attachments;
 use crate::clock;
@@ -29,6 +29,8 @@ use crate::ports::{Host, Ports};
 
 /// How soon to try again when a device is full.
 const RETRY: Duration = Duration::from_micros(200);
+/// How long a peer that does not close is waited for before the end.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the capture ring, and of each packet in it.
 const CAPTURE_BYTES: usize = 8 << 20;
 const CAPTURE_SNAPLEN: usize = 65_535;
@@ -84,7 +86,17 @@ pub struct Worker {
     capture: Option<CaptureWriter>,
     /// The stack had more to write than one turn's budget.
     more: bool,
+    finish: Option<Finish>,
     stopping: bool,
+}
+
+/// When to end after the programs have gone.
+#[derive(Clone, Copy, Debug)]
+struct Finish {
+    /// Peers that have all we wrote are waited for until then.
+    patience: Instant,
+    /// Nobody is waited for after this.
+    limit: Instant,
 }
 
 impl Worker {
@@ -122,6 +134,7 @@ impl Worker {
             idle,
             capture: capture.map(|path| CaptureWriter::create(path, CAPTURE_BYTES, CAPTURE_SNAPLEN)).transpose()?,
             more: false,
+            finish: None,
             stopping: false,
             arena,
         };
@@ -138,7 +151,11 @@ impl Worker {
     pub fn run(&mut self) -> io::Result<()> {
         while !self.stopping {
             let now = clock::now();
-            if self.turn(now) {
+            let worked = self.turn(now);
+            if self.has_finished(now) {
+                break;
+            }
+            if worked {
                 self.idle.worked(now);
             } else if self.idle.spins(now) {
                 std::hint::spin_loop();
@@ -210,6 +227,23 @@ impl Worker {
         }
     }
 
+    /// Whether the worker was told to finish and nothing is left that is worth waiting for.
+    fn has_finished(&self, now: Instant) -> bool {
+        let Some(finish) = self.finish else { return false };
+        if now >= finish.limit {
+            return true;
+        }
+        let mut left = !self.attachments.is_empty() || self.more || self.interfaces.is_congested();
+        self.core.stack.for_each_socket(&mut |socket| {
+            left |= match socket.state {
+                State::Listen | State::TimeWait | State::Closed => false,
+                State::FinWait2 => now < finish.patience,
+                _ => true,
+            };
+        });
+        !left
+    }
+
     fn transmit(&mut self) {
         self.more = self.interfaces.transmit(self.core.now, &mut self.core.stack, self.capture.as_mut());
     }
@@ -265,6 +299,10 @@ impl Worker {
                 self.attachments.process_gone(region, process, &mut self.core);
             }
             Command::DetachRegion(region) => self.attachments.detach(region, &mut self.core, &self.idle),
+            Command::Finish(limit) => {
+                let now = self.core.now;
+                self.finish = Some(Finish { patience: now + PATIENCE.min(limit), limit: now + limit });
+            }
             Command::Stop => self.stopping = true,
         }
     }
@@ -293,6 +331,7 @@ impl Worker {
             self.core.metrics.due(),
             self.attachments.poll_timeout(),
             self.interfaces.is_congested().then(|| now + RETRY),
+            self.finish.map(|finish| if now < finish.patience { finish.patience } else { finish.limit }),
         ];
         times.into_iter().flatten().min()
     }

@@ -72,11 +72,13 @@ pub struct Service {
     broker: Option<JoinHandle<()>>,
     follower: Option<JoinHandle<()>>,
     worker: WorkerHandle,
-    /// Waits for the end of the worker and rings `idle` then.
+    /// Waits for the end of the worker and rings `idle` and `ended` then.
     watch: Option<JoinHandle<io::Result<()>>>,
     devices: Devices,
     stop: Arc<OwnedFd>,
     idle: Arc<OwnedFd>,
+    /// Readable when the worker has ended.
+    ended: Arc<OwnedFd>,
     status: Arc<BrokerStatus>,
     served: Vec<Planned>,
     notes: Vec<String>,
@@ -104,7 +106,9 @@ impl Service {
         let devices = Devices::new(&plan.served, PORTS_MAX).map_err(StartError::Start)?;
         let worker = start_worker(config, &claim, &plan, &devices, ServiceHost::open(links.clone(), forks.clone()));
         let (stop, idle) = (bell().map_err(StartError::Start)?, bell().map_err(StartError::Start)?);
-        let (worker, watch) = watch_worker(worker.map_err(StartError::Start)?, idle.clone()).map_err(StartError::Start)?;
+        let ended = bell().map_err(StartError::Start)?;
+        let bells = [idle.clone(), ended.clone()];
+        let (worker, watch) = watch_worker(worker.map_err(StartError::Start)?, bells).map_err(StartError::Start)?;
         let mut service = Service {
             broker: None,
             follower: None,
@@ -113,6 +117,7 @@ impl Service {
             devices,
             stop,
             idle,
+            ended,
             status: Arc::default(),
             served: Vec::new(),
             notes: Vec::new(),
@@ -165,6 +170,14 @@ impl Service {
         let mut count = [0; 8];
         // Empty: quiet already.
         rustix::io::read(&*self.idle, &mut count).ok();
+    }
+
+    /// Tells the worker to end when what the programs that are gone had written has arrived, or `limit`
+    /// from now. What is returned becomes readable then; `stop` comes after it.
+    pub fn finish(&self, limit: Duration) -> BorrowedFd<'_> {
+        // `Err`: it has ended already, so there is nothing to wait for.
+        self.worker.finish(limit).ok();
+        self.ended.as_fd()
     }
 
     /// Stops everything; what programs have open ends with ECONNRESET.
@@ -247,12 +260,14 @@ impl Drop for Service {
     }
 }
 
-/// Joins the worker in a thread of its own, which rings `idle` when it has ended.
-fn watch_worker(worker: WorkerThread, idle: Arc<OwnedFd>) -> io::Result<(WorkerHandle, JoinHandle<io::Result<()>>)> {
+/// Joins the worker in a thread of its own, which rings `bells` when it has ended.
+fn watch_worker(worker: WorkerThread, bells: [Arc<OwnedFd>; 2]) -> io::Result<(WorkerHandle, JoinHandle<io::Result<()>>)> {
     let handle = worker.handle.clone();
     let watch = Builder::new().name("ringway-watch".to_owned()).spawn(move || {
         let ended = worker.join();
-        rustix::io::write(&*idle, &1u64.to_ne_bytes())?;
+        for bell in bells {
+            rustix::io::write(&*bell, &1u64.to_ne_bytes())?;
+        }
         ended
     })?;
     Ok((handle, watch))

@@ -4,7 +4,7 @@ use ringway_shm::channel::{Failure, Flags, SlotIndex};
 
 use super::region::Region;
 use super::socket::Kind;
-use crate::core::Core;
+use crate::core::{Core, Ending};
 
 impl Region {
     /// The last descriptor of a socket is gone. What was written is still sent, then FIN; a socket
@@ -35,7 +35,7 @@ impl Region {
             core.stack.abort(core.now, id);
         }
         if let Some((ip, port)) = socket.port.take() {
-            core.release_port(ip, port, true);
+            core.release_port(ip, port, Ending::Reset);
         }
         self.forget(slot, core);
     }

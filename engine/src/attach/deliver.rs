@@ -7,7 +7,7 @@ use ringway_stack::{ReceiveError, SocketAddress, SocketError, SocketId};
 
 use super::region::Region;
 use super::socket::{Kind, Socket};
-use crate::core::Core;
+use crate::core::{Core, Ending};
 use crate::metrics::Work;
 
 /// Bytes that a socket may have in receive chunks, so that one that does not read leaves some to
@@ -162,7 +162,8 @@ impl Region {
         self.read_last(slot, core);
         let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
         self.channel.set_error(slot, failure(error), over);
-        self.end(slot, true, core);
+        let refused = failure(error) == Failure::Refused;
+        self.end(slot, if refused { Ending::Refused } else { Ending::Reset }, core);
     }
 
     /// The connection is over on both sides.
@@ -170,7 +171,7 @@ impl Region {
         self.read_last(slot, core);
         let over = Flags(Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
         self.channel.set_flags(slot, over);
-        self.end(slot, false, core);
+        self.end(slot, Ending::Closed, core);
     }
 
     /// Hands over what the stack still has, before the end is told.
@@ -183,14 +184,14 @@ impl Region {
     }
 
     /// The connection is over; the slot stays until the application closes it, unless it has.
-    fn end(&mut self, slot: SlotIndex, failed: bool, core: &mut Core) {
+    fn end(&mut self, slot: SlotIndex, ending: Ending, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         // What a failed connection has received can still be read; its name is good until it is closed.
-        if !failed {
+        if ending == Ending::Closed {
             socket.id = None;
         }
         if let Some((ip, port)) = socket.port.take() {
-            core.release_port(ip, port, failed);
+            core.release_port(ip, port, ending);
         }
         let closing = socket.closing;
         self.discard_send(slot);

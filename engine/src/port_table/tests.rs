@@ -55,3 +55,24 @@ fn time_wait_holds_a_reserved_port() {
     assert_eq!(log.try_iter().collect::<Vec<_>>(), ["disown 40000", "release 40000"]);
     assert_eq!(table.poll_timeout(), None);
 }
+
+/// A reset holds the port for a short while, also behind others that hold theirs for long; TIME-WAIT
+/// on the same port is not cut short by it.
+#[test]
+fn short_holds_do_not_wait_for_long_ones() {
+    let (sender, log) = std::sync::mpsc::channel();
+    let mut table = PortTable::new(Box::new(Recorder(sender)));
+    for port in [80, 81] {
+        table.add(IP, port).expect("free");
+    }
+    table.add(IP, 80).expect("shared");
+    log.try_iter().for_each(drop);
+    table.remove_late(Instant::from_millis(0), Duration::from_secs(60), IP, 80);
+    table.remove_late(Instant::from_millis(1), Duration::from_secs(2), IP, 80);
+    table.remove_late(Instant::from_millis(1), Duration::from_secs(2), IP, 81);
+    table.handle_timeout(Instant::from_millis(2_001));
+    assert_eq!(log.try_iter().collect::<Vec<_>>(), ["disown 81"]);
+    table.handle_timeout(Instant::from_millis(60_000));
+    assert_eq!(log.try_iter().collect::<Vec<_>>(), ["disown 80"]);
+    assert_eq!(table.poll_timeout(), None);
+}
