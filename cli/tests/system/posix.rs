@@ -50,5 +50,6 @@ macro_rules! scripts {
 }
 
 scripts! {
-    descriptors, endings, epoll, exec, files, fork, forms, half_close, many, misuse, mixed_wait, names, nonblocking, options, rights,
+    descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names, nested_epoll,
+    nonblocking, options, rights,
 }
