@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) delayed: VecDeque<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
     pub(crate) ended: Vec<u32>,
-    /// Connections whose handshake ended in this call and that wait to be accepted.
+    /// Connections whose application was told in this turn that something can be done.
     pub(crate) signalled: Vec<u32>,
 }
 

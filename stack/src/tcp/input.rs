@@ -53,7 +53,7 @@ impl Connection<'_, '_> {
         self.fourth_check_syn(segment)?; // third: security and compartment are not used
         self.remember_timestamp(segment);
         self.fifth_check_ack(segment)?;
-        self.sixth_check_urgent(segment);
+        // sixth: urgent data is ordinary data here (RFC 6093 §3)
         let fin = self.seventh_process_text(segment)?;
         self.eighth_check_fin(fin);
         Ok(())
@@ -287,9 +287,6 @@ impl Connection<'_, '_> {
         }
         Ok(())
     }
-
-    /// Sixth, check the URG bit: urgent data is ordinary data here (RFC 6093 §3).
-    fn sixth_check_urgent(&mut self, _segment: &Segment) {}
 
     /// Seventh, process the segment text. Returns whether a FIN comes next in order.
     fn seventh_process_text(&mut self, segment: &mut Segment) -> Result<bool, Drop> {

@@ -200,10 +200,9 @@ impl Tcp {
 
     fn establish(&mut self, env: &mut Env, index: u32, record: &HalfOpen, segment: &Segment) {
         let options = self.listener_options(record.listener);
-        let config = self.shared.config.clone();
         let mut connection = self.connection(env, index);
         let tcb = &mut *connection.tcb;
-        tcb.configure(&config, &options);
+        tcb.configure(&connection.shared.config, &options);
         tcb.local_port = record.key.local_port;
         tcb.remote_port = record.key.remote_port;
         tcb.listener = record.listener;

@@ -105,9 +105,8 @@ impl Tcp {
             return if self.is_free(&key) { Ok(key.local_port) } else { Err(ConnectError::InUse) };
         }
         let range = self.shared.config.ephemeral_ports;
-        let mut secrets = core::mem::replace(&mut self.shared.secrets, super::isn::Secrets::new(0));
-        let port = ports::choose(&mut secrets, range, |port| self.is_free(&FlowKey { local_port: port, ..key }));
-        self.shared.secrets = secrets;
+        let random = self.shared.secrets.random();
+        let port = ports::choose(random, range, |port| self.is_free(&FlowKey { local_port: port, ..key }));
         port.ok_or(ConnectError::NoPort)
     }
 

@@ -47,7 +47,6 @@ pub(crate) struct TimeWait {
     first: u32,
     max: usize,
     lifetime_us: u64,
-    alive: u32,
 }
 
 const INDEX_MASK: u32 = (1 << 30) - 1;
@@ -97,7 +96,7 @@ impl Record {
 impl TimeWait {
     /// An empty ring for `max` records that live for `lifetime_us` microseconds.
     pub(crate) fn new(max: u32, lifetime_us: u64) -> TimeWait {
-        TimeWait { ring: VecDeque::new(), first: 0, max: max.max(1) as usize, lifetime_us, alive: 0 }
+        TimeWait { ring: VecDeque::new(), first: 0, max: max.max(1) as usize, lifetime_us }
     }
 
     /// The record of an index, unless it has gone.
@@ -111,18 +110,14 @@ impl TimeWait {
         let expires = timer::tick_after(now, self.lifetime_us);
         let index = self.first.wrapping_add(self.ring.len() as u32) & INDEX_MASK;
         self.ring.push_back(Record { expires, alive: true, ..record });
-        self.alive += 1;
         index
     }
 
     /// Removes a record before its time.
     pub(crate) fn remove(&mut self, index: u32) {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
-        if let Some(record) = self.ring.get_mut(at as usize)
-            && record.alive
-        {
+        if let Some(record) = self.ring.get_mut(at as usize) {
             record.alive = false;
-            self.alive -= 1;
         }
     }
 
@@ -146,7 +141,6 @@ impl TimeWait {
         let record = self.ring.pop_front()?;
         let index = self.first;
         self.first = (self.first + 1) & INDEX_MASK;
-        self.alive -= record.alive as u32;
         record.alive.then_some((index, record))
     }
 
