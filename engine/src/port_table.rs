@@ -44,6 +44,18 @@ impl PortTable {
         PortTable { ports, users: HashMap::new(), late: BTreeSet::new() }
     }
 
+    /// Whether user `uid` may be given the packets of a port that it says it listens on: root, and
+    /// whoever has a listening kernel socket there.
+    pub(crate) fn may_listen(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
+        uid == 0 || self.ports.listeners(ip, port).is_ok_and(|users| users.contains(&uid))
+    }
+
+    /// Whether user `uid` may connect from a port that it says it has bound: not from one on which
+    /// somebody else listens.
+    pub(crate) fn may_connect_from(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
+        uid == 0 || self.ports.listeners(ip, port).is_ok_and(|users| users.iter().all(|&user| user == uid))
+    }
+
     /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
     /// a socket that the application has bound), or is in the table already.
     pub(crate) fn add(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {

@@ -1,6 +1,7 @@
 //! What a worker asks of whoever shares the machine's addresses with the kernel: ports to reserve,
 //! packets to steer, neighbors to resolve. The service answers; tests answer with a mock.
 
+use std::io;
 use std::net::IpAddr;
 
 use crate::command::RegionId;
@@ -28,6 +29,13 @@ pub trait Ports: Send {
 
     /// Gives a reserved port back.
     fn release(&mut self, ip: IpAddr, port: u16);
+
+    /// The users whose kernel sockets listen on `ip`:`port` or on all addresses: a port may be steered
+    /// away from the kernel only for whom the kernel has let listen there.
+    ///
+    /// # Errors
+    /// The kernel does not tell; then nobody is believed.
+    fn listeners(&mut self, ip: IpAddr, port: u16) -> io::Result<Vec<u32>>;
 
     /// From now on packets to `ip`:`port` reach the worker's devices, and not the kernel's TCP.
     ///

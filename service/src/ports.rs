@@ -4,6 +4,8 @@
 //! this process dies; packets are steered only while somebody owns the port. Does not do: count
 //! users (the worker does) or listen (the application's own kernel socket does).
 
+mod listeners;
+
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -94,6 +96,10 @@ impl Ports for SharedPorts {
     fn release(&mut self, ip: IpAddr, port: u16) {
         self.own_reserved.remove(&(ip, port));
         self.reserved.remove(&(ip, port));
+    }
+
+    fn listeners(&mut self, ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
+        listeners::users(ip, port)
     }
 
     fn own(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {

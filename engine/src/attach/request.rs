@@ -64,6 +64,10 @@ impl Region {
         if socket.kind != Kind::Fresh || local.port() == 0 {
             return ControlAnswer::Failed(Failure::Invalid);
         }
+        if !core.ports.may_listen(local.ip(), local.port(), self.owner.uid) {
+            core.metrics.add(Work::RefusedSockets, 1);
+            return ControlAnswer::NotOurs;
+        }
         let address = SocketAddress { ip: local.ip(), port: local.port() };
         let id = match core.stack.listen(address, backlog, socket.options, cookie) {
             Ok(id) => id,
@@ -131,7 +135,8 @@ impl Region {
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
         let taken = match bound.port() {
             0 => core.ports.reserve(ip),
-            port => core.ports.add(ip, port).map(|()| port),
+            port if core.ports.may_connect_from(ip, port, self.owner.uid) => core.ports.add(ip, port).map(|()| port),
+            _ => return ControlAnswer::NotOurs,
         };
         let port = match taken {
             Ok(port) => port,

@@ -12,6 +12,14 @@ impl Ports for Recorder {
     fn release(&mut self, _: IpAddr, port: u16) {
         self.0.send(format!("release {port}")).expect("the test listens");
     }
+    fn listeners(&mut self, _: IpAddr, port: u16) -> std::io::Result<Vec<u32>> {
+        match port {
+            22 => Ok(vec![0]),
+            80 => Ok(vec![1000]),
+            666 => Err(std::io::ErrorKind::PermissionDenied.into()),
+            _ => Ok(Vec::new()),
+        }
+    }
     fn own(&mut self, _: IpAddr, port: u16) -> Result<(), PortError> {
         self.0.send(format!("own {port}")).expect("the test listens");
         if port == 666 { Err(PortError::NoSteering) } else { Ok(()) }
@@ -75,4 +83,17 @@ fn short_holds_do_not_wait_for_long_ones() {
     table.handle_timeout(Instant::from_millis(60_000));
     assert_eq!(log.try_iter().collect::<Vec<_>>(), ["disown 80"]);
     assert_eq!(table.poll_timeout(), None);
+}
+
+/// A user is given the packets of a port only where the kernel has let it listen.
+#[test]
+fn ports_of_others_are_not_given_away() {
+    let (sender, _log) = std::sync::mpsc::channel();
+    let mut table = PortTable::new(Box::new(Recorder(sender)));
+    assert!(table.may_listen(IP, 80, 1000) && table.may_listen(IP, 22, 0));
+    for port in [22, 666, 8080] {
+        assert!(!table.may_listen(IP, port, 1000), "{port}");
+    }
+    assert!(table.may_connect_from(IP, 80, 1000) && table.may_connect_from(IP, 8080, 1000));
+    assert!(!table.may_connect_from(IP, 22, 1000) && !table.may_connect_from(IP, 666, 1000));
 }

@@ -27,6 +27,9 @@ impl Ports for NoPorts {
         Err(PortError::InUse)
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
+    fn listeners(&mut self, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
     fn own(&mut self, _: IpAddr, _: u16) -> Result<(), PortError> {
         Err(PortError::NoSteering)
     }

@@ -58,6 +58,9 @@ impl Ports for CountingPorts {
         Ok(if port == 0 { self.next } else { port })
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
+    fn listeners(&mut self, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
+        Ok(vec![1000])
+    }
     fn own(&mut self, _: IpAddr, _: u16) -> Result<(), PortError> {
         self.owned.fetch_add(1, Ordering::Relaxed);
         Ok(())
