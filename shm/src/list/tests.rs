@@ -109,9 +109,9 @@ mod plain {
         let head = AtomicU64::new(0);
         let links: [AtomicU32; 4] = std::array::from_fn(|_| AtomicU32::new(0));
         for index in 0..4 {
-            assert!(push_free(&head, index, &links[index as usize], 1));
+            assert!(push_free(&head, index, &links[index as usize], u32::MAX));
         }
-        let pop = |count, limit| pop_free(&head, count, limit, |index| &links[index as usize], 1);
+        let pop = |count, limit| pop_free(&head, count, limit, |index| &links[index as usize], u32::MAX);
         assert_eq!(pop(2, 4), Some((3, 2)));
         assert_eq!(pop(9, 4), Some((1, 2)));
         assert_eq!(pop(1, 4), None);
@@ -123,8 +123,8 @@ mod plain {
     fn a_push_says_whether_it_was_the_first() {
         let head = AtomicU32::new(EMPTY);
         let links: [AtomicU32; 2] = std::array::from_fn(|_| AtomicU32::new(0));
-        assert_eq!(push_chain(&head, 0, &links[0], 1), Some(true));
-        assert_eq!(push_chain(&head, 1, &links[1], 1), Some(false));
+        assert_eq!(push_chain(&head, 0, &links[0], u32::MAX), Some(true));
+        assert_eq!(push_chain(&head, 1, &links[1], u32::MAX), Some(false));
         assert_eq!(take_all(&head), word(1));
         assert_eq!(take_all(&head), EMPTY);
     }
