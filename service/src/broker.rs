@@ -221,8 +221,9 @@ impl Broker {
         let pidfd = members::open_pid(peer.pid).map_err(|error| format!("process {} cannot be watched: {error}", peer.pid))?;
         let (process, group) = self.members.join(token, peer, wanted)?;
         connection.process = Some(process);
-        let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
+        // Before the welcome: who has it may ask.
         self.config.status.attached.fetch_add(1, Ordering::Relaxed);
+        let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
         self.watch_process(process, pidfd).map_err(|error| error.to_string())?;
         welcomed.map_err(|error| error.to_string())
     }
