@@ -131,6 +131,9 @@ impl Client {
 
     /// A fresh slot for a socket of the application, held by this process. `None`: all in use.
     pub fn open_slot(&self) -> Option<SlotRef> {
+        if self.known_dead() {
+            return None;
+        }
         let half = self.slots() / 2;
         let link = |index: u32| &self.map.slot(index).link;
         let (index, _) = self.map.header().free_slots.0.take(1, half, link)?;
@@ -148,6 +151,9 @@ impl Client {
     /// Hands a request to the worker and wakes it if it sleeps. For requests without an answer; for
     /// the others use [`control`](Self::control). `false`: the service is gone.
     pub fn submit(&self, request: Request) -> bool {
+        if self.known_dead() {
+            return false;
+        }
         let owner = self.owner();
         let first = self.process.load(Ordering::Relaxed).wrapping_mul(17).wrapping_add(thread_number()) % RINGS;
         let mut round = 0u32;

@@ -526,3 +526,21 @@ fn bytes_of_a_process_that_died_before_it_announced_them_are_looked_at() {
     assert_eq!(gone.revisit, [slot.index]);
     assert_eq!(bench.copy_tx(slot), b"written");
 }
+
+#[test]
+fn a_child_without_a_number_does_not_speak_for_its_parent() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(100);
+    while bench.client.before_fork() {
+        bench.client.after_fork_in_parent(Some(4_000_000));
+    }
+    // The rings are full of forks by now; what follows is the child's.
+    bench.requests();
+    bench.client.after_fork_in_child();
+    assert!(!bench.client.service_alive());
+    assert!(!bench.client.release(slot.index), "the parent has it");
+    assert!(bench.client.holds(slot.index));
+    assert_eq!(bench.send(slot, b"x"), Err(SendError::Failed(Failure::ServiceGone)));
+    assert_eq!(bench.client.open_slot(), None);
+    assert_eq!(bench.requests(), []);
+}

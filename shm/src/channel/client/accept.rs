@@ -10,7 +10,7 @@ impl Client {
     /// The connection that waits longest on `listener`, held by this process from now on.
     pub fn accept(&self, listener: SlotRef) -> Option<SlotRef> {
         let shared = self.slot(listener.index);
-        if shared.unaccepted() == 0 || !self.is_current(listener) {
+        if shared.unaccepted() == 0 || !self.is_current(listener) || self.known_dead() {
             return None;
         }
         let _lock = self.lock(&shared.rx_lock).ok()?;
@@ -64,6 +64,9 @@ impl Client {
 
     /// Notes that this process has a descriptor of the slot.
     pub fn hold(&self, index: u32) {
+        if self.known_dead() {
+            return;
+        }
         let (word, bit) = self.held_bit(index);
         word.fetch_or(bit, Ordering::SeqCst);
     }
@@ -77,6 +80,9 @@ impl Client {
     /// Notes that this process has no descriptor of the slot any more. `true`: no process has; the
     /// caller owes [`close`](Self::close).
     pub fn release(&self, index: u32) -> bool {
+        if self.known_dead() {
+            return false;
+        }
         let (word, bit) = self.held_bit(index);
         let had = word.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
         had && !self.map.is_held(index)
@@ -117,7 +123,7 @@ impl Client {
     /// Ends the socket for everybody: gives unread chunks back and hands the slot to the worker. The
     /// worker sends FIN, or RST when bytes were unread or `linger_s` is `Some(0)`.
     pub fn close(&self, slot: SlotRef, linger_s: Option<u16>) -> bool {
-        if !self.is_current(slot) {
+        if !self.is_current(slot) || self.known_dead() {
             return false;
         }
         let shared = self.slot(slot.index);

@@ -17,7 +17,7 @@ impl Client {
     }
 
     /// Before fork: reserves a number for the child and notes there what this process holds. `false`:
-    /// no number is free; the child will share the parent's. One fork at a time.
+    /// no number is free; the child will have no sockets. One fork at a time.
     pub fn before_fork(&self) -> bool {
         let parent = self.process.load(Ordering::Relaxed);
         let Some(child) = roster::allocate(&self.map, RESERVED | u64::from(parent) << 32) else { return false };
@@ -51,7 +51,11 @@ impl Client {
     pub fn after_fork_in_child(&self) {
         self.control_lock.store(0, Ordering::Release);
         self.inherited.store(true, Ordering::Release);
-        let Some(process) = self.reserved.swap(0, Ordering::AcqRel).checked_sub(1) else { return };
+        let Some(process) = self.reserved.swap(0, Ordering::AcqRel).checked_sub(1) else {
+            // Without a number of its own it must not speak for the parent: to this child the service is gone.
+            self.gone.store(true, Ordering::Release);
+            return;
+        };
         let pid = u64::from(sys::process_number());
         let entry = &self.map.process(process).entry;
         let parent = u64::from(self.process()) << 32;
