@@ -136,7 +136,7 @@ impl Attachments {
         let (id, cookie) = match event {
             Event::Accepted { listener, cookie } => (listener, cookie),
             Event::Connected { socket, cookie } | Event::Ready { socket, cookie } => (socket, cookie),
-            Event::Failed { socket, cookie, .. } | Event::Closed { socket, cookie } => (socket, cookie),
+            Event::Failed { socket, cookie, .. } | Event::Closed { socket, cookie, .. } => (socket, cookie),
             Event::ResolveNeighbor { .. } => return,
         };
         let cookie = Cookie::from_word(cookie);
@@ -148,7 +148,7 @@ impl Attachments {
         if !known {
             match event {
                 Event::Failed { .. } => core.bury(id, Ending::Reset),
-                Event::Closed { .. } => core.bury(id, Ending::Closed),
+                Event::Closed { time_wait, .. } => core.bury(id, Ending::closed(time_wait)),
                 _ => {}
             }
         }

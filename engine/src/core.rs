@@ -21,8 +21,17 @@ pub(crate) enum Ending {
     Refused,
     /// Given up by one side; the other's last segments may be under way.
     Reset,
+    /// The peer closed first and has acknowledged our FIN: it sends nothing any more.
+    Finished,
     /// TIME-WAIT follows.
     Closed,
+}
+
+impl Ending {
+    /// Of a connection that is closed on both sides.
+    pub(crate) fn closed(time_wait: bool) -> Ending {
+        if time_wait { Ending::Closed } else { Ending::Finished }
+    }
 }
 
 /// How long the port of a connection that was reset stays ours.
@@ -93,7 +102,7 @@ impl Core {
     /// must not see it.
     pub(crate) fn release_port(&mut self, ip: IpAddr, port: u16, ending: Ending) {
         match ending {
-            Ending::Refused => self.ports.remove(ip, port),
+            Ending::Refused | Ending::Finished => self.ports.remove(ip, port),
             Ending::Reset => self.ports.remove_late(self.now, self.time_wait.min(RESET_HOLD), ip, port),
             Ending::Closed => self.ports.remove_late(self.now, self.time_wait, ip, port),
         }

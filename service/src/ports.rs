@@ -15,6 +15,9 @@ use ringway::{PortError, Ports};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
+/// Random ports to try before the kernel is asked for any.
+const ATTEMPTS: usize = 16;
+
 /// Steers packets of a port to the stack.
 pub trait Steering: Send {
     /// Packets to `ip`:`port` come to the stack from now on.
@@ -53,6 +56,10 @@ pub struct SharedPorts {
     own_reserved: HashSet<(IpAddr, u16)>,
     ephemeral: (u16, u16),
     next: u16,
+    /// Ephemeral ports of the kernel's addresses.
+    shared: (u16, u16),
+    /// Of the kernel's addresses: where the next search for a free port starts.
+    random: u64,
 }
 
 impl SharedPorts {
@@ -61,7 +68,32 @@ impl SharedPorts {
     pub fn new(steering: Box<dyn Steering>, own_addresses: HashSet<IpAddr>, ephemeral: (u16, u16), seed: u64) -> SharedPorts {
         let count = u64::from(ephemeral.1 - ephemeral.0) + 1;
         let next = ephemeral.0 + (seed % count) as u16;
-        SharedPorts { steering, reserved: HashMap::new(), own_addresses, own_reserved: HashSet::new(), ephemeral, next }
+        SharedPorts {
+            steering,
+            reserved: HashMap::new(),
+            own_addresses,
+            own_reserved: HashSet::new(),
+            ephemeral,
+            next,
+            shared: kernel_range().unwrap_or(ephemeral),
+            random: seed,
+        }
+    }
+
+    /// A random free port of the kernel's range. The kernel itself searches one by one when it is asked
+    /// for any port, which takes milliseconds when half of them are taken.
+    fn bind_any(&mut self, ip: IpAddr) -> Result<(OwnedFd, u16), Errno> {
+        let (first, last) = self.shared;
+        for _ in 0..ATTEMPTS {
+            // A linear congruential generator spreads well enough: what protects a connection is its ISN.
+            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let candidate = first + ((self.random >> 33) % (u64::from(last - first) + 1)) as u16;
+            match bind_socket(ip, candidate) {
+                Err(Errno::ADDRINUSE | Errno::ACCESS) => {}
+                found => return found,
+            }
+        }
+        bind_socket(ip, 0)
     }
 
     fn reserve_own(&mut self, ip: IpAddr, port: u16) -> Result<u16, PortError> {
@@ -85,7 +117,8 @@ impl Ports for SharedPorts {
         if self.own_addresses.contains(&ip) {
             return self.reserve_own(ip, port);
         }
-        let (socket, port) = bind_socket(ip, port).map_err(|error| match error {
+        let bound = if port == 0 { self.bind_any(ip) } else { bind_socket(ip, port) };
+        let (socket, port) = bound.map_err(|error| match error {
             Errno::ADDRNOTAVAIL => PortError::NotLocal,
             _ => PortError::InUse,
         })?;
@@ -117,6 +150,14 @@ impl Ports for SharedPorts {
             eprintln!("ringway: packets to {} may still be kept from the kernel: {error}", SocketAddr::new(ip, port));
         }
     }
+}
+
+/// The range that connections of this network namespace take their ports from.
+fn kernel_range() -> Option<(u16, u16)> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut words = text.split_whitespace().map(str::parse);
+    let range = (words.next()?.ok()?, words.next()?.ok()?);
+    (range.0 <= range.1).then_some(range)
 }
 
 /// A kernel socket that is bound and does nothing else.

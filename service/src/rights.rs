@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Capabilities that a service with shared interfaces needs: bit, name, what for.
 const NEEDED: [(u32, &str, &str); 3] = [
@@ -40,9 +40,14 @@ fn missing(capabilities: u64) -> Vec<String> {
 /// # Errors
 /// The system refuses.
 pub fn raise_descriptor_limit() -> io::Result<()> {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    Ok(setrlimit(Resource::Nofile, limit)?)
+    let present = getrlimit(Resource::Nofile);
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|most| most.trim().parse().ok());
+    // Above the hard limit only with CAP_SYS_RESOURCE.
+    let beyond = Rlimit { current: most, maximum: most };
+    if most > present.maximum && present.maximum.is_some() && setrlimit(Resource::Nofile, beyond).is_ok() {
+        return Ok(());
+    }
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: present.maximum, maximum: present.maximum })?)
 }
 
 #[cfg(test)]

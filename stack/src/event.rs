@@ -80,6 +80,8 @@ pub enum Event {
         socket: SocketId,
         /// What the application named it by.
         cookie: u64,
+        /// TIME-WAIT took over: its pair of addresses stays taken.
+        time_wait: bool,
     },
     /// A neighbor must be resolved by the kernel (links whose neighbors are mirrored).
     ResolveNeighbor {

@@ -167,11 +167,11 @@ impl Region {
     }
 
     /// The connection is over on both sides.
-    pub(super) fn closed(&mut self, slot: SlotIndex, core: &mut Core) {
+    pub(super) fn closed(&mut self, slot: SlotIndex, time_wait: bool, core: &mut Core) {
         self.read_last(slot, core);
         let over = Flags(Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
         self.channel.set_flags(slot, over);
-        self.end(slot, Ending::Closed, core);
+        self.end(slot, Ending::closed(time_wait), core);
     }
 
     /// Hands over what the stack still has, before the end is told.
@@ -187,7 +187,7 @@ impl Region {
     fn end(&mut self, slot: SlotIndex, ending: Ending, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         // What a failed connection has received can still be read; its name is good until it is closed.
-        if ending == Ending::Closed {
+        if matches!(ending, Ending::Finished | Ending::Closed) {
             socket.id = None;
         }
         if let Some((ip, port)) = socket.port.take() {

@@ -126,7 +126,7 @@ impl Region {
             Event::Connected { .. } => self.connected(slot, id, core),
             Event::Ready { .. } => self.ready(slot, core),
             Event::Failed { error, .. } => self.failed(slot, error, core),
-            Event::Closed { .. } => self.closed(slot, core),
+            Event::Closed { time_wait, .. } => self.closed(slot, time_wait, core),
             Event::ResolveNeighbor { .. } => {}
         }
         true

@@ -44,6 +44,15 @@ fn a_reserved_port_is_taken_for_the_kernel_until_it_is_released() {
 }
 
 #[test]
+fn many_ports_are_all_different_and_of_the_kernels_range() {
+    let (first, last) = super::kernel_range().expect("Linux says");
+    let mut ports = shared();
+    let given: BTreeSet<u16> = (0..300).map(|_| ports.reserve(LOCAL, 0).expect("there are free ports")).collect();
+    assert_eq!(given.len(), 300);
+    assert!(given.iter().all(|port| (first..=last).contains(port)));
+}
+
+#[test]
 fn a_port_of_the_kernel_is_not_given() {
     let listener = TcpListener::bind((LOCAL, 0)).expect("there are free ports");
     let port = listener.local_addr().expect("bound").port();

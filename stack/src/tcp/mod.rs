@@ -189,6 +189,14 @@ impl Tcp {
         })
     }
 
+    fn is_in_time_wait(&self, key: &demux::FlowKey) -> bool {
+        let found = self.flows.find(self.hasher.hash(key), |target| match target {
+            Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
+            Target::Connection(_) | Target::HalfOpen(_) => false,
+        });
+        found.is_some()
+    }
+
     /// RFC 9293 §3.10.7.1-2: no connection; perhaps a listener.
     fn receive_unknown(&mut self, env: &mut Env, segment: &Segment, iss_min: Option<SeqNum>) {
         match self.listeners.find(segment.key.local, segment.key.local_port) {
@@ -297,9 +305,11 @@ impl Tcp {
         tcb.timer_tick = 0;
         tcb.pred_word = 0;
         tcb.state = State::Closed;
+        let key = tcb.key();
         tcb.generation = tcb.generation.wrapping_add(1);
         if named {
-            env.events.push_back(Event::Closed { socket, cookie });
+            let time_wait = self.is_in_time_wait(&key);
+            env.events.push_back(Event::Closed { socket, cookie, time_wait });
         }
         self.free.push(index);
     }

@@ -261,7 +261,7 @@ impl Tcp {
         for waiting in self.listeners.remove(index) {
             self.connection(env, waiting).abort();
         }
-        env.events.push_back(Event::Closed { socket: id, cookie });
+        env.events.push_back(Event::Closed { socket: id, cookie, time_wait: false });
     }
 
     /// Gives a socket up with RST.

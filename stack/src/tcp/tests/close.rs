@@ -15,7 +15,11 @@ fn open() -> Rig {
 }
 
 fn closed(rig: &Rig) -> Event {
-    Event::Closed { socket: rig.id, cookie: NAME }
+    Event::Closed { socket: rig.id, cookie: NAME, time_wait: false }
+}
+
+fn closed_for_a_while(rig: &Rig) -> Event {
+    Event::Closed { socket: rig.id, cookie: NAME, time_wait: true }
 }
 
 fn sockets(rig: &Rig, state: State) -> usize {
@@ -36,7 +40,7 @@ fn active_close() {
     assert_eq!(sockets(&rig, State::FinWait2), 1);
     rig.receive(seg(ACK | FIN, 1, 12));
     assert_eq!(rig.brief(), vec![(ACK, 12, 2, 0)]);
-    assert_eq!(rig.events(), vec![closed(&rig)]);
+    assert_eq!(rig.events(), vec![closed_for_a_while(&rig)]);
     assert_eq!(sockets(&rig, State::TimeWait), 1);
     rig.wait_ms(59_000);
     assert_eq!(sockets(&rig, State::TimeWait), 1);
@@ -80,7 +84,7 @@ fn simultaneous_close() {
     assert_eq!(sockets(&rig, State::TimeWait), 1);
     assert!(rig.stack.readiness(rig.id).hung_up);
     rig.stack.close(now, rig.id);
-    assert!(rig.events().contains(&closed(&rig)));
+    assert!(rig.events().contains(&closed_for_a_while(&rig)));
 }
 
 /// Half close: data still comes after our FIN, and no more can be sent.
@@ -215,6 +219,10 @@ fn close_a_listener() {
     assert_eq!(rig.brief(), vec![(RST | ACK, 1, 1, 0)]);
     rig.receive(seg(SYN, 0, 0));
     assert_eq!((rig.sent()[0].flags, sockets(&rig, State::Listen)), (RST | ACK, 0));
-    assert_eq!(rig.events().last(), Some(&Event::Closed { socket: listener, cookie: 78 }), "nobody has named the other");
+    assert_eq!(
+        rig.events().last(),
+        Some(&Event::Closed { socket: listener, cookie: 78, time_wait: false }),
+        "nobody has named the other"
+    );
     rig.listen(TcpOptions::default(), 16);
 }
