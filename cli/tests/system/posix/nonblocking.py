@@ -21,12 +21,17 @@ def server():
     p.register(c, select.POLLIN)
     say("readable", bits(p))
     say("text", c.recv(100))
-    sent = 0
-    try:
-        while True:
-            sent += c.send(bytes(1 << 16))
-    except BlockingIOError as error:
-        say("full", code(error), sent > 10_000)
+    sent, idle_rounds = 0, 0
+    while idle_rounds < 4:  # until the peer's buffers are full too, and lost segments sent again
+        before = sent
+        try:
+            while True:
+                sent += c.send(bytes(1 << 16))
+        except BlockingIOError as error:
+            full = code(error)
+        idle_rounds = idle_rounds + 1 if sent == before else 0
+        time.sleep(0.3)
+    say("full", full, sent > 10_000)
     p.modify(c, select.POLLOUT)
     say("not writable", bits(p, 0))
     c.setblocking(True)
@@ -46,7 +51,7 @@ def client():
     time.sleep(0.3)  # the server looks first and finds nothing
     c.send(b"hello")
     c.setblocking(True)
-    time.sleep(0.3)
+    time.sleep(5)
     got = to_end(c)
     say("zeros then end", got.strip(b"\0"))
     c.sendall(b"bye")
