@@ -223,6 +223,7 @@ impl Broker {
         connection.process = Some(process);
         // Before the welcome: who has it may ask.
         self.config.status.attached.fetch_add(1, Ordering::Relaxed);
+        self.config.status.busy.store(true, Ordering::Release);
         let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
         self.watch_process(process, pidfd).map_err(|error| error.to_string())?;
         welcomed.map_err(|error| error.to_string())

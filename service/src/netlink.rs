@@ -74,4 +74,4 @@ pub struct Neighbor {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -18,6 +18,8 @@ use ringway::{InterfaceInfo, WorkerConfig, WorkerHandle, WorkerThread};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::broker::{self, Admission, BrokerConfig, BrokerStatus};
 use crate::config::Config;
@@ -32,6 +34,7 @@ use crate::secret::{self, random};
 
 /// How long a worker looks for work before it sleeps, where there are processors to spare.
 const SPIN: Duration = Duration::from_micros(20);
+const WORKER_NAME: &str = "ringway-w0";
 /// Ports that can be owned at once: more than there are in one address's range.
 const PORTS_MAX: u32 = 131_072;
 /// A lone processor has no time to look for work: the program needs it. With two, looking for a
@@ -290,7 +293,7 @@ fn start_worker(
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let ports = SharedPorts::new(devices.steering()?, own, stack.tcp.ephemeral_ports, random()?);
     let worker = WorkerConfig {
-        name: "ringway-w0".to_owned(),
+        name: WORKER_NAME.to_owned(),
         stack,
         arena: config.arena,
         shape: config.region,
@@ -300,7 +303,27 @@ fn start_worker(
         stats_path: Some(claim.stats_path()),
         capture_path: Some(claim.capture_path()),
     };
-    ringway::spawn(worker, Box::new(ports), Box::new(host?))
+    let worker = ringway::spawn(worker, Box::new(ports), Box::new(host?))?;
+    if let Some(core) = config.worker.core {
+        pin(WORKER_NAME, core)?;
+    }
+    Ok(worker)
+}
+
+/// Runs the thread of this name on processor `core` only.
+fn pin(name: &str, core: u32) -> io::Result<()> {
+    let mut processors = CpuSet::new();
+    processors.set(core as usize);
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        if std::fs::read_to_string(task.join("comm"))?.trim_end() != name {
+            continue;
+        }
+        let thread = task.file_name().and_then(|number| number.to_str()?.parse().ok()).and_then(Pid::from_raw);
+        sched_setaffinity(thread, &processors)
+            .map_err(|error| io::Error::other(format!("the worker cannot run on processor {core} (worker.core): {error}")))?;
+    }
+    Ok(())
 }
 
 /// The network of a device of its own, and everything else behind `gateway`.
@@ -325,3 +348,6 @@ fn default_spin() -> Duration {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     if processors >= SPARE_PROCESSORS { SPIN } else { Duration::ZERO }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,3 +134,59 @@ try: socket.create_connection((sys.argv[1], 9), 5)
 except OSError as error: print(type(error).__name__)";
     assert_eq!(net.output_ringway(Server, &["python3", "-c", script, &net.address(Client)]), "ConnectionRefusedError\n");
 }
+
+#[test]
+fn a_keyboard_interrupt_reaches_the_program_once() {
+    let net = Net::new();
+    let program = "
+import signal, time
+count = 0
+def interrupted(*_):
+    global count
+    count += 1
+signal.signal(signal.SIGINT, interrupted)
+print('ready', flush=True)
+while count == 0: time.sleep(0.01)
+time.sleep(0.3)
+print('count', count, flush=True)";
+    let terminal = "
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0: os.execv(sys.argv[1], sys.argv[1:])
+seen, pressed = b'', False
+while True:
+    try: part = os.read(fd, 1000)
+    except OSError: break
+    if not part: break
+    seen += part
+    if b'ready' in seen and not pressed:
+        os.write(fd, b'\\x03')
+        pressed = True
+os.waitpid(pid, 0)
+print(seen.decode().replace('\\r', ''))";
+    let arguments = [&["python3", "-c", terminal], &ringway(&["python3", "-c", program])[..]].concat();
+    let seen = net.output(Server, &arguments);
+    assert!(seen.contains("count 1\n"), "{seen}");
+}
+
+#[test]
+fn a_daemon_is_served_until_it_ends() {
+    let net = Net::new();
+    let pidfile = text(&net.path("daemon.pid"));
+    let script = "
+import os, signal, socket, sys
+s = socket.create_server(('0.0.0.0', 7100))
+if os.fork(): os._exit(5)
+os.setsid()
+open(sys.argv[1], 'w').write(str(os.getpid()))
+while True:
+    c, _ = s.accept()
+    c.sendall(b'daemon'); c.close()";
+    let mut parent = net.spawn_ringway(Server, &["python3", "-c", script, &pidfile]);
+    net.wait_served(Server, 7100, &mut parent);
+    let fetch = "import socket, sys; print(socket.create_connection((sys.argv[1], 7100), 5).recv(100).decode())";
+    assert_eq!(net.output(Client, &["python3", "-c", fetch, &net.address(Server)]), "daemon\n");
+    let pid = std::fs::read_to_string(&pidfile).expect("the daemon has written it");
+    net.output(Server, &["kill", &pid]);
+    assert_eq!(parent.finish(DEADLINE).code(), 5, "the status of the program that was started");
+}

@@ -132,12 +132,13 @@ pub const KEYS: &[Key] = &[
     auto_number("worker.core", 0, 1_023, "Processor to run the worker on. auto: the scheduler's choice."),
     number(
         "memory.frames_large",
-        16_384,
+        32_768,
         512,
         4_194_304,
-        "Packet buffers of 2 KiB, taken at start. Received packets and unacknowledged data live in them: 16,384 are 32 MiB.",
+        "Packet buffers of 2 KiB, reserved at start and touched when used. Received packets and unacknowledged data live in \
+         them: 32,768 are 64 MiB.",
     ),
-    number("memory.frames_small", 16_384, 512, 4_194_304, "Packet buffers of 256 B, for acknowledgments and small messages."),
+    number("memory.frames_small", 32_768, 512, 4_194_304, "Packet buffers of 256 B, for acknowledgments and small messages."),
     number(
         "memory.slots",
         65_536,

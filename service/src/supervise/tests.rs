@@ -1,0 +1,136 @@
+use std::path::PathBuf;
+use std::process::Command;
+
+use ringway_shm::channel::Client;
+use ringway_shm::stats::StatsReader;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Service, StartError};
+use crate::broker::Admission;
+use crate::config::Config;
+use crate::netlink::tests::in_fresh_namespace;
+use crate::rundir::{ClaimError, RunDirectory};
+
+const TOKEN: [u8; 16] = [3; 16];
+
+fn config(text: &str) -> Config {
+    let small = "[memory]\nframes_large = 2048\nframes_small = 1024\nslots = 256\nchunks_large = 64\nchunks_small = 64\n";
+    Config::parse("t.toml", &format!("{small}{text}"), Vec::new()).expect("valid")
+}
+
+fn shell(command: &str) {
+    let status = Command::new("sh").args(["-ec", command]).status().expect("there is a shell");
+    assert!(status.success(), "{command}");
+}
+
+/// A run directory that vanishes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        Scratch(std::env::temp_dir().join(format!("ringway-service-{name}-{}", std::process::id())))
+    }
+
+    fn directory(&self) -> RunDirectory {
+        RunDirectory::at(self.0.clone())
+    }
+
+    fn start(&self, text: &str) -> Result<Service, StartError> {
+        Service::start(&config(text), "test", &self.directory(), Admission::Private(TOKEN))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let left: Vec<_> = std::fs::read_dir(&self.0).expect("the service made it").flatten().collect();
+        assert!(left.is_empty() || std::thread::panicking(), "files were left: {left:?}");
+        std::fs::remove_dir_all(&self.0).expect("ours");
+        std::fs::remove_file(self.0.with_extension("secret")).ok();
+    }
+}
+
+#[test]
+fn a_service_starts_serves_and_leaves_nothing() {
+    in_fresh_namespace("supervise::tests::namespace_start_and_stop");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own, see a_service_starts_serves_and_leaves_nothing"]
+fn namespace_start_and_stop() {
+    let scratch = Scratch::new("stop");
+    shell("ip link add rwa type veth peer name rwb; ip link set rwa up; ip link set rwb up; ip addr add 10.9.0.1/24 dev rwa");
+    let service = scratch.start("[worker]\ncore = 0\n").expect("root may serve");
+    let names: Vec<&str> = service.served().iter().map(|planned| planned.name.as_str()).collect();
+    assert_eq!(names, ["rwa"], "rwb has no IPv4 address");
+    match scratch.start("") {
+        Err(StartError::Claim(ClaimError::Taken(Some(pid)))) => assert_eq!(pid, std::process::id()),
+        other => panic!("{:?}", other.err()),
+    }
+    let client = Client::attach(&service.socket_path(), TOKEN, 0).expect("the door is open");
+    assert!(service.status().is_busy() && client.service_alive());
+    let stats = StatsReader::open(&scratch.directory().stats_path("test")).expect("written from the start");
+    assert_eq!(stats.pid(), std::process::id());
+    service.stop().expect("the worker ends well");
+    assert!(!client.service_alive(), "programs see the end");
+}
+
+#[test]
+fn without_an_interface_the_reasons_are_told() {
+    in_fresh_namespace("supervise::tests::namespace_without_interface");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own, see without_an_interface_the_reasons_are_told"]
+fn namespace_without_interface() {
+    let scratch = Scratch::new("none");
+    let error = scratch.start("").err().expect("only the loopback is there").to_string();
+    assert!(error.contains("lo is the loopback"), "{error}");
+    let error = scratch.start("[interface]\nname = \"eth7\"").err().expect("no such interface").to_string();
+    assert!(error.contains("eth7 does not exist"), "{error}");
+    assert!(scratch.directory().living().expect("readable").is_empty());
+}
+
+#[test]
+fn a_tap_device_makes_the_stack_a_neighbor() {
+    in_fresh_namespace("supervise::tests::namespace_tap_answers_ping");
+}
+
+/// The kernel pings the stack, which answers ARP and ICMP echo on an interface of its own.
+#[test]
+#[ignore = "runs in a namespace of its own, see a_tap_device_makes_the_stack_a_neighbor"]
+fn namespace_tap_answers_ping() {
+    let scratch = Scratch::new("tap");
+    let service = scratch.start("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\"").expect("root may make one");
+    shell("ping -c 2 -i 0.1 -W 3 10.7.0.2");
+    service.stop().expect("the worker ends well");
+    shell("! ip -o link | grep -q ringway");
+}
+
+#[test]
+fn idle_is_told_when_the_last_program_has_gone() {
+    in_fresh_namespace("supervise::tests::namespace_idle");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own, see idle_is_told_when_the_last_program_has_gone"]
+fn namespace_idle() {
+    let scratch = Scratch::new("idle");
+    let service = scratch.start("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\"").expect("root may make one");
+    let binary = std::env::current_exe().expect("the test binary has a path");
+    let status = Command::new(binary)
+        .args(["--exact", "broker::tests::child_attaches_and_waits", "--ignored"])
+        .env("RINGWAY_TEST_PATH", service.socket_path())
+        .env("RINGWAY_TEST_TOKEN", TOKEN[0].to_string())
+        .stdin(std::process::Stdio::null())
+        .status()
+        .expect("the test binary runs");
+    assert!(status.success());
+    let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
+    let ready = poll(&mut [PollFd::new(&service.idle_fd(), PollFlags::IN)], Some(&limit)).expect("poll works");
+    assert!(ready > 0 && !service.status().is_busy() && !service.has_failed());
+    assert_eq!(service.status().attached(), 1);
+    service.hush();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    assert_eq!(poll(&mut [PollFd::new(&service.idle_fd(), PollFlags::IN)], Some(&now)).expect("poll works"), 0);
+    service.stop().expect("the worker ends well");
+}
