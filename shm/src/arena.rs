@@ -28,6 +28,9 @@ pub const SMALL_HEADROOM: u16 = 128;
 pub(crate) const NIL: u32 = u32::MAX;
 
 const ALIGNMENT: usize = 4096;
+/// What the allocator aligns to without being asked: only then does it leave fresh memory untouched
+/// instead of writing zeros, so that frames cost memory and time when they are first used.
+const ALLOCATION_ALIGNMENT: usize = 16;
 
 /// The two slot sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +75,11 @@ pub(crate) const FLAG_CHECKSUM_PARTIAL: u8 = 2;
 pub(crate) const FLAG_CHECKSUM_VERIFIED: u8 = 4;
 
 pub(crate) struct Inner {
+    /// The first slot, page aligned, inside `allocation`.
     base: NonNull<u8>,
+    /// Bytes from `base`, whole pages.
+    bytes: usize,
+    allocation: NonNull<u8>,
     layout: Layout,
     large: u32,
     slots: u32,
@@ -98,12 +105,17 @@ impl Arena {
     pub fn new(config: ArenaConfig) -> Arena {
         let slots = config.large.checked_add(config.small).filter(|&n| n > 0 && n < 1 << 31).expect("slot count in range");
         let bytes = config.large as usize * LARGE_BYTES + config.small as usize * SMALL_BYTES;
-        let layout = Layout::from_size_align(bytes.next_multiple_of(ALIGNMENT), ALIGNMENT).expect("size in range");
+        let bytes = bytes.next_multiple_of(ALIGNMENT);
+        let layout = Layout::from_size_align(bytes + ALIGNMENT, ALLOCATION_ALIGNMENT).expect("size in range");
         // SAFETY: the layout has a non-zero size, since there is at least one slot.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
+        // SAFETY: the next page boundary is less than a page away, and there is a page more than `bytes`.
+        let base = unsafe { allocation.add(allocation.as_ptr().align_offset(ALIGNMENT)) };
         let meta: Vec<SlotMeta> = (0..slots).map(|_| SlotMeta::default()).collect();
         let inner = Inner {
             base,
+            bytes,
+            allocation,
             layout,
             large: config.large,
             slots,
@@ -181,7 +193,7 @@ impl Arena {
     /// Start and length of the whole memory, for registration as UMEM. The area stays mapped until
     /// the last `Arena` and `Frame` are gone.
     pub fn area(&self) -> (*mut u8, usize) {
-        (self.inner().base.as_ptr(), self.inner().layout.size())
+        (self.inner().base.as_ptr(), self.inner().bytes)
     }
 
     /// Takes back one reference that [`Frame::into_device`] lent, as the frame that covers `len`
@@ -272,7 +284,7 @@ impl Inner {
             // SAFETY: nobody else is left; `this` came from Box::leak in `Arena::new`.
             let inner = unsafe { Box::from_raw(this.as_ptr()) };
             // SAFETY: allocated with exactly this layout in `Arena::new`.
-            unsafe { dealloc(inner.base.as_ptr(), inner.layout) };
+            unsafe { dealloc(inner.allocation.as_ptr(), inner.layout) };
         }
     }
 }
