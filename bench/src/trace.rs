@@ -32,31 +32,28 @@ impl Trace {
 pub const TRACES: &[Trace] = &[
     Trace { name: "message-1", unit: "64 B request and response, 1 connection", run: |units| messages(units, 1) },
     Trace { name: "message-64", unit: "64 B request and response, 64 connections at once", run: |units| messages(units, 64) },
-    Trace {
-        name: "send",
-        unit: "1448 B sent in MTU-sized packets with checksum",
-        run: |units| send(units, MemoryOptions::default()),
-    },
-    Trace {
-        name: "send-offload",
-        unit: "1448 B sent in segments up to 64 KiB",
-        run: |units| send(units, MemoryOptions::offloading()),
-    },
-    Trace {
-        name: "receive",
-        unit: "1448 B received in MTU-sized packets with checksum",
-        run: |units| receive(units, MemoryOptions::default()),
-    },
+    Trace { name: "send", unit: "1448 B sent in MTU-sized packets with checksum", run: |units| send(units, plain()) },
+    Trace { name: "send-offload", unit: "1448 B sent in segments up to 64 KiB", run: |units| send(units, offloading()) },
+    Trace { name: "receive", unit: "1448 B received in MTU-sized packets with checksum", run: |units| receive(units, plain()) },
     Trace {
         name: "receive-offload",
         unit: "1448 B received in segments up to 64 KiB",
-        run: |units| receive(units, MemoryOptions::offloading()),
+        run: |units| receive(units, offloading()),
     },
 ];
 
+/// A wire that holds a whole window.
+fn plain() -> MemoryOptions {
+    MemoryOptions { queue_packets: 4_096, ..MemoryOptions::default() }
+}
+
+fn offloading() -> MemoryOptions {
+    MemoryOptions { queue_packets: 4_096, ..MemoryOptions::offloading() }
+}
+
 /// Requests and responses: each connection has one request under way.
 fn messages(units: u64, flows: usize) {
-    let mut pair = Pair::new(flows, MemoryOptions::default());
+    let mut pair = Pair::new(flows, plain());
     let (mut client, mut server) = (Requests::default(), Responses);
     for socket in pair.client.sockets.clone() {
         send_message(&mut pair.client.stack, socket);

@@ -4,6 +4,6 @@ use super::TRACES;
 #[test]
 fn every_trace_ends() {
     for trace in TRACES {
-        trace.run(100);
+        trace.run(3_000);
     }
 }
