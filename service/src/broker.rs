@@ -38,6 +38,8 @@ use members::{Members, ProcessKey};
 
 /// Connections and processes at most: what an eventful machine needs, and a bound on our descriptors.
 const CONNECTIONS_MAX: usize = 4_096;
+/// Connections of one user that have not said hello, so that nobody can keep others out.
+const SILENT_MAX: usize = 64;
 const EVENTS: usize = 64;
 /// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
 const GRACE: Duration = Duration::from_secs(2);
@@ -171,6 +173,11 @@ impl Broker {
         };
         if self.connections.len() >= CONNECTIONS_MAX {
             return self.refuse(&connection, "too many processes are attached to this service");
+        }
+        let uid = connection.credentials().uid;
+        let silent = |other: &&Connection| other.process.is_none() && other.control.credentials().uid == uid;
+        if self.connections.values().filter(silent).count() >= SILENT_MAX {
+            return self.refuse(&connection, "too many processes of this user have connected and said nothing");
         }
         self.next += 2;
         watch(&self.epoll, connection.as_fd(), self.next)?;

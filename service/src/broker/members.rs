@@ -33,6 +33,12 @@ impl Group {
         self.roster.reserved().contains(&(index, pid))
     }
 
+    /// Whether a process of this group can have made process `pid`: it is of the group's user, or
+    /// root made the group and its processes give up their rights.
+    fn may_have(&self, pid: u32) -> bool {
+        pid != 1 && (self.owner == 0 || user_of(pid).is_none_or(|user| user == self.owner))
+    }
+
     /// A child is announced that is not known yet.
     fn expects_child(&self) -> bool {
         self.roster.reserved().iter().any(|(index, pid)| self.told_gone.get(index) != Some(pid))
@@ -125,6 +131,10 @@ impl Members {
             self.tell_gone(process, pid);
             return None;
         }
+        // An application may lie, but not tie its region to the life of somebody else's process.
+        if !group.may_have(pid) {
+            return None;
+        }
         self.processes.insert(process, Process { pid, pidfd: None });
         Some(process)
     }
@@ -187,6 +197,12 @@ impl Members {
 pub(super) fn open_pid(pid: u32) -> io::Result<OwnedFd> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// `None`: there is no such process.
+fn user_of(pid: u32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|metadata| metadata.uid())
 }
 
 fn program_name(pid: u32) -> String {

@@ -206,6 +206,26 @@ fn nonsense_is_refused_and_counted() {
 }
 
 #[test]
+fn silent_connections_do_not_keep_others_out_for_ever() {
+    use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketType, connect, recv, socket};
+    let house = House::new("silent", Admission::Private(TOKEN));
+    let address = SocketAddrUnix::new(&house.path).expect("short enough");
+    let open = || {
+        let stranger = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("descriptors are left");
+        connect(&stranger, &address).expect("somebody listens");
+        stranger
+    };
+    let silent: Vec<OwnedFd> = (0..super::SILENT_MAX).map(|_| open()).collect();
+    let late = open();
+    let (_, len) = recv(&late, &mut [0; 512], RecvFlags::empty()).expect("answered");
+    assert!(len > 0, "refused with text");
+    drop(silent);
+    // The broker sees the ends before what comes after them.
+    let attached = (0..100).any(|_| Client::attach(&house.path, TOKEN, 0).is_ok());
+    assert!(attached, "there is room again");
+}
+
+#[test]
 fn admission_follows_user_group_and_token() {
     let peer = |uid| Credentials { pid: std::process::id(), uid, gid: 4_000_000 };
     let private = Admission::Private(TOKEN);
