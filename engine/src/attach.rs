@@ -13,6 +13,7 @@ mod record;
 mod region;
 mod request;
 mod send;
+mod share;
 mod socket;
 
 use std::io;

@@ -10,9 +10,14 @@ use crate::command::RegionId;
 use crate::metrics::Metrics;
 use crate::port_table::PortTable;
 
-/// Bytes that are queued at a time, and that a connection may always have queued unless frames are
-/// very short.
+/// Bytes that are queued at a time.
 const PIECE: usize = 64 << 10;
+/// One in so many frames is for what arrives.
+const KEPT: u32 = 16;
+/// A connection may hold one in so many of the free frames.
+const SHARE: usize = 8;
+/// Payload bytes of a large frame, about.
+const PAYLOAD: usize = 1_900;
 
 /// How a connection ended, as far as its port is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,17 +76,15 @@ impl Core {
         }
     }
 
-    /// Bytes that a connection with room for `space` more may queue now. Half of the frames are for
-    /// whoever wants them, the next three eighths for connections that have little queued, the last
-    /// eighth for what arrives: so nobody's unread or unacknowledged bytes stop the others.
-    pub(crate) fn send_allowance(&self, space: usize) -> usize {
-        let free = u64::from(self.arena.free(Class::Large)) * 8;
-        let all = u64::from(self.arena.capacity(Class::Large));
-        if free > all * 4 {
-            return space.min(PIECE);
-        }
-        let queued = (self.buffer_bytes as usize).saturating_sub(space);
-        if free > all { space.min(PIECE.saturating_sub(queued)) } else { 0 }
+    /// Bytes that a connection with `queued` bytes unacknowledged may queue now: each may hold a share
+    /// of the frames that are free, so it is large while few want some, and what many slow readers
+    /// leave unread never takes all (the dynamic threshold of Choudhury and Hahne). Some frames are
+    /// kept for what arrives.
+    pub(crate) fn send_allowance(&self, queued: usize) -> usize {
+        let kept = self.arena.capacity(Class::Large) / KEPT;
+        let free = self.arena.free(Class::Large).saturating_sub(kept);
+        let share = free as usize * PAYLOAD / SHARE;
+        share.saturating_sub(queued).min(PIECE)
     }
 
     /// The application has left a connection that lives on; its port is given back when it ends.

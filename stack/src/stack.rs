@@ -204,6 +204,11 @@ impl Stack {
         self.tcp.send_space(id)
     }
 
+    /// Bytes that are queued or under way and not acknowledged.
+    pub fn send_queued(&self, id: SocketId) -> usize {
+        self.tcp.send_queued(id)
+    }
+
     /// Queues up to `count` bytes. `copy` is called once for each piece, in order, and must fill the
     /// whole piece. Returns how many bytes were queued, at least one.
     ///

@@ -10,14 +10,6 @@ use super::socket::{Kind, Socket};
 use crate::core::{Core, Ending};
 use crate::metrics::Work;
 
-/// Bytes that a socket may have in receive chunks, so that one that does not read leaves some to
-/// others; more wait in the stack.
-const UNREAD_MAX: u32 = 256 << 10;
-/// Bytes that an application may have written ahead of the stack.
-const SEND_LIMIT: u32 = 256 << 10;
-/// After so many bytes read the application says so.
-const NOTIFY: u32 = 64 << 10;
-
 impl Region {
     /// Takes waiting connections of a listener, as many as its queue holds.
     pub(super) fn accept(&mut self, listener: SlotIndex, core: &mut Core) {
@@ -69,16 +61,6 @@ impl Region {
         }
     }
 
-    /// Tells the application how much it may write, and when to speak of what it has read.
-    pub(super) fn open_limits(&mut self, slot: SlotIndex) {
-        let Some(socket) = self.sockets.get(slot) else { return };
-        let limit = |asked: u32, most: u32| if asked == 0 { most } else { asked.min(most) };
-        let send = limit(socket.options.send_buffer_bytes, SEND_LIMIT);
-        let notify = limit(socket.options.receive_buffer_bytes / 4, NOTIFY);
-        self.channel.set_send_limit(slot, send);
-        self.channel.set_notify_bytes(slot, notify);
-    }
-
     /// An active open has succeeded.
     pub(super) fn connected(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         if let Some((local, remote)) = core.stack.addresses(id) {
@@ -127,34 +109,49 @@ impl Region {
 
     /// Moves payload into the channel, as much as there is room for.
     fn pump_receive(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
-        let Some(socket) = self.sockets.get(slot) else { return };
+        let limit = self.unread_limit();
+        while !self.push_up_to(slot, id, limit, core) {
+            if self.hear_of_reading(slot, limit) {
+                return;
+            }
+        }
+        self.hear_as_usual(slot);
+    }
+
+    /// Pushes until `limit` bytes are unread (`false`) or there is nothing left, or no chunk.
+    fn push_up_to(&mut self, slot: SlotIndex, id: SocketId, limit: u32, core: &mut Core) -> bool {
+        let Some(socket) = self.sockets.get(slot) else { return true };
         let mut leftover = socket.leftover.take();
         let mut unread = self.channel.unread(slot);
-        let mut starved = false;
-        while unread < UNREAD_MAX {
+        let (mut starved, mut done) = (false, false);
+        while unread < limit && !done {
             let mut frame = match leftover.take().map_or_else(|| core.stack.take_frame(id), Ok) {
                 Ok(frame) => frame,
                 Err(ReceiveError::EndOfStream) => {
                     self.channel.publish_rx(slot);
                     self.channel.set_flags(slot, Flags::PEER_CLOSED);
+                    done = true;
                     break;
                 }
-                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected) => break,
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected) => {
+                    done = true;
+                    break;
+                }
             };
             let pushed = self.channel.push_rx(slot, frame.bytes());
             unread += pushed as u32;
             if pushed < frame.len() {
                 frame.pull(pushed);
                 leftover = Some(frame);
-                starved = true;
-                break;
+                (starved, done) = (true, true);
             }
         }
-        let Some(socket) = self.sockets.get(slot) else { return };
+        let Some(socket) = self.sockets.get(slot) else { return true };
         socket.leftover = leftover;
         if starved && !std::mem::replace(&mut socket.starved, true) {
             self.starved.push(slot);
         }
+        done
     }
 
     /// The connection has ended with an error; what has arrived before may still be read.

@@ -29,6 +29,8 @@ pub(super) struct Region {
     pub(super) retries: Vec<SlotIndex>,
     /// Sockets that lack receive chunks; the application tells when some come back.
     pub(super) starved: Vec<SlotIndex>,
+    /// Bytes that wait in send chunks of all sockets together.
+    pub(super) waiting: usize,
     /// All processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
@@ -55,6 +57,7 @@ impl Region {
             touched: Vec::new(),
             retries: Vec::new(),
             starved: Vec::new(),
+            waiting: 0,
             detached: false,
             doorbell,
             violations: 0,
@@ -88,6 +91,7 @@ impl Region {
 
     /// Executes what the group has asked for.
     pub(super) fn serve(&mut self, core: &mut Core) -> bool {
+        self.channel.reclaim();
         let mut count = 0;
         while count < REQUESTS_PER_TURN {
             let Some(request) = self.channel.next_request() else { break };

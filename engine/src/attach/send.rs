@@ -31,16 +31,15 @@ impl Region {
             if available == 0 {
                 break;
             }
-            let space = core.stack.send_space(id);
-            let room = core.send_allowance(space);
-            if room == 0 || moved >= QUANTUM {
-                blocked = true;
+            let full = core.stack.send_space(id) == 0;
+            let room = core.send_allowance(core.stack.send_queued(id));
+            if moved >= QUANTUM || (room == 0 && !full) {
                 // Nobody tells when it is its turn again, or when frames come back.
-                again = space > 0;
+                (blocked, again) = (true, true);
                 break;
             }
             let channel = &mut self.channel;
-            let sent = core.stack.send_with(id, available.min(room), &mut |piece| {
+            let sent = core.stack.send_with(id, available.min(room.max(1)), &mut |piece| {
                 let copied = channel.copy_tx(slot, piece);
                 piece[copied..].fill(0);
             });
@@ -50,8 +49,8 @@ impl Region {
                     self.channel.release_tx(slot, count as u32);
                 }
                 Err(SendError::WouldBlock) => {
-                    // No frame is free; nobody tells when one is.
-                    (blocked, again) = (true, true);
+                    // A full buffer has its event; that a frame is free again nobody tells.
+                    (blocked, again) = (true, !full);
                     break;
                 }
                 Err(SendError::Closed | SendError::NotConnected) => {
@@ -63,6 +62,7 @@ impl Region {
         if let Some(socket) = self.sockets.get(slot) {
             socket.send_blocked = blocked;
         }
+        self.note_waiting(slot);
         if again {
             self.retry_later(slot);
         }

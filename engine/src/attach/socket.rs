@@ -44,8 +44,12 @@ pub(super) struct Socket {
     pub(super) port: Option<(IpAddr, u16)>,
     /// Payload that did not fit the channel any more.
     pub(super) leftover: Option<Frame>,
+    /// Bytes that wait in send chunks, when last looked at.
+    pub(super) waiting: u32,
     /// Bytes wait in the channel for room in the stack.
     pub(super) send_blocked: bool,
+    /// The application says sooner than usual that it has read.
+    pub(super) notified_soon: bool,
     /// In the list of sockets that are tried again from time to time.
     pub(super) retrying: bool,
     /// In the list of sockets that lack receive chunks.
@@ -70,7 +74,9 @@ impl Socket {
             listening: None,
             port: None,
             leftover: None,
+            waiting: 0,
             send_blocked: false,
+            notified_soon: false,
             retrying: false,
             starved: false,
             shutdown: false,

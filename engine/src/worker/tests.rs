@@ -115,6 +115,37 @@ fn a_detached_region_still_sends_what_was_written() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
 }
 
+/// Forty peers that read nothing hold neither all chunks nor all frames of either end: one more
+/// connection still works both ways.
+#[test]
+fn slow_readers_leave_room_for_others() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let mut slow = Vec::new();
+    for _ in 0..40 {
+        let client = net.connect(1, 80);
+        slow.push((client, net.accept(0, listener)));
+    }
+    let bytes = pattern(100_000, 4);
+    for _ in 0..200 {
+        for &(_, server) in &slow {
+            net.send_some(0, server, &bytes);
+        }
+        net.run_for_ms(1);
+    }
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let (up, down) = (pattern(200_000, 1), pattern(200_000, 2));
+    let got = net.exchange((1, client), (0, server), &up, &down);
+    assert!(got == (down, up), "the streams differ");
+    let mut read = Vec::new();
+    net.run_until(|net| {
+        net.receive_into(1, slow[7].0, &mut read);
+        read.len() > 600_000
+    });
+    assert!(read.chunks(bytes.len()).next().is_some_and(|first| bytes.starts_with(first)));
+}
+
 /// A worker with nothing to do asks for no wake-up at all, idle connections or not.
 #[test]
 fn an_idle_worker_sleeps_for_ever() {

@@ -4,6 +4,7 @@
 //! with room in its last frame is copied there, so that tiny segments do not pin a large frame each;
 //! all memory is counted. The right edge of the window never moves left.
 
+use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Class, Frame, FrameQueue};
 
 use crate::error::ReceiveError;
@@ -22,6 +23,10 @@ const MEMORY_FACTOR: u32 = 4;
 const OUT_OF_ORDER_RESERVE: u32 = 8;
 /// Data in order leaves one in so many frames alone.
 const IN_ORDER_RESERVE: u32 = 16;
+/// Bytes that are promised to a connection whose application has read nothing yet; Linux: tcp_rmem.
+const UNREAD_TRUST: u64 = 128 << 10;
+/// A connection may hold one in so many of the free frames.
+const MEMORY_SHARE: u64 = 8;
 
 impl Connection<'_, '_> {
     /// Whether `needed` bytes of memory may be kept; counted as dropped if not.
@@ -89,7 +94,7 @@ impl Connection<'_, '_> {
         }
         let advertised = self.tcb.receive_window();
         let opened = self.open_window().saturating_sub(advertised);
-        let worthwhile = (2 * self.tcb.mss as u32).max(self.tcb.receive_buffer / 4);
+        let worthwhile = (2 * self.tcb.mss as u32).max(self.receive_limit() / 4);
         if opened >= worthwhile || (advertised < self.tcb.mss as u32 && opened >= self.silly_window()) {
             if advertised == 0 {
                 self.env.counters.count(Counter::TcpFromZeroWindowAdv);
@@ -103,12 +108,22 @@ impl Connection<'_, '_> {
         (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
     }
 
+    /// Bytes that the connection may hold unread: like Linux's receive buffer tuning, whoever reads gets
+    /// more, up to the receive buffer.
+    fn receive_limit(&self) -> u32 {
+        let read = self.tcb.bytes_received.saturating_sub(self.tcb.unconsumed.into());
+        let earned = UNREAD_TRUST + 2 * read;
+        self.tcb.receive_buffer.min(u32::try_from(earned).unwrap_or(u32::MAX))
+    }
+
     /// Bytes from RCV.NXT on that could be received now.
     fn open_window(&self) -> u32 {
-        let room = self.tcb.receive_buffer.saturating_sub(self.tcb.unconsumed);
-        // A promise that the arena could not keep would only cost retransmissions.
-        let memory = self.env.arena.free(Class::Large) as u64 * 1024;
-        room.min(u32::try_from(memory).unwrap_or(u32::MAX))
+        let room = self.receive_limit().saturating_sub(self.tcb.unconsumed);
+        // A promise that the arena could not keep would only cost retransmissions: of the free memory
+        // each may have a share, so that those who do not read leave some to those who do.
+        let share = self.env.arena.free(Class::Large) as u64 * LARGE_BYTES as u64 / MEMORY_SHARE;
+        let spare = share.saturating_sub(self.tcb.receive_memory.into());
+        room.min(u32::try_from(spare).unwrap_or(u32::MAX))
     }
 
     /// The window field of the next segment; moves the right edge.

@@ -54,7 +54,12 @@ impl Tcb {
         if self.send_memory >= self.send_buffer.saturating_mul(2) {
             return 0;
         }
-        self.send_buffer.saturating_sub(self.snd_end - self.snd_una.earliest(self.snd_end)) as usize
+        self.send_buffer.saturating_sub(self.send_queued() as u32) as usize
+    }
+
+    /// Bytes queued and not acknowledged.
+    pub(crate) fn send_queued(&self) -> usize {
+        (self.snd_end - self.snd_una.earliest(self.snd_end)) as usize
     }
 
     /// Queues a frame of payload.

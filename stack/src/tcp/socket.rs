@@ -124,6 +124,11 @@ impl Tcp {
         self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| tcb.send_space())
     }
 
+    /// Bytes queued and not acknowledged.
+    pub(crate) fn send_queued(&self, id: SocketId) -> usize {
+        self.resolve(id).map_or(0, |tcb| tcb.send_queued())
+    }
+
     fn check_sendable(&self, id: SocketId) -> Result<(), SendError> {
         let tcb = self.resolve(id).ok_or(SendError::NotConnected)?;
         if !tcb.state.accepts_data() || tcb.has(flag::FIN_QUEUED) {

@@ -254,6 +254,14 @@ impl Net {
         sent
     }
 
+    /// Writes what there is room for.
+    pub(super) fn send_some(&mut self, app: usize, slot: SlotRef, bytes: &[u8]) {
+        match self.apps[app].client.send(slot, &[IoSlice::new(bytes)]) {
+            Ok(_) | Err(ringway_shm::channel::SendError::WouldBlock) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+
     /// Reads all that is there.
     pub(super) fn receive_into(&mut self, app: usize, slot: SlotRef, bytes: &mut Vec<u8>) {
         let mut buffer = [0; 10_000];
