@@ -462,6 +462,22 @@ fn texts_name_no_machine() {
     report(findings);
 }
 
+#[test]
+fn paths_named_in_the_documents_exist() {
+    let rooms: BTreeSet<&str> = ARROWS.iter().map(|(room, _)| *room).chain(["docs"]).collect();
+    let mut findings = Vec::new();
+    for path in files(".md") {
+        for (number, line) in read(&path).lines().enumerate() {
+            let quoted = line.split('`').skip(1).step_by(2);
+            let named = quoted.filter(|text| text.split_once('/').is_some_and(|(room, _)| rooms.contains(room)));
+            let plain = named.filter(|text| !text.contains(['*', '{', ' ']));
+            let missing = plain.filter(|text| !top().join(text).exists());
+            findings.extend(missing.map(|text| format!("{}:{}: there is no {text}", relative(&path), number + 1)));
+        }
+    }
+    report(findings);
+}
+
 /// `docs/rfc-coverage.md` says with a row `| MUST-n | … | tested |` which rules of RFC 9293 a test shows; the test cites `MUST-n`.
 #[test]
 fn rules_called_tested_are_cited_by_a_test() {

@@ -25,7 +25,7 @@ fn measure(net: &Net, launcher: &[&str], shape: &[&str]) {
 #[test]
 fn iperf3_server_on_ringway() {
     let net = Net::new();
-    let mut server = net.spawn_ringway(Server, &["iperf3", "-s", "-4"]);
+    let mut server = net.spawn_ringway(Server, &["iperf3", "-s"]);
     net.wait_served(Server, 5201, &mut server);
     net.untouched(Server, || SHAPES.iter().for_each(|shape| measure(&net, &[], shape)));
 }
@@ -33,7 +33,7 @@ fn iperf3_server_on_ringway() {
 #[test]
 fn iperf3_client_on_ringway() {
     let net = Net::new();
-    let mut server = net.spawn(Server, &["iperf3", "-s", "-4"]);
+    let mut server = net.spawn(Server, &["iperf3", "-s"]);
     net.wait_listening(Server, 5201, &mut server);
     net.untouched(Client, || SHAPES.iter().for_each(|shape| measure(&net, &[RINGWAY, "run", "-q", "--"], shape)));
 }

@@ -190,3 +190,27 @@ while True:
     net.output(Server, &["kill", &pid]);
     assert_eq!(parent.finish(DEADLINE).code(), 5, "the status of the program that was started");
 }
+
+/// Reads nothing for a while, then all; says how much and how it ended.
+const SLOW_READER: &str = "
+import socket, time
+s = socket.create_server(('0.0.0.0', 4000)); c, _ = s.accept()
+time.sleep(0.5)
+count = 0
+while data := c.recv(65536): count += len(data)
+print(count)";
+
+/// The kernel sends what a program wrote before it ended; so does a private service, which ends with the program.
+#[test]
+fn what_was_written_before_the_end_arrives() {
+    let net = Net::new();
+    let mut reader = net.spawn(Server, &["python3", "-c", SLOW_READER]);
+    net.wait_listening(Server, 4000, &mut reader);
+    let writer = "
+import os, socket, sys
+c = socket.create_connection((sys.argv[1], 4000)); c.sendall(bytes(1_000_000)); os._exit(3)";
+    let arguments = ringway(&["python3", "-c", writer, &net.address(Server)]);
+    let ended = net.untouched(Client, || net.run(Client, &arguments));
+    assert_eq!(ended.code(), 3, "{}", ended.stderr);
+    assert_eq!(reader.finish(DEADLINE).success().stdout, "1000000\n");
+}
