@@ -209,7 +209,8 @@ fn what_was_written_before_the_end_arrives() {
     let writer = "
 import os, socket, sys
 c = socket.create_connection((sys.argv[1], 4000)); c.sendall(bytes(1_000_000)); os._exit(3)";
-    let arguments = ringway(&["python3", "-c", writer, &net.address(Server)]);
+    let address = net.address(Server);
+    let arguments = ringway(&["python3", "-c", writer, &address]);
     let ended = net.untouched(Client, || net.run(Client, &arguments));
     assert_eq!(ended.code(), 3, "{}", ended.stderr);
     assert_eq!(reader.finish(DEADLINE).success().stdout, "1000000\n");
