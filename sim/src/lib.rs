@@ -15,3 +15,4 @@ pub mod network;
 pub mod pattern;
 pub mod random;
 pub mod scenario;
+pub mod sockets;

@@ -1,0 +1,119 @@
+//! C's structures as values and back. Every pointer is the tool's: its promise is C's own contract of the call.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+
+use libc::{iovec, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
+
+/// The address that a `sockaddr` names, v4-mapped ones and the IPv6 wildcard included.
+///
+/// # Safety
+/// `address` is null or has `len` bytes.
+pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddrV4, i32> {
+    if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
+        return Err(libc::EINVAL);
+    }
+    // SAFETY: at least the bytes of a `sockaddr_in` are there, by the length.
+    let plain = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
+    let port = u16::from_be(plain.sin_port);
+    match i32::from(plain.sin_family) {
+        libc::AF_INET => Ok(SocketAddrV4::new(Ipv4Addr::from_bits(u32::from_be(plain.sin_addr.s_addr)), port)),
+        libc::AF_INET6 if len as usize >= size_of::<sockaddr_in6>() => {
+            // SAFETY: the length says that a `sockaddr_in6` is there.
+            let wide = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
+            let ip = Ipv6Addr::from(wide.sin6_addr.s6_addr);
+            let mapped = if ip.is_unspecified() { Some(Ipv4Addr::UNSPECIFIED) } else { ip.to_ipv4_mapped() };
+            mapped.map(|ip| SocketAddrV4::new(ip, port)).ok_or(libc::EADDRNOTAVAIL)
+        }
+        _ => Err(libc::EAFNOSUPPORT),
+    }
+}
+
+/// Writes an address as the socket's family wants it, cut to the room there is.
+///
+/// # Safety
+/// `out` is null or has `*len` bytes; `len` is null or valid.
+pub(crate) unsafe fn write_address(address: SocketAddrV4, inet6: bool, out: *mut sockaddr, len: *mut socklen_t) {
+    if out.is_null() || len.is_null() {
+        return;
+    }
+    let family = if inet6 { libc::AF_INET6 } else { libc::AF_INET };
+    let mut bytes = vec![0; if inet6 { size_of::<sockaddr_in6>() } else { size_of::<sockaddr_in>() }];
+    bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
+    bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+    if inet6 {
+        bytes[8..24].copy_from_slice(&address.ip().to_ipv6_mapped().octets());
+    } else {
+        bytes[4..8].copy_from_slice(&address.ip().octets());
+    }
+    // SAFETY: `len` is valid, and `out` has as many bytes as it says.
+    unsafe {
+        let room = (*len as usize).min(bytes.len());
+        out.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), room);
+        *len = bytes.len() as socklen_t;
+    }
+}
+
+/// The bytes behind `count` pieces, one after the other.
+///
+/// # Safety
+/// `pieces` has `count` entries, each of which names readable memory.
+pub(crate) unsafe fn gather(pieces: *const iovec, count: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for index in 0..count {
+        // SAFETY: the entry is one of `count`; its memory is readable.
+        unsafe {
+            let piece = pieces.add(index).read();
+            bytes.extend_from_slice(&copy_in(piece.iov_base, piece.iov_len));
+        }
+    }
+    bytes
+}
+
+/// How many bytes the pieces take together.
+///
+/// # Safety
+/// `pieces` has `count` entries.
+pub(crate) unsafe fn room(pieces: *const iovec, count: usize) -> usize {
+    // SAFETY: the entry is one of `count`.
+    (0..count).map(|index| unsafe { pieces.add(index).read() }.iov_len).fold(0, usize::saturating_add)
+}
+
+/// Spreads `bytes` over the pieces.
+///
+/// # Safety
+/// `pieces` has `count` entries, each of which names writable memory.
+pub(crate) unsafe fn scatter(mut bytes: &[u8], pieces: *const iovec, count: usize) {
+    for index in 0..count {
+        // SAFETY: the entry is one of `count`; no more than its length is written.
+        unsafe {
+            let piece = pieces.add(index).read();
+            let (now, later) = bytes.split_at(bytes.len().min(piece.iov_len));
+            copy_out(now, piece.iov_base.cast());
+            bytes = later;
+        }
+    }
+}
+
+/// A copy of `len` bytes at `from`; zeros when it is null.
+///
+/// # Safety
+/// `from` is null or has `len` readable bytes.
+pub(crate) unsafe fn copy_in(from: *const core::ffi::c_void, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    if !from.is_null() {
+        // SAFETY: `from` has `len` bytes, and the vector was made with as many.
+        unsafe { from.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), len) };
+    }
+    bytes
+}
+
+/// Writes `bytes` to `to`, unless that is null.
+///
+/// # Safety
+/// `to` is null or has room for them.
+pub(crate) unsafe fn copy_out(bytes: &[u8], to: *mut u8) {
+    if !to.is_null() {
+        // SAFETY: there is room for all of them.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+}

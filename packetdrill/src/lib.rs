@@ -1,0 +1,71 @@
+//! `libringway_packetdrill.so`: the stack for the stock packetdrill tool (`packetdrill --so_filename=... script.pkt`).
+//!
+//! Promises: every call that packetdrill may make is answered by the stack in virtual time; nothing reads a clock, no
+//! call waits for ever on the tool's main thread. Blocking calls come from the tool's second thread and sleep until the
+//! main thread has brought what they wait for. Does not do: IPv6 on the wire, more than one instance at a time per tool.
+//!
+//! `session` is the machine shared by the tool's two threads, `calls` are the functions of the table, `convert` reads
+//! and writes C's structures.
+
+mod calls;
+mod convert;
+mod session;
+
+use core::ffi::{c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
+use libc::{epoll_event, iovec, loff_t, msghdr, nfds_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval};
+
+type User = *mut c_void;
+
+/// The table that packetdrill has us fill: its own order, every function takes `userdata` first.
+#[repr(C)]
+pub struct Interface {
+    userdata: User,
+    free: extern "C" fn(User),
+    socket: extern "C" fn(User, c_int, c_int, c_int) -> c_int,
+    bind: extern "C" fn(User, c_int, *const sockaddr, socklen_t) -> c_int,
+    listen: extern "C" fn(User, c_int, c_int) -> c_int,
+    accept: extern "C" fn(User, c_int, *mut sockaddr, *mut socklen_t) -> c_int,
+    connect: extern "C" fn(User, c_int, *const sockaddr, socklen_t) -> c_int,
+    read: extern "C" fn(User, c_int, *mut c_void, size_t) -> ssize_t,
+    readv: extern "C" fn(User, c_int, *const iovec, c_int) -> ssize_t,
+    recv: extern "C" fn(User, c_int, *mut c_void, size_t, c_int) -> ssize_t,
+    recvfrom: extern "C" fn(User, c_int, *mut c_void, size_t, c_int, *mut sockaddr, *mut socklen_t) -> ssize_t,
+    recvmsg: extern "C" fn(User, c_int, *mut msghdr, c_int) -> ssize_t,
+    write: extern "C" fn(User, c_int, *const c_void, size_t) -> ssize_t,
+    writev: extern "C" fn(User, c_int, *const iovec, c_int) -> ssize_t,
+    send: extern "C" fn(User, c_int, *const c_void, size_t, c_int) -> ssize_t,
+    sendto: extern "C" fn(User, c_int, *const c_void, size_t, c_int, *const sockaddr, socklen_t) -> ssize_t,
+    sendmsg: extern "C" fn(User, c_int, *const msghdr, c_int) -> ssize_t,
+    /// Variadic in C; the one further argument travels in a register all the same.
+    fcntl: extern "C" fn(User, c_int, c_int, c_long) -> c_int,
+    /// As `fcntl`.
+    ioctl: extern "C" fn(User, c_int, c_ulong, *mut c_void) -> c_int,
+    close: extern "C" fn(User, c_int) -> c_int,
+    shutdown: extern "C" fn(User, c_int, c_int) -> c_int,
+    getsockopt: extern "C" fn(User, c_int, c_int, c_int, *mut c_void, *mut socklen_t) -> c_int,
+    setsockopt: extern "C" fn(User, c_int, c_int, c_int, *const c_void, socklen_t) -> c_int,
+    poll: extern "C" fn(User, *mut pollfd, nfds_t, c_int) -> c_int,
+    netdev_send: extern "C" fn(User, *const c_void, size_t) -> c_int,
+    netdev_receive: extern "C" fn(User, *mut c_void, *mut size_t, *mut c_longlong) -> c_int,
+    usleep: extern "C" fn(User, c_uint) -> c_int,
+    gettimeofday: extern "C" fn(User, *mut timeval, *mut c_void) -> c_int,
+    epoll_create: extern "C" fn(User, c_int) -> c_int,
+    epoll_ctl: extern "C" fn(User, c_int, c_int, c_int, *mut epoll_event) -> c_int,
+    epoll_wait: extern "C" fn(User, c_int, *mut epoll_event, c_int, c_int) -> c_int,
+    pipe: extern "C" fn(User, *mut c_int) -> c_int,
+    splice: extern "C" fn(User, c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t,
+}
+
+/// Fills `interface`. `flags` is what the tool was given by `--so_flags`: words `local_ip=` and `mtu=`; may be null.
+///
+/// # Safety
+/// `flags` is null or a C string; `interface` is valid for writing a whole table.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn packetdrill_interface_init(flags: *const c_char, interface: *mut Interface) {
+    // SAFETY: the caller's promise.
+    let flags = if flags.is_null() { Default::default() } else { unsafe { core::ffi::CStr::from_ptr(flags) }.to_string_lossy() };
+    let session = Box::new(session::Session::new(&flags));
+    let table = calls::table(Box::into_raw(session).cast());
+    // SAFETY: the caller's promise.
+    unsafe { interface.write(table) };
+}

@@ -1,0 +1,246 @@
+//! The machine that the tool's two threads share.
+//!
+//! The tool's main thread brings packets and time; its second thread makes the calls that block. A call that waits is
+//! tried again by whoever makes something happen, so the outcome does not depend on which thread runs first: the answer
+//! and its time are fixed then, and the second thread only fetches them.
+
+use std::net::Ipv4Addr;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread::{self, ThreadId};
+
+use ringway_shm::{Duration, Instant};
+use ringway_sim::sockets::{Answer, Call, Machine, Sent, Sysctl};
+
+/// One test.
+pub(crate) struct Session {
+    main: ThreadId,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+pub(crate) struct State {
+    machine: Movable,
+    local: Ipv4Addr,
+    mtu: u16,
+    /// The settings of the system have been read.
+    settled: bool,
+    waiting: Vec<Waiting>,
+    next_ticket: u64,
+    /// The answers of calls that waited were given at these times; the thread asks for the time next.
+    finished: Vec<(ThreadId, Instant)>,
+    /// How often in a row no packet came.
+    silent: u32,
+}
+
+struct Movable(Machine);
+
+// SAFETY: a machine's counters are not atomic, but all of it stays behind the session's mutex: no reference to a part of
+// it leaves `State`, so only one thread at a time touches it.
+unsafe impl Send for Movable {}
+
+struct Waiting {
+    ticket: u64,
+    thread: ThreadId,
+    call: Call,
+    deadline: Option<Instant>,
+    answer: Option<Answer>,
+}
+
+impl Session {
+    pub(crate) fn new(flags: &str) -> Session {
+        let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+        let words = String::from_utf8_lossy(&command).replace('\0', " ") + " " + &flags.replace(',', " ");
+        let (local, mtu) = settings(&words);
+        let machine = Movable(Machine::new(local, mtu, &Sysctl::default()));
+        let state =
+            State { machine, local, mtu, settled: false, waiting: Vec::new(), next_ticket: 0, finished: Vec::new(), silent: 0 };
+        Session { main: thread::current().id(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A thread that panicked has aborted the process: the lock is never poisoned.
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Makes a call, waiting as long as it takes.
+    pub(crate) fn call(&self, mut call: Call, deadline: Option<Instant>) -> Answer {
+        let mut state = self.lock();
+        if let Some(answer) = state.machine.0.attempt(&mut call) {
+            self.progress(&mut state);
+            return answer;
+        }
+        if thread::current().id() == self.main {
+            return self.call_on_main(&mut state, call, deadline);
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiting.push(Waiting { ticket, thread: thread::current().id(), call, deadline, answer: None });
+        loop {
+            let found = state.waiting.iter().position(|waiting| waiting.ticket == ticket).expect("only this thread takes it out");
+            if state.waiting[found].answer.is_some() {
+                let done = state.waiting.swap_remove(found);
+                self.changed.notify_all();
+                return done.answer.expect("just seen");
+            }
+            state = self.changed.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+    }
+
+    /// Nobody but the main thread brings anything: only timers can end the wait.
+    fn call_on_main(&self, state: &mut State, mut call: Call, deadline: Option<Instant>) -> Answer {
+        let limit = state.machine.0.now() + PATIENCE;
+        loop {
+            let next = [state.machine.0.next_timer(), deadline].into_iter().flatten().min().filter(|at| *at <= limit);
+            let Some(at) = next else { return Answer::error(libc::EAGAIN) };
+            state.machine.0.advance(at);
+            self.progress(state);
+            if let Some(answer) = state.machine.0.attempt(&mut call) {
+                return answer;
+            }
+            if deadline.is_some_and(|deadline| deadline <= state.machine.0.now()) {
+                return given_up(&call);
+            }
+        }
+    }
+
+    /// Something has happened: calls that wait are tried again.
+    fn progress(&self, state: &mut State) {
+        let State { machine, waiting, finished, .. } = state;
+        let mut answered = false;
+        for waiting in waiting.iter_mut().filter(|waiting| waiting.answer.is_none()) {
+            let now = machine.0.now();
+            let late = waiting.deadline.is_some_and(|deadline| deadline <= now);
+            waiting.answer = machine.0.attempt(&mut waiting.call).or_else(|| late.then(|| given_up(&waiting.call)));
+            if waiting.answer.is_some() {
+                finished.push((waiting.thread, now));
+                answered = true;
+            }
+        }
+        if answered {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Does something with the machine at once.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Machine) -> T) -> T {
+        let mut state = self.lock();
+        let result = act(&mut state.machine.0);
+        self.progress(&mut state);
+        result
+    }
+
+    /// The settings of the system, once, before the first socket.
+    pub(crate) fn read_settings(&self) {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.settled, true) {
+            return;
+        }
+        let mut sysctl = Sysctl::default();
+        for name in Sysctl::names() {
+            if let Ok(value) = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")) {
+                sysctl.set(name, &value);
+            }
+        }
+        let mut fresh = Machine::new(state.local, state.mtu, &sysctl);
+        fresh.advance(state.machine.0.now());
+        state.machine = Movable(fresh);
+    }
+
+    /// Time goes on; whatever is due happens at its time.
+    pub(crate) fn advance(&self, span: Duration) {
+        let mut state = self.lock();
+        let until = state.machine.0.now() + span;
+        for _ in 0..STEPS_MAX {
+            let Some(at) = state.next_due().filter(|at| *at <= until) else { break };
+            state.machine.0.advance(at);
+            self.progress(&mut state);
+        }
+        state.machine.0.advance(until);
+        self.progress(&mut state);
+    }
+
+    /// The time as the tool is to see it. A thread whose call has just ended sees when that was.
+    pub(crate) fn time(&self) -> Instant {
+        let mut state = self.lock();
+        let me = thread::current().id();
+        if let Some(found) = state.finished.iter().position(|(thread, _)| *thread == me) {
+            return state.finished.swap_remove(found).1;
+        }
+        if me == self.main {
+            state = self.let_others_fetch(state);
+        }
+        let creep = state.machine.0.now() + Duration::from_micros(1);
+        state.machine.0.advance(creep);
+        self.progress(&mut state);
+        state.machine.0.now()
+    }
+
+    /// The main thread lets a call that has ended return before time goes on.
+    fn let_others_fetch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        for _ in 0..FETCHES_MAX {
+            if state.waiting.iter().all(|waiting| waiting.answer.is_none()) {
+                break;
+            }
+            drop(state);
+            thread::yield_now();
+            state = self.lock();
+        }
+        state
+    }
+
+    /// The next packet, going on to later timers until there is one. `None`: nothing will ever come.
+    pub(crate) fn next_packet(&self) -> Result<Sent, u32> {
+        let mut state = self.lock();
+        let limit = state.machine.0.now() + PATIENCE;
+        for _ in 0..STEPS_MAX {
+            if let Some(sent) = state.machine.0.next_sent() {
+                state.silent = 0;
+                return Ok(sent);
+            }
+            let Some(at) = state.next_due().filter(|at| *at <= limit) else { break };
+            state.machine.0.advance(at);
+            self.progress(&mut state);
+        }
+        state.silent += 1;
+        Err(state.silent)
+    }
+}
+
+impl State {
+    /// The next timer of the stack or end of a call's patience.
+    fn next_due(&self) -> Option<Instant> {
+        let unanswered = self.waiting.iter().filter(|waiting| waiting.answer.is_none());
+        unanswered.filter_map(|waiting| waiting.deadline).chain(self.machine.0.next_timer()).min()
+    }
+}
+
+/// What a call answers whose time is over.
+fn given_up(call: &Call) -> Answer {
+    match call {
+        Call::Send { done, .. } if *done > 0 => Answer::value(*done as i64),
+        Call::Connect { .. } => Answer::error(libc::EINPROGRESS),
+        Call::Poll { set, .. } => Answer { reported: vec![0; set.len()], ..Answer::default() },
+        Call::EpollWait { .. } => Answer::default(),
+        _ => Answer::error(libc::EAGAIN),
+    }
+}
+
+/// The machine's address and MTU, from the tool's own options or from its flags.
+fn settings(words: &str) -> (Ipv4Addr, u16) {
+    let value = |name: &str| {
+        let (_, rest) = words.rsplit_once(name)?;
+        let rest = rest.strip_prefix(['=', ' '])?;
+        rest.split_whitespace().next().map(str::to_string)
+    };
+    let local = value("local_ip").and_then(|text| text.parse().ok()).unwrap_or(Ipv4Addr::new(192, 168, 0, 1));
+    (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= 576).unwrap_or(1_500))
+}
+
+/// Virtual time that anything is waited for.
+const PATIENCE: Duration = Duration::from_secs(48 * 3_600);
+const STEPS_MAX: usize = 1_000_000;
+/// Turns of the scheduler that the main thread gives to another.
+const FETCHES_MAX: usize = 200_000;
+
+#[cfg(test)]
+mod tests;

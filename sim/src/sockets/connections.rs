@@ -1,0 +1,250 @@
+//! How sockets come to life and end: socket, bind, listen, accept, connect, shutdown, close, pipe.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ringway_shm::Duration;
+use ringway_stack::{AcceptError, ConnectError, ListenError};
+
+use super::{Answer, Descriptor, Machine, Phase, Socket, plain_address, stack_address};
+
+impl Machine {
+    /// socket(2)
+    pub fn socket(&mut self, domain: i32, kind: i32, protocol: i32) -> Answer {
+        let base = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
+        if !matches!(domain, libc::AF_INET | libc::AF_INET6) {
+            return Answer::error(libc::EAFNOSUPPORT);
+        }
+        if base != libc::SOCK_STREAM || !matches!(protocol, 0 | libc::IPPROTO_TCP) {
+            return Answer::error(libc::EPROTONOSUPPORT);
+        }
+        let socket = self.fresh(domain == libc::AF_INET6, kind & libc::SOCK_NONBLOCK != 0);
+        Answer::value(i64::from(self.install_socket(socket)))
+    }
+
+    fn fresh(&self, inet6: bool, nonblocking: bool) -> Socket {
+        Socket {
+            phase: Phase::Fresh,
+            id: None,
+            bound: None,
+            remote: None,
+            inet6,
+            nonblocking,
+            error: 0,
+            read_shut: false,
+            write_shut: false,
+            reported: false,
+            options: self.defaults,
+            linger_s: None,
+            receive_timeout: Duration::ZERO,
+            send_timeout: Duration::ZERO,
+            remembered: BTreeMap::new(),
+            stash: VecDeque::new(),
+            end_of_stream: false,
+            info: None,
+        }
+    }
+
+    fn install_socket(&mut self, socket: Socket) -> i32 {
+        let cookie = self.next_cookie;
+        self.next_cookie += 1;
+        self.sockets.insert(cookie, socket);
+        self.install(Descriptor::Socket(cookie))
+    }
+
+    /// bind(2)
+    pub fn bind(&mut self, fd: i32, address: SocketAddrV4) -> Answer {
+        let local = address.ip().is_unspecified() || self.addresses.contains(address.ip());
+        let taken = self.sockets.values().any(|other| {
+            let reuse = other.remembered.contains_key(&(libc::SOL_SOCKET, libc::SO_REUSEADDR)) && other.phase != Phase::Listening;
+            !reuse && other.bound.is_some_and(|bound| bound.port() == address.port() && address.port() != 0)
+        });
+        let port = if address.port() == 0 { self.free_port() } else { address.port() };
+        if !local {
+            // A script names the address by option; the first one that is bound is the machine's.
+            self.add_address(*address.ip());
+        }
+        let bind = |socket: &mut Socket| match socket.bound {
+            Some(_) => Err(libc::EINVAL),
+            None if taken => Err(libc::EADDRINUSE),
+            None => {
+                socket.bound = Some(SocketAddrV4::new(*address.ip(), port));
+                Ok(0)
+            }
+        };
+        self.socket_of(fd).and_then(bind).into()
+    }
+
+    fn free_port(&self) -> u16 {
+        let used = |port: &u16| self.sockets.values().any(|socket| socket.bound.is_some_and(|bound| bound.port() == *port));
+        (40_000..u16::MAX).find(|port| !used(port)).unwrap_or(0)
+    }
+
+    /// listen(2)
+    pub fn listen(&mut self, fd: i32, backlog: i32) -> Answer {
+        self.do_listen(fd, backlog).into()
+    }
+
+    fn do_listen(&mut self, fd: i32, backlog: i32) -> Result<i64, i32> {
+        let cookie = self.cookie(fd)?;
+        let port = self.free_port();
+        let socket = self.sockets.get_mut(&cookie).ok_or(libc::EBADF)?;
+        match socket.phase {
+            Phase::Listening => return Ok(0),
+            Phase::Fresh => {}
+            _ => return Err(libc::EINVAL),
+        }
+        let local = *socket.bound.get_or_insert(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
+        // Linux lets one more connection than the backlog wait.
+        let backlog = u32::try_from(backlog).unwrap_or(4_096).min(4_096).saturating_add(1);
+        let id = self.stack.listen(stack_address(local), backlog, socket.options, cookie).map_err(|error| match error {
+            ListenError::InUse => libc::EADDRINUSE,
+            ListenError::Full => libc::ENOBUFS,
+            ListenError::NotLocal => libc::EADDRNOTAVAIL,
+        })?;
+        socket.id = Some(id);
+        socket.phase = Phase::Listening;
+        Ok(0)
+    }
+
+    pub(super) fn try_accept(&mut self, fd: i32, flags: i32) -> Option<Answer> {
+        let cookie = match self.cookie(fd) {
+            Ok(cookie) => cookie,
+            Err(errno) => return Some(Answer::error(errno)),
+        };
+        let listener = self.sockets.get(&cookie).expect("a descriptor's socket lives");
+        let (Phase::Listening, Some(id)) = (listener.phase, listener.id) else { return Some(Answer::error(libc::EINVAL)) };
+        let (inet6, nonblocking, options) = (listener.inet6, listener.nonblocking, listener.options);
+        match self.stack.accept(id, self.next_cookie) {
+            Ok(accepted) => {
+                let mut socket = self.fresh(inet6, flags & libc::SOCK_NONBLOCK != 0);
+                socket.phase = Phase::Connected;
+                socket.id = Some(accepted);
+                socket.reported = true;
+                socket.options = options;
+                let names = self.stack.addresses(accepted);
+                socket.bound = names.map(|(local, _)| plain_address(local));
+                socket.remote = names.map(|(_, remote)| plain_address(remote));
+                let peer = socket.remote;
+                let new = self.install_socket(socket);
+                Some(Answer { value: i64::from(new), peer, ..Answer::default() })
+            }
+            Err(AcceptError::WouldBlock) if nonblocking => Some(Answer::error(libc::EAGAIN)),
+            Err(AcceptError::WouldBlock) => None,
+            Err(AcceptError::NotListening) => Some(Answer::error(libc::EINVAL)),
+        }
+    }
+
+    pub(super) fn try_connect(&mut self, fd: i32, to: SocketAddrV4, begun: &mut bool) -> Option<Answer> {
+        let cookie = match self.cookie(fd) {
+            Ok(cookie) => cookie,
+            Err(errno) => return Some(Answer::error(errno)),
+        };
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        match socket.phase {
+            Phase::Fresh => self.begin_connect(cookie, to, begun),
+            Phase::Connecting if socket.nonblocking => Some(Answer::error(libc::EALREADY)),
+            Phase::Connecting => None,
+            Phase::Connected if socket.reported => Some(Answer::error(libc::EISCONN)),
+            Phase::Connected => {
+                socket.reported = true;
+                Some(Answer::value(0))
+            }
+            Phase::Closed if socket.error != 0 => Some(Answer::error(std::mem::take(&mut socket.error))),
+            Phase::Closed if !socket.reported => {
+                socket.phase = Phase::Fresh;
+                self.begin_connect(cookie, to, begun)
+            }
+            Phase::Listening | Phase::Closed => Some(Answer::error(libc::EISCONN)),
+        }
+    }
+
+    fn begin_connect(&mut self, cookie: u64, to: SocketAddrV4, begun: &mut bool) -> Option<Answer> {
+        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+        let local = socket.bound.map(stack_address);
+        match self.stack.connect(self.now, local, stack_address(to), socket.options, cookie) {
+            Ok(id) => {
+                *begun = true;
+                socket.id = Some(id);
+                socket.phase = Phase::Connecting;
+                socket.remote = Some(to);
+                socket.bound = self.stack.addresses(id).map(|(local, _)| plain_address(local)).or(socket.bound);
+                socket.nonblocking.then(|| Answer::error(libc::EINPROGRESS))
+            }
+            Err(error) => Some(Answer::error(match error {
+                ConnectError::InUse | ConnectError::NoPort => libc::EADDRNOTAVAIL,
+                ConnectError::NoRoute => libc::ENETUNREACH,
+                ConnectError::Full => libc::ENOBUFS,
+            })),
+        }
+    }
+
+    /// shutdown(2)
+    pub fn shutdown(&mut self, fd: i32, how: i32) -> Answer {
+        let answer = self.do_shutdown(fd, how).into();
+        self.settle();
+        answer
+    }
+
+    fn do_shutdown(&mut self, fd: i32, how: i32) -> Result<i64, i32> {
+        let now = self.now;
+        let cookie = self.cookie(fd)?;
+        let socket = self.sockets.get_mut(&cookie).ok_or(libc::EBADF)?;
+        if !matches!(how, libc::SHUT_RD | libc::SHUT_WR | libc::SHUT_RDWR) {
+            return Err(libc::EINVAL);
+        }
+        let (Phase::Connected | Phase::Connecting | Phase::Listening, Some(id)) = (socket.phase, socket.id) else {
+            return Err(libc::ENOTCONN);
+        };
+        if socket.phase == Phase::Listening {
+            if how != libc::SHUT_WR {
+                socket.phase = Phase::Fresh;
+                socket.id = None;
+                self.stack.close(now, id);
+            }
+            return Ok(0);
+        }
+        socket.read_shut |= how != libc::SHUT_WR;
+        if how != libc::SHUT_RD && !std::mem::replace(&mut socket.write_shut, true) {
+            self.stack.shutdown_write(now, id);
+        }
+        Ok(0)
+    }
+
+    /// close(2)
+    pub fn close(&mut self, fd: i32) -> Answer {
+        let Some(descriptor) = self.descriptors.remove(&fd) else { return Answer::error(libc::EBADF) };
+        if let Descriptor::Socket(cookie) = descriptor {
+            let socket = self.sockets.remove(&cookie).expect("a descriptor's socket lives");
+            if let Some(id) = socket.id {
+                // Bytes that this machine has taken from the stack, but no program has read, count as unread.
+                let unread = !socket.stash.is_empty();
+                if unread || socket.linger_s == Some(0) && socket.phase != Phase::Listening {
+                    self.stack.abort(self.now, id);
+                } else {
+                    self.stack.close(self.now, id);
+                }
+            }
+        }
+        self.settle();
+        Answer::value(0)
+    }
+
+    /// pipe(2): the reading and the writing end.
+    pub fn pipe(&mut self) -> (i32, i32) {
+        self.pipes.push(Vec::new());
+        let index = self.pipes.len() - 1;
+        let reader = self.install(Descriptor::Pipe(index, false));
+        (reader, self.install(Descriptor::Pipe(index, true)))
+    }
+
+    /// Local and remote address, where there are.
+    pub fn names(&mut self, fd: i32) -> Result<(Option<SocketAddrV4>, Option<SocketAddrV4>), i32> {
+        self.socket_of(fd).map(|socket| (socket.bound, socket.remote))
+    }
+
+    /// Whether the socket is AF_INET6.
+    pub fn is_inet6(&mut self, fd: i32) -> bool {
+        self.socket_of(fd).is_ok_and(|socket| socket.inet6)
+    }
+}

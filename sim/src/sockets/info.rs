@@ -1,0 +1,178 @@
+//! TCP_INFO: Linux's `struct tcp_info` as a table of named fields, so that a script's assertions and a program's bytes
+//! come from one place.
+
+use ringway_stack::{State, TcpInfo};
+
+use super::{Machine, Phase};
+
+/// One field: name, bytes, value.
+pub(super) type Field = (&'static str, usize, u64);
+
+impl Machine {
+    /// The fields of TCP_INFO in order; an unconnected socket's are zero but for the state.
+    pub fn info_fields(&mut self, fd: i32) -> Result<Vec<Field>, i32> {
+        let socket = self.socket_of(fd)?;
+        let (id, phase) = (socket.id, socket.phase);
+        let info = id.and_then(|id| self.stack.info(id));
+        let socket = self.socket_of(fd)?;
+        if info.is_some() {
+            socket.info = info;
+        }
+        let state = match (phase, &info) {
+            (Phase::Listening, _) => State::Listen,
+            (_, Some(info)) if info.state != State::TimeWait => info.state,
+            _ => State::Closed,
+        };
+        let last = socket.info;
+        Ok(last.map_or_else(|| empty(state), |info| fields(state, &info)))
+    }
+
+    /// The structure's bytes.
+    pub fn info_bytes(&mut self, fd: i32) -> Result<Vec<u8>, i32> {
+        let mut bytes = Vec::new();
+        for (_, len, value) in self.info_fields(fd)? {
+            bytes.extend_from_slice(&value.to_ne_bytes()[..len]);
+        }
+        Ok(bytes)
+    }
+}
+
+fn empty(state: State) -> Vec<Field> {
+    let mut all = fields(state, &NOTHING);
+    for (name, _, value) in &mut all {
+        *value = match *name {
+            "tcpi_state" => u64::from(state.linux()),
+            "tcpi_snd_cwnd" => 10,
+            "tcpi_snd_ssthresh" => 0x7fff_ffff,
+            "tcpi_rto" => 1_000_000,
+            "tcpi_reordering" => 3,
+            "tcpi_snd_mss" => 536,
+            _ => 0,
+        };
+    }
+    all
+}
+
+fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
+    let mss = info.send_mss.max(1);
+    let segments = |bytes: u32| u64::from(bytes.div_ceil(mss));
+    let options = number(info.timestamps) | number(info.sack) << 1 | u64::from(info.send_scale | info.receive_scale != 0) << 2;
+    let ssthresh = if info.ssthresh_bytes >= 0x7fff_ffff { 0x7fff_ffff } else { number(info.ssthresh_bytes / mss) };
+    let head: [Field; 8] = [
+        ("tcpi_state", 1, number(state.linux())),
+        ("tcpi_ca_state", 1, number(info.congestion_state)),
+        ("tcpi_retransmits", 1, number(info.backoff)),
+        ("tcpi_probes", 1, number(info.probes)),
+        ("tcpi_backoff", 1, number(info.backoff)),
+        ("tcpi_options", 1, options),
+        ("tcpi_wscale", 1, number(info.send_scale & 15 | (info.receive_scale & 15) << 4)),
+        ("tcpi_delivery_rate_app_limited", 1, 0),
+    ];
+    let words = [
+        ("tcpi_rto", number(info.rto_us)),
+        ("tcpi_ato", number(info.ato_us)),
+        ("tcpi_snd_mss", number(info.send_mss)),
+        ("tcpi_rcv_mss", number(info.receive_mss)),
+        ("tcpi_unacked", segments(info.unacked_bytes)),
+        ("tcpi_sacked", segments(info.sacked_bytes)),
+        ("tcpi_lost", segments(info.lost_bytes)),
+        ("tcpi_retrans", 0),
+        ("tcpi_fackets", 0),
+        ("tcpi_last_data_sent", 0),
+        ("tcpi_last_ack_sent", 0),
+        ("tcpi_last_data_recv", number(info.last_received_ms)),
+        ("tcpi_last_ack_recv", number(info.last_received_ms)),
+        ("tcpi_pmtu", 1_500),
+        ("tcpi_rcv_ssthresh", number(info.receive_window)),
+        ("tcpi_rtt", number(info.rtt_us)),
+        ("tcpi_rttvar", number(info.rtt_variance_us)),
+        ("tcpi_snd_ssthresh", ssthresh),
+        ("tcpi_snd_cwnd", number(info.cwnd_bytes / mss)),
+        ("tcpi_advmss", number(info.receive_mss)),
+        ("tcpi_reordering", 3),
+        ("tcpi_rcv_rtt", 0),
+        ("tcpi_rcv_space", number(info.receive_space)),
+        ("tcpi_total_retrans", number(info.total_retransmits)),
+    ];
+    let mut all = head.to_vec();
+    all.extend(words.map(|(name, value)| (name, 4, value)));
+    all.extend(later_fields(info, mss));
+    all
+}
+
+/// What Linux added after 3.15.
+fn later_fields(info: &TcpInfo, mss: u32) -> Vec<Field> {
+    let min_rtt = if info.min_rtt_us == 0 { u32::MAX } else { info.min_rtt_us };
+    let longs = [
+        ("tcpi_pacing_rate", u64::MAX),
+        ("tcpi_max_pacing_rate", u64::MAX),
+        ("tcpi_bytes_acked", info.bytes_acked),
+        ("tcpi_bytes_received", info.bytes_received),
+    ];
+    let more_words = [
+        ("tcpi_segs_out", 0),
+        ("tcpi_segs_in", 0),
+        ("tcpi_notsent_bytes", number(info.unsent_bytes)),
+        ("tcpi_min_rtt", number(min_rtt)),
+        ("tcpi_data_segs_in", 0),
+        ("tcpi_data_segs_out", 0),
+    ];
+    let more_longs =
+        [("tcpi_delivery_rate", info.delivery_rate), ("tcpi_busy_time", 0), ("tcpi_rwnd_limited", 0), ("tcpi_sndbuf_limited", 0)];
+    let delivered = [("tcpi_delivered", info.bytes_acked.div_ceil(u64::from(mss))), ("tcpi_delivered_ce", 0)];
+    let sent = [("tcpi_bytes_sent", info.bytes_acked + number(info.unacked_bytes)), ("tcpi_bytes_retrans", 0)];
+    let tail = [
+        ("tcpi_dsack_dups", 0),
+        ("tcpi_reord_seen", 0),
+        ("tcpi_rcv_ooopack", 0),
+        ("tcpi_snd_wnd", number(info.send_window)),
+        ("tcpi_rcv_wnd", number(info.receive_window)),
+        ("tcpi_rehash", 0),
+    ];
+    let mut all = Vec::new();
+    let mut add =
+        |bytes: usize, part: &[(&'static str, u64)]| all.extend(part.iter().map(|(name, value)| (*name, bytes, *value)));
+    add(8, &longs);
+    add(4, &more_words);
+    add(8, &more_longs);
+    add(4, &delivered);
+    add(8, &sent);
+    add(4, &tail);
+    all
+}
+
+fn number(value: impl Into<u64>) -> u64 {
+    value.into()
+}
+
+const NOTHING: TcpInfo = TcpInfo {
+    state: State::Closed,
+    congestion_state: 0,
+    backoff: 0,
+    probes: 0,
+    timestamps: false,
+    sack: false,
+    send_scale: 0,
+    receive_scale: 0,
+    rto_us: 0,
+    ato_us: 0,
+    send_mss: 0,
+    receive_mss: 0,
+    unacked_bytes: 0,
+    sacked_bytes: 0,
+    lost_bytes: 0,
+    total_retransmits: 0,
+    last_received_ms: 0,
+    rtt_us: 0,
+    rtt_variance_us: 0,
+    min_rtt_us: 0,
+    cwnd_bytes: 0,
+    ssthresh_bytes: 0,
+    send_window: 0,
+    receive_window: 0,
+    receive_space: 0,
+    bytes_acked: 0,
+    bytes_received: 0,
+    unsent_bytes: 0,
+    delivery_rate: 0,
+};

@@ -1,0 +1,189 @@
+//! getsockopt, setsockopt, O_NONBLOCK.
+
+use ringway_shm::Duration;
+use ringway_stack::{CongestionControl, TcpOptions};
+
+use super::{Answer, Machine, Phase, Socket};
+
+impl Machine {
+    /// setsockopt(2)
+    pub fn set_option(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Answer {
+        let answer = self.do_set_option(fd, level, name, value).into();
+        self.settle();
+        answer
+    }
+
+    fn do_set_option(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Result<i64, i32> {
+        let now = self.now;
+        let socket = self.socket_of(fd)?;
+        let number = match value {
+            [byte] => i32::from(*byte),
+            _ => value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(libc::EINVAL)?,
+        };
+        let before = socket.options;
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_LINGER) => {
+                let seconds = value.get(4..8).ok_or(libc::EINVAL)?.first_chunk::<4>().ok_or(libc::EINVAL)?;
+                socket.linger_s = (number != 0).then(|| i32::from_ne_bytes(*seconds).max(0).cast_unsigned());
+            }
+            (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => socket.receive_timeout = span(value)?,
+            (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => socket.send_timeout = span(value)?,
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                socket.options.congestion_control = match value.split(|byte| *byte == 0).next() {
+                    Some(b"reno") => CongestionControl::NewReno,
+                    Some(b"cubic") => CongestionControl::Cubic,
+                    _ => return Err(libc::ENOENT),
+                };
+            }
+            _ => set_number(&mut socket.options, level, name, number)?,
+        }
+        socket.remembered.insert((level, name), value.to_vec());
+        let (id, options, phase) = (socket.id, socket.options, socket.phase);
+        let push =
+            (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY) || (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK);
+        if let Some(id) = id.filter(|_| phase != Phase::Listening && (options != before || push)) {
+            self.stack.set_options(now, id, options);
+        }
+        Ok(0)
+    }
+
+    /// getsockopt(2): the value's bytes.
+    pub fn option(&mut self, fd: i32, level: i32, name: i32) -> Result<Vec<u8>, i32> {
+        let is_info = (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO);
+        if is_info {
+            return self.info_bytes(fd);
+        }
+        let socket = self.socket_of(fd)?;
+        let id = socket.id.filter(|_| socket.phase != Phase::Listening);
+        let info = id.and_then(|id| self.stack.info(id));
+        let socket = self.socket_of(fd)?;
+        let word = |value: i32| Ok(value.to_ne_bytes().to_vec());
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_ERROR) => word(std::mem::take(&mut socket.error)),
+            (libc::SOL_SOCKET, libc::SO_TYPE) => word(libc::SOCK_STREAM),
+            (libc::SOL_SOCKET, libc::SO_PROTOCOL) => word(libc::IPPROTO_TCP),
+            (libc::SOL_SOCKET, libc::SO_DOMAIN) => word(if socket.inet6 { libc::AF_INET6 } else { libc::AF_INET }),
+            (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => word(i32::from(socket.phase == Phase::Listening)),
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
+                let name: &[u8] = match socket.options.congestion_control {
+                    CongestionControl::Cubic => b"cubic",
+                    CongestionControl::NewReno => b"reno",
+                };
+                let mut bytes = name.to_vec();
+                bytes.resize(16, 0);
+                Ok(bytes)
+            }
+            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => match info {
+                Some(info) => word(info.send_mss.cast_signed()),
+                None if socket.options.maximum_segment_size != 0 => word(i32::from(socket.options.maximum_segment_size)),
+                None => word(536),
+            },
+            (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => word(buffer(socket, name)),
+            _ => match socket.remembered.get(&(level, name)) {
+                Some(value) => Ok(value.clone()),
+                None => word(default_of(level, name).ok_or(libc::ENOPROTOOPT)?),
+            },
+        }
+    }
+
+    /// O_NONBLOCK of the descriptor.
+    pub fn nonblocking(&mut self, fd: i32) -> Result<bool, i32> {
+        if self.descriptors.contains_key(&fd) && self.cookie(fd).is_err() {
+            return Ok(false);
+        }
+        self.socket_of(fd).map(|socket| socket.nonblocking)
+    }
+
+    /// Sets O_NONBLOCK.
+    pub fn set_nonblocking(&mut self, fd: i32, on: bool) -> Answer {
+        if self.descriptors.contains_key(&fd) && self.cookie(fd).is_err() {
+            return Answer::value(0);
+        }
+        let set = |socket: &mut Socket| {
+            socket.nonblocking = on;
+            0
+        };
+        self.socket_of(fd).map(set).into()
+    }
+
+    /// How long a call may wait: SO_RCVTIMEO or SO_SNDTIMEO.
+    pub fn patience(&mut self, fd: i32, sending: bool) -> Option<Duration> {
+        let socket = self.socket_of(fd).ok()?;
+        let span = if sending { socket.send_timeout } else { socket.receive_timeout };
+        (span > Duration::ZERO).then_some(span)
+    }
+}
+
+fn set_number(options: &mut TcpOptions, level: i32, name: i32, number: i32) -> Result<(), i32> {
+    let on = number != 0;
+    let seconds = |max: i32| if (1..=max).contains(&number) { Ok(Duration::from_secs(number as u64)) } else { Err(libc::EINVAL) };
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => options.keepalive = on,
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | SO_SNDBUFFORCE) => options.send_buffer_bytes = number.max(2_304).cast_unsigned(),
+        (libc::SOL_SOCKET, libc::SO_RCVBUF | SO_RCVBUFFORCE) => options.receive_buffer_bytes = number.max(1_152).cast_unsigned(),
+        (libc::IPPROTO_IP, libc::IP_TOS) => options.type_of_service = number as u8,
+        (libc::IPPROTO_IP, libc::IP_TTL) if !(1..=255).contains(&number) => return Err(libc::EINVAL),
+        (libc::IPPROTO_IP, libc::IP_TTL) => options.time_to_live = number as u8,
+        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => options.no_delay = on,
+        (libc::IPPROTO_TCP, libc::TCP_CORK) => options.cork = on,
+        (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => options.quick_ack = on,
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => options.keepalive_idle = seconds(32_767)?,
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => options.keepalive_interval = seconds(32_767)?,
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) if !(1..=127).contains(&number) => return Err(libc::EINVAL),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => options.keepalive_probes = number as u8,
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) if number < 0 => return Err(libc::EINVAL),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => options.user_timeout = Duration::from_millis(number as u64),
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if number != 0 && !(88..=32_767).contains(&number) => return Err(libc::EINVAL),
+        (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.maximum_segment_size = number as u16,
+        _ if default_of(level, name).is_none() => return Err(libc::ENOPROTOOPT),
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Linux keeps room for its bookkeeping: what is read is twice what was set.
+fn buffer(socket: &Socket, name: i32) -> i32 {
+    let (set, default) = match name {
+        libc::SO_SNDBUF => (socket.options.send_buffer_bytes, 87_040),
+        _ => (socket.options.receive_buffer_bytes, 131_072),
+    };
+    if set == 0 { default } else { set.saturating_mul(2).cast_signed() }
+}
+
+fn span(value: &[u8]) -> Result<Duration, i32> {
+    let bytes = value.first_chunk::<16>().ok_or(libc::EINVAL)?;
+    let (seconds, micros) = bytes.split_at(8);
+    let part = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+    Ok(Duration::from_micros(part(seconds).min(1 << 40) * 1_000_000 + part(micros).min(1_000_000)))
+}
+
+/// What an option is before anybody sets it. `None`: the stack does not have it.
+fn default_of(level: i32, name: i32) -> Option<i32> {
+    let value = match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => 1,
+        (libc::SOL_SOCKET, _) => 0,
+        (libc::IPPROTO_IP, libc::IP_TTL) => 64,
+        (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => 7_200,
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => 75,
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => 9,
+        (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => 6,
+        (libc::IPPROTO_TCP, libc::TCP_LINGER2) => 60,
+        (
+            libc::IPPROTO_TCP,
+            libc::TCP_NODELAY
+            | libc::TCP_CORK
+            | libc::TCP_QUICKACK
+            | libc::TCP_USER_TIMEOUT
+            | libc::TCP_MAXSEG
+            | libc::TCP_DEFER_ACCEPT
+            | libc::TCP_WINDOW_CLAMP
+            | libc::TCP_NOTSENT_LOWAT,
+        ) => 0,
+        _ => return None,
+    };
+    Some(value)
+}
+
+const SO_SNDBUFFORCE: i32 = 32;
+const SO_RCVBUFFORCE: i32 = 33;

@@ -1,0 +1,185 @@
+//! Bytes: send, receive, splice, and the ioctls that count them.
+
+use ringway_stack::{ReceiveError, SendError};
+
+use super::{Answer, Descriptor, Machine, Phase, append};
+
+impl Machine {
+    pub(super) fn try_receive(&mut self, fd: i32, count: usize, flags: i32) -> Option<Answer> {
+        if let Some(Descriptor::Pipe(index, writes)) = self.descriptors.get(&fd) {
+            return if *writes { Some(Answer::error(libc::EBADF)) } else { Some(self.take_from_pipe(*index, count)) };
+        }
+        let cookie = match self.cookie(fd) {
+            Ok(cookie) => cookie,
+            Err(errno) => return Some(Answer::error(errno)),
+        };
+        if flags & libc::MSG_OOB != 0 {
+            return Some(Answer::error(libc::EINVAL));
+        }
+        self.fill_stash(cookie, count);
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        if matches!(socket.phase, Phase::Fresh | Phase::Listening) {
+            return Some(Answer::error(libc::ENOTCONN));
+        }
+        let wanted = if flags & libc::MSG_WAITALL != 0 && !socket.end_of_stream { count } else { count.min(1) };
+        if socket.stash.len() >= wanted.max(1) || (count == 0 && !socket.stash.is_empty()) {
+            return Some(self.take(cookie, count, flags));
+        }
+        if socket.error != 0 {
+            return Some(Answer::error(std::mem::take(&mut socket.error)));
+        }
+        let over = socket.end_of_stream || socket.read_shut || socket.phase == Phase::Closed;
+        if over {
+            return Some(self.take(cookie, count, flags));
+        }
+        let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        dont_wait.then(|| Answer::error(libc::EAGAIN))
+    }
+
+    /// Takes frames from the stack until `count` bytes are at hand.
+    fn fill_stash(&mut self, cookie: u64, count: usize) {
+        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+        let Some(id) = socket.id.filter(|_| socket.phase != Phase::Listening) else { return };
+        while socket.stash.len() < count.max(1) {
+            match self.stack.take_frame(id) {
+                Ok(frame) => append(&mut socket.stash, &frame),
+                Err(ReceiveError::EndOfStream) => {
+                    socket.end_of_stream = true;
+                    return;
+                }
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected) => return,
+            }
+        }
+    }
+
+    fn take(&mut self, cookie: u64, count: usize, flags: i32) -> Answer {
+        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+        let count = count.min(socket.stash.len());
+        let bytes: Vec<u8> = if flags & libc::MSG_PEEK != 0 {
+            socket.stash.iter().take(count).copied().collect()
+        } else {
+            socket.stash.drain(..count).collect()
+        };
+        if let Some(id) = socket.id.filter(|_| flags & libc::MSG_PEEK == 0 && count > 0) {
+            self.stack.consumed(id, count);
+        }
+        Answer { value: count as i64, bytes, ..Answer::default() }
+    }
+
+    fn take_from_pipe(&mut self, index: usize, count: usize) -> Answer {
+        let pipe = &mut self.pipes[index];
+        if pipe.is_empty() {
+            return Answer::error(libc::EAGAIN);
+        }
+        let bytes: Vec<u8> = pipe.drain(..count.min(pipe.len())).collect();
+        Answer { value: bytes.len() as i64, bytes, ..Answer::default() }
+    }
+
+    pub(super) fn try_send(&mut self, fd: i32, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
+        if let Some(Descriptor::Pipe(index, writes)) = self.descriptors.get(&fd) {
+            if *writes {
+                self.pipes[*index].extend_from_slice(bytes);
+                return Some(Answer::value(bytes.len() as i64));
+            }
+            return Some(Answer::error(libc::EBADF));
+        }
+        let cookie = match self.cookie(fd) {
+            Ok(cookie) => cookie,
+            Err(errno) => return Some(Answer::error(errno)),
+        };
+        match self.sendable(cookie, *done) {
+            Ok(false) => {}
+            Ok(true) => return self.would_block(cookie, *done, flags),
+            Err(answer) => return Some(answer),
+        }
+        self.push(cookie, bytes, done, flags)
+    }
+
+    /// Whether a send must wait for the handshake; an error when it cannot be.
+    fn sendable(&mut self, cookie: u64, done: usize) -> Result<bool, Answer> {
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        if done > 0 && (socket.error != 0 || socket.phase == Phase::Closed) {
+            return Err(Answer::value(done as i64));
+        }
+        if socket.error != 0 {
+            return Err(Answer::error(std::mem::take(&mut socket.error)));
+        }
+        match socket.phase {
+            _ if socket.write_shut => Err(Answer::error(libc::EPIPE)),
+            Phase::Fresh | Phase::Listening | Phase::Closed => Err(Answer::error(libc::EPIPE)),
+            Phase::Connecting => Ok(true),
+            Phase::Connected => Ok(false),
+        }
+    }
+
+    fn would_block(&mut self, cookie: u64, done: usize, flags: i32) -> Option<Answer> {
+        let socket = self.sockets.get(&cookie).expect("the caller has found it");
+        if !(socket.nonblocking || flags & libc::MSG_DONTWAIT != 0) {
+            return None;
+        }
+        Some(if done > 0 { Answer::value(done as i64) } else { Answer::error(libc::EAGAIN) })
+    }
+
+    fn push(&mut self, cookie: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
+        let now = self.now;
+        let socket = self.sockets.get(&cookie).expect("the caller has found it");
+        let Some(id) = socket.id else { return Some(Answer::error(libc::EPIPE)) };
+        // MSG_MORE is a cork for this call.
+        let corked = flags & libc::MSG_MORE != 0;
+        let options = socket.options;
+        if corked {
+            self.stack.set_options(now, id, ringway_stack::TcpOptions { cork: true, ..options });
+        } else if !options.cork && !bytes.is_empty() {
+            self.stack.set_options(now, id, options);
+        }
+        while *done < bytes.len() {
+            let mut at = *done;
+            let mut copy = |piece: &mut [u8]| {
+                piece.copy_from_slice(&bytes[at..at + piece.len()]);
+                at += piece.len();
+            };
+            match self.stack.send_with(id, bytes.len() - *done, &mut copy) {
+                Ok(count) => *done += count,
+                Err(SendError::WouldBlock) => return self.would_block(cookie, *done, flags),
+                Err(SendError::Closed | SendError::NotConnected) => return Some(Answer::error(libc::EPIPE)),
+            }
+        }
+        Some(Answer::value(bytes.len() as i64))
+    }
+
+    /// splice(2) between a pipe and a socket; never waits.
+    pub fn splice(&mut self, from: i32, to: i32, count: usize) -> Answer {
+        let Some(taken) = self.try_receive(from, count, libc::MSG_DONTWAIT) else { return Answer::error(libc::EAGAIN) };
+        if taken.value <= 0 {
+            return taken;
+        }
+        let mut done = 0;
+        let answer = self.try_send(to, &taken.bytes, &mut done, libc::MSG_DONTWAIT);
+        self.settle();
+        answer.unwrap_or_else(|| Answer::error(libc::EAGAIN))
+    }
+
+    /// SIOCINQ (FIONREAD): bytes that can be read.
+    pub fn readable_bytes(&mut self, fd: i32) -> Answer {
+        match self.socket_of(fd).map(|socket| (socket.phase, socket.id, socket.stash.len())) {
+            Ok((Phase::Listening, ..)) => Answer::error(libc::EINVAL),
+            Ok((_, id, stash)) => Answer::value((stash + id.map_or(0, |id| self.stack.unread(id))) as i64),
+            Err(errno) => Answer::error(errno),
+        }
+    }
+
+    /// SIOCOUTQ: bytes queued and not acknowledged; SIOCOUTQNSD: bytes not sent.
+    pub fn queued_bytes(&mut self, fd: i32, only_unsent: bool) -> Answer {
+        match self.socket_of(fd).map(|socket| (socket.phase, socket.id)) {
+            Ok((Phase::Listening, _)) => Answer::error(libc::EINVAL),
+            Ok((_, id)) => {
+                let info = id.and_then(|id| self.stack.info(id));
+                let count = |info: ringway_stack::TcpInfo| {
+                    i64::from(info.unsent_bytes) + if only_unsent { 0 } else { i64::from(info.unacked_bytes) }
+                };
+                Answer::value(info.map_or(0, count))
+            }
+            Err(errno) => Answer::error(errno),
+        }
+    }
+}

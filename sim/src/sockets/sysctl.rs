@@ -1,0 +1,96 @@
+//! Linux's `net.ipv4.tcp_*` settings, as far as the stack has them.
+
+use ringway_shm::Duration;
+use ringway_stack::{CongestionControl, TcpConfig, TcpOptions};
+use std::collections::BTreeMap;
+
+/// Settings by their name without `net.ipv4.`.
+#[derive(Clone, Debug, Default)]
+pub struct Sysctl {
+    values: BTreeMap<String, String>,
+}
+
+impl Sysctl {
+    /// Remembers a setting; the name may have any of its prefixes.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let name = name.trim().replace('/', ".");
+        let name = name.strip_prefix("net.ipv4.").unwrap_or(&name).to_string();
+        self.values.insert(name, value.trim().trim_matches(['"', '\'']).to_string());
+    }
+
+    /// What the names of all settings that are looked at are.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().copied()
+    }
+
+    fn words(&self, name: &str) -> Vec<u64> {
+        let words = self.values.get(name).map(|value| value.split_whitespace().filter_map(|word| word.parse().ok()).collect());
+        words.unwrap_or_default()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.words(name).first().copied()
+    }
+
+    /// Changes what was set.
+    pub fn apply(&self, tcp: &mut TcpConfig) {
+        let byte = |value: u64| value.min(255) as u8;
+        let switch = |name: &str, place: &mut bool| *place = self.number(name).map_or(*place, |value| value != 0);
+        switch("tcp_timestamps", &mut tcp.timestamps);
+        switch("tcp_sack", &mut tcp.sack);
+        switch("tcp_window_scaling", &mut tcp.window_scaling);
+        if let Some(count) = self.number("tcp_syn_retries") {
+            tcp.syn_retries = byte(count);
+        }
+        if let Some(count) = self.number("tcp_synack_retries") {
+            tcp.synack_retries = byte(count);
+        }
+        if let Some(count) = self.number("tcp_retries2") {
+            tcp.retries = byte(count);
+        }
+        let seconds = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_secs);
+        seconds("tcp_fin_timeout", &mut tcp.fin_timeout);
+        seconds("tcp_keepalive_time", &mut tcp.keepalive_idle);
+        seconds("tcp_keepalive_intvl", &mut tcp.keepalive_interval);
+        if let Some(count) = self.number("tcp_keepalive_probes") {
+            tcp.keepalive_probes = byte(count);
+        }
+        if let Some(&[_, _, max]) = self.words("tcp_wmem").first_chunk::<3>() {
+            tcp.send_buffer_bytes = max.clamp(4_096, 64 << 20) as u32;
+        }
+        if let Some(&[_, _, max]) = self.words("tcp_rmem").first_chunk::<3>() {
+            tcp.receive_buffer_bytes = max.clamp(4_096, 64 << 20) as u32;
+        }
+        tcp.congestion_control = self.congestion_control().unwrap_or(tcp.congestion_control);
+    }
+
+    fn congestion_control(&self) -> Option<CongestionControl> {
+        match self.values.get("tcp_congestion_control").map(String::as_str) {
+            Some("reno") => Some(CongestionControl::NewReno),
+            Some("cubic") => Some(CongestionControl::Cubic),
+            _ => None,
+        }
+    }
+
+    /// What new sockets choose.
+    pub fn options(&self) -> TcpOptions {
+        let congestion_control = self.congestion_control().unwrap_or_default();
+        TcpOptions { congestion_control, ..TcpOptions::default() }
+    }
+}
+
+const NAMES: &[&str] = &[
+    "tcp_timestamps",
+    "tcp_sack",
+    "tcp_window_scaling",
+    "tcp_syn_retries",
+    "tcp_synack_retries",
+    "tcp_retries2",
+    "tcp_fin_timeout",
+    "tcp_keepalive_time",
+    "tcp_keepalive_intvl",
+    "tcp_keepalive_probes",
+    "tcp_wmem",
+    "tcp_rmem",
+    "tcp_congestion_control",
+];
