@@ -333,7 +333,7 @@ impl Machine {
                 }
             }
             Event::Failed { cookie, error, .. } => self.on_failure(cookie, error),
-            Event::Closed { socket, cookie } => {
+            Event::Closed { socket, cookie, .. } => {
                 if let Some(ours) = self.sockets.get_mut(&cookie).filter(|ours| ours.id == Some(socket)) {
                     ours.id = None;
                     ours.phase = Phase::Closed;
