@@ -17,7 +17,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("posix", &["shm"]),
     ("service", &["engine", "device", "stack", "shm"]),
     ("cli", &["service", "engine", "device", "shm"]),
-    ("capi", &["engine"]),
     ("preload", &["posix", "shm"]),
     ("sim", &["engine", "posix", "stack", "device", "shm"]),
     ("bench", &["engine", "device", "stack", "shm"]),
@@ -313,7 +312,7 @@ fn unsafe_stands_only_where_it_may() {
     let mut findings = Vec::new();
     for source in sources() {
         let may = match source.room() {
-            "shm" | "capi" | "preload" | "packetdrill" => true,
+            "shm" | "preload" | "packetdrill" => true,
             "device" => matches!(source.file_name(), "sys.rs" | "ffi.rs"),
             _ => false,
         };
