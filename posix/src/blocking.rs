@@ -9,6 +9,7 @@
 
 use crate::Posix;
 use crate::channel::{Channel, Context};
+use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::SocketRef;
@@ -209,6 +210,7 @@ impl Posix {
     /// A listener goes on without the service: its kernel twin then gets all the traffic.
     fn still_worth_waiting(&self, wait: Wait) -> Answer<()> {
         if wait.twin.is_none() && self.service_is_dead() {
+            self.descriptions.of(wait.socket).mark(Flag::DEATH_REPORTED);
             return Err(Errno::CONNRESET);
         }
         match wait.deadline {

@@ -156,3 +156,6 @@ impl Posix {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

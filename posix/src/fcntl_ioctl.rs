@@ -63,3 +63,6 @@ fn number(bytes: usize) -> i32 {
 /// linux/sockios.h
 const SIOCATMARK: u64 = 0x8905;
 const SIOCOUTQNSD: u64 = 0x894b;
+
+#[cfg(test)]
+mod tests;

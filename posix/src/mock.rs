@@ -8,7 +8,7 @@ use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::{Posix, Settings};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
-use ringway_shm::channel::{Attachment, Client, Roster, Shape, State};
+use ringway_shm::channel::{Attachment, Client, Operation, Roster, Shape, State};
 use ringway_shm::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
@@ -28,6 +28,12 @@ pub(crate) struct TestKernel {
     open: Arc<Mutex<HashMap<Fd, Arc<OwnedFd>>>>,
     /// Numbers that the channel owns.
     foreign: Arc<Mutex<Vec<Fd>>>,
+    /// Length of the file that every `read_at` reads: bytes that count up.
+    file_len: Arc<AtomicU32>,
+    /// How often SIGPIPE was raised.
+    pub(crate) broken_pipes: Arc<AtomicU32>,
+    /// What getpid answers instead of the truth; 0 = the truth.
+    pub(crate) pretended_process: Arc<AtomicU32>,
 }
 
 fn errno(error: rustix::io::Errno) -> Errno {
@@ -44,6 +50,11 @@ impl TestKernel {
         let number = fd.as_raw_fd();
         self.open.lock().expect("no test panics with it").insert(number, Arc::new(fd));
         number
+    }
+
+    /// Gives the file a length.
+    pub(crate) fn set_file(&self, len: usize) {
+        self.file_len.store(len as u32, Ordering::Relaxed);
     }
 
     /// The descriptor behind a number; of one that the channel owns (its control connection), a duplicate.
@@ -85,8 +96,8 @@ impl Kernel for TestKernel {
         Err(Errno(libc::ENOSYS))
     }
 
-    fn set_option(&self, _fd: Fd, _level: i32, _name: i32, _value: &[u8]) -> Answer<()> {
-        Err(Errno(libc::ENOSYS))
+    fn set_option(&self, _fd: Fd, _level: i32, _name: i32, value: &[u8]) -> Answer<()> {
+        if value.len() < 4 { Err(Errno::INVAL) } else { Ok(()) }
     }
 
     fn option(&self, _fd: Fd, _level: i32, _name: i32, _value: &mut [u8]) -> Answer<usize> {
@@ -101,8 +112,11 @@ impl Kernel for TestKernel {
         Ok(self.keep(rustix::io::fcntl_dupfd_cloexec(self.of(fd)?, minimum).map_err(errno)?))
     }
 
-    fn duplicate_to(&self, _old: Fd, _new: Fd, _close_on_exec: bool) -> Answer<Fd> {
-        Err(Errno(libc::ENOSYS))
+    /// Only in the table: the number is not the descriptor's own.
+    fn duplicate_to(&self, old: Fd, new: Fd, _close_on_exec: bool) -> Answer<Fd> {
+        let file = self.of(old)?;
+        self.open.lock().expect("no test panics with it").insert(new, file);
+        Ok(new)
     }
 
     fn descriptor_flags(&self, _fd: Fd) -> Answer<i32> {
@@ -138,8 +152,11 @@ impl Kernel for TestKernel {
         rustix::io::writev(self.of(fd)?, pieces).map_err(errno)
     }
 
-    fn read_at(&self, _fd: Fd, _bytes: &mut [u8], _offset: i64) -> Answer<usize> {
-        Err(Errno(libc::ENOSYS))
+    fn read_at(&self, _fd: Fd, bytes: &mut [u8], offset: i64) -> Answer<usize> {
+        let left = (self.file_len.load(Ordering::Relaxed) as usize).saturating_sub(offset as usize);
+        let count = left.min(bytes.len());
+        bytes[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = at as u8);
+        Ok(count)
     }
 
     fn seek_by(&self, _fd: Fd, _distance: i64) -> Answer<i64> {
@@ -231,10 +248,15 @@ impl Kernel for TestKernel {
     }
 
     fn process_id(&self) -> u32 {
-        std::process::id()
+        match self.pretended_process.load(Ordering::Relaxed) {
+            0 => std::process::id(),
+            other => other,
+        }
     }
 
-    fn raise_broken_pipe(&self) {}
+    fn raise_broken_pipe(&self) {
+        self.broken_pipes.fetch_add(1, Ordering::Relaxed);
+    }
 
     fn restarts_after_signal(&self) -> bool {
         true
@@ -318,6 +340,11 @@ impl Bench {
         let channel = self.posix.attached().expect("it is attached");
         let taken = channel.receive(socket, &mut [IoSliceMut::new(&mut bytes)], crate::channel::Taking::Take);
         taken.expect("bytes are there")
+    }
+
+    /// What the program has asked of the worker since the last look.
+    pub(crate) fn requests(&self) -> Vec<Operation> {
+        self.turn(|worker| std::iter::from_fn(|| worker.next_request()).map(|request| request.operation).collect())
     }
 
     /// The service dies.

@@ -364,3 +364,6 @@ const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;
 /// net.core.wmem_max and rmem_max by default.
 const BUFFER_MAX: u32 = 212_992;
+
+#[cfg(test)]
+mod tests;

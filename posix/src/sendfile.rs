@@ -9,6 +9,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::stream::{Receive, Send};
+use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
 
 impl Posix {
@@ -35,7 +36,19 @@ impl Posix {
     fn send_from_file(&self, socket: SocketRef, input: Fd, position: &mut i64, count: usize) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let nonblocking = channel.nonblocking(socket);
-        let mut buffer = vec![0; BUFFER.min(count)];
+        with_buffer(BUFFER.min(count), |buffer| self.carry(socket, input, position, count, nonblocking, buffer))
+    }
+
+    fn carry(
+        &self,
+        socket: SocketRef,
+        input: Fd,
+        position: &mut i64,
+        count: usize,
+        nonblocking: bool,
+        buffer: &mut [u8],
+    ) -> Answer<usize> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let mut done = 0;
         while done < count {
             let mut want = buffer.len().min(count - done);
@@ -98,9 +111,28 @@ impl Posix {
     }
 }
 
+/// Lends the thread's buffer, cut to `len`: a fresh one would be page faults for every call.
+fn with_buffer<T>(len: usize, act: impl FnOnce(&mut [u8]) -> T) -> T {
+    thread_local! {
+        static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    // A signal handler that interrupted this very function, or a thread at its end, gets a buffer of its own.
+    let mut buffer = KEPT.try_with(RefCell::take).unwrap_or_default();
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    let answer = act(&mut buffer[..len]);
+    // Where there is no thread storage any more, the buffer just goes.
+    KEPT.try_with(|kept| kept.replace(buffer)).ok();
+    answer
+}
+
 /// How much one round carries.
 const BUFFER: usize = 128 * 1024;
 /// What a pipe takes whole or not at all (PIPE_BUF).
 const PIPE_ATOMIC: usize = 4096;
 /// Linux moves at most this much in one call (MAX_RW_COUNT).
 const COUNT_MAX: usize = 0x7fff_f000;
+
+#[cfg(test)]
+mod tests;

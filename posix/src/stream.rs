@@ -2,7 +2,7 @@
 
 use crate::Posix;
 use crate::blocking::Wait;
-use crate::channel::{Channel, Taking, TransferError};
+use crate::channel::{Channel, Failure, Taking, TransferError};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
@@ -117,6 +117,10 @@ impl Posix {
                 Err(TransferError::WouldBlock) if *done > 0 && !how.wait_all => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) => return None,
                 Err(_) if *done > 0 => return Some(Ok(*done)),
+                Err(TransferError::Failed(Failure::ServiceGone)) => {
+                    let told = self.descriptions.of(socket).mark(Flag::DEATH_REPORTED);
+                    return Some(if told { Ok(0) } else { Err(Errno::CONNRESET) });
+                }
                 Err(error) => return Some(Err(self.transfer_error(socket, error))),
             }
             if *done >= wanted || !how.wait_all {
@@ -224,6 +228,8 @@ impl Posix {
             TransferError::WouldBlock => Errno::AGAIN,
             TransferError::Closed => Errno::PIPE,
             TransferError::NotConnected => Errno::NOTCONN,
+            // Told once, as a reset is; after that writing is a broken pipe.
+            TransferError::Failed(Failure::ServiceGone) if self.descriptions.of(socket).mark(Flag::DEATH_REPORTED) => Errno::PIPE,
             TransferError::Failed(failure) => self.failure_errno(socket, failure),
         }
     }
@@ -241,3 +247,6 @@ fn rest_of<'a>(pieces: &'a [IoSlice<'_>], mut skip: usize) -> Vec<IoSlice<'a>> {
     }
     rest
 }
+
+#[cfg(test)]
+mod tests;

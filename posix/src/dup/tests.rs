@@ -1,0 +1,95 @@
+//! How many descriptors a socket has, and what happens when the last one goes.
+
+use super::*;
+use crate::channel::Channel;
+use crate::fallback::Kernel;
+use crate::mock::Bench;
+use ringway_shm::channel::{Operation, State};
+
+fn is_close(operation: &Operation) -> bool {
+    matches!(operation, Operation::Close { .. })
+}
+
+#[test]
+fn only_the_last_descriptor_closes_the_socket() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(State::Connected);
+    let copy = bench.posix.duplicate(fd, socket, 0, false).expect("numbers are free");
+    assert_eq!(bench.posix.table().socket(copy), Some(socket));
+    assert_eq!(bench.posix.close(fd), Some(Ok(())));
+    assert_eq!(bench.posix.table().lookup(fd), Entry::None);
+    assert_eq!(bench.requests(), []);
+    assert_eq!(bench.posix.close(copy), Some(Ok(())));
+    assert_eq!(bench.requests(), [Operation::Close { linger_s: None }]);
+}
+
+#[test]
+fn linger_with_no_time_is_a_reset() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(State::Connected);
+    bench.posix.descriptions.of(socket).linger.store(0, Ordering::Release);
+    bench.posix.close(fd);
+    assert_eq!(bench.requests(), [Operation::Close { linger_s: Some(0) }]);
+}
+
+#[test]
+fn dup2_over_a_socket_closes_it() {
+    let bench = Bench::new();
+    let (first, socket) = bench.socket(State::Connected);
+    let (second, _) = bench.socket(State::Connected);
+    assert_eq!(bench.posix.duplicate_to(first, second, false), Some(Ok(second)));
+    assert_eq!(bench.posix.table().socket(second), Some(socket));
+    assert!(bench.requests().iter().any(is_close));
+    bench.posix.close(first);
+    assert_eq!(bench.requests(), []);
+}
+
+#[test]
+fn a_failed_dup2_changes_nothing() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(State::Connected);
+    assert_eq!(bench.posix.duplicate_to(900, fd, false), Some(Err(Errno::BADF)));
+    assert_eq!(bench.posix.table().socket(fd), Some(socket));
+    assert_eq!(bench.requests(), []);
+}
+
+#[test]
+fn our_own_descriptors_are_not_the_programs_to_close() {
+    let bench = Bench::new();
+    let control = bench.posix.attached().map(Channel::control_descriptor).expect("it is attached");
+    let (fd, _) = bench.socket(State::Connected);
+    assert_eq!(bench.posix.close(control), Some(Err(Errno::BADF)));
+    assert_eq!(bench.posix.duplicate_to(fd, control, false), Some(Err(Errno::BADF)));
+    let mut kernel_ranges = Vec::new();
+    let answer = bench.posix.close_range(fd, Fd::MAX, |first, last| {
+        kernel_ranges.push((first, last));
+        Ok(())
+    });
+    assert_eq!(answer, Some(Ok(())));
+    assert!(kernel_ranges.iter().all(|(first, last)| !(*first..=*last).contains(&control)));
+    assert!(bench.requests().iter().any(is_close));
+}
+
+#[test]
+fn a_child_of_vfork_leaves_the_parents_sockets_alone() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(State::Connected);
+    bench.kernel.pretended_process.store(1, Ordering::Relaxed);
+    assert_eq!(bench.posix.close(fd), None);
+    assert_eq!(bench.posix.duplicate_to(fd, 700, false), Some(Ok(700)));
+    assert_eq!(bench.posix.close_range(0, Fd::MAX, |_, _| Ok(())), None);
+    bench.kernel.pretended_process.store(0, Ordering::Relaxed);
+    assert_eq!(bench.posix.table().socket(fd), Some(socket));
+    assert_eq!(bench.posix.table().lookup(700), Entry::None);
+    assert!(!bench.requests().iter().any(is_close));
+}
+
+#[test]
+fn a_socket_that_another_process_holds_goes_on() {
+    let bench = Bench::new();
+    let (fd, _) = bench.socket(State::Connected);
+    bench.posix.before_fork();
+    assert_eq!(bench.posix.close(fd), Some(Ok(())));
+    assert!(!bench.requests().iter().any(is_close));
+    assert!(bench.kernel.close(fd).is_err(), "the number is free");
+}

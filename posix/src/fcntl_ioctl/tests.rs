@@ -1,0 +1,38 @@
+//! fcntl and ioctl on sockets of the stack.
+
+use super::*;
+use crate::mock::Bench;
+use ringway_shm::channel::State as SlotState;
+
+#[test]
+fn non_blocking_is_the_sockets_whichever_call_set_it() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(SlotState::Connected);
+    let flags = || bench.posix.fcntl(fd, socket, libc::F_GETFL, 0);
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR)));
+    assert_eq!(bench.posix.ioctl(socket, libc::FIONBIO, 1), Some(Ok(Control::Done)));
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR | libc::O_NONBLOCK)));
+    assert_eq!(bench.posix.fcntl(fd, socket, libc::F_SETFL, 0), Some(Ok(0)));
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR)));
+}
+
+#[test]
+fn queue_lengths_are_counted_and_a_listener_has_none() {
+    let bench = Bench::new();
+    let (_, socket) = bench.socket(SlotState::Connected);
+    bench.arrive(socket, b"12345");
+    assert_eq!(bench.posix.ioctl(socket, libc::FIONREAD, 0), Some(Ok(Control::Number(5))));
+    let piece = [std::io::IoSlice::new(b"abc")];
+    assert_eq!(bench.posix.send(socket, &piece, crate::Send::default()), Ok(3));
+    assert_eq!(bench.posix.ioctl(socket, libc::TIOCOUTQ, 0), Some(Ok(Control::Number(3))));
+    let (_, listener) = bench.socket(SlotState::Listening);
+    assert_eq!(bench.posix.ioctl(listener, libc::FIONREAD, 0), Some(Err(Errno::INVAL)));
+}
+
+#[test]
+fn other_commands_are_the_kernels() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(SlotState::Connected);
+    assert_eq!(bench.posix.fcntl(fd, socket, libc::F_GETFD, 0), None);
+    assert_eq!(bench.posix.ioctl(socket, 0x5401, 0), None);
+}

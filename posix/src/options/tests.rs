@@ -1,0 +1,100 @@
+//! Options of sockets of the stack.
+
+use super::*;
+use crate::mock::Bench;
+use ringway_shm::channel::{Failure, Flags, Operation, SocketOption as Wire, State as SlotState};
+
+impl Bench {
+    fn set(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: i32) -> Answer<()> {
+        self.posix.set_option(fd, socket, level, name, &value.to_ne_bytes())
+    }
+
+    fn get(&self, fd: Fd, socket: SocketRef, level: i32, name: i32) -> i32 {
+        let mut bytes = [0; 4];
+        assert_eq!(self.posix.option(fd, socket, level, name, &mut bytes), Ok(4));
+        i32::from_ne_bytes(bytes)
+    }
+}
+
+fn connected() -> (Bench, Fd, SocketRef) {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(SlotState::Connected);
+    (bench, fd, socket)
+}
+
+#[test]
+fn switches_and_numbers_reach_the_worker_and_read_back() {
+    let (bench, fd, socket) = connected();
+    assert_eq!(bench.get(fd, socket, libc::IPPROTO_TCP, libc::TCP_NODELAY), 0);
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, 5), Ok(()));
+    assert_eq!(bench.get(fd, socket, libc::IPPROTO_TCP, libc::TCP_NODELAY), 1);
+    assert_eq!(bench.requests(), [Operation::SetOption { option: Wire::NoDelay, value: 1 }]);
+    assert_eq!(bench.get(fd, socket, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE), 7200);
+}
+
+#[test]
+fn buffers_read_back_doubled_and_the_stack_is_told_what_was_asked() {
+    let (bench, fd, socket) = connected();
+    assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, libc::SO_SNDBUF, 65_536), Ok(()));
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_SNDBUF), 131_072);
+    assert_eq!(bench.requests(), [Operation::SetOption { option: Wire::SendBuffer, value: 65_536 }]);
+    assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, libc::SO_SNDBUF, 1), Ok(()));
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_SNDBUF), 4608);
+}
+
+#[test]
+fn timeouts_are_times() {
+    let (bench, fd, socket) = connected();
+    let set = |seconds: i64, micros: i64| {
+        let bytes = [seconds.to_ne_bytes(), micros.to_ne_bytes()].concat();
+        bench.posix.set_option(fd, socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &bytes)
+    };
+    assert_eq!(set(1, 1_000_000), Err(Errno::DOM));
+    assert_eq!(set(2, 500_000), Ok(()));
+    assert_eq!(bench.posix.descriptions.of(socket).receive_timeout.load(Ordering::Relaxed), 2_500_000_000);
+    let mut bytes = [0; 16];
+    assert_eq!(bench.posix.option(fd, socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &mut bytes), Ok(16));
+    assert_eq!(bytes.to_vec(), [2i64.to_ne_bytes(), 500_000i64.to_ne_bytes()].concat());
+    assert_eq!(bench.posix.set_option(fd, socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &[0; 8]), Err(Errno::INVAL));
+}
+
+#[test]
+fn a_receive_timeout_ends_a_read_with_eagain() {
+    let (bench, fd, socket) = connected();
+    let one_milli = [0i64.to_ne_bytes(), 1000i64.to_ne_bytes()].concat();
+    assert_eq!(bench.posix.set_option(fd, socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, &one_milli), Ok(()));
+    let mut byte = [0];
+    let mut pieces = [std::io::IoSliceMut::new(&mut byte)];
+    assert_eq!(bench.posix.receive(socket, &mut pieces, crate::Receive::default()), Err(Errno::AGAIN));
+}
+
+#[test]
+fn an_error_is_fetched_once() {
+    let (bench, fd, socket) = connected();
+    bench.turn(|worker| worker.set_error(socket.index, Failure::TimedOut, Flags::FAILED));
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_ERROR), libc::ETIMEDOUT);
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_ERROR), 0);
+}
+
+#[test]
+fn it_looks_like_a_tcp_socket_and_refuses_what_the_stack_lacks() {
+    let (bench, fd, socket) = connected();
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_TYPE), libc::SOCK_STREAM);
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_DOMAIN), libc::AF_INET);
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_PROTOCOL), libc::IPPROTO_TCP);
+    assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN), 0);
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, libc::TCP_ULP, 1), Err(Errno::NOPROTOOPT));
+    assert_eq!(bench.posix.set_option(fd, socket, libc::IPPROTO_TCP, libc::TCP_NODELAY, &[1]), Err(Errno::INVAL));
+}
+
+#[test]
+fn congestion_control_goes_by_name() {
+    let (bench, fd, socket) = connected();
+    let set = |name: &[u8]| bench.posix.set_option(fd, socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, name);
+    assert_eq!(set(b"vegas"), Err(Errno::NOENT));
+    assert_eq!(set(b"reno\0"), Ok(()));
+    assert_eq!(bench.requests(), [Operation::SetOption { option: Wire::Congestion, value: 0 }]);
+    let mut name = [1; 16];
+    assert_eq!(bench.posix.option(fd, socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name), Ok(16));
+    assert_eq!(&name[..5], b"reno\0");
+}

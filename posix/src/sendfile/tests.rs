@@ -1,0 +1,30 @@
+//! Files into sockets.
+
+use super::*;
+use crate::mock::Bench;
+use ringway_shm::channel::State;
+
+/// The mock reads every file as bytes that count up, `FILE` of them.
+const FILE: usize = 1500;
+
+#[test]
+fn the_offset_moves_by_what_was_queued() {
+    let bench = Bench::new();
+    let (_, socket) = bench.socket(State::Connected);
+    bench.posix.attached().expect("it is attached").set_nonblocking(socket, true);
+    bench.kernel.set_file(FILE);
+    let mut offset = 10;
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Ok(1000));
+    assert_eq!(offset, 1010);
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Err(Errno::AGAIN));
+    let sent = bench.turn(|worker| {
+        let mut bytes = [0; 2000];
+        worker.tx_available(socket.index);
+        let count = worker.copy_tx(socket.index, &mut bytes);
+        worker.release_tx(socket.index, count as u32);
+        bytes[..count].to_vec()
+    });
+    assert_eq!(sent, (10..1010).map(|at| at as u8).collect::<Vec<u8>>());
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Ok(490));
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Ok(0));
+}
