@@ -292,6 +292,8 @@ fn tcp(values: &Values) -> TcpConfig {
         timestamps: values.flag("tcp.timestamps"),
         window_scaling: values.flag("tcp.window_scaling"),
         sack: values.flag("tcp.sack"),
+        rack: values.flag("tcp.rack"),
+        tail_loss_probe: values.flag("tcp.tail_loss_probe"),
         initial_window: values.u8("tcp.initial_window"),
     }
 }

@@ -76,6 +76,10 @@ pub struct TcpConfig {
     pub window_scaling: bool,
     /// RFC 2018 selective acknowledgment.
     pub sack: bool,
+    /// RFC 8985 RACK: losses by time, where SACK is on; otherwise RFC 6675.
+    pub rack: bool,
+    /// RFC 8985 tail loss probes, where RACK is on.
+    pub tail_loss_probe: bool,
     /// RFC 6928 initial window, segments.
     pub initial_window: u8,
 }
@@ -151,6 +155,8 @@ impl Default for TcpConfig {
             timestamps: true,
             window_scaling: true,
             sack: true,
+            rack: true,
+            tail_loss_probe: true,
             initial_window: 10,
         }
     }

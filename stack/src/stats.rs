@@ -80,6 +80,18 @@ counters! {
     TcpOfoQueue = "TcpExtTCPOFOQueue",
     /// Out-of-order segments dropped for want of room.
     TcpOfoDrop = "TcpExtTCPOFODrop",
+    /// Tail loss probes sent (RFC 8985 §7).
+    TcpLossProbes = "TcpExtTCPLossProbes",
+    /// Losses that a tail loss probe has repaired.
+    TcpLossProbeRecovery = "TcpExtTCPLossProbeRecovery",
+    /// DSACK blocks received for data below the acknowledgment (RFC 2883).
+    TcpDsackRecv = "TcpExtTCPDSACKRecv",
+    /// DSACK blocks received for data above it.
+    TcpDsackOfoRecv = "TcpExtTCPDSACKOfoRecv",
+    /// Retransmissions found lost.
+    TcpLostRetransmit = "TcpExtTCPLostRetransmit",
+    /// ACKs that showed reordering.
+    TcpSackReorder = "TcpExtTCPSACKReorder",
     /// Delayed ACKs sent by their timer.
     DelayedAcks = "TcpExtDelayedACKs",
     /// Pure ACKs received.

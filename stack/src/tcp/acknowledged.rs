@@ -5,9 +5,11 @@
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::ranges::Ranges;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
+use super::tlp::Probe;
 
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
@@ -16,8 +18,11 @@ impl Connection<'_, '_> {
         let acked = ack - self.tcb.snd_una;
         let data_end = ack.earliest(self.tcb.snd_end);
         let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
-        let cursor = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursor);
-        let freed = self.tcb.free_until(self.env.arena, data_end, cursor);
+        if self.tcb.cold != super::cold::NONE {
+            self.acknowledge_in_cold(ack, segment);
+        }
+        let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
+        let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
         self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment);
         self.tcb.snd_una = ack;
@@ -26,6 +31,7 @@ impl Connection<'_, '_> {
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         if let Some(cold) = self.cold() {
             cold.scoreboard.acknowledge(ack);
+            cold.rack.acknowledge(ack);
         }
         self.advance_recovery(ack, acked);
         self.restart_rto();
@@ -34,19 +40,39 @@ impl Connection<'_, '_> {
         }
     }
 
+    /// RACK learns what has arrived in order while there were gaps or retransmissions.
+    fn acknowledge_in_cold(&mut self, ack: SeqNum, segment: &Segment) {
+        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
+        if !self.uses_rack() || (cold.scoreboard.is_empty() && cold.rack.is_idle()) {
+            return;
+        }
+        let mut news = Ranges::default();
+        cold.scoreboard.for_each_outside(self.tcb.snd_una, ack, &mut |start, end| news.add(start, end, ()));
+        self.all_delivered(&news, segment);
+    }
+
+    fn all_delivered(&mut self, news: &Ranges<()>, segment: &Segment) {
+        // Both clocks were rounded down.
+        let echo_age_us = self.echo_age_ms(segment).map(|age| age.saturating_sub(1).saturating_mul(1_000));
+        for range in news.iter() {
+            self.rack_delivered(range.start, range.end, echo_age_us);
+        }
+    }
+
+    /// How long ago the segment was sent whose timestamp this one echoes, milliseconds.
+    fn echo_age_ms(&self, segment: &Segment) -> Option<u32> {
+        let echo = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
+        (echo != 0).then(|| self.shared.secrets.timestamp(self.now).wrapping_sub(echo))
+    }
+
     /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4).
     fn measure_round_trip(&mut self, sent_at: Option<u32>, segment: &Segment) {
-        let echo = segment.header.options.timestamps.map_or(0, |timestamps| timestamps.echo);
         let sample = match sent_at {
             Some(sent_at) => (self.now.as_micros() as u32).wrapping_sub(sent_at),
-            None if echo != 0 && self.tcb.has(flag::TIMESTAMPS) => {
-                let elapsed_ms = self.shared.secrets.timestamp(self.now).wrapping_sub(echo);
-                if elapsed_ms > 1 << 20 {
-                    return;
-                }
-                elapsed_ms.max(1) * 1_000
-            }
-            None => return,
+            None => match self.echo_age_ms(segment) {
+                Some(elapsed_ms) if elapsed_ms <= 1 << 20 => elapsed_ms.max(1) * 1_000,
+                _ => return,
+            },
         };
         self.take_round_trip(sample);
     }
@@ -115,6 +141,9 @@ impl Connection<'_, '_> {
         self.tcb.recovery = Recovery::Open;
         self.tcb.dup_acks = 0;
         self.tcb.clear(flag::RETRANSMIT);
+        if let Some(cold) = self.cold() {
+            cold.rack.on_recovered();
+        }
         self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
         self.predict();
     }
@@ -126,6 +155,10 @@ impl Connection<'_, '_> {
             return false;
         }
         let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
+        if self.uses_rack() {
+            let news = self.demand_cold().scoreboard.news(una, nxt, blocks);
+            self.all_delivered(&news, segment);
+        }
         self.demand_cold().scoreboard.update(una, nxt, blocks)
     }
 
@@ -143,6 +176,8 @@ impl Connection<'_, '_> {
         self.tcb.dup_acks = self.tcb.dup_acks.saturating_add(1);
         self.tcb.pred_word = 0;
         match self.tcb.recovery {
+            // RFC 8985 §6.2: time decides.
+            Recovery::Open if self.uses_rack() => {}
             Recovery::Open => {
                 let mss = self.tcb.mss as u32;
                 let sack = self.tcb.has(flag::SACK);
@@ -160,7 +195,7 @@ impl Connection<'_, '_> {
         self.mark_data();
     }
 
-    fn enter_fast_recovery(&mut self) {
+    pub(crate) fn enter_fast_recovery(&mut self) {
         let sack = self.tcb.has(flag::SACK);
         self.env.counters.count(if sack { Counter::TcpSackRecovery } else { Counter::TcpRenoRecovery });
         self.env.counters.count(Counter::TcpFastRetrans);
@@ -170,7 +205,9 @@ impl Connection<'_, '_> {
         let extra = if sack { 0 } else { super::sack::DUP_THRESH * self.tcb.mss as u32 };
         self.tcb.cwnd = self.tcb.ssthresh.saturating_add(extra);
         let una = self.tcb.snd_una;
-        self.demand_cold().scoreboard.high_rxt = una;
+        let cold = self.demand_cold();
+        cold.scoreboard.high_rxt = una;
+        cold.probe = Probe::default();
         self.tcb.set(flag::RETRANSMIT);
         self.predict();
     }

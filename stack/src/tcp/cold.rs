@@ -1,4 +1,4 @@
-//! What only some connections need, pooled: out-of-order data, SACK scoreboard, CUBIC's memory,
+//! What only some connections need, pooled: out-of-order data, SACK scoreboard, RACK's and CUBIC's memory,
 //! timeouts of their own. Taken on demand, given back when quiet. A recycled object keeps the
 //! capacity of its lists, so that nothing is allocated per segment.
 
@@ -7,8 +7,10 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Slot};
 
 use super::congestion::cubic::Cubic;
+use super::rack::Rack;
 use super::reassembly::Reassembly;
 use super::sack::Scoreboard;
+use super::tlp::Probe;
 
 /// No cold object.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -29,8 +31,11 @@ pub(crate) struct Cold {
     pub(crate) scoreboard: Scoreboard,
     pub(crate) cubic: Cubic,
     pub(crate) timeouts: Timeouts,
-    /// Where the last retransmission was found in the send queue; a hint.
-    pub(crate) cursor: Slot,
+    pub(crate) rack: Rack,
+    pub(crate) probe: Probe,
+    /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
+    /// for losses; hints.
+    pub(crate) cursors: [Slot; 3],
     next_free: u32,
 }
 
@@ -48,13 +53,26 @@ impl Cold {
             scoreboard: Scoreboard::default(),
             cubic: Cubic::default(),
             timeouts: Timeouts::default(),
-            cursor: Slot::NONE,
+            rack: Rack::default(),
+            probe: Probe::default(),
+            cursors: [Slot::NONE; 3],
             next_free: NONE,
         }
     }
 
+    /// Whether segments may take the short way: no gap on either side, and no probe or retransmission
+    /// whose ACK tells something.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        self.reassembly.is_empty() && self.scoreboard.is_empty() && self.rack.is_idle() && self.probe.is_quiet()
+    }
+
     fn is_quiet(&self) -> bool {
-        self.reassembly.is_empty() && self.scoreboard.is_empty() && self.cubic.is_quiet() && self.timeouts == Timeouts::default()
+        self.reassembly.is_empty()
+            && self.scoreboard.is_empty()
+            && self.rack.is_quiet()
+            && self.probe.is_quiet()
+            && self.cubic.is_quiet()
+            && self.timeouts == Timeouts::default()
     }
 }
 
@@ -104,7 +122,9 @@ impl ColdPool {
         cold.scoreboard.clear();
         cold.cubic = Cubic::default();
         cold.timeouts = Timeouts::default();
-        cold.cursor = Slot::NONE;
+        cold.rack.reset();
+        cold.probe = Probe::default();
+        cold.cursors = [Slot::NONE; 3];
         cold.next_free = next_free;
         self.free = Some(*index);
         *index = NONE;

@@ -159,6 +159,10 @@ impl Tcp {
 
     /// What is neither acknowledged nor under way nor held by the peer.
     fn lost_bytes(&self, tcb: &Tcb) -> u32 {
+        let board = self.shared.cold.get(tcb.cold);
+        if let Some(cold) = board.filter(|_| self.shared.config.rack && tcb.has(flag::SACK)) {
+            return cold.rack.lost.bytes();
+        }
         let Some(cold) = self.shared.cold.get(tcb.cold).filter(|_| tcb.recovery != Recovery::Open) else { return 0 };
         let pipe = cold.scoreboard.pipe(&tcb.outstanding());
         tcb.flight().saturating_sub(cold.scoreboard.sacked()).saturating_sub(pipe)

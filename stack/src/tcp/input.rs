@@ -11,6 +11,7 @@ use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, RST, SYN};
 
+use super::cold::Cold;
 use super::connection::Connection;
 use super::segment::Segment;
 use super::state::State;
@@ -108,7 +109,7 @@ impl Connection<'_, '_> {
             && self.tcb.recovery == Recovery::Open
             && self.tcb.dup_acks == 0
             && !self.tcb.has(flag::ORPHAN)
-            && self.shared.cold.get(self.tcb.cold).is_none_or(|cold| cold.reassembly.is_empty() && cold.scoreboard.is_empty());
+            && self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_undisturbed);
         let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 };
         self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) } else { 0 };
     }
@@ -239,9 +240,14 @@ impl Connection<'_, '_> {
             self.acknowledge(ack, segment);
             self.mark_data_if_any();
         }
+        let dsack = self.take_dsack(segment);
+        self.probe_acknowledged(segment, advanced, dsack);
         let sacked = self.take_sack(segment);
         if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
+        }
+        if self.tcb.pred_word == 0 && self.uses_rack() {
+            self.rack_detect_losses();
         }
         if sacked && self.tcb.recovery == Recovery::Open {
             self.predict();

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) len: u32,
     pub(crate) fin: bool,
     pub(crate) again: bool,
+    /// A tail loss probe.
+    pub(crate) probe: bool,
 }
 
 /// How a connection's turn to send has ended.
@@ -80,6 +82,7 @@ impl Connection<'_, '_> {
             }
         }
         self.persist_if_blocked();
+        self.postpone_probe();
         self.arm();
         Turn::Done
     }
@@ -136,7 +139,7 @@ impl Connection<'_, '_> {
     /// Decides what goes next; `None` when nothing may.
     pub(crate) fn next_transmission(&mut self, link_max: u32) -> Option<Plan> {
         if self.tcb.has(flag::RETRANSMIT) {
-            return self.plan_first_again();
+            return self.plan_urgent();
         }
         let pipe = self.pipe();
         if self.tcb.recovery != Recovery::Open
@@ -151,14 +154,21 @@ impl Connection<'_, '_> {
         new
     }
 
-    /// The first unacknowledged segment, whatever the congestion window says.
-    fn plan_first_again(&mut self) -> Option<Plan> {
+    /// What goes whatever the congestion window says: a probe, the first lost segment, or without RACK the
+    /// first unacknowledged one.
+    fn plan_urgent(&mut self) -> Option<Plan> {
         self.tcb.clear(flag::RETRANSMIT);
         if self.tcb.flight() == 0 {
             return None;
         }
-        let end = self.tcb.snd_una + self.tcb.mss as u32;
-        Some(self.plan_range(self.tcb.snd_una, end))
+        let cold = self.shared.cold.get(self.tcb.cold);
+        if cold.is_some_and(|cold| cold.probe.due) {
+            return Some(self.plan_probe());
+        }
+        let mss = self.tcb.mss as u32;
+        let lost = cold.and_then(|cold| cold.rack.lost.first());
+        let (start, end) = lost.map_or((self.tcb.snd_una, self.tcb.snd_una + mss), |lost| (lost.start, lost.end));
+        Some(self.plan_range(start, end.earliest(start + mss)))
     }
 
     /// RFC 6675 NextSeg: a lost range (or, to rescue, one that may be), one segment of it.
@@ -170,15 +180,19 @@ impl Connection<'_, '_> {
         }
         let outstanding = self.tcb.outstanding();
         let cold = self.shared.cold.get(self.tcb.cold)?;
-        let (start, end) = cold.scoreboard.next_segment(&outstanding, rescue)?;
+        let (start, end) = if self.uses_rack() {
+            cold.rack.lost.first().map(|lost| (lost.start, lost.end))?
+        } else {
+            cold.scoreboard.next_segment(&outstanding, rescue)?
+        };
         Some(self.plan_range(start, end.earliest(start + mss)))
     }
 
     /// A retransmission of `start..end`, which may reach beyond the data to the FIN.
-    fn plan_range(&self, start: SeqNum, end: SeqNum) -> Plan {
+    pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum) -> Plan {
         let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
         let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
-        Plan { sequence: start, len: data_end - start, fin, again: true }
+        Plan { sequence: start, len: data_end - start, fin, again: true, probe: false }
     }
 
     /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
@@ -189,7 +203,7 @@ impl Connection<'_, '_> {
         let fin = tcb.has(flag::FIN_QUEUED) && !tcb.is_fin_sent();
         if unsent == 0 {
             tcb.clear(flag::CWND_LIMITED);
-            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false });
+            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false });
         }
         let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
         let room = tcb.cwnd.saturating_sub(pipe);
@@ -208,7 +222,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let fin = fin && len == unsent;
-        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false })
+        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false })
     }
 
     /// Whether a packet whose last segment is not full may go (RFC 9293 §3.8.6.2.1, §3.7.4).
@@ -234,6 +248,11 @@ impl Connection<'_, '_> {
     pub(crate) fn pipe(&self) -> u32 {
         let flight = self.tcb.flight();
         let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
+        if let Some(cold) = self.shared.cold.get(self.tcb.cold)
+            && self.uses_rack()
+        {
+            return flight.saturating_sub(cold.scoreboard.sacked() + cold.rack.lost.bytes());
+        }
         match (self.tcb.recovery, board) {
             (Recovery::Loss, Some(board)) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
@@ -262,6 +281,9 @@ impl Connection<'_, '_> {
             if !plan.len.is_multiple_of(self.tcb.mss as u32) {
                 self.tcb.snd_sml = end;
             }
+        }
+        if plan.probe {
+            self.probe_sent(plan);
         }
         self.ack_sent();
         if self.tcb.rto_deadline == 0 || self.tcb.has(flag::PERSIST) {
@@ -372,7 +394,7 @@ impl Connection<'_, '_> {
     fn find(&self, plan: Option<&Plan>) -> Slot {
         match plan {
             Some(plan) if plan.again => {
-                let hint = self.shared.cold.get(self.tcb.cold).map_or(Slot::NONE, |cold| cold.cursor);
+                let hint = self.shared.cold.get(self.tcb.cold).map_or(Slot::NONE, |cold| cold.cursors[0]);
                 self.tcb.extent_at(self.env.arena, plan.sequence, hint)
             }
             _ => self.tcb.next_unsent,
@@ -383,7 +405,7 @@ impl Connection<'_, '_> {
         match plan {
             Some(plan) if plan.again => {
                 if let Some(cold) = self.cold() {
-                    cold.cursor = start;
+                    cold.cursors[0] = start;
                 }
             }
             Some(plan) if plan.len > 0 => self.tcb.next_unsent = next,

@@ -11,7 +11,8 @@ use super::output::Plan;
 use super::rtt;
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{Recovery, flag};
+use super::tcb::{Recovery, TimerKind, flag};
+use super::tlp::Probe;
 
 /// Linux tcp_orphan_retries: tries for a connection that no application holds.
 const ORPHAN_RETRIES: u8 = 8;
@@ -26,8 +27,9 @@ impl Connection<'_, '_> {
             self.tcb.rto_deadline = 0;
             return;
         }
-        let timeout = rtt::backed_off_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
+        let (timeout, is_probe) = self.loss_timeout_us();
         self.tcb.rto_deadline = self.deadline(timeout);
+        self.tcb.set_timer_kind(if is_probe { TimerKind::Probe } else { TimerKind::Retransmission });
         self.arm();
     }
 
@@ -56,7 +58,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The retransmission or persist timer has expired.
+    /// The timer that all kinds of retransmission share has expired.
     pub(crate) fn on_rto(&mut self) {
         self.tcb.rto_deadline = 0;
         if self.tcb.has(flag::PERSIST) {
@@ -66,6 +68,14 @@ impl Connection<'_, '_> {
         if self.tcb.flight() == 0 {
             return;
         }
+        match self.tcb.timer_kind() {
+            TimerKind::Retransmission => self.on_retransmission_timeout(),
+            TimerKind::Probe => self.on_probe_timer(),
+            TimerKind::Reordering => self.on_reordering_timer(),
+        }
+    }
+
+    fn on_retransmission_timeout(&mut self) {
         self.env.counters.count(Counter::TcpTimeouts);
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
         if self.is_given_up(self.retries_max()) {
@@ -131,6 +141,11 @@ impl Connection<'_, '_> {
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
         cold.cubic.on_timeout();
+        cold.probe = Probe::default();
+        if self.uses_rack() {
+            self.rack_timed_out();
+            self.tcb.cwnd += self.pipe();
+        }
         self.predict();
     }
 
@@ -142,8 +157,13 @@ impl Connection<'_, '_> {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
         }
         self.tcb.total_retransmits = self.tcb.total_retransmits.saturating_add(segments as u16);
+        let (uses_rack, now_us) = (self.uses_rack(), self.now.as_micros() as u32);
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = cold.scoreboard.high_rxt.latest(end);
+        if uses_rack {
+            cold.rack.lost.remove(plan.sequence, end);
+            cold.rack.again.add(plan.sequence, end, now_us);
+        }
     }
 
     /// RFC 9293 §3.8.6.1: asks for the window; as long as the peer answers, for ever.

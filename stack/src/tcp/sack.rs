@@ -7,6 +7,7 @@
 
 use alloc::vec::Vec;
 
+use super::ranges::Ranges;
 use super::sequence::SeqNum;
 use crate::wire::tcp::SackBlock;
 
@@ -47,6 +48,40 @@ impl Scoreboard {
         self.sacked
     }
 
+    /// One past the highest byte that the peer holds out of order.
+    pub(crate) fn highest(&self) -> Option<SeqNum> {
+        self.blocks.last().map(|block| block.right)
+    }
+
+    /// Calls `visit` for the pieces of `start..end` that the peer is not known to hold.
+    pub(crate) fn for_each_outside(&self, start: SeqNum, end: SeqNum, visit: &mut dyn FnMut(SeqNum, SeqNum)) {
+        let mut start = start;
+        let at = self.blocks.partition_point(|b| b.right.at_or_before(start));
+        for block in self.blocks[at..].iter().take_while(|b| b.left.before(end)) {
+            if start.before(block.left) {
+                visit(start, block.left);
+            }
+            start = start.latest(block.right);
+        }
+        if start.before(end) {
+            visit(start, end);
+        }
+    }
+
+    /// The pieces of an ACK's blocks that are news.
+    pub(crate) fn news(&self, una: SeqNum, nxt: SeqNum, blocks: &[SackBlock]) -> Ranges<()> {
+        let mut news = Ranges::default();
+        for block in blocks.iter().filter(|block| Self::is_valid(una, nxt, block)) {
+            self.for_each_outside(block.left, block.right, &mut |start, end| news.add(start, end, ()));
+        }
+        news
+    }
+
+    /// Nonsense, and RFC 2883's reports of duplicates below SND.UNA, are ignored.
+    fn is_valid(una: SeqNum, nxt: SeqNum, block: &SackBlock) -> bool {
+        block.left.before(block.right) && block.left.after(una) && block.right.at_or_before(nxt)
+    }
+
     /// Forgets all blocks.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
@@ -57,9 +92,7 @@ impl Scoreboard {
     pub(crate) fn update(&mut self, una: SeqNum, nxt: SeqNum, blocks: &[SackBlock]) -> bool {
         let before = self.sacked;
         for block in blocks {
-            // Nonsense, and RFC 2883's reports of duplicates below SND.UNA, are ignored.
-            let valid = block.left.before(block.right) && block.left.after(una) && block.right.at_or_before(nxt);
-            if valid {
+            if Self::is_valid(una, nxt, block) {
                 self.insert(*block);
             }
         }

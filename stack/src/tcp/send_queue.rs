@@ -127,10 +127,10 @@ impl Tcb {
     }
 
     /// Frees the extents before `up_to`, which is at most SND.NXT and the last queued byte.
-    pub(crate) fn free_until(&mut self, arena: &Arena, up_to: SeqNum, cursor: Option<&mut Slot>) -> Freed {
+    pub(crate) fn free_until(&mut self, arena: &Arena, up_to: SeqNum, cursors: Option<&mut [Slot; 3]>) -> Freed {
         let mut freed = Freed::default();
-        let mut popped_cursor = false;
-        let watched = cursor.as_deref().copied().unwrap_or(Slot::NONE);
+        let mut popped = [false; 3];
+        let watched = cursors.as_deref().copied().unwrap_or_default();
         while self.send_queue.front().is_some() {
             let front = self.send_queue.front();
             let note = arena.note(front);
@@ -145,7 +145,9 @@ impl Tcb {
                 arena.set_note(front, Note { sequence: up_to.0, flags: note.flags & !SUM_VALID, ..note });
                 break;
             }
-            popped_cursor |= front == watched;
+            for (popped, watched) in popped.iter_mut().zip(watched) {
+                *popped |= front == watched;
+            }
             if note.retransmits == 0 {
                 freed.sent_at = Some(note.sent_at);
             }
@@ -153,9 +155,7 @@ impl Tcb {
                 self.send_memory -= frame_memory(&frame);
             }
         }
-        if let Some(cursor) = cursor
-            && popped_cursor
-        {
+        for (cursor, _) in cursors.into_iter().flatten().zip(popped).filter(|(_, popped)| *popped) {
             *cursor = self.send_queue.front();
         }
         freed
@@ -202,9 +202,10 @@ pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u
     slot
 }
 
-/// Writes down that a piece was sent at `now_us`, again if `again`.
+/// Writes down that a piece was sent at `now_us`, or again if `again`: when again, RACK remembers.
 pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool) {
     let note = arena.note(piece.slot);
+    let sent_at = if again { note.sent_at } else { now_us };
     let retransmits = note.retransmits.saturating_add(again as u8);
-    arena.set_note(piece.slot, Note { sent_at: now_us, retransmits, ..note });
+    arena.set_note(piece.slot, Note { sent_at, retransmits, ..note });
 }

@@ -71,6 +71,18 @@ pub(crate) enum Recovery {
     Loss,
 }
 
+/// What `rto_deadline` is for, when it is not the persist timer's ([`flag::PERSIST`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum TimerKind {
+    /// RFC 6298
+    Retransmission,
+    /// RFC 8985 §7
+    Probe,
+    /// RFC 8985 §6.2, step 5
+    Reordering,
+}
+
 /// See the module's text.
 #[repr(C, align(64))]
 pub(crate) struct Tcb {
@@ -163,7 +175,8 @@ pub(crate) struct Tcb {
     pub(crate) backoff: u8,
     /// Keepalive probes without an answer.
     pub(crate) probes: u8,
-    error: u8,
+    /// Low four bits: why the connection has failed; high four: [`TimerKind`].
+    error_and_timer: u8,
     pub(crate) congestion: CongestionControl,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -233,7 +246,7 @@ impl Tcb {
             total_retransmits: 0,
             backoff: 0,
             probes: 0,
-            error: 0,
+            error_and_timer: 0,
             congestion: CongestionControl::Cubic,
             tos: 0,
             ttl: 0,
@@ -329,15 +342,31 @@ impl Tcb {
         if self.rcv_nxt.before(self.rcv_adv) { self.rcv_adv - self.rcv_nxt } else { 0 }
     }
 
+    /// What `rto_deadline` is for.
+    #[inline]
+    pub(crate) fn timer_kind(&self) -> TimerKind {
+        match self.error_and_timer >> 4 {
+            0 => TimerKind::Retransmission,
+            1 => TimerKind::Probe,
+            _ => TimerKind::Reordering,
+        }
+    }
+
+    /// Says what `rto_deadline` is for.
+    #[inline]
+    pub(crate) fn set_timer_kind(&mut self, kind: TimerKind) {
+        self.error_and_timer = (self.error_and_timer & 15) | ((kind as u8) << 4);
+    }
+
     /// Why the connection ended, if it failed.
     pub(crate) fn error(&self) -> Option<SocketError> {
-        ERRORS.get((self.error as usize).checked_sub(1)?).copied()
+        ERRORS.get(((self.error_and_timer & 15) as usize).checked_sub(1)?).copied()
     }
 
     /// Remembers why the connection ended; the first reason stays.
     pub(crate) fn set_error(&mut self, error: SocketError) {
-        if self.error == 0 {
-            self.error = ERRORS.iter().position(|&e| e == error).map_or(0, |n| n as u8 + 1);
+        if self.error().is_none() {
+            self.error_and_timer |= ERRORS.iter().position(|&e| e == error).map_or(0, |n| n as u8 + 1);
         }
     }
 }

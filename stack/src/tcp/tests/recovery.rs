@@ -16,6 +16,7 @@ fn newreno() -> TcpOptions {
 fn ten_under_way(sack: bool) -> Rig {
     let mut config = StackConfig { ..Rig::config() };
     config.tcp.sack = sack;
+    config.tcp.rack = false;
     let mut rig = Rig::with(config);
     let syn = seg(SYN, 0, 0).mss(MSS as u16);
     rig.accept_with(newreno(), if sack { syn.sack_permitted() } else { syn });

@@ -1,0 +1,41 @@
+//! Duplicates, reported by their receiver. Read RFC 2883 §4-5 first.
+//!
+//! The first SACK block of an ACK may name bytes that have come twice. The sender learns from it that
+//! it has sent something again needlessly: RACK waits longer, a tail loss probe was not needed.
+
+use crate::stats::Counter;
+use crate::wire::tcp::SackBlock;
+
+use super::connection::Connection;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::tcb::flag;
+
+/// RFC 2883 §4: the first block, if it reports duplicates: it lies below `ack` or in the second block.
+fn duplicate_block(blocks: &[SackBlock], ack: SeqNum) -> Option<SackBlock> {
+    let first = blocks.first().copied().filter(|block| block.left.before(block.right))?;
+    let contained = blocks.get(1).is_some_and(|b| b.left.at_or_before(first.left) && first.right.at_or_before(b.right));
+    (first.right.at_or_before(ack) || contained).then_some(first)
+}
+
+impl Connection<'_, '_> {
+    /// What the peer reports to have received twice.
+    pub(crate) fn take_dsack(&mut self, segment: &Segment) -> Option<SackBlock> {
+        let blocks = segment.header.options.sack();
+        if blocks.is_empty() || !self.tcb.has(flag::SACK) {
+            return None;
+        }
+        let block = duplicate_block(blocks, segment.acknowledgment())?;
+        let oldest = self.tcb.snd_una - self.tcb.max_window.max(1);
+        if block.left.before(oldest) || block.right.after(self.tcb.snd_nxt) {
+            return None;
+        }
+        let is_old = block.right.at_or_before(segment.acknowledgment());
+        self.env.counters.count(if is_old { Counter::TcpDsackRecv } else { Counter::TcpDsackOfoRecv });
+        if self.uses_rack() {
+            let nxt = self.tcb.snd_nxt;
+            self.demand_cold().rack.on_dsack(nxt);
+        }
+        Some(block)
+    }
+}

@@ -1,0 +1,326 @@
+//! RACK: losses by time. Read RFC 8985 §3, §6.2 first; the steps and names are the RFC's.
+//!
+//! A segment is lost when one that was sent sufficiently later has arrived. When bytes were sent is
+//! known from the extents of the send queue (the first transmission) and from `again` (every
+//! retransmission, as exact ranges). An extent that two packets have parts of counts as sent with the
+//! later one, and does not tell when the earlier arrived: errors delay a finding, never hasten it.
+//!
+//! Who decides what: RACK says which bytes are lost, and thereby when recovery begins; `sack` says
+//! what has arrived; the congestion control algorithm says how small the window becomes; `output` sends
+//! lost bytes before new ones. Without SACK, or with RACK switched off, `sack` says what is lost (RFC 6675).
+
+use crate::stats::Counter;
+
+use super::connection::Connection;
+use super::ranges::Ranges;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, TimerKind, flag};
+
+/// RFC 8985 §6.2.4: recoveries for which a larger window is kept.
+const REO_WND_PERSIST: u8 = 16;
+
+/// See the module's text. Times are microseconds modulo 2^32.
+#[derive(Debug)]
+pub(crate) struct Rack {
+    /// RACK.xmit_ts and RACK.end_seq: the segment sent last of all that are known to have arrived.
+    newest: Option<(u32, SeqNum)>,
+    /// RACK.rtt
+    rtt_us: u32,
+    /// RACK.reordering_seen
+    pub(crate) reordering_seen: bool,
+    /// RACK.reo_wnd_mult
+    reo_wnd_mult: u8,
+    /// RACK.reo_wnd_persist
+    reo_wnd_persist: u8,
+    /// RACK.dsack_round
+    dsack_round: Option<SeqNum>,
+    /// First transmissions before this have been found lost or arrived.
+    judged: Option<SeqNum>,
+    /// Lost and not sent again since.
+    pub(crate) lost: Ranges<()>,
+    /// Sent again, when, and not found lost since.
+    pub(crate) again: Ranges<u32>,
+}
+
+impl Default for Rack {
+    fn default() -> Rack {
+        Rack {
+            newest: None,
+            rtt_us: 0,
+            reordering_seen: false,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+            judged: None,
+            lost: Ranges::default(),
+            again: Ranges::default(),
+        }
+    }
+}
+
+/// What RACK_detect_loss says of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Lost,
+    /// Lost if nothing comes for so many microseconds.
+    Wait(u32),
+    /// Nothing sent later has arrived.
+    Unknown,
+}
+
+impl Rack {
+    /// Whether nothing would be lost by forgetting it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1
+    }
+
+    /// Whether nothing is lost or was sent again.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.lost.is_empty() && self.again.is_empty()
+    }
+
+    /// Everything before `una` is acknowledged.
+    pub(crate) fn acknowledge(&mut self, una: SeqNum) {
+        self.judged = self.judged.filter(|judged| judged.after(una));
+        self.lost.acknowledge(una);
+        self.again.acknowledge(una);
+        if self.dsack_round.is_some_and(|round| una.at_or_after(round)) {
+            self.dsack_round = None;
+        }
+    }
+
+    /// Empties it but keeps its memory.
+    pub(crate) fn reset(&mut self) {
+        let (mut lost, mut again) = (core::mem::take(&mut self.lost), core::mem::take(&mut self.again));
+        lost.clear();
+        again.clear();
+        *self = Rack { lost, again, ..Rack::default() };
+    }
+
+    /// RACK_update: a segment sent at `sent_at` has arrived.
+    fn update(&mut self, now_us: u32, sent_at: u32, end: SeqNum) {
+        if self.newest.is_none_or(|newest| sent_after((sent_at, end), newest)) {
+            self.newest = Some((sent_at, end));
+            self.rtt_us = now_us.wrapping_sub(sent_at);
+        }
+    }
+
+    fn judge(&self, now_us: u32, reo_wnd_us: u32, sent_at: u32, end: SeqNum) -> Verdict {
+        if !self.newest.is_some_and(|newest| sent_after(newest, (sent_at, end))) {
+            return Verdict::Unknown;
+        }
+        let waited = now_us.wrapping_sub(sent_at);
+        match (self.rtt_us.saturating_add(reo_wnd_us)).saturating_sub(waited) {
+            0 => Verdict::Lost,
+            remaining => Verdict::Wait(remaining),
+        }
+    }
+
+    /// Step 4 (RACK_update_reo_wnd): a DSACK has arrived; the window grows once per round trip.
+    pub(crate) fn on_dsack(&mut self, nxt: SeqNum) {
+        if self.dsack_round.is_none() {
+            self.dsack_round = Some(nxt);
+            self.reo_wnd_mult = self.reo_wnd_mult.saturating_add(1);
+            self.reo_wnd_persist = REO_WND_PERSIST;
+        }
+    }
+
+    /// Step 4: fast or RTO recovery is over.
+    pub(crate) fn on_recovered(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+}
+
+/// RACK_sent_after
+fn sent_after(a: (u32, SeqNum), b: (u32, SeqNum)) -> bool {
+    let later = a.0.wrapping_sub(b.0).cast_signed();
+    later > 0 || (later == 0 && a.1.after(b.1))
+}
+
+impl Connection<'_, '_> {
+    /// Whether RACK finds this connection's losses.
+    #[inline]
+    pub(crate) fn uses_rack(&self) -> bool {
+        self.tcb.has(flag::SACK) && self.shared.config.rack
+    }
+
+    fn now_us(&self) -> u32 {
+        self.now.as_micros() as u32
+    }
+
+    /// Steps 1-3 (RACK_update, RACK_detect_reordering) for bytes that are acknowledged or SACKed for
+    /// the first time. `echo_age_us`: how long ago the segment was sent that caused this ACK, at most.
+    pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
+        let (now_us, una) = (self.now_us(), self.tcb.snd_una);
+        let min_rtt_us = if self.tcb.min_rtt_us == u32::MAX { 0 } else { self.tcb.min_rtt_us };
+        let arena = self.env.arena;
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let fack = cold.scoreboard.highest().map_or(una, |highest| highest.latest(una));
+        let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
+        let mut reordered = false;
+        while slot.is_some() {
+            let note = arena.note(slot);
+            let first = SeqNum(note.sequence);
+            let last = first + arena.queued_len(slot) as u32;
+            if !first.before(end) {
+                break;
+            }
+            if note.retransmits == 0 {
+                reordered |= last.earliest(end).before(fack);
+                if last.at_or_before(end) {
+                    cold.rack.update(now_us, note.sent_at, last);
+                }
+            }
+            cold.cursors[1] = slot;
+            slot = arena.next(slot);
+        }
+        let rack = &mut cold.rack;
+        let mut youngest: Option<(u32, SeqNum)> = None;
+        rack.again.for_each_inside(start, end, &mut |range| {
+            let age = now_us.wrapping_sub(range.value);
+            // Step 1: too young, so it is the first transmission that has arrived.
+            let is_ambiguous = age < min_rtt_us || echo_age_us.is_some_and(|echo_age| age < echo_age);
+            if !is_ambiguous && youngest.is_none_or(|youngest| age <= youngest.0) {
+                youngest = Some((age, range.end));
+            }
+        });
+        if let Some((age, end)) = youngest {
+            rack.update(now_us, now_us.wrapping_sub(age), end);
+        }
+        rack.lost.remove(start, end);
+        rack.again.remove(start, end);
+        if reordered {
+            rack.reordering_seen = true;
+            self.env.counters.count(Counter::TcpSackReorder);
+        }
+    }
+
+    /// Step 4: RACK.reo_wnd, microseconds.
+    fn reordering_window_us(&self) -> u32 {
+        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return 0 };
+        let certain = self.tcb.recovery != Recovery::Open || cold.scoreboard.is_first_lost(self.tcb.mss as u32);
+        if certain && !cold.rack.reordering_seen {
+            return 0;
+        }
+        let window = self.tcb.min_rtt_us as u64 / 4 * cold.rack.reo_wnd_mult as u64;
+        window.min(self.tcb.srtt_us as u64) as u32
+    }
+
+    /// Step 5 (RACK_detect_loss): finds losses, begins recovery, arms the reordering timer.
+    pub(crate) fn rack_detect_losses(&mut self) {
+        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
+        if cold.scoreboard.is_empty() && cold.rack.is_idle() {
+            return;
+        }
+        let (now_us, reo_wnd_us) = (self.now_us(), self.reordering_window_us());
+        let wait = self.judge_retransmissions(now_us, reo_wnd_us).max(self.judge_first_transmissions(now_us, reo_wnd_us));
+        if self.shared.cold.get(self.tcb.cold).is_some_and(|cold| !cold.rack.lost.is_empty()) {
+            if self.tcb.recovery == Recovery::Open {
+                self.enter_fast_recovery();
+            }
+            self.mark_data();
+        }
+        if wait > 0 {
+            self.tcb.rto_deadline = self.deadline(wait as u64);
+            self.tcb.set_timer_kind(TimerKind::Reordering);
+            self.arm();
+        }
+    }
+
+    /// Returns how long to wait for the next finding, microseconds; 0: nothing to wait for.
+    fn judge_retransmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
+        let rack = &mut cold.rack;
+        let mut again = core::mem::take(&mut rack.again);
+        let mut wait = 0;
+        again.retain(&mut |range| match rack.judge(now_us, reo_wnd_us, range.value, range.end) {
+            Verdict::Lost => {
+                rack.lost.add(range.start, range.end, ());
+                self.env.counters.count(Counter::TcpLostRetransmit);
+                false
+            }
+            Verdict::Wait(remaining) => {
+                wait = wait.max(remaining);
+                true
+            }
+            Verdict::Unknown => true,
+        });
+        rack.again = again;
+        wait
+    }
+
+    /// As `judge_retransmissions`. First transmissions were made in order: the first that is not lost ends
+    /// the search.
+    fn judge_first_transmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
+        let (una, nxt, arena) = (self.tcb.snd_una, self.tcb.snd_nxt, self.env.arena);
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
+        let rack = &mut cold.rack;
+        let mut judged = rack.judged.unwrap_or(una);
+        let mut slot = self.tcb.extent_at(arena, judged, cold.cursors[2]);
+        let mut wait = 0;
+        while slot.is_some() && judged.before(nxt) {
+            let note = arena.note(slot);
+            let last = SeqNum(note.sequence) + arena.queued_len(slot) as u32;
+            let end = last.earliest(nxt);
+            let mut missing = false;
+            cold.scoreboard.for_each_outside(judged, end, &mut |_, _| missing = true);
+            match rack.judge(now_us, reo_wnd_us, note.sent_at, last) {
+                _ if !missing => {}
+                Verdict::Lost => cold.scoreboard.for_each_outside(judged, end, &mut |start, end| {
+                    let Rack { again, lost, .. } = &mut *rack;
+                    again.for_each_outside(start, end, &mut |start, end| lost.add(start, end, ()));
+                }),
+                Verdict::Wait(remaining) => {
+                    wait = remaining;
+                    break;
+                }
+                Verdict::Unknown => break,
+            }
+            judged = end;
+            cold.cursors[2] = slot;
+            slot = arena.next(slot);
+        }
+        rack.judged = Some(judged);
+        wait
+    }
+
+    /// RACK_mark_losses_on_RTO (§6.3): all that was not sent within the last round trip, and the first
+    /// segment in any case.
+    pub(crate) fn rack_timed_out(&mut self) {
+        let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una, self.tcb.snd_nxt);
+        let (mss, srtt_us, arena) = (self.tcb.mss as u32, self.tcb.srtt_us, self.env.arena);
+        let cold = self.shared.cold.demand(&mut self.tcb.cold);
+        let rtt_us = if cold.rack.newest.is_some() { cold.rack.rtt_us } else { srtt_us };
+        let is_old = |sent_at: u32| now_us.wrapping_sub(sent_at) >= rtt_us;
+        let mut end = cold.rack.judged.unwrap_or(una);
+        let mut slot = self.tcb.extent_at(arena, end, cold.cursors[2]);
+        while slot.is_some() && end.before(nxt) && is_old(arena.note(slot).sent_at) {
+            end = (SeqNum(arena.note(slot).sequence) + arena.queued_len(slot) as u32).earliest(nxt);
+            slot = arena.next(slot);
+        }
+        if end == self.tcb.snd_end {
+            // A FIN was sent with the last data or later; nothing is known of it.
+            end = nxt;
+        }
+        let first_end = (una + mss).earliest(nxt);
+        end = end.latest(first_end);
+        let rack = &mut cold.rack;
+        rack.again.retain(&mut |range| !is_old(range.value) && range.start != una);
+        rack.lost.clear();
+        cold.scoreboard.for_each_outside(una, end, &mut |start, end| {
+            let Rack { again, lost, .. } = &mut *rack;
+            again.for_each_outside(start, end, &mut |start, end| lost.add(start, end, ()));
+        });
+        rack.judged = Some(end);
+    }
+
+    /// The reordering timer has expired.
+    pub(crate) fn on_reordering_timer(&mut self) {
+        self.restart_rto();
+        self.rack_detect_losses();
+    }
+}

@@ -1,0 +1,145 @@
+//! Sorted, disjoint ranges of sequence space, each with a value: what is lost, what was sent again.
+//!
+//! Ranges that touch and have the same value are one. There are never more of them than segments
+//! under way.
+
+use alloc::vec::Vec;
+
+use super::sequence::SeqNum;
+
+/// From `start` up to but not including `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range<T> {
+    pub(crate) start: SeqNum,
+    pub(crate) end: SeqNum,
+    pub(crate) value: T,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Ranges<T> {
+    list: Vec<Range<T>>,
+    bytes: u32,
+}
+
+impl<T> Default for Ranges<T> {
+    fn default() -> Ranges<T> {
+        Ranges { list: Vec::new(), bytes: 0 }
+    }
+}
+
+impl<T: Copy + PartialEq> Ranges<T> {
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Bytes in all of them.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// The one with the lowest numbers.
+    pub(crate) fn first(&self) -> Option<Range<T>> {
+        self.list.first().copied()
+    }
+
+    /// All in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Range<T>> {
+        self.list.iter()
+    }
+
+    /// Removes all.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.bytes = 0;
+    }
+
+    /// Gives `start..end` this value, whatever it had before.
+    pub(crate) fn add(&mut self, start: SeqNum, end: SeqNum, value: T) {
+        if !start.before(end) {
+            return;
+        }
+        self.remove(start, end);
+        self.bytes += end - start;
+        let at = self.list.partition_point(|r| r.start.before(start));
+        self.list.insert(at, Range { start, end, value });
+        self.merge(at + 1);
+        self.merge(at);
+    }
+
+    /// Joins the range at `at` with the one in front of it if they are one.
+    fn merge(&mut self, at: usize) {
+        if at == 0 || at >= self.list.len() {
+            return;
+        }
+        let (front, back) = (self.list[at - 1], self.list[at]);
+        if front.end == back.start && front.value == back.value {
+            self.list[at - 1].end = back.end;
+            self.list.remove(at);
+        }
+    }
+
+    /// Takes `start..end` out.
+    pub(crate) fn remove(&mut self, start: SeqNum, end: SeqNum) {
+        let mut at = self.list.partition_point(|r| r.end.at_or_before(start));
+        while let Some(range) = self.list.get(at).copied() {
+            if !range.start.before(end) {
+                break;
+            }
+            let (left, right) = (range.start.latest(start), range.end.earliest(end));
+            self.bytes -= right - left;
+            self.list.remove(at);
+            if right.before(range.end) {
+                self.list.insert(at, Range { start: right, ..range });
+            }
+            if range.start.before(left) {
+                self.list.insert(at, Range { end: left, ..range });
+                at += 1;
+            }
+        }
+    }
+
+    /// Takes those out that are not to be kept.
+    pub(crate) fn retain(&mut self, keep: &mut dyn FnMut(&Range<T>) -> bool) {
+        self.list.retain(|range| keep(range));
+        self.bytes = self.list.iter().map(|range| range.end - range.start).sum();
+    }
+
+    /// Takes everything before `una` out.
+    pub(crate) fn acknowledge(&mut self, una: SeqNum) {
+        if let Some(first) = self.list.first()
+            && first.start.before(una)
+        {
+            self.remove(first.start, una);
+        }
+    }
+
+    /// Calls `visit` for the pieces of `start..end` that are in no range.
+    pub(crate) fn for_each_outside(&self, start: SeqNum, end: SeqNum, visit: &mut dyn FnMut(SeqNum, SeqNum)) {
+        let mut start = start;
+        let at = self.list.partition_point(|r| r.end.at_or_before(start));
+        for range in self.list[at..].iter().take_while(|r| r.start.before(end)) {
+            if start.before(range.start) {
+                visit(start, range.start);
+            }
+            start = start.latest(range.end);
+        }
+        if start.before(end) {
+            visit(start, end);
+        }
+    }
+
+    /// Calls `visit` for the pieces of ranges that lie in `start..end`.
+    pub(crate) fn for_each_inside(&self, start: SeqNum, end: SeqNum, visit: &mut dyn FnMut(Range<T>)) {
+        let at = self.list.partition_point(|r| r.end.at_or_before(start));
+        for range in self.list[at..].iter().take_while(|r| r.start.before(end)) {
+            visit(Range { start: range.start.latest(start), end: range.end.earliest(end), value: range.value });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

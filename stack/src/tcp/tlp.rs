@@ -1,0 +1,147 @@
+//! Tail loss probe: losses at the end of a flight, found without a retransmission timeout.
+//!
+//! Read RFC 8985 §7 first. When nothing was heard for about two round trips the next segment (or, if
+//! there is none, the last one again) is sent; its ACK shows RACK what is missing. The probe shares
+//! the retransmission timer: `rto_deadline` is the probe's when the timer's kind says so. One probe is
+//! under way at most, and none in recovery.
+
+use crate::stats::Counter;
+
+use super::connection::Connection;
+use super::output::Plan;
+use super::rtt;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, TimerKind, flag};
+use crate::wire::tcp::SackBlock;
+
+/// Added to two round trips, microseconds: what timers of both ends are late by (Linux: 2 ticks).
+const TIMER_SLACK_US: u64 = 2_000;
+/// RFC 8985 §7.2: TLP.max_ack_delay, microseconds.
+const MAX_ACK_DELAY_US: u64 = 200_000;
+/// RFC 8985 §7.2: without a measured round trip.
+const PTO_INITIAL_US: u64 = 1_000_000;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Probe {
+    /// A probe is to be sent.
+    pub(crate) due: bool,
+    /// TLP.end_seq: a probe is under way.
+    end: Option<SeqNum>,
+    /// TLP.is_retrans
+    is_retransmission: bool,
+}
+
+impl Probe {
+    /// Whether no probe is due or under way.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.due && self.end.is_none()
+    }
+}
+
+impl Connection<'_, '_> {
+    /// §7.2: whether a probe may be scheduled.
+    fn may_probe(&self) -> bool {
+        let tcb = &*self.tcb;
+        self.uses_rack()
+            && self.shared.config.tail_loss_probe
+            && tcb.recovery == Recovery::Open
+            && tcb.backoff == 0
+            && tcb.state.sends_data()
+            && self.shared.cold.get(tcb.cold).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
+    }
+
+    /// §7.2 (TLP_calc_PTO): how long to wait for an ACK before a probe, microseconds; `None`: the
+    /// retransmission timeout comes first.
+    pub(crate) fn probe_timeout_us(&self) -> Option<u64> {
+        if !self.may_probe() {
+            return None;
+        }
+        let tcb = &*self.tcb;
+        if tcb.srtt_us == 0 {
+            return Some(PTO_INITIAL_US);
+        }
+        let delay = if tcb.flight() <= tcb.mss as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
+        Some(2 * tcb.srtt_us as u64 + delay)
+    }
+
+    /// §7.3: the probe timer has expired.
+    pub(crate) fn on_probe_timer(&mut self) {
+        if self.may_probe() {
+            self.demand_cold().probe.due = true;
+            self.tcb.set(flag::RETRANSMIT);
+            self.mark_data();
+        }
+        // Should the probe not be sent, or not be answered.
+        self.restart_rto();
+    }
+
+    /// §7.3 (TLP_send_probe): a new segment if there is one and the peer's window takes it, else the last
+    /// one again. The congestion window does not matter.
+    pub(crate) fn plan_probe(&self) -> Plan {
+        let tcb = &*self.tcb;
+        let len = tcb.unsent().min(tcb.mss as u32);
+        if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd {
+            let fin = tcb.has(flag::FIN_QUEUED) && len == tcb.unsent();
+            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true };
+        }
+        let data_end = tcb.snd_end.earliest(tcb.snd_nxt);
+        let start = if tcb.snd_una.before(data_end) { (data_end - tcb.mss as u32).latest(tcb.snd_una) } else { data_end };
+        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt) }
+    }
+
+    /// The probe was written.
+    pub(crate) fn probe_sent(&mut self, plan: &Plan) {
+        self.env.counters.count(Counter::TcpLossProbes);
+        let nxt = self.tcb.snd_nxt;
+        self.demand_cold().probe = Probe { due: false, end: Some(nxt), is_retransmission: plan.again };
+        self.predict();
+        self.restart_rto();
+    }
+
+    /// §7.4.2 (TLP_process_ack). `dsack`: what the peer has received twice.
+    pub(crate) fn probe_acknowledged(&mut self, segment: &Segment, advanced: bool, dsack: Option<SackBlock>) {
+        let ack = segment.acknowledgment();
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let Some(end) = cold.probe.end.filter(|&end| ack.at_or_after(end)) else { return };
+        let is_plain = segment.header.options.sack().is_empty() && segment.len == 0;
+        if !cold.probe.is_retransmission || dsack.is_some_and(|block| block.right == end) {
+            // It was new data, or the first transmission and the probe have both arrived.
+            cold.probe.end = None;
+        } else if ack.after(end) {
+            // The probe has repaired a loss: the congestion control must know.
+            cold.probe.end = None;
+            self.env.counters.count(Counter::TcpLossProbeRecovery);
+            if self.tcb.recovery == Recovery::Open {
+                self.reduce_window();
+                self.tcb.cwnd = self.tcb.ssthresh;
+            }
+        } else if !advanced && is_plain {
+            // A duplicate ACK for the probe: both have arrived, and the peer has no DSACK.
+            cold.probe.end = None;
+        }
+        if self.shared.cold.get(self.tcb.cold).is_some_and(|cold| cold.probe.is_quiet()) {
+            self.predict();
+        }
+    }
+
+    /// §7.2: new data was sent, so the probe's time counts from now, if no ACK has started it in this tick.
+    #[inline]
+    pub(crate) fn postpone_probe(&mut self) {
+        let is_fresh = self.tcb.last_received == crate::timer::tick_at(self.now);
+        if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline != 0 && !is_fresh && !self.tcb.has(flag::PERSIST) {
+            self.restart_rto();
+        }
+    }
+
+    /// The earlier of probe and retransmission timeout, and whether that is the probe's.
+    pub(crate) fn loss_timeout_us(&self) -> (u64, bool) {
+        let rto_us = rtt::backed_off_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
+        match self.probe_timeout_us() {
+            Some(pto_us) => (pto_us.min(rto_us), true),
+            None => (rto_us, false),
+        }
+    }
+}
