@@ -5,6 +5,7 @@ mod data;
 mod defence;
 mod handshake;
 mod offload;
+mod rack;
 mod recovery;
 mod rig;
 mod timers;

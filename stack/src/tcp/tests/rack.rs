@@ -1,0 +1,203 @@
+//! RACK and tail loss probes (RFC 8985).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::rig::*;
+use crate::config::{CongestionControl, StackConfig, TcpOptions};
+use crate::stats::Counter;
+use crate::wire::tcp::{ACK, SYN};
+
+/// Of every round trip in these tests, milliseconds.
+const RTT_MS: u64 = 40;
+
+fn at(n: u32) -> u32 {
+    1 + n * MSS
+}
+
+fn sequences(rig: &mut Rig) -> Vec<u32> {
+    rig.sent().iter().map(|segment| (segment.seq - 1) / MSS).collect()
+}
+
+/// `count` segments are under way since now; the round trip is known.
+pub(super) fn under_way(count: u32) -> Rig {
+    let mut config = StackConfig { ..Rig::config() };
+    config.tcp.sack = true;
+    let mut rig = Rig::with(config);
+    let options = TcpOptions { congestion_control: CongestionControl::NewReno, no_delay: true, ..TcpOptions::default() };
+    let listener = rig.listen(options, 1);
+    rig.receive(seg(SYN, 0, 0).mss(MSS as u16).sack_permitted());
+    assert_eq!(rig.sent().len(), 1);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, 1));
+    rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+    for n in 0..count {
+        rig.send(at(n), MSS);
+    }
+    rig.sent();
+    rig
+}
+
+/// As `under_way`, after a first segment that took a round trip: segments count from 1.
+fn measured(count: u32) -> Rig {
+    let mut rig = under_way(1);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)));
+    rig.send(at(1), count * MSS);
+    assert_eq!(sequences(&mut rig).len() as u32, count);
+    rig
+}
+
+/// §7: the last segment is lost. The probe comes after two round trips, its SACK or ACK repairs all; there is no timeout.
+#[test]
+fn tail_loss_is_recovered_by_the_probe() {
+    let mut rig = measured(5);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(5)));
+    let (elapsed, probe) = rig.next_sent();
+    assert!(elapsed <= 2 * RTT_MS + 202, "{elapsed}");
+    assert_eq!(probe.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(5)]);
+    assert_eq!((rig.count(Counter::TcpLossProbes), rig.count(Counter::TcpTimeouts)), (1, 0));
+    let before = rig.info().cwnd_bytes;
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(6)));
+    rig.send(at(6), MSS);
+    assert_eq!(sequences(&mut rig), vec![6]);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(7)));
+    assert_eq!(rig.count(Counter::TcpLossProbeRecovery), 1);
+    assert!(rig.info().cwnd_bytes < before, "the loss was one of congestion");
+    assert_eq!(rig.count(Counter::TcpTimeouts), 0);
+}
+
+/// §7.2: several segments under way: two round trips; the SACK of the probe shows the losses before it.
+#[test]
+fn several_lost_at_the_tail() {
+    let mut rig = measured(6);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(3)));
+    let srtt_ms = rig.info().rtt_us as u64 / 1_000;
+    let (elapsed, probe) = rig.next_sent();
+    assert!((2 * srtt_ms..=2 * srtt_ms + 4).contains(&elapsed), "{elapsed} for {srtt_ms}");
+    assert_eq!(probe.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(6)]);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(3)).sack(at(6), at(7)));
+    assert_eq!(sequences(&mut rig), vec![3, 4], "the window is two segments");
+    assert_eq!(rig.info().congestion_state, 3);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(4)).sack(at(6), at(7)));
+    assert_eq!(sequences(&mut rig), vec![5]);
+    rig.receive(seg(ACK, 1, at(7)));
+    assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpTimeouts)), (0, 0));
+}
+
+/// §7.4.1: a DSACK of the probe says that nothing was lost: the window stays.
+#[test]
+fn needless_probe() {
+    let mut rig = measured(2);
+    let (_, probe) = rig.next_sent();
+    assert_eq!(probe[0].seq, at(2));
+    let before = rig.info().cwnd_bytes;
+    rig.receive(seg(ACK, 1, at(3)));
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(3)).sack(at(2), at(3)));
+    rig.send(at(3), MSS);
+    rig.sent();
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(4)));
+    assert_eq!((rig.count(Counter::TcpLossProbeRecovery), rig.count(Counter::TcpDsackRecv)), (0, 1));
+    assert!(rig.info().cwnd_bytes >= before);
+}
+
+/// §7.3: new data is the probe when there is some, even beyond the congestion window.
+#[test]
+fn probe_with_new_data() {
+    let mut rig = under_way(20);
+    let (_, probe) = rig.next_sent();
+    assert_eq!(probe.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(10)]);
+    assert_eq!(rig.count(Counter::TcpRetransSegs), 0);
+}
+
+/// An unanswered probe is followed by the retransmission timeout.
+#[test]
+fn unanswered_probe() {
+    let mut rig = measured(3);
+    rig.next_sent();
+    let (_, sent) = rig.next_sent();
+    assert_eq!(sent.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(1)]);
+    assert_eq!((rig.count(Counter::TcpLossProbes), rig.count(Counter::TcpTimeouts)), (1, 1));
+}
+
+/// §6.2, step 4: a segment that comes late by less than a quarter of the round trip is not sent again.
+#[test]
+fn reordering_within_the_window() {
+    let mut rig = measured(4);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(2), at(3)));
+    assert_eq!(sequences(&mut rig), vec![]);
+    rig.receive(seg(ACK, 1, at(3)));
+    rig.receive(seg(ACK, 1, at(5)));
+    assert_eq!((rig.info().total_retransmits, rig.info().congestion_state), (0, 0));
+    assert_eq!(rig.count(Counter::TcpSackReorder), 1);
+    // Now that reordering is known, even three segments above the hole are no reason, for a while.
+    rig.send(at(5), 6 * MSS);
+    assert_eq!(sequences(&mut rig).len(), 6);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(5)).sack(at(6), at(10)));
+    assert_eq!(sequences(&mut rig), vec![]);
+    rig.receive(seg(ACK, 1, at(11)));
+    assert_eq!(rig.info().total_retransmits, 0);
+}
+
+/// §6.2, step 5: when the reordering timer expires, the segment is lost.
+#[test]
+fn reordering_timer() {
+    let mut rig = measured(4);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(2), at(3)));
+    let (elapsed, sent) = rig.next_sent();
+    assert!(elapsed <= RTT_MS / 4 + 2, "{elapsed}");
+    assert_eq!(sent.iter().map(|s| (s.seq - 1) / MSS).collect::<Vec<_>>(), vec![1]);
+    assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpTimeouts)), (3, 0));
+}
+
+/// Three segments above the hole (DupThresh) and no reordering so far: lost at once.
+#[test]
+fn three_above() {
+    let mut rig = measured(6);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(2), at(5)));
+    assert_eq!(sequences(&mut rig), vec![1]);
+}
+
+/// A retransmission that is lost is sent a third time when something sent after it has arrived.
+#[test]
+fn lost_retransmission() {
+    let mut rig = measured(8);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(2), at(5)));
+    assert_eq!(sequences(&mut rig), vec![1]);
+    rig.send(at(9), 4 * MSS);
+    rig.wait_ms(1);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(2), at(9)));
+    assert!(sequences(&mut rig).starts_with(&[9]));
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(9), at(10)).sack(at(2), at(9)));
+    assert_eq!(sequences(&mut rig)[0], 1, "sent again after a round trip, without a timeout");
+    assert_eq!((rig.count(Counter::TcpLostRetransmit), rig.count(Counter::TcpTimeouts)), (1, 0));
+}
+
+/// §6.3: after a timeout the segments that are old are lost; with the ACK they follow.
+#[test]
+fn timeout() {
+    let mut rig = measured(3);
+    rig.next_sent();
+    let (_, sent) = rig.next_sent();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(rig.info().congestion_state, 4);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(2)));
+    assert_eq!(sequences(&mut rig), vec![2, 3]);
+    rig.receive(seg(ACK, 1, at(4)));
+    assert_eq!(rig.info().congestion_state, 0);
+}
