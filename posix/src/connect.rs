@@ -63,7 +63,11 @@ impl Posix {
         if answer == Some(ControlAnswer::Done) {
             self.table.set(fd, Entry::Socket(socket));
             self.epoll_adopt(fd, socket);
-            return Some(if channel.nonblocking(socket) { Err(Errno::INPROGRESS) } else { self.finish_connect(socket) });
+            return Some(if channel.nonblocking(socket) {
+                Err(Errno::INPROGRESS)
+            } else {
+                self.finish_connect(socket, Errno::INPROGRESS)
+            });
         }
         self.abandon(channel, socket);
         match answer {
@@ -82,7 +86,8 @@ impl Posix {
         let description = self.descriptions.of(socket);
         match view.state {
             State::Connecting if channel.nonblocking(socket) => Some(Err(Errno::ALREADY)),
-            State::Connecting => Some(self.finish_connect(socket)),
+            // net/ipv4/af_inet.c, __inet_stream_connect: a second call that gives up waiting says ALREADY.
+            State::Connecting => Some(self.finish_connect(socket, Errno::ALREADY)),
             State::Connected if description.mark(Flag::CONNECT_REPORTED) => Some(Err(Errno::ISCONN)),
             State::Connected => Some(Ok(())),
             State::Listening => Some(Err(Errno::ISCONN)),
@@ -95,8 +100,8 @@ impl Posix {
         }
     }
 
-    /// Waits for the end of the handshake.
-    fn finish_connect(&self, socket: SocketRef) -> Answer<()> {
+    /// Waits for the end of the handshake; `unfinished` is the answer when SO_SNDTIMEO passes first.
+    fn finish_connect(&self, socket: SocketRef, unfinished: Errno) -> Answer<()> {
         let channel = self.attached().ok_or(Errno::CONNABORTED)?;
         let description = self.descriptions.of(socket);
         let attempt = || {
@@ -112,7 +117,7 @@ impl Posix {
         };
         let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
         match self.block_on(Wait { socket, twin: None, deadline }, attempt) {
-            Err(Errno::AGAIN) => Err(Errno::INPROGRESS),
+            Err(Errno::AGAIN) => Err(unfinished),
             answer => answer,
         }
     }

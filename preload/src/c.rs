@@ -107,7 +107,9 @@ unsafe fn vector<'a>(pieces: *const iovec, count: c_int) -> Answer<&'a [iovec]> 
         (Ok(0), _) => Ok(&[]),
         (Ok(count), false) if count <= IOV_MAX => {
             // SAFETY: not null; the caller of the libc function promises `count` entries.
-            Ok(unsafe { std::slice::from_raw_parts(pieces, count) })
+            let pieces = unsafe { std::slice::from_raw_parts(pieces, count) };
+            // lib/iov_iter.c: a length that is negative as ssize_t is refused before anything is touched.
+            if pieces.iter().all(|piece| isize::try_from(piece.iov_len).is_ok()) { Ok(pieces) } else { Err(Errno::INVAL) }
         }
         (Ok(count), true) if count <= IOV_MAX => Err(Errno::FAULT),
         _ => Err(Errno::INVAL),

@@ -76,6 +76,7 @@ pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
     if let (Some(posix), true) = (posix(), old != new)
         && let Some(answer) = posix.duplicate_to(old, new, false)
     {
+        crate::stdio::follow(new);
         return number(answer);
     }
     // SAFETY: the program's own call.
@@ -88,6 +89,7 @@ pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
     if let (Some(posix), true) = (posix(), old != new && flags & !libc::O_CLOEXEC == 0)
         && let Some(answer) = posix.duplicate_to(old, new, flags & libc::O_CLOEXEC != 0)
     {
+        crate::stdio::follow(new);
         return number(answer);
     }
     // SAFETY: the program's own call.

@@ -4,8 +4,8 @@
 //! definition of its own name (`real.rs`) or translates pointers to slices and calls the room. A panic in an exported
 //! function ends the program with a line on standard error: `extern "C"` functions cannot unwind.
 //!
-//! What it does not do: catch calls that glibc makes inside itself (stdio, the resolver), raw system calls, static
-//! programs. Every socket of ours is backed by a real kernel descriptor for those.
+//! What it does not do: catch calls that glibc makes inside itself (dprintf, the resolver; stdio only where a stream is
+//! made from a socket: `stdio.rs`), raw system calls, static programs. Every socket of ours is backed by a real kernel descriptor for those.
 
 #![allow(unreachable_pub, reason = "exported by name, not by path")]
 #![allow(clippy::missing_safety_doc, reason = "the contract of each exported function is libc's own")]
@@ -23,5 +23,6 @@ mod real;
 mod shim;
 mod signals;
 mod sockets;
+mod stdio;
 
 pub(crate) use c::set_errno;

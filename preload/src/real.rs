@@ -4,7 +4,7 @@
 //! constructors (before ours ran), from several threads at once and from signal handlers are fine: `dlsym` of a symbol
 //! that exists takes the loader's lock only and allocates nothing. A symbol that this libc lacks answers ENOSYS.
 
-use libc::{c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
+use libc::{FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
 use libc::{off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};
 use libc::{timespec, timeval};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,6 +47,8 @@ macro_rules! real {
 
 real! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fn fileno(stream: *mut FILE) -> c_int;
     fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     fn listen(fd: c_int, backlog: c_int) -> c_int;
     fn accept(fd: c_int, address: *mut sockaddr, len: *mut socklen_t) -> c_int;

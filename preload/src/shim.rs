@@ -45,6 +45,7 @@ extern "C" fn load() {
     // SAFETY: the two handlers are plain functions that live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(prepare), None, Some(child)) };
     posix.adopt_inherited();
+    (0..=2).for_each(crate::stdio::follow);
 }
 
 unsafe extern "C" fn prepare() {

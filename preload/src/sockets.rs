@@ -111,6 +111,10 @@ unsafe fn give_name(
     if address.is_null() || len.is_null() {
         return Err(Errno::FAULT);
     }
+    // SAFETY: not null; the caller promises that it is valid.
+    if unsafe { *len } as c_int <= -1 {
+        return Err(Errno::INVAL);
+    }
     // SAFETY: the caller's promise.
     unsafe { c::put_address(&name, address, len) };
     Ok(())

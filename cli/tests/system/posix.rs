@@ -53,8 +53,8 @@ macro_rules! scripts {
 }
 
 scripts! {
-    descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names, nested_epoll,
-    options, rights,
+    corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names, nested_epoll,
+    options, rights, streams,
 }
 
 #[test]

@@ -1,0 +1,44 @@
+"""Lengths that cannot be, and a connect that is waited for twice."""
+import ctypes
+from common import *
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Piece(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("len", ctypes.c_size_t)]
+
+
+def raw(name, function, *arguments):
+    ctypes.set_errno(0)
+    answer = function(*arguments)
+    say(name, answer, errno.errorcode.get(ctypes.get_errno()))
+
+
+def misuse(s):
+    pieces = (Piece * 2)(Piece(None, 0), Piece(None, 2**64 - 1))
+    raw("writev", libc.writev, s.fileno(), pieces, 2)
+    raw("readv", libc.readv, s.fileno(), pieces, 2)
+    room = ctypes.create_string_buffer(16)
+    raw("getpeername", libc.getpeername, s.fileno(), room, ctypes.byref(ctypes.c_int(-1)))
+    raw("getsockname", libc.getsockname, s.fileno(), room, ctypes.byref(ctypes.c_int(-1)))
+
+
+def server():
+    c, _ = listener().accept()
+    misuse(c)
+    c.sendall(b"done")
+
+
+def client():
+    c = connect()
+    misuse(c)
+    exactly(c, 4)
+    nobody = address.rsplit(".", 1)[0] + ".250"
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 100_000))
+    attempt("connect", s.connect, (nobody, 9))
+    attempt("and again", s.connect, (nobody, 9))
+
+
+run(server, client)
