@@ -135,7 +135,8 @@ impl Posix {
     /// At the start of a program: adopts the sockets that it has inherited by exec, and lets go of what the image before
     /// this one held and this one has no descriptor of.
     pub fn adopt_inherited(&self) {
-        let Ok(descriptors) = self.kernel.open_descriptors() else { return };
+        // Without /proc: the numbers that a program is started with.
+        let descriptors = self.kernel.open_descriptors().unwrap_or_else(|_| (0..INHERITED_MAX).collect());
         for fd in descriptors {
             self.adopt(fd);
         }
@@ -229,3 +230,6 @@ impl Posix {
         }
     }
 }
+
+/// Where /proc cannot be read, inherited sockets are looked for below this number.
+const INHERITED_MAX: Fd = 64;
