@@ -2,14 +2,14 @@
 CARGO ?= cargo
 LOOM_TARGET = target/loom
 
-.PHONY: demo test build setup setup-demo lint unit loom system bench-instructions instructions-smoke tidy clean
+.PHONY: demo test build setup setup-demo lint unit conformance loom system bench-instructions instructions-smoke tidy clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
 	target/release/ringway demo
 
 # Everything that is checked. The system tests come last, so that cargo's own summary closes the output.
-test: setup lint unit loom instructions-smoke system
+test: setup lint unit conformance loom instructions-smoke system
 
 build:
 	$(CARGO) build --release --workspace
@@ -30,6 +30,10 @@ lint:
 unit:
 	$(CARGO) test --workspace --exclude ringway-cli
 	$(CARGO) test -p ringway-cli --bins --test tidy
+
+# Our own .pkt scripts, in virtual time: a table by mechanism, then `N passed, N failed`.
+conformance:
+	$(CARGO) run -q -p ringway-sim --bin conformance
 
 tidy:
 	$(CARGO) test -p ringway-cli --test tidy

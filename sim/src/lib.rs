@@ -15,4 +15,5 @@ pub mod network;
 pub mod pattern;
 pub mod random;
 pub mod scenario;
+pub mod script;
 pub mod sockets;

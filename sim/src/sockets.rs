@@ -154,6 +154,8 @@ struct Socket {
     /// The rest of a frame that was read in part, and bytes that were peeked at.
     stash: VecDeque<u8>,
     end_of_stream: bool,
+    /// The peer's FIN has come.
+    peer_closed: bool,
     info: Option<ringway_stack::TcpInfo>,
 }
 
@@ -339,15 +341,20 @@ impl Machine {
                     ours.phase = Phase::Closed;
                 }
             }
-            Event::Ready { .. } | Event::Accepted { .. } | Event::ResolveNeighbor { .. } => {}
+            Event::Ready { socket, cookie } => {
+                let peer_closed = self.stack.readiness(socket).peer_closed;
+                if let Some(ours) = self.sockets.get_mut(&cookie).filter(|ours| ours.error == 0) {
+                    ours.peer_closed = peer_closed;
+                }
+            }
+            Event::Accepted { .. } | Event::ResolveNeighbor { .. } => {}
         }
     }
 
     fn on_failure(&mut self, cookie: u64, error: SocketError) {
         let Some(socket) = self.sockets.get_mut(&cookie) else { return };
-        let half_closed = socket.id.is_some_and(|id| self.stack.readiness(id).peer_closed);
         socket.error = match error {
-            SocketError::Reset if half_closed || socket.end_of_stream => libc::EPIPE,
+            SocketError::Reset if socket.peer_closed || socket.end_of_stream => libc::EPIPE,
             SocketError::Reset => libc::ECONNRESET,
             SocketError::Refused => libc::ECONNREFUSED,
             SocketError::TimedOut => libc::ETIMEDOUT,

@@ -41,6 +41,7 @@ impl Machine {
             remembered: BTreeMap::new(),
             stash: VecDeque::new(),
             end_of_stream: false,
+            peer_closed: false,
             info: None,
         }
     }
@@ -122,6 +123,7 @@ impl Machine {
                 socket.id = Some(accepted);
                 socket.reported = true;
                 socket.options = options;
+                socket.peer_closed = self.stack.readiness(accepted).peer_closed;
                 let names = self.stack.addresses(accepted);
                 socket.bound = names.map(|(local, _)| plain_address(local));
                 socket.remote = names.map(|(_, remote)| plain_address(remote));

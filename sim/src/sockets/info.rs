@@ -10,7 +10,7 @@ pub(super) type Field = (&'static str, usize, u64);
 
 impl Machine {
     /// The fields of TCP_INFO in order; an unconnected socket's are zero but for the state.
-    pub fn info_fields(&mut self, fd: i32) -> Result<Vec<Field>, i32> {
+    pub(super) fn info_fields(&mut self, fd: i32) -> Result<Vec<Field>, i32> {
         let socket = self.socket_of(fd)?;
         let (id, phase) = (socket.id, socket.phase);
         let info = id.and_then(|id| self.stack.info(id));
@@ -27,8 +27,14 @@ impl Machine {
         Ok(last.map_or_else(|| empty(state), |info| fields(state, &info)))
     }
 
+    /// Names and values of TCP_INFO; nothing for what is not a socket.
+    pub fn info_values(&mut self, fd: i32) -> Vec<(&'static str, u64)> {
+        let fields = self.info_fields(fd).unwrap_or_default();
+        fields.into_iter().map(|(name, _, value)| (name, value)).collect()
+    }
+
     /// The structure's bytes.
-    pub fn info_bytes(&mut self, fd: i32) -> Result<Vec<u8>, i32> {
+    pub(super) fn info_bytes(&mut self, fd: i32) -> Result<Vec<u8>, i32> {
         let mut bytes = Vec::new();
         for (_, len, value) in self.info_fields(fd)? {
             bytes.extend_from_slice(&value.to_ne_bytes()[..len]);

@@ -1,0 +1,175 @@
+//! System calls of a script: from their line to the machine, and what came back against what was expected.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ringway_shm::Duration;
+
+use super::arguments::{Parsed, field, number, split};
+use crate::sockets::{Answer, Call, Machine};
+
+/// Where scripts' sockets are bound, and where they connect to.
+pub(super) const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 168, 0, 1), 8_080);
+pub(super) const REMOTE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 8_080);
+
+/// What became of a call.
+pub(super) enum Outcome {
+    Done(Answer),
+    Waits(Call),
+}
+
+/// Begins a call.
+pub(super) fn begin(machine: &mut Machine, parsed: &Parsed<'_>) -> Result<Outcome, String> {
+    let arguments = &parsed.arguments;
+    let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
+    let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
+    let fd = || value(0).map(|fd| fd as i32);
+    let flags = |index: usize| arguments.get(index).and_then(|text| number(text)).unwrap_or(0) as i32;
+    let call = match parsed.name {
+        "accept" => Call::Accept { fd: fd()?, flags: 0 },
+        "connect" => Call::Connect { fd: fd()?, to: REMOTE, begun: false },
+        "read" | "recv" | "recvfrom" => Call::Receive { fd: fd()?, count: value(2)? as usize, flags: flags(3) },
+        "readv" | "recvmsg" => Call::Receive { fd: fd()?, count: pieces(text(1)?), flags: message_flags(parsed) },
+        "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], done: 0, flags: flags(3) },
+        "writev" | "sendmsg" => Call::Send { fd: fd()?, bytes: vec![0; pieces(text(1)?)], done: 0, flags: message_flags(parsed) },
+        "poll" => poll(machine, text(0)?, value(2)?)?,
+        "epoll_wait" => {
+            let deadline = deadline(machine, value(3)?);
+            Call::EpollWait { fd: fd()?, count: value(2)? as usize, deadline }
+        }
+        _ => return at_once(machine, parsed).map(Outcome::Done),
+    };
+    let mut call = call;
+    Ok(match machine.attempt(&mut call) {
+        Some(answer) => Outcome::Done(answer),
+        None => Outcome::Waits(call),
+    })
+}
+
+/// Calls that never wait.
+fn at_once(machine: &mut Machine, parsed: &Parsed<'_>) -> Result<Answer, String> {
+    let arguments = &parsed.arguments;
+    let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
+    let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
+    let int = |index: usize| value(index).map(|value| value as i32);
+    Ok(match parsed.name {
+        "socket" => machine.socket(libc::AF_INET, int(1)?, int(2)?),
+        "bind" => machine.bind(int(0)?, LOCAL),
+        "listen" => machine.listen(int(0)?, int(1)?),
+        "close" => machine.close(int(0)?),
+        "shutdown" => machine.shutdown(int(0)?, int(1)?),
+        "setsockopt" => {
+            let bytes = option_value(text(3)?)?;
+            machine.set_option(int(0)?, int(1)?, int(2)?, &bytes)
+        }
+        "getsockopt" => match machine.option(int(0)?, int(1)?, int(2)?) {
+            Ok(bytes) => compare_option(text(3)?, &bytes)?,
+            Err(errno) => Answer::error(errno),
+        },
+        "fcntl" if int(1)? == libc::F_GETFL => match machine.nonblocking(int(0)?) {
+            Ok(on) => Answer::value(i64::from(libc::O_RDWR | if on { libc::O_NONBLOCK } else { 0 })),
+            Err(errno) => Answer::error(errno),
+        },
+        "fcntl" => {
+            let on = int(2)? & libc::O_NONBLOCK != 0;
+            machine.set_nonblocking(int(0)?, on)
+        }
+        "ioctl" => ioctl(machine, int(0)?, value(1)?, text(2)?)?,
+        "epoll_create" | "epoll_create1" => machine.epoll_create(),
+        "epoll_ctl" => {
+            let events = field(text(3)?, "events").and_then(number).unwrap_or(0) as u32;
+            let data = field(text(3)?, "fd").and_then(number).unwrap_or(0) as u64;
+            machine.epoll_control(int(0)?, int(1)?, int(2)?, events, data)
+        }
+        other => return Err(format!("the call {other} is not known")),
+    })
+}
+
+fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result<Answer, String> {
+    let answer = match request {
+        request if request == libc::FIONREAD as i64 => machine.readable_bytes(fd),
+        request if request == libc::TIOCOUTQ as i64 => machine.queued_bytes(fd, false),
+        _ => return Ok(Answer::error(libc::EINVAL)),
+    };
+    let wanted = number(expected.trim_matches(['[', ']']));
+    if answer.errno == 0 && wanted.is_some_and(|wanted| wanted != answer.value) {
+        return Err(format!("expected {expected}, got {}", answer.value));
+    }
+    Ok(if answer.errno == 0 { Answer::value(0) } else { answer })
+}
+
+fn deadline(machine: &Machine, timeout_ms: i64) -> Option<ringway_shm::Instant> {
+    Some(machine.now() + Duration::from_millis(u64::try_from(timeout_ms).ok()?))
+}
+
+fn poll(machine: &Machine, set: &str, timeout_ms: i64) -> Result<Call, String> {
+    let inside = set.trim().strip_prefix('[').and_then(|set| set.strip_suffix(']')).ok_or("poll wants a list")?;
+    let entry = |text: &str| Some((field(text, "fd").and_then(number)? as i32, field(text, "events").and_then(number)? as i16));
+    let set = split(inside).into_iter().map(entry).collect::<Option<_>>().ok_or("an entry of poll has fd and events")?;
+    Ok(Call::Poll { set, deadline: deadline(machine, timeout_ms) })
+}
+
+/// The sum of all lengths `{..., n}` in a list of pieces.
+fn pieces(text: &str) -> usize {
+    let list = text.split_once("=[").or_else(|| text.split_once("= [")).map_or(text, |(_, rest)| rest);
+    let lengths = list.split('{').filter_map(|piece| piece.split_once(',')?.1.split('}').next()?.trim().parse::<usize>().ok());
+    lengths.sum()
+}
+
+fn message_flags(parsed: &Parsed<'_>) -> i32 {
+    parsed.arguments.get(2).filter(|_| parsed.name.ends_with("msg")).and_then(|text| number(text)).unwrap_or(0) as i32
+}
+
+/// `[1]`, `{onoff=1, linger=0}`, `"reno"`.
+fn option_value(text: &str) -> Result<Vec<u8>, String> {
+    let inside = text.trim().trim_start_matches('[').trim_end_matches(']').trim();
+    if let Some(word) = inside.strip_prefix('"') {
+        return Ok(word.trim_end_matches('"').as_bytes().to_vec());
+    }
+    let both = |first: Option<&str>, second: Option<&str>| Some((number(first?)?, number(second?)?));
+    if let Some((on, seconds)) = both(field(inside, "onoff"), field(inside, "linger")) {
+        return Ok([(on as i32).to_ne_bytes(), (seconds as i32).to_ne_bytes()].concat());
+    }
+    if let Some((seconds, micros)) = both(field(inside, "tv_sec"), field(inside, "tv_usec")) {
+        return Ok([seconds.to_ne_bytes(), micros.to_ne_bytes()].concat());
+    }
+    let value = number(inside).ok_or_else(|| format!("{text} is not an option's value"))?;
+    Ok((value as i32).to_ne_bytes().to_vec())
+}
+
+fn compare_option(expected: &str, bytes: &[u8]) -> Result<Answer, String> {
+    if expected.contains("...") {
+        return Ok(Answer::value(0));
+    }
+    let wanted = option_value(expected)?;
+    if bytes.starts_with(&wanted) {
+        return Ok(Answer::value(0));
+    }
+    let got = bytes.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
+    Err(format!("expected the option to be {expected}, it is {got:?}"))
+}
+
+/// Holds what came back against the line.
+pub(super) fn compare(parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
+    let errno = parsed.errno.map(|name| number(name).ok_or_else(|| format!("{name} is not an errno"))).transpose()?;
+    if answer.value != parsed.value || errno.is_some_and(|errno| errno != i64::from(answer.errno)) {
+        let expected = parsed.errno.map(|name| format!(" {name}")).unwrap_or_default();
+        let got = std::io::Error::from_raw_os_error(answer.errno);
+        return Err(format!("expected {}{expected}, got {} ({got})", parsed.value, answer.value));
+    }
+    if parsed.name == "poll" {
+        let inside = parsed.arguments[0].trim().trim_start_matches('[').trim_end_matches(']');
+        for (entry, reported) in split(inside).iter().zip(&answer.reported) {
+            let wanted = field(entry, "revents").and_then(number);
+            if wanted.is_some_and(|wanted| wanted != i64::from(*reported)) {
+                return Err(format!("poll reports {reported:#x} for {entry}"));
+            }
+        }
+    }
+    if parsed.name == "epoll_wait" && answer.value > 0 {
+        let wanted = field(parsed.arguments[1], "events").and_then(number);
+        if wanted.is_some_and(|wanted| wanted != i64::from(answer.events[0].0)) {
+            return Err(format!("epoll reports {:#x}", answer.events[0].0));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! Running a script: time goes from event to event; packets out are taken in the order in which they left.
+
+use ringway_shm::{Duration, Instant};
+
+use super::arguments;
+use super::calls::{self, LOCAL, Outcome, REMOTE};
+use super::evaluate;
+use super::packet::{self, ACK, Choice, Ends, Line, SYN};
+use super::parse::{Action, Event, Script, When};
+use crate::sockets::{Call, Machine, Sysctl};
+
+/// The connection that packets are of: the one that was opened last.
+#[derive(Clone, Copy)]
+struct Flow {
+    /// From the script's peer to the machine.
+    ends: Ends,
+    /// What is added to the machine's sequence numbers in the script to get live ones.
+    offset: u32,
+    /// The machine's SYN has been seen: `offset` is known.
+    known: bool,
+    /// The peer has acknowledged the machine's SYN.
+    open: bool,
+    /// The same for its timestamps.
+    clock: Option<u32>,
+}
+
+/// A call that blocks.
+struct Blocked<'a> {
+    event: &'a Event,
+    text: &'a str,
+    call: Call,
+    until: u64,
+}
+
+struct Runner<'a> {
+    machine: Machine,
+    start: Instant,
+    tolerance_us: u64,
+    flow: Option<Flow>,
+    passive_ports: u16,
+    blocked: Option<Blocked<'a>>,
+    /// The descriptor that assertions are about.
+    subject: i32,
+}
+
+pub(super) fn run(script: &Script) -> Result<(), String> {
+    let mut sysctl = Sysctl::default();
+    // What the field's scripts take for granted (their common set-up), unless a script says otherwise.
+    for (name, value) in [("tcp_timestamps", "0"), ("tcp_rmem", "4096 540000 15728640"), ("tcp_congestion_control", "cubic")] {
+        sysctl.set(name, value);
+    }
+    for event in &script.events {
+        if let Action::Command(command) = &event.action {
+            read_command(&mut sysctl, command);
+        }
+    }
+    let machine = Machine::new(*LOCAL.ip(), script.mtu, &sysctl);
+    let start = machine.now();
+    let mut runner =
+        Runner { machine, start, tolerance_us: script.tolerance_us, flow: None, passive_ports: 0, blocked: None, subject: -1 };
+    for event in &script.events {
+        runner.step(event).map_err(|what| format!("{}: {what}", event.line))?;
+    }
+    if let Some(until) = runner.blocked.as_ref().map(|blocked| blocked.until) {
+        runner.advance(until + script.tolerance_us)?;
+    }
+    match &runner.blocked {
+        Some(blocked) => Err(format!("{}: the call never returned: {}", blocked.event.line, blocked.text)),
+        None => Ok(()),
+    }
+}
+
+/// `sysctl` settings; everything else is somebody else's set-up.
+fn read_command(sysctl: &mut Sysctl, command: &str) {
+    for line in command.lines().filter(|line| line.contains("sysctl")) {
+        for (name, value) in line.match_indices("net.").filter_map(|(at, _)| line[at..].split_once('=')) {
+            sysctl.set(name, value);
+        }
+    }
+}
+
+impl<'a> Runner<'a> {
+    fn now_us(&self) -> u64 {
+        self.machine.now().since(self.start).as_micros()
+    }
+
+    fn at(&self, us: u64) -> Instant {
+        self.start + Duration::from_micros(us)
+    }
+
+    fn step(&mut self, event: &'a Event) -> Result<(), String> {
+        let base = self.now_us();
+        let (from, to) = match event.when {
+            When::At(us) => (us, us),
+            When::After(us) => (base + us, base + us),
+            When::Between(from, to, true) => (base + from, base + to),
+            When::Between(from, to, false) => (from, to),
+            When::Any => (base, u64::MAX / 4_000),
+        };
+        if let Action::Outbound(line) = &event.action {
+            return self.expect(line, from, to);
+        }
+        self.advance(from)?;
+        match &event.action {
+            Action::Inbound(line) => self.inject(line),
+            Action::Call(text, until) => self.call(event, text, *until, base),
+            Action::Assert(code) => self.assert(code),
+            Action::Command(_) | Action::Outbound(_) => Ok(()),
+        }
+    }
+
+    /// Time goes on, with a look at the blocked call at each timer.
+    fn advance(&mut self, until_us: u64) -> Result<(), String> {
+        let until = self.at(until_us);
+        while self.machine.next_timer().is_some_and(|at| at <= until) && self.blocked.is_some() {
+            self.machine.advance_to_timer(until);
+            self.retry()?;
+        }
+        self.machine.advance(until);
+        self.retry()
+    }
+
+    /// Tries the blocked call again.
+    fn retry(&mut self) -> Result<(), String> {
+        let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
+        let Some(answer) = self.machine.attempt(&mut blocked.call) else {
+            let late = self.now_us() > blocked.until + self.tolerance_us;
+            self.blocked = (!late).then_some(blocked);
+            return if late { Err("the blocking call before it should have returned".into()) } else { Ok(()) };
+        };
+        let now = self.now_us();
+        if now + self.tolerance_us < blocked.until {
+            return Err(format!("{}: the call returned at {now} us: {}", blocked.event.line, blocked.text));
+        }
+        let parsed = arguments::read(blocked.text)?;
+        self.note_new(&parsed, answer.value);
+        calls::compare(&parsed, &answer).map_err(|what| format!("{}: {what}", blocked.text))
+    }
+
+    fn call(&mut self, event: &'a Event, text: &'a str, until: Option<u64>, base: u64) -> Result<(), String> {
+        let parsed = arguments::read(text)?;
+        if self.blocked.is_some() {
+            return Err("another call still blocks".into());
+        }
+        let until = until.map(|until| if matches!(event.when, When::After(_)) { base + until } else { until });
+        match calls::begin(&mut self.machine, &parsed).map_err(|what| format!("{text}: {what}"))? {
+            Outcome::Done(answer) => {
+                self.note_new(&parsed, answer.value);
+                calls::compare(&parsed, &answer).map_err(|what| format!("{text}: {what}"))
+            }
+            Outcome::Waits(call) => {
+                let until = until.ok_or_else(|| format!("{text}: it blocks"))?;
+                self.blocked = Some(Blocked { event, text, call, until });
+                Ok(())
+            }
+        }
+    }
+
+    fn note_new(&mut self, parsed: &arguments::Parsed<'_>, value: i64) {
+        match parsed.name {
+            "accept" if value >= 0 => self.subject = value as i32,
+            "socket" if value >= 0 && self.subject < 0 => self.subject = value as i32,
+            "connect" => self.subject = arguments::number(parsed.arguments[0]).unwrap_or(-1) as i32,
+            _ => {}
+        }
+    }
+
+    fn assert(&mut self, code: &str) -> Result<(), String> {
+        let fields = self.machine.info_values(self.subject);
+        let find = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, value)| *value as i64);
+        evaluate::check(code, &find)
+    }
+
+    /// A packet of the peer, with the script's numbers made live.
+    fn inject(&mut self, line: &Line) -> Result<(), String> {
+        let opens = line.flags & (SYN | ACK) == SYN && line.icmp.is_none();
+        if opens && self.flow.is_none_or(|flow| flow.open && line.sequence == 0) {
+            self.passive_ports += 1;
+            let from = (*REMOTE.ip(), 50_000 + self.passive_ports);
+            let ends = Ends { from, to: (*LOCAL.ip(), LOCAL.port()) };
+            self.flow = Some(Flow { ends, offset: 0, known: false, open: false, clock: None });
+        }
+        let flow = self.flow.as_mut().ok_or("a packet of no connection")?;
+        flow.open |= line.flags & (SYN | ACK) == ACK;
+        let flow = *flow;
+        let live = |number: u32| number.wrapping_add(flow.offset);
+        if let Some(icmp) = line.icmp {
+            let about = Line { sequence: live(line.sequence), ..line.clone() };
+            self.machine.deliver(&packet::build_icmp(flow.ends, &about, icmp));
+            return self.retry();
+        }
+        let mut sent = line.clone();
+        sent.acknowledgment = line.acknowledgment.map(live);
+        for option in sent.options.iter_mut().flatten() {
+            match option {
+                Choice::Sack(blocks) => {
+                    for (left, right) in blocks {
+                        (*left, *right) = (live(*left), live(*right));
+                    }
+                }
+                Choice::Timestamp(_, echo) if *echo != 0 => *echo = echo.wrapping_add(flow.clock.unwrap_or(0)),
+                _ => {}
+            }
+        }
+        self.machine.deliver(&packet::build(flow.ends, &sent));
+        self.retry()
+    }
+
+    /// The next packet of the machine must be this one.
+    fn expect(&mut self, wanted: &Line, from_us: u64, to_us: u64) -> Result<(), String> {
+        let limit = self.at(to_us.saturating_add(self.tolerance_us));
+        let sent = loop {
+            if let Some(sent) = self.machine.next_sent() {
+                break sent;
+            }
+            if !self.machine.advance_to_timer(limit) {
+                return Err(format!("no packet came; expected {}", packet::describe(wanted)));
+            }
+            self.retry()?;
+        };
+        let (ends, live) = packet::parse(&sent.bytes).ok_or("a packet that is not TCP")?;
+        self.learn(ends, &live, wanted);
+        let flow = self.flow.ok_or("a packet of no connection")?;
+        let got = in_script_numbers(&live, &flow);
+        if flow.ends.from != ends.to || flow.ends.to != ends.from || !matches(wanted, &got) {
+            return Err(format!("expected {}\n  got {}", packet::describe(wanted), packet::describe(&got)));
+        }
+        let at = sent.at.since(self.start).as_micros();
+        if at + self.tolerance_us < from_us || at > to_us.saturating_add(self.tolerance_us) {
+            return Err(format!("it came at {at} us, expected {from_us} us: {}", packet::describe(&got)));
+        }
+        // The next event counts from here, as it counts from what happened, not from what was written.
+        Ok(())
+    }
+
+    /// Takes the machine's SYN and first timestamp as the origin of its numbers.
+    fn learn(&mut self, ends: Ends, live: &Line, wanted: &Line) {
+        let back = Ends { from: ends.to, to: ends.from };
+        if live.flags & (SYN | ACK) == SYN && self.flow.is_none_or(|flow| flow.ends != back) {
+            self.flow = Some(Flow { ends: back, offset: 0, known: false, open: false, clock: None });
+        }
+        let Some(flow) = &mut self.flow else { return };
+        if live.flags & SYN != 0 && !flow.known {
+            flow.offset = live.sequence.wrapping_sub(wanted.sequence);
+            flow.known = true;
+        }
+        if let (None, Some((value, _)), Some((script, _))) = (flow.clock, timestamp(live), timestamp(wanted)) {
+            flow.clock = Some(value.wrapping_sub(script));
+        }
+    }
+}
+
+fn timestamp(line: &Line) -> Option<(u32, u32)> {
+    line.options.iter().flatten().find_map(|option| match option {
+        Choice::Timestamp(value, echo) => Some((*value, *echo)),
+        _ => None,
+    })
+}
+
+fn in_script_numbers(live: &Line, flow: &Flow) -> Line {
+    let mut line = live.clone();
+    // A RST to a segment without an ACK has sequence number zero or the peer's acknowledgment, live.
+    line.sequence = if live.sequence == 0 && flow.offset != 0 { 0 } else { live.sequence.wrapping_sub(flow.offset) };
+    for option in line.options.iter_mut().flatten() {
+        if let Choice::Timestamp(value, _) = option {
+            *value = value.wrapping_sub(flow.clock.unwrap_or(0));
+        }
+    }
+    line
+}
+
+/// Everything that the line says must hold; what it leaves out may be anything.
+fn matches(wanted: &Line, got: &Line) -> bool {
+    let options = |wanted: &[Choice], got: &[Choice]| {
+        wanted.len() == got.len()
+            && wanted.iter().zip(got).all(|pair| match pair {
+                // The clock may have gone on by the tolerance; what it echoes may not.
+                (Choice::Timestamp(_, a), Choice::Timestamp(_, b)) => a == b,
+                (a, b) => a == b,
+            })
+    };
+    let same_options = match (&wanted.options, &got.options) {
+        (Some(wanted), Some(got)) => options(wanted, got),
+        _ => true,
+    };
+    wanted.flags == got.flags
+        && wanted.sequence == got.sequence
+        && wanted.payload == got.payload
+        && (wanted.acknowledgment.is_none() || wanted.acknowledgment == got.acknowledgment)
+        && (wanted.window.is_none() || wanted.window == got.window)
+        && (wanted.ecn.is_none() || wanted.ecn == got.ecn)
+        && wanted.urgent == got.urgent
+        && same_options
+}
