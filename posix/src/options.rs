@@ -11,6 +11,7 @@ use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
+use crate::tcp_info;
 use std::sync::atomic::Ordering;
 
 struct Known {
@@ -263,6 +264,11 @@ impl Posix {
                 Ok(put(out, &bytes))
             }
             (libc::IPPROTO_TCP, libc::TCP_INFO) => self.tcp_info(channel, socket, out),
+            (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if channel.view(socket).is_some_and(|view| view.state == State::Connected) => {
+                let mut info = [0; tcp_info::LEN];
+                self.tcp_info(channel, socket, &mut info)?;
+                put_number(out, tcp_info::send_segment(&info) as i32)
+            }
             _ => match place(level, name) {
                 Some(place) => {
                     let value = description.values[place].load(Ordering::Acquire);

@@ -41,6 +41,11 @@ pub(crate) fn write(info: &InfoRecord, out: &mut [u8]) -> usize {
     len
 }
 
+/// `tcpi_snd_mss`: the largest segment that is sent now, bytes.
+pub(crate) fn send_segment(info: &[u8; LEN]) -> u32 {
+    info[16..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+}
+
 struct Writer {
     bytes: [u8; LEN],
     at: usize,
@@ -66,7 +71,7 @@ impl Writer {
 }
 
 /// Up to and with `tcpi_rehash` (Linux 6.2).
-const LEN: usize = 8 + 24 * 4 + 4 * 8 + 6 * 4 + 4 * 8 + 2 * 4 + 2 * 8 + 6 * 4;
+pub(crate) const LEN: usize = 8 + 24 * 4 + 4 * 8 + 6 * 4 + 4 * 8 + 2 * 4 + 2 * 8 + 6 * 4;
 const _: () = assert!(LEN == 240);
 
 #[cfg(test)]

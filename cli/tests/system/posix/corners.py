@@ -1,4 +1,4 @@
-"""Lengths that cannot be, and a connect that is waited for twice."""
+"""Lengths that cannot be, segments of an uncommon size, a connect that is waited for twice."""
 import ctypes
 from common import *
 
@@ -25,7 +25,9 @@ def misuse(s):
 
 
 def server():
-    c, _ = listener().accept()
+    l = listener()
+    l.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+    c, _ = l.accept()
     misuse(c)
     c.sendall(b"done")
 
@@ -34,6 +36,7 @@ def client():
     c = connect()
     misuse(c)
     exactly(c, 4)
+    say("segments of", c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
     nobody = address.rsplit(".", 1)[0] + ".250"
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 100_000))
