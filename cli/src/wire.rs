@@ -145,7 +145,9 @@ pub(crate) fn remove_on_signal() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
-            live().iter().for_each(|prefix| remove(prefix));
+            // Kept to the end: whoever drops a wire meanwhile waits here and does not choose the exit status.
+            let live = live();
+            live.iter().for_each(|prefix| remove(prefix));
             std::process::exit(128 + signal);
         }
     };

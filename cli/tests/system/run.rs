@@ -99,17 +99,22 @@ fn a_static_program_is_named_as_not_accelerated() {
 #[test]
 fn nothing_is_left_behind() {
     let net = Net::new();
-    let before = runtime_files();
-    net.run(Server, &ringway(&["true"])).success();
-    assert_eq!(runtime_files(), before);
+    let mut program = net.spawn_ringway(Server, &["sh", "-c", "echo ready; read line"]);
+    let private = format!("private-{}.", program.pid().as_raw_pid());
+    net.wait_printed(&mut program, "ready");
+    program.finish(DEADLINE);
+    assert_eq!(runtime_files(&private), Vec::<String>::new());
+    let (mut named, name) = net.serve(Server, &[]);
+    assert_ne!(runtime_files(&format!("{name}.")), Vec::<String>::new(), "a running service has files");
+    named.signal(Signal::TERM);
+    wait_until("the service ends", DEADLINE, || named.poll().is_some());
+    assert_eq!(runtime_files(&format!("{name}.")), Vec::<String>::new());
 }
 
-/// Names in `/run/ringway`.
-fn runtime_files() -> Vec<String> {
-    let entries = std::fs::read_dir("/run/ringway").map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    let mut names: Vec<String> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
+/// Names in `/run/ringway` that start so; other services of the machine come and go.
+fn runtime_files(start: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/run/ringway").into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).filter(|name| name.starts_with(start)).collect()
 }
 
 #[test]

@@ -27,6 +27,8 @@ def server():
     attempt("bad descriptor", os.read, 987, 1)
     c.sendall(b"go")
     say("end", to_end(c))
+    # The client's second connection says that it has tried everything on the first.
+    l.accept()
     c.close()
     l.close()
 
@@ -41,6 +43,7 @@ def client():
     c.shutdown(socket.SHUT_WR)
     attempt("shut down twice", c.shutdown, socket.SHUT_WR)
     attempt("send", c.send, b"x", socket.MSG_NOSIGNAL)
+    connect()
 
 
 run(server, client)
