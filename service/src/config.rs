@@ -294,6 +294,7 @@ fn tcp(values: &Values) -> TcpConfig {
         sack: values.flag("tcp.sack"),
         rack: values.flag("tcp.rack"),
         tail_loss_probe: values.flag("tcp.tail_loss_probe"),
+        f_rto: values.flag("tcp.f_rto"),
         initial_window: values.u8("tcp.initial_window"),
     }
 }

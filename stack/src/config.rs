@@ -80,6 +80,8 @@ pub struct TcpConfig {
     pub rack: bool,
     /// RFC 8985 tail loss probes, where RACK is on.
     pub tail_loss_probe: bool,
+    /// RFC 5682 F-RTO, where RACK is on.
+    pub f_rto: bool,
     /// RFC 6928 initial window, segments.
     pub initial_window: u8,
 }
@@ -157,6 +159,7 @@ impl Default for TcpConfig {
             sack: true,
             rack: true,
             tail_loss_probe: true,
+            f_rto: true,
             initial_window: 10,
         }
     }

@@ -88,6 +88,18 @@ counters! {
     TcpDsackRecv = "TcpExtTCPDSACKRecv",
     /// DSACK blocks received for data above it.
     TcpDsackOfoRecv = "TcpExtTCPDSACKOfoRecv",
+    /// DSACK blocks sent for data below RCV.NXT (RFC 2883).
+    TcpDsackOldSent = "TcpExtTCPDSACKOldSent",
+    /// DSACK blocks sent for data out of order.
+    TcpDsackOfoSent = "TcpExtTCPDSACKOfoSent",
+    /// Reductions undone because DSACKs reported every retransmission.
+    TcpDsackUndo = "TcpExtTCPDSACKUndo",
+    /// Fast recoveries undone (RFC 3522).
+    TcpFullUndo = "TcpExtTCPFullUndo",
+    /// Timeouts undone (RFC 3522).
+    TcpLossUndo = "TcpExtTCPLossUndo",
+    /// Timeouts that F-RTO found spurious (RFC 5682).
+    TcpSpuriousRtos = "TcpExtTCPSpuriousRTOs",
     /// Retransmissions found lost.
     TcpLostRetransmit = "TcpExtTCPLostRetransmit",
     /// ACKs that showed reordering.

@@ -5,11 +5,21 @@
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::frto::Frto;
+use super::prr::Prr;
 use super::ranges::Ranges;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 use super::tlp::Probe;
+
+/// Difference of two: what an ACK has told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    /// SND.UNA and the bytes SACKed above it.
+    mark: u32,
+    lost: u32,
+}
 
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
@@ -20,6 +30,7 @@ impl Connection<'_, '_> {
         let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
         if self.tcb.cold != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
+            self.undo_if_spurious(segment);
         }
         let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
@@ -32,6 +43,9 @@ impl Connection<'_, '_> {
         if let Some(cold) = self.cold() {
             cold.scoreboard.acknowledge(ack);
             cold.rack.acknowledge(ack);
+            if cold.undo.take_if(|undo| undo.is_over(ack)).is_some() {
+                self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+            }
         }
         self.advance_recovery(ack, acked);
         self.restart_rto();
@@ -63,6 +77,30 @@ impl Connection<'_, '_> {
     fn echo_age_ms(&self, segment: &Segment) -> Option<u32> {
         let echo = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
         (echo != 0).then(|| self.shared.secrets.timestamp(self.now).wrapping_sub(echo))
+    }
+
+    /// What is known to have arrived, and to be lost.
+    pub(crate) fn delivery(&self) -> Delivery {
+        let cold = self.shared.cold.get(self.tcb.cold);
+        let (sacked, lost) = cold.map_or((0, 0), |cold| (cold.scoreboard.sacked(), cold.rack.lost.bytes()));
+        Delivery { mark: self.tcb.snd_una.0.wrapping_add(sacked), lost }
+    }
+
+    /// With SACK: who decides after an ACK, in order: F-RTO and Eifel whether there was a loss at all, RACK
+    /// what is lost, PRR how much may go.
+    pub(crate) fn recover(&mut self, segment: &Segment, before: Delivery, advanced: bool, sacked: bool) {
+        if sacked {
+            self.undo_if_spurious(segment);
+        }
+        self.frto_acknowledged(advanced, sacked);
+        if self.uses_rack() {
+            self.rack_detect_losses();
+        }
+        let after = self.delivery();
+        let safe = advanced && after.lost <= before.lost;
+        // A peer that takes back what it has SACKed has delivered nothing.
+        let delivered = after.mark.wrapping_sub(before.mark).cast_signed().max(0).cast_unsigned();
+        self.reduce_proportionally(delivered, safe);
     }
 
     /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4).
@@ -137,12 +175,17 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    fn leave_recovery(&mut self) {
+    pub(crate) fn leave_recovery(&mut self) {
         self.tcb.recovery = Recovery::Open;
         self.tcb.dup_acks = 0;
         self.tcb.clear(flag::RETRANSMIT);
+        let nxt = self.tcb.snd_nxt;
         if let Some(cold) = self.cold() {
             cold.rack.on_recovered();
+            cold.frto = Frto::Off;
+            if let Some(undo) = cold.undo.as_mut() {
+                undo.until(nxt);
+            }
         }
         self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
         self.predict();
@@ -199,6 +242,7 @@ impl Connection<'_, '_> {
         let sack = self.tcb.has(flag::SACK);
         self.env.counters.count(if sack { Counter::TcpSackRecovery } else { Counter::TcpRenoRecovery });
         self.env.counters.count(Counter::TcpFastRetrans);
+        self.remember_windows();
         self.tcb.recovery = Recovery::Fast;
         self.tcb.recover = self.tcb.snd_nxt;
         self.reduce_window();
@@ -208,6 +252,7 @@ impl Connection<'_, '_> {
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
         cold.probe = Probe::default();
+        cold.prr = Prr::default();
         self.tcb.set(flag::RETRANSMIT);
         self.predict();
     }

@@ -7,10 +7,14 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Slot};
 
 use super::congestion::cubic::Cubic;
+use super::frto::Frto;
+use super::prr::Prr;
 use super::rack::Rack;
 use super::reassembly::Reassembly;
 use super::sack::Scoreboard;
 use super::tlp::Probe;
+use super::undo::Undo;
+use crate::wire::tcp::SackBlock;
 
 /// No cold object.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -33,6 +37,11 @@ pub(crate) struct Cold {
     pub(crate) timeouts: Timeouts,
     pub(crate) rack: Rack,
     pub(crate) probe: Probe,
+    pub(crate) prr: Prr,
+    pub(crate) undo: Option<Undo>,
+    pub(crate) frto: Frto,
+    /// What has come twice and is to be reported.
+    pub(crate) duplicate: Option<SackBlock>,
     /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
     /// for losses; hints.
     pub(crate) cursors: [Slot; 3],
@@ -55,6 +64,10 @@ impl Cold {
             timeouts: Timeouts::default(),
             rack: Rack::default(),
             probe: Probe::default(),
+            prr: Prr::default(),
+            undo: None,
+            frto: Frto::Off,
+            duplicate: None,
             cursors: [Slot::NONE; 3],
             next_free: NONE,
         }
@@ -71,6 +84,8 @@ impl Cold {
             && self.scoreboard.is_empty()
             && self.rack.is_quiet()
             && self.probe.is_quiet()
+            && self.duplicate.is_none()
+            && self.undo.is_none()
             && self.cubic.is_quiet()
             && self.timeouts == Timeouts::default()
     }
@@ -124,6 +139,10 @@ impl ColdPool {
         cold.timeouts = Timeouts::default();
         cold.rack.reset();
         cold.probe = Probe::default();
+        cold.prr = Prr::default();
+        cold.undo = None;
+        cold.frto = Frto::Off;
+        cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
         cold.next_free = next_free;
         self.free = Some(*index);

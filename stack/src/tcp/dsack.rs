@@ -19,6 +19,28 @@ fn duplicate_block(blocks: &[SackBlock], ack: SeqNum) -> Option<SackBlock> {
 }
 
 impl Connection<'_, '_> {
+    /// RFC 2883 §4: `left..right` has come again; the next ACK says so.
+    pub(crate) fn report_duplicate(&mut self, left: SeqNum, right: SeqNum, counter: Counter) {
+        if !self.tcb.has(flag::SACK) || !left.before(right) {
+            return;
+        }
+        let duplicate = &mut self.demand_cold().duplicate;
+        // What touches the one that waits is reported with it; otherwise the later one is.
+        let joined = duplicate.filter(|d| d.left.at_or_before(right) && left.at_or_before(d.right));
+        *duplicate = Some(match joined {
+            Some(d) => SackBlock { left: d.left.earliest(left), right: d.right.latest(right) },
+            None => SackBlock { left, right },
+        });
+        self.env.counters.count(counter);
+    }
+
+    /// An ACK with the report has gone out.
+    pub(crate) fn duplicate_reported(&mut self) {
+        if self.cold().is_some_and(|cold| cold.duplicate.take().is_some()) {
+            self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        }
+    }
+
     /// What the peer reports to have received twice.
     pub(crate) fn take_dsack(&mut self, segment: &Segment) -> Option<SackBlock> {
         let blocks = segment.header.options.sack();
@@ -36,6 +58,7 @@ impl Connection<'_, '_> {
             let nxt = self.tcb.snd_nxt;
             self.demand_cold().rack.on_dsack(nxt);
         }
+        self.undo_if_all_reported(block);
         Some(block)
     }
 }

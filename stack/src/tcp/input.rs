@@ -161,6 +161,7 @@ impl Connection<'_, '_> {
         let covers = segment.sequence.before(nxt) && segment.end().after(nxt + window);
         if !(acceptable || covers || window == 0 && segment.sequence == nxt) {
             if !segment.has(RST) {
+                self.report_duplicate(segment.sequence, segment.end().earliest(nxt), Counter::TcpDsackOldSent);
                 self.ack_now();
             }
             return Err(Drop::DropOutOfWindow);
@@ -169,6 +170,7 @@ impl Connection<'_, '_> {
             return Ok(());
         }
         if segment.sequence.before(nxt) {
+            self.report_duplicate(segment.sequence, nxt, Counter::TcpDsackOldSent);
             segment.trim_front(self.env.arena, nxt - segment.sequence);
             self.ack_now();
         }
@@ -236,6 +238,7 @@ impl Connection<'_, '_> {
         }
         let advanced = ack.after(self.tcb.snd_una);
         let window = (segment.header.window as u32) << self.tcb.send_scale();
+        let before = self.delivery();
         if advanced {
             self.acknowledge(ack, segment);
             self.mark_data_if_any();
@@ -246,8 +249,8 @@ impl Connection<'_, '_> {
         if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
         }
-        if self.tcb.pred_word == 0 && self.uses_rack() {
-            self.rack_detect_losses();
+        if self.tcb.pred_word == 0 && self.tcb.has(flag::SACK) {
+            self.recover(segment, before, advanced, sacked);
         }
         if sacked && self.tcb.recovery == Recovery::Open {
             self.predict();
@@ -340,6 +343,9 @@ impl Connection<'_, '_> {
         let sequence = segment.sequence;
         if segment.has(FIN) {
             self.demand_cold().reassembly.fin = Some(sequence + len);
+        }
+        if let Some(held) = self.demand_cold().reassembly.held(sequence, len) {
+            self.report_duplicate(held.left, held.right, Counter::TcpDsackOfoSent);
         }
         if self.demand_cold().reassembly.insert(arena, sequence, len, frames) {
             self.env.counters.count(Counter::TcpOfoQueue);

@@ -143,6 +143,7 @@ impl Connection<'_, '_> {
         }
         let pipe = self.pipe();
         if self.tcb.recovery != Recovery::Open
+            && !self.is_frto_waiting()
             && let Some(plan) = self.plan_again(pipe, false)
         {
             return Some(plan);
@@ -282,6 +283,9 @@ impl Connection<'_, '_> {
                 self.tcb.snd_sml = end;
             }
         }
+        if self.uses_prr() {
+            self.demand_cold().prr.sent(plan.len);
+        }
         if plan.probe {
             self.probe_sent(plan);
         }
@@ -317,10 +321,14 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::SACK)
             && let Some(cold) = self.shared.cold.get(self.tcb.cold)
         {
+            if let Some(duplicate) = cold.duplicate {
+                header.options.push_sack(duplicate);
+            }
             cold.reassembly.report(&mut header.options);
         }
         self.refresh_template();
         self.write(&header, None, out)?;
+        self.duplicate_reported();
         self.ack_sent();
         Ok(())
     }
@@ -440,7 +448,8 @@ impl Connection<'_, '_> {
 
     /// Whether the ACK can wait for data that is going out in this turn anyway.
     pub(crate) fn is_ack_carried_by_data(&mut self) -> bool {
-        let reports_gaps = self.shared.cold.get(self.tcb.cold).is_some_and(|cold| !cold.reassembly.is_empty());
+        let cold = self.shared.cold.get(self.tcb.cold);
+        let reports_gaps = cold.is_some_and(|cold| !cold.reassembly.is_empty() || cold.duplicate.is_some());
         self.tcb.has(flag::ON_DATA)
             && self.tcb.state != State::SynSent
             && self.tcb.state.sends_data()

@@ -34,6 +34,9 @@ pub(crate) struct Rack {
     reo_wnd_persist: u8,
     /// RACK.dsack_round
     dsack_round: Option<SeqNum>,
+    /// Since this was last looked at, bytes have arrived that were sent before the last timeout (or other
+    /// beginning of recovery) and never again.
+    original_delivered: bool,
     /// First transmissions before this have been found lost or arrived.
     judged: Option<SeqNum>,
     /// Lost and not sent again since.
@@ -51,6 +54,7 @@ impl Default for Rack {
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
+            original_delivered: false,
             judged: None,
             lost: Ranges::default(),
             again: Ranges::default(),
@@ -88,6 +92,18 @@ impl Rack {
         if self.dsack_round.is_some_and(|round| una.at_or_after(round)) {
             self.dsack_round = None;
         }
+    }
+
+    /// Whether bytes that were never sent again have arrived since the last call.
+    pub(crate) fn take_original_delivered(&mut self) -> bool {
+        core::mem::take(&mut self.original_delivered)
+    }
+
+    /// What was held lost is under way.
+    pub(crate) fn nothing_lost(&mut self) {
+        self.lost.clear();
+        self.judged = None;
+        self.newest = None;
     }
 
     /// Empties it but keeps its memory.
@@ -157,7 +173,7 @@ impl Connection<'_, '_> {
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
         let (now_us, una) = (self.now_us(), self.tcb.snd_una);
         let min_rtt_us = if self.tcb.min_rtt_us == u32::MAX { 0 } else { self.tcb.min_rtt_us };
-        let arena = self.env.arena;
+        let (arena, recover) = (self.env.arena, self.tcb.recover);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         let fack = cold.scoreboard.highest().map_or(una, |highest| highest.latest(una));
         let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
@@ -170,6 +186,7 @@ impl Connection<'_, '_> {
                 break;
             }
             if note.retransmits == 0 {
+                cold.rack.original_delivered |= last.at_or_before(recover);
                 reordered |= last.earliest(end).before(fack);
                 if last.at_or_before(end) {
                     cold.rack.update(now_us, note.sent_at, last);
@@ -322,5 +339,6 @@ impl Connection<'_, '_> {
     pub(crate) fn on_reordering_timer(&mut self) {
         self.restart_rto();
         self.rack_detect_losses();
+        self.reduce_proportionally(0, false);
     }
 }

@@ -48,6 +48,12 @@ impl Reassembly {
         self.fin = None;
     }
 
+    /// The first of `len` bytes from `start` on that are held already.
+    pub(crate) fn held(&self, start: SeqNum, len: u32) -> Option<SackBlock> {
+        let interval = self.intervals.iter().find(|i| i.end.after(start)).filter(|i| i.start.before(start + len))?;
+        Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
+    }
+
     /// Takes `len` bytes that start at `start`. What is held already is dropped from the new data.
     /// Returns whether anything new was taken.
     pub(crate) fn insert(&mut self, arena: &Arena, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
@@ -115,7 +121,9 @@ impl Reassembly {
     /// RFC 2018 §4: as many blocks as fit, the most recently grown first.
     pub(crate) fn report(&self, options: &mut Options) {
         let mut last = None;
-        for _ in 0..options.sack_room() {
+        // A report of duplicates may stand in front.
+        let room = options.with_sack(core::iter::empty()).sack_room();
+        for _ in options.sack().len()..room {
             // The youngest interval that is older than the one reported last.
             let age = |i: &Interval| self.stamp.wrapping_sub(i.stamp);
             let next = self.intervals.iter().filter(|&i| last.is_none_or(|l| age(i) > l)).min_by_key(|&i| age(i));

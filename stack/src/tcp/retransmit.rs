@@ -123,6 +123,8 @@ impl Connection<'_, '_> {
 
     /// RFC 5681 §3.1 (4), RFC 6298 (5.4-5.6), RFC 6675 §5.1.
     fn enter_loss(&mut self) {
+        self.begin_frto(self.tcb.recovery == Recovery::Open);
+        self.remember_windows();
         if self.tcb.recovery != Recovery::Loss {
             self.reduce_window();
         }
@@ -157,6 +159,9 @@ impl Connection<'_, '_> {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
         }
         self.tcb.total_retransmits = self.tcb.total_retransmits.saturating_add(segments as u16);
+        if self.tcb.recovery != Recovery::Open {
+            self.remember_retransmission(plan.len);
+        }
         let (uses_rack, now_us) = (self.uses_rack(), self.now.as_micros() as u32);
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = cold.scoreboard.high_rxt.latest(end);

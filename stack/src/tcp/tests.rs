@@ -9,3 +9,4 @@ mod rack;
 mod recovery;
 mod rig;
 mod timers;
+mod undo;

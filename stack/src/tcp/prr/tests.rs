@@ -1,0 +1,36 @@
+use super::*;
+
+const MSS: u32 = 1_000;
+
+/// RFC 6937 §3.1's case: twenty segments, the first lost, window halved: one segment for every two ACKs.
+#[test]
+fn proportional() {
+    let mut prr = Prr { recover_fs: 20 * MSS, ..Prr::default() };
+    let (ssthresh, mut pipe, mut sent) = (10 * MSS, 19 * MSS, 0);
+    for _ in 0..19 {
+        let count = prr.send_count(MSS, false, pipe, ssthresh, MSS) / MSS;
+        pipe = pipe - MSS + count * MSS;
+        prr.sent(count * MSS);
+        sent += count;
+    }
+    assert!((9..=10).contains(&sent), "{sent}");
+    assert!((ssthresh - MSS..=ssthresh).contains(&pipe), "{pipe}");
+}
+
+/// With most of the window lost: what was delivered is sent, a segment more if SND.UNA moved; never beyond
+/// ssthresh.
+#[test]
+fn conservative_and_slow_start() {
+    let mut prr = Prr { recover_fs: 20 * MSS, delivered: 3 * MSS, out: 3 * MSS };
+    assert_eq!(prr.send_count(MSS, false, 2 * MSS, 10 * MSS, MSS), MSS);
+    prr.sent(MSS);
+    assert_eq!(prr.send_count(MSS, true, 2 * MSS, 10 * MSS, MSS), 2 * MSS);
+    assert_eq!(prr.send_count(9 * MSS, true, 9 * MSS, 10 * MSS, MSS), MSS);
+}
+
+/// The fast retransmission goes even if the share rounds to nothing.
+#[test]
+fn first() {
+    let mut prr = Prr { recover_fs: 20 * MSS, ..Prr::default() };
+    assert_eq!(prr.send_count(0, false, 19 * MSS, 10 * MSS, MSS), MSS);
+}

@@ -1,0 +1,116 @@
+//! Undoing a window reduction that was for nothing.
+//!
+//! Read RFC 3522 and RFC 4015 (Eifel) and RFC 5682 first. When an episode of loss begins, the windows from
+//! before are kept. Proof that all was well is an ACK that echoes a timestamp older than the first
+//! retransmission (Eifel), DSACKs for every byte that was sent again (RFC 2883, as RFC 3708 uses them),
+//! or what `frto` finds. Then the windows are taken back and what was held lost is not.
+
+use crate::stats::Counter;
+use crate::wire::tcp::SackBlock;
+
+use super::congestion::cubic::Cubic;
+use super::connection::Connection;
+use super::frto::Frto;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, flag};
+
+/// What was before an episode of loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Undo {
+    cwnd: u32,
+    ssthresh: u32,
+    cubic: Cubic,
+    /// SND.UNA when the episode began.
+    una: SeqNum,
+    /// SND.NXT when it ended.
+    end: Option<SeqNum>,
+    /// RetransmitTS: our timestamp of the first retransmission; `None`: nothing was sent again yet.
+    retransmit_ts: Option<u32>,
+    /// Bytes sent again that no DSACK has reported.
+    unreported: u32,
+}
+
+impl Undo {
+    /// The episode ends; news of it comes until `nxt` is acknowledged.
+    pub(crate) fn until(&mut self, nxt: SeqNum) {
+        self.end = Some(nxt);
+    }
+
+    /// Whether no news of the episode can come any more.
+    pub(crate) fn is_over(&self, ack: SeqNum) -> bool {
+        self.end.is_some_and(|end| ack.after(end))
+    }
+}
+
+impl Connection<'_, '_> {
+    /// An episode begins (or becomes a timeout: what was before the first part of it counts).
+    pub(crate) fn remember_windows(&mut self) {
+        let is_first = self.tcb.recovery == Recovery::Open;
+        let (cwnd, ssthresh, una) = (self.tcb.cwnd, self.tcb.ssthresh, self.tcb.snd_una);
+        let cold = self.demand_cold();
+        if is_first {
+            let cubic = cold.cubic;
+            cold.undo = Some(Undo { cwnd, ssthresh, cubic, una, end: None, retransmit_ts: None, unreported: 0 });
+        }
+    }
+
+    /// `bytes` were sent again in an episode.
+    pub(crate) fn remember_retransmission(&mut self, bytes: u32) {
+        let timestamp = self.shared.secrets.timestamp(self.now);
+        if let Some(undo) = self.cold().and_then(|cold| cold.undo.as_mut()) {
+            undo.retransmit_ts.get_or_insert(timestamp);
+            undo.unreported = undo.unreported.saturating_add(bytes);
+        }
+    }
+
+    /// RFC 3522 §3.2 (5): whether the ACK was caused by a segment from before the first retransmission.
+    fn is_echo_older_than_retransmission(&self, segment: &Segment) -> bool {
+        let undo = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.undo);
+        let Some(retransmit_ts) = undo.and_then(|undo| undo.retransmit_ts) else { return false };
+        let echo = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map_or(0, |t| t.echo);
+        echo != 0 && echo.wrapping_sub(retransmit_ts).cast_signed() < 0
+    }
+
+    /// Something has arrived in an episode, what else it does is still to come: the tests of F-RTO (RFC 5682
+    /// §3, step 3b) and Eifel.
+    pub(crate) fn undo_if_spurious(&mut self, segment: &Segment) {
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        let original = cold.rack.take_original_delivered();
+        let is_frto = cold.frto != Frto::Off;
+        match self.tcb.recovery {
+            Recovery::Open => {}
+            Recovery::Loss if is_frto && original => self.undo(Counter::TcpSpuriousRtos),
+            _ if !self.is_echo_older_than_retransmission(segment) => {}
+            Recovery::Loss => self.undo(Counter::TcpLossUndo),
+            Recovery::Fast => self.undo(Counter::TcpFullUndo),
+        }
+    }
+
+    /// The peer reports duplicates: if that is all that was sent again, it was for nothing.
+    pub(crate) fn undo_if_all_reported(&mut self, block: SackBlock) {
+        let Some(undo) = self.cold().and_then(|cold| cold.undo.as_mut()) else { return };
+        if undo.unreported == 0 || block.left.before(undo.una) {
+            return;
+        }
+        undo.unreported = undo.unreported.saturating_sub(block.right - block.left);
+        if undo.unreported == 0 {
+            self.undo(Counter::TcpDsackUndo);
+        }
+    }
+
+    /// RFC 4015 §3.2, §3.3: takes the windows back and ends the episode.
+    pub(crate) fn undo(&mut self, reason: Counter) {
+        let Some(undo) = self.cold().and_then(|cold| cold.undo.take()) else { return };
+        self.env.counters.count(reason);
+        self.tcb.cwnd = self.tcb.cwnd.max(undo.cwnd);
+        self.tcb.ssthresh = self.tcb.ssthresh.max(undo.ssthresh);
+        let cold = self.demand_cold();
+        cold.cubic = undo.cubic;
+        cold.rack.nothing_lost();
+        if self.tcb.recovery != Recovery::Open {
+            self.leave_recovery();
+        }
+        self.mark_data_if_any();
+    }
+}
