@@ -30,7 +30,7 @@ impl Connection<'_, '_> {
         let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
         if self.tcb.cold != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
-            self.undo_if_spurious(segment);
+            self.undo_if_spurious(segment, true);
         }
         let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
@@ -90,7 +90,7 @@ impl Connection<'_, '_> {
     /// what is lost, PRR how much may go.
     pub(crate) fn recover(&mut self, segment: &Segment, before: Delivery, advanced: bool, sacked: bool) {
         if sacked {
-            self.undo_if_spurious(segment);
+            self.undo_if_spurious(segment, false);
         }
         self.frto_acknowledged(advanced, sacked);
         if self.uses_rack() {

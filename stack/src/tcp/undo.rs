@@ -73,15 +73,16 @@ impl Connection<'_, '_> {
     }
 
     /// Something has arrived in an episode, what else it does is still to come: the tests of F-RTO (RFC 5682
-    /// §3, step 3b) and Eifel.
-    pub(crate) fn undo_if_spurious(&mut self, segment: &Segment) {
+    /// §3, step 3b) and Eifel. The latter is for ACKs that move SND.UNA (`advances`): others echo what came
+    /// before the gap.
+    pub(crate) fn undo_if_spurious(&mut self, segment: &Segment, advances: bool) {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         let original = cold.rack.take_original_delivered();
         let is_frto = cold.frto != Frto::Off;
         match self.tcb.recovery {
             Recovery::Open => {}
             Recovery::Loss if is_frto && original => self.undo(Counter::TcpSpuriousRtos),
-            _ if !self.is_echo_older_than_retransmission(segment) => {}
+            _ if !advances || !self.is_echo_older_than_retransmission(segment) => {}
             Recovery::Loss => self.undo(Counter::TcpLossUndo),
             Recovery::Fast => self.undo(Counter::TcpFullUndo),
         }

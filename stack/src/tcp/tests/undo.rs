@@ -111,9 +111,10 @@ fn eifel() {
     rig.wait_ms(RTT_MS);
     rig.receive(seg(ACK, 1, 1).sack(end(1), end(5)).time(1_040, echo));
     assert_eq!(rig.sent()[0].seq, 1);
-    assert_eq!(rig.info().congestion_state, 3);
     rig.wait_ms(2);
-    rig.receive(seg(ACK, 1, end(5)).time(1_042, echo));
+    rig.receive(seg(ACK, 1, 1).sack(end(1), end(6)).time(1_040, echo));
+    assert_eq!(rig.info().congestion_state, 3, "duplicate ACKs echo what came before the gap");
+    rig.receive(seg(ACK, 1, end(6)).time(1_042, echo));
     assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpFullUndo)), (0, 1));
     assert!(rig.info().cwnd_bytes >= before.0);
     assert_eq!(rig.info().ssthresh_bytes, before.1);
