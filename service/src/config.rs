@@ -296,6 +296,7 @@ fn tcp(values: &Values) -> TcpConfig {
         tail_loss_probe: values.flag("tcp.tail_loss_probe"),
         f_rto: values.flag("tcp.f_rto"),
         initial_window: values.u8("tcp.initial_window"),
+        ..TcpConfig::default()
     }
 }
 

@@ -194,6 +194,9 @@ impl Machine {
             replies_per_second: 100_000,
             ..StackConfig::default()
         };
+        // As Linux; the product's own defaults save packets here.
+        config.tcp.delayed_ack_min = Duration::from_millis(40);
+        config.tcp.quick_start_segments = 16;
         sysctl.apply(&mut config.tcp);
         let defaults = sysctl.options();
         // Not the start of time: what "long ago" means must not be before it.

@@ -52,6 +52,11 @@ pub struct TcpConfig {
     pub rto_initial: Duration,
     /// RFC 9293 §3.8.6.3; Linux: 40 ms.
     pub delayed_ack: Duration,
+    /// ACKs are delayed by a quarter of the round trip, but at least by this; Linux: 40 ms.
+    pub delayed_ack_min: Duration,
+    /// So many full segments at the start of a connection are acknowledged at once (Linux: 16); 0: the delay is the same
+    /// from the first segment on, which saves short exchanges a packet.
+    pub quick_start_segments: u8,
     /// Retransmissions of data before the connection is given up; Linux tcp_retries2: 15.
     pub retries: u8,
     /// Retransmissions of SYN; Linux tcp_syn_retries: 6.
@@ -145,6 +150,8 @@ impl Default for TcpConfig {
             rto_max: Duration::from_secs(120),
             rto_initial: Duration::from_secs(1),
             delayed_ack: Duration::from_millis(40),
+            delayed_ack_min: Duration::from_millis(1),
+            quick_start_segments: 0,
             retries: 15,
             syn_retries: 6,
             synack_retries: 5,

@@ -1,17 +1,15 @@
 //! When to acknowledge: one decision per connection and turn.
 //!
 //! Read RFC 9293 §3.8.6.3 and RFC 5681 §4.2 first. At once: out of order, gap filled, FIN, window
-//! update, two full segments. Otherwise after a short delay, which data of our own may use up. The
-//! delay is a quarter of the round trip, at least 1 ms and at most the configured 40 ms.
+//! update, two full segments, and (where configured) the first segments of a connection. Otherwise
+//! after a short delay, which data of our own may use up. The delay is a quarter of the round trip
+//! within configured bounds.
 //!
 //! The shortest delay is what busy connections on near links have, again and again; it lasts equally
 //! long for all, so those wait in a queue instead of the timer wheel.
 
 use super::connection::Connection;
 use super::tcb::flag;
-
-/// Shortest delay, microseconds.
-const DELAY_MIN_US: u64 = 1_000;
 
 impl Connection<'_, '_> {
     /// Data was taken: it has to be acknowledged, now or soon.
@@ -30,19 +28,27 @@ impl Connection<'_, '_> {
             return false;
         }
         let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
-        if self.tcb.has(flag::QUICK_ACK) || unacknowledged >= 2 * self.tcb.mss as u32 {
+        if self.tcb.has(flag::QUICK_ACK) || self.is_quick_start() || unacknowledged >= 2 * self.tcb.mss as u32 {
             return true;
         }
         if self.tcb.ack_deadline == 0 {
-            let delay = (self.tcb.srtt_us as u64 / 4).max(DELAY_MIN_US).min(self.shared.config.delayed_ack.as_micros());
+            let config = &self.shared.config;
+            let (least, most) = (config.delayed_ack_min.as_micros(), config.delayed_ack.as_micros());
+            let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(most);
             self.tcb.ack_deadline = self.deadline(delay);
-            if delay == DELAY_MIN_US {
+            if delay == least {
                 self.shared.delayed.push_back((self.index, self.tcb.ack_deadline));
             } else {
                 self.arm();
             }
         }
         false
+    }
+
+    /// The peer is still in slow start and lives on our ACKs.
+    fn is_quick_start(&self) -> bool {
+        let segments = self.shared.config.quick_start_segments as u64;
+        self.tcb.bytes_received <= segments * self.tcb.mss as u64 && segments != 0
     }
 
     /// Whether an ACK is owed that no delay is running for.

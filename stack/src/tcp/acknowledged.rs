@@ -164,7 +164,10 @@ impl Connection<'_, '_> {
     }
 
     fn grow_window(&mut self, acked: u32) {
-        if !self.tcb.has(flag::CWND_LIMITED) {
+        // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
+        let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
+        let was_used = in_slow_start && (self.tcb.flight() + acked) as u64 * 2 > self.tcb.cwnd as u64;
+        if !self.tcb.has(flag::CWND_LIMITED) && !was_used {
             return;
         }
         let now_ms = crate::timer::tick_at(self.now);

@@ -133,7 +133,8 @@ impl Connection<'_, '_> {
             self.tcb.template = template;
         }
         let answer = self.tcb.state == State::SynReceived;
-        let clamp = TcpOptions { maximum_segment_size: self.mss_clamp(), ..TcpOptions::default() };
+        // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
+        let clamp = TcpOptions { maximum_segment_size: if answer { 0 } else { self.mss_clamp() }, ..TcpOptions::default() };
         let mss = mss_to_offer(mtu, &clamp);
         let timestamp = self.shared.secrets.timestamp(self.now);
         let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);

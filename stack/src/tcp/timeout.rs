@@ -59,6 +59,8 @@ impl Connection<'_, '_> {
             return;
         }
         if self.tcb.probes >= probes_max {
+            // RFC 9293 §3.8.4 does not say; as Linux, the peer is told in case it lives.
+            self.reset();
             self.give_up();
             return;
         }
