@@ -92,14 +92,14 @@ pub struct Plan {
     pub skipped: Vec<Skipped>,
 }
 
-/// The name that a tap device asks for; the kernel puts a number.
-pub const TAP_NAME: &str = "ringway%d";
+/// A tap device is called this and the first free number, unless the configuration names it.
+const TAP_NAME: &str = "ringway";
 const TAP_MTU: u16 = 1500;
 
 /// Decides for a kernel that has TCX or not.
 pub fn plan(config: &Config, kernel: &Snapshot, tcx: bool) -> Plan {
     if config.interface.device == DeviceChoice::Tap {
-        return Plan { served: vec![tap(config)], skipped: Vec::new() };
+        return Plan { served: vec![tap(config, kernel)], skipped: Vec::new() };
     }
     let mut plan = Plan::default();
     match &config.interface.names {
@@ -168,16 +168,20 @@ fn backend(config: &Config, tcx: bool) -> (Backend, &'static str) {
 }
 
 /// An interface of our own: the configured address is the stack's, the kernel gets the gateway's.
-fn tap(config: &Config) -> Planned {
+fn tap(config: &Config, kernel: &Snapshot) -> Planned {
     let address = config.interface.address;
-    let name = config.interface.names.as_ref().and_then(|names| names.first()).map_or(TAP_NAME, String::as_str);
+    let free = || {
+        let mut names = (0u32..).map(|number| format!("{TAP_NAME}{number}"));
+        names.find(|name| kernel.link_named(name).is_none()).expect("the kernel has fewer links than there are numbers")
+    };
+    let name = config.interface.names.as_ref().and_then(|names| names.first().cloned()).unwrap_or_else(free);
     let kernel_side = match (config.interface.gateway(), address) {
         (Some(IpAddr::V4(gateway)), Some(address)) => Some((gateway, address.prefix_len)),
         _ => None,
     };
     Planned {
         link: 0,
-        name: name.to_owned(),
+        name,
         mac: MacAddress::default(),
         mtu: config.interface.mtu.unwrap_or(TAP_MTU),
         addresses: address.into_iter().collect(),

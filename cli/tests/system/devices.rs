@@ -1,4 +1,4 @@
-//! The same service over each way to share an interface.
+//! The same service over each device.
 
 use crate::harness::*;
 use crate::http::{nginx_config, site};
@@ -30,4 +30,26 @@ fn over_packet_sockets() {
 #[test]
 fn over_af_xdp() {
     serves("xdp");
+}
+
+/// A tap device of its own: the stack answers ARP and ping for its address, and the kernel beside it is the peer.
+#[test]
+fn over_tap() {
+    let net = Net::new();
+    let [large, small] = site(&net);
+    let config = net.file("ringway.toml", "[interface]\ndevice = \"tap\"\naddress = \"10.76.0.2/24\"\n");
+    let nginx_config = nginx_config(&net, 80);
+    let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--config", &config, "--", "nginx", "-c", &nginx_config]);
+    net.wait_served(Server, 80, &mut nginx);
+    assert!(nginx.stderr().contains("accelerated TCP on ringway0 10.76.0.2 (tap"), "{}", nginx.stderr());
+    let got = text(&net.path("got"));
+    for (file, expected) in [("small.txt", &small), ("large.bin", &large)] {
+        let url = format!("http://10.76.0.2/{file}");
+        net.output(Server, &["curl", "-sS", "--fail", "--max-time", "50", "-o", &got, &url]);
+        assert_eq!(&digest_of(&got).expect("curl has written it"), expected);
+    }
+    let sockets = net.output(Server, &[RINGWAY, "ss", "-tan"]);
+    assert!(sockets.contains("10.76.0.2:80"), "{sockets}");
+    let ping = net.output(Server, &["ping", "-c", "3", "-i", "0.1", "-W", "2", "10.76.0.2"]);
+    assert!(ping.contains(" 0% packet loss"), "{ping}");
 }
