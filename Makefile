@@ -2,14 +2,14 @@
 CARGO ?= cargo
 LOOM_TARGET = target/loom
 
-.PHONY: demo test build setup setup-demo lint unit conformance loom system bench-instructions instructions-smoke tidy clean
+.PHONY: demo test build setup setup-demo lint unit conformance loom miri system bench-instructions instructions-smoke tidy clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
 	target/release/ringway demo
 
 # Everything that is checked. The system tests come last, so that cargo's own summary closes the output.
-test: setup lint unit conformance loom instructions-smoke system
+test: setup lint unit conformance loom miri instructions-smoke system
 
 build:
 	$(CARGO) build --release --workspace
@@ -41,6 +41,12 @@ tidy:
 # Every interleaving of the shared rings and the doorbell.
 loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p ringway-shm --release --target-dir $(LOOM_TARGET) loom
+
+# The arena, queues, lists and rings under an interpreter that sees undefined behaviour; where a nightly toolchain has it.
+miri:
+	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
+		$(CARGO) +nightly miri test -p ringway-shm --lib --target-dir target/miri -- arena:: queue:: list:: ring:: doorbell::; \
+	else echo "miri: not on this machine (rustup component add miri rust-src --toolchain nightly)"; fi
 
 # Real programs in network namespaces of their own: needs root.
 system: build
