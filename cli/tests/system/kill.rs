@@ -84,8 +84,9 @@ const SOCKETS_OF_A_DEAD_SERVICE: &str = "
 import errno, select, socket, sys, threading
 peer = (sys.argv[1], 4100)
 def how(name, call):
-    try: print(name, call(), flush=True)
-    except OSError as error: print(name, errno.errorcode.get(error.errno, error), flush=True)
+    try: result = call()
+    except OSError as error: result = errno.errorcode.get(error.errno, error)
+    sys.stdout.write('%s %s\\n' % (name, result)); sys.stdout.flush()
 def poll(s):
     p = select.poll(); p.register(s, select.POLLIN); events = p.poll(20000)
     return 'HUP' if events and events[0][1] & (select.POLLHUP | select.POLLERR) else events
