@@ -54,7 +54,11 @@ impl Posix {
             let mut want = buffer.len().min(count - done);
             if nonblocking {
                 // What finds no room now would be read in vain. One byte at least: it tells why nothing goes out.
-                want = want.min(channel.view(socket).map_or(1, |view| view.writable.max(1)));
+                let room = channel.view(socket).map_or(0, |view| view.writable);
+                if room == 0 && done > 0 {
+                    break;
+                }
+                want = want.min(room.max(1));
             }
             let read = match self.kernel.read_at(input, &mut buffer[..want], *position) {
                 Ok(0) => break,

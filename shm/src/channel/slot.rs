@@ -149,7 +149,9 @@ pub struct SlotShared {
     pub(crate) link: AtomicU32,
     pub(crate) accept_pushed: AtomicU32,
     pub(crate) parent: AtomicU32,
-    spare_worker: [AtomicU32; 3],
+    /// Times that there was room again though nothing of this slot was released: chunks of others, a wider limit.
+    pub(crate) openings: AtomicU32,
+    spare_worker: [AtomicU32; 2],
     // Line 1: applications write.
     pub(crate) rx_consumed: AtomicU32,
     pub(crate) rx_noted: AtomicU32,
@@ -266,7 +268,8 @@ impl SlotShared {
     pub fn releases(&self) -> u32 {
         let ends = self.flags().0 & (Flags::HUNG_UP.0 | Flags::FAILED.0 | Flags::WRITE_CLOSED.0);
         let state = self.state.load(Ordering::Acquire).min(State::Closed as u32);
-        self.tx_released.load(Ordering::Acquire).wrapping_add(ends.count_ones()).wrapping_add(state)
+        let room = self.tx_released.load(Ordering::Acquire).wrapping_add(self.openings.load(Ordering::Acquire));
+        room.wrapping_add(ends.count_ones()).wrapping_add(state)
     }
 
     /// Flags of the open file description that the application keeps here (O_NONBLOCK and more of

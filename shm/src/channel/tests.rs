@@ -157,6 +157,17 @@ fn a_send_is_cut_at_the_limit_and_goes_on_when_the_peer_acknowledges() {
 }
 
 #[test]
+fn a_wider_limit_is_an_edge() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(100);
+    assert_eq!(bench.send(slot, &[7; 101]), Ok(100));
+    let before = bench.client.slot(slot.index).releases();
+    bench.worker.set_send_limit(slot.index, 1000);
+    bench.worker.release_tx(slot.index, 0);
+    assert_ne!(bench.client.slot(slot.index).releases(), before);
+}
+
+#[test]
 fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
     let mut bench = Bench::new(SHAPE);
     let (hog, other) = (bench.connected(1 << 20), bench.connected(1 << 20));
@@ -166,9 +177,11 @@ fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
     let (context, _bell) = bench.context();
     bench.client.watch(other, context);
     assert!(!bench.client.readiness(other).writable);
+    let before = bench.client.slot(other.index).releases();
     assert_eq!(bench.copy_tx(hog).len(), all);
     bench.worker.flush_wakes();
     assert_eq!(bench.client.next_event(context), Some(other.index));
+    assert_ne!(bench.client.slot(other.index).releases(), before, "an edge although nothing of its own was released");
     assert!(bench.client.readiness(other).writable);
     assert_eq!(bench.send(other, b"x"), Ok(1));
 }

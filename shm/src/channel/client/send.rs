@@ -81,22 +81,36 @@ impl Client {
         if count == 0 {
             return Ok(0);
         }
-        let space = shared.send_space() as usize;
-        let wanted = count.min(space);
-        let (sent, announce) = self.push_chunks(shared, wanted, fill);
-        if sent < count {
-            // Like SOCK_NOSPACE: tell us when there is room.
-            shared.tx_waiting.store(1, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
-        }
-        if sent < wanted {
-            self.note_starved(slot.index);
+        let (mut sent, mut announce, mut in_vain) = (0, false, false);
+        while sent < count {
+            let wanted = (count - sent).min(shared.send_space() as usize);
+            let (pushed, told) = self.push_chunks(shared, wanted, fill);
+            sent += pushed;
+            announce |= told;
+            // Twice nothing although there is room: `fill` has no more.
+            if sent == count || (in_vain && pushed == 0) || !self.has_room_after_asking(slot.index, pushed < wanted) {
+                break;
+            }
+            in_vain = pushed == 0;
         }
         drop(lock);
         if announce {
             self.announce(slot, Operation::Transmit);
         }
         if sent == 0 { Err(SendError::WouldBlock) } else { Ok(sent) }
+    }
+
+    /// Like SOCK_NOSPACE: asks to be told when there is room. Whether there is some by now: what became free before the
+    /// worker could see the question is told to nobody.
+    fn has_room_after_asking(&self, index: u32, starved: bool) -> bool {
+        let shared = self.slot(index);
+        shared.tx_waiting.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if starved {
+            self.note_starved(index);
+            return self.has_tx_chunk();
+        }
+        shared.send_space() > 0
     }
 
     fn check_send(&self, slot: SlotRef, shared: &SlotShared) -> Result<(), SendError> {

@@ -74,6 +74,9 @@ impl Attachment {
         fence(Ordering::SeqCst);
         if shared.tx_waiting.load(Ordering::Relaxed) != 0 && shared.has_write_room() {
             shared.tx_waiting.store(0, Ordering::Relaxed);
+            if bytes == 0 {
+                shared.openings.fetch_add(1, Ordering::Release);
+            }
             self.signal(index);
         }
     }
@@ -176,6 +179,7 @@ impl Attachment {
             let shared = self.map.slot(index);
             at = shared.starved_link.load(Ordering::Relaxed);
             shared.starved.store(0, Ordering::Release);
+            shared.openings.fetch_add(1, Ordering::Release);
             self.signal(index);
         }
     }
