@@ -1,4 +1,4 @@
-//! Sharing an interface with the kernel: one table of owned TCP ports, and programs that act on it.
+//! Sharing an interface with the kernel: one table of owned ports, and programs that act on it.
 //!
 //! ```text
 //!  arriving packet -> XDP program ------ owned: AF_XDP socket of its queue        (device xdp)
@@ -8,19 +8,33 @@
 //!                      v
 //!                   TCX program ---------- owned: dropped, else the kernel's IP
 //! ```
-//! Owned: IPv4, TCP, no fragment but a first one, no VLAN tag, and (destination address, destination
-//! port) in the table. Everything here vanishes with the process: the programs are attached by links
-//! and nothing is pinned. Counts no references: who owns a port twice keeps the count.
+//! Owned: TCP or UDP over IPv4 or IPv6, no VLAN tag, no IPv6 extension header but a fragment's, and (protocol,
+//! destination address, destination port) in the table. Fragments: only the first has ports. It is taken from the
+//! kernel as a whole packet would be, so that the kernel never completes the datagram; the later ones of TCP and UDP
+//! are copied to the AF_PACKET socket, where the stack puts them together, and time out in the kernel. Over AF_XDP
+//! they stay with the kernel and the datagram is lost. ICMP errors are copied to the AF_PACKET socket and left to the
+//! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here vanishes with the process:
+//! the programs are attached by links and nothing is pinned. Counts no references: who owns a port twice keeps the count.
 
 pub mod assembler;
 mod program;
 mod sys;
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 pub use program::XdpMode;
+
+/// A transport protocol whose ports can be owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Protocol {
+    /// TCP
+    Tcp = 6,
+    /// UDP
+    Udp = 17,
+}
 
 /// The table of owned ports and the programs' source.
 #[derive(Debug)]
@@ -52,7 +66,7 @@ impl Steering {
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
     pub fn new(entries_max: u32) -> io::Result<Steering> {
-        Ok(Steering { table: sys::create_map(sys::MapKind::Hash, size_of::<Key>() as u32, entries_max)? })
+        Ok(Steering { table: sys::create_map(sys::MapKind::Hash, KEY_BYTES as u32, entries_max)? })
     }
 
     /// The same table, for another thread to make programs from.
@@ -71,7 +85,7 @@ impl Steering {
         Ok(PortFilter { table: self.table.try_clone()? })
     }
 
-    /// The program that accepts owned packets and ICMP errors, for an AF_PACKET socket.
+    /// The program that accepts owned packets, ICMP errors and later fragments, for an AF_PACKET socket.
     ///
     /// # Errors
     /// The kernel refuses it; the text names the fix.
@@ -79,7 +93,7 @@ impl Steering {
         sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd()))
     }
 
-    /// Hides owned packets that arrive on interface `index` from the kernel's TCP. AF_PACKET sockets
+    /// Hides owned packets that arrive on interface `index` from the kernel. AF_PACKET sockets
     /// still see them.
     ///
     /// # Errors
@@ -115,20 +129,20 @@ fn attach_xdp(code: &[assembler::Instruction], index: u32, mode: XdpMode) -> io:
 }
 
 impl PortFilter {
-    /// Packets to `ip`:`port` are ours from now on.
+    /// Packets of `protocol` to `ip`:`port` are ours from now on.
     ///
     /// # Errors
     /// The table is full.
-    pub fn own(&self, ip: Ipv4Addr, port: u16) -> io::Result<()> {
-        sys::update(self.table.as_fd(), &Key::new(ip, port).0, 1)
+    pub fn own(&self, protocol: Protocol, ip: IpAddr, port: u16) -> io::Result<()> {
+        sys::update(self.table.as_fd(), &key(protocol, ip, port), 1)
     }
 
-    /// Packets to `ip`:`port` are the kernel's again. Releasing what is not owned does nothing.
+    /// Packets of `protocol` to `ip`:`port` are the kernel's again. Releasing what is not owned does nothing.
     ///
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.
-    pub fn release(&self, ip: Ipv4Addr, port: u16) -> io::Result<()> {
-        match sys::delete(self.table.as_fd(), &Key::new(ip, port).0) {
+    pub fn release(&self, protocol: Protocol, ip: IpAddr, port: u16) -> io::Result<()> {
+        match sys::delete(self.table.as_fd(), &key(protocol, ip, port)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
@@ -154,16 +168,22 @@ impl SocketMap {
     }
 }
 
-/// A key of the table: address and port in the machine's byte order, then two zero bytes.
-struct Key([u8; 8]);
+// A key of the table: address (IPv4 mapped) and port as they stand in a packet, the protocol, a zero byte.
+const KEY_ADDRESS: i16 = 0;
+const KEY_PORT: i16 = 16;
+const KEY_PROTOCOL: i16 = 18;
+const KEY_BYTES: i16 = 20;
 
-impl Key {
-    fn new(ip: Ipv4Addr, port: u16) -> Key {
-        let mut key = [0; 8];
-        key[..4].copy_from_slice(&u32::from(ip).to_ne_bytes());
-        key[4..6].copy_from_slice(&port.to_ne_bytes());
-        Key(key)
-    }
+fn key(protocol: Protocol, ip: IpAddr, port: u16) -> [u8; KEY_BYTES as usize] {
+    let address: Ipv6Addr = match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut key = [0; KEY_BYTES as usize];
+    key[KEY_ADDRESS as usize..][..16].copy_from_slice(&address.octets());
+    key[KEY_PORT as usize..][..2].copy_from_slice(&port.to_be_bytes());
+    key[KEY_PROTOCOL as usize] = protocol as u8;
+    key
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! and filters are bound to this process and vanish with it.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 
@@ -12,7 +12,7 @@ use ringway::OpenDevice;
 use ringway_device::Device;
 use ringway_device::interface::set_up;
 use ringway_device::packet::{Packet, PacketOptions};
-use ringway_device::steering::{Attachment, PortFilter, Steering, XdpMode};
+use ringway_device::steering::{Attachment, PortFilter, Protocol, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
 
@@ -122,17 +122,10 @@ fn tap(planned: &Planned) -> Opener {
 
 impl ports::Steering for PortFilter {
     fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
-        PortFilter::own(self, ipv4(ip)?, port)
+        PortFilter::own(self, Protocol::Tcp, ip, port)
     }
 
     fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
-        PortFilter::release(self, ipv4(ip)?, port)
-    }
-}
-
-fn ipv4(ip: IpAddr) -> io::Result<Ipv4Addr> {
-    match ip {
-        IpAddr::V4(ip) => Ok(ip),
-        IpAddr::V6(_) => Err(io::Error::new(io::ErrorKind::Unsupported, "IPv6 is not steered")),
+        PortFilter::release(self, Protocol::Tcp, ip, port)
     }
 }

@@ -44,6 +44,8 @@ pub enum Width {
     Half = 0x08,
     /// 4 bytes
     Word = 0x00,
+    /// 8 bytes; not for packet loads
+    Double = 0x18,
 }
 
 /// When a jump is taken; comparisons are unsigned, over 64 bits.
@@ -68,6 +70,8 @@ pub enum When {
 pub enum Helper {
     /// bpf_map_lookup_elem
     MapLookup = 1,
+    /// bpf_skb_load_bytes
+    LoadBytes = 26,
     /// bpf_redirect_map
     RedirectMap = 51,
 }

@@ -1,12 +1,13 @@
-//! Read Documentation/bpf and RFC 791 §3.1 first. The programs that tell our packets from the kernel's.
+//! Read Documentation/bpf, RFC 791 §3.1 and RFC 8200 §3, §4.5 first. The programs that tell our packets from the kernel's.
 //!
-//! Keys of the table hold address and port in the machine's byte order (see `Key` one level up).
+//! Promises: what follows an IPv4 header, or directly an IPv6 header or its fragment header, is matched; a packet with other
+//! extension headers is the kernel's. Only first fragments have ports; see the module above for the later ones. Keys of the
+//! table are as `Key` one level up lays them out, built here at the end of the program's stack.
 
 use std::os::fd::BorrowedFd;
 
-use super::assembler::{
-    Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
-};
+use super::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R9, R10, Register, When, Width};
+use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
 
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,24 +24,37 @@ const XDP_DATA: i16 = 0;
 const XDP_DATA_END: i16 = 4;
 const XDP_QUEUE: i16 = 16;
 
-// Offsets in an untagged Ethernet frame with IPv4, and inside an IPv4 header.
+// Offsets in an untagged Ethernet frame, and inside the headers.
 const ETHERTYPE: i32 = 12;
 const IP: i32 = 14;
-const IP_FRAGMENT: i32 = 6;
-const IP_PROTOCOL: i32 = 9;
-const IP_SOURCE: i32 = 12;
-const IP_DESTINATION: i32 = 16;
-const IP_MIN: i32 = 20;
-const TCP_DESTINATION: i32 = 2;
-const TCP_MIN: i32 = 20;
+const V4_FRAGMENT: i32 = 6;
+const V4_PROTOCOL: i32 = 9;
+const V4_SOURCE: i32 = 12;
+const V4_DESTINATION: i32 = 16;
+const V4_MIN: i32 = 20;
+const V6_NEXT: i32 = 6;
+const V6_SOURCE: i32 = 8;
+const V6_DESTINATION: i32 = 24;
+const V6_HEADER: i32 = 40;
+const V6_FRAGMENT_OFFSET: i32 = 2;
+const V6_FRAGMENT_HEADER: i32 = 8;
+const DESTINATION_PORT: i32 = 2;
+const PORTS: i32 = 4;
 const ICMP_HEADER: i32 = 8;
 
 const ETHERTYPE_IPV4: i32 = 0x0800;
-const FRAGMENT_OFFSET_MASK: i32 = 0x1fff;
+const ETHERTYPE_IPV6: i32 = 0x86dd;
+const V4_OFFSET_MASK: i32 = 0x1fff;
+const V6_OFFSET_MASK: i32 = 0xfff8;
 const PROTOCOL_ICMP: i32 = 1;
 const PROTOCOL_TCP: i32 = 6;
+const PROTOCOL_UDP: i32 = 17;
+const PROTOCOL_FRAGMENT: i32 = 44;
+const PROTOCOL_ICMPV6: i32 = 58;
 /// Destination unreachable, time exceeded, parameter problem.
-const ICMP_ERRORS: [i32; 3] = [3, 11, 12];
+const ICMP_ERRORS: &[i32] = &[3, 11, 12];
+/// Destination unreachable, packet too big, time exceeded, parameter problem.
+const ICMPV6_ERRORS: &[i32] = &[1, 2, 3, 4];
 
 const FILTER_REJECT: i32 = 0;
 const FILTER_WHOLE: i32 = -1;
@@ -48,87 +62,146 @@ const TCX_NEXT: i32 = -1;
 const TCX_DROP: i32 = 2;
 const XDP_PASS: i32 = 2;
 
-/// Returns the whole length for owned TCP and ICMP errors, zero otherwise.
+/// Where the key begins: a place that is aligned to eight bytes below the end of the stack.
+const KEY: i16 = -24;
+
+/// Where `match_owned` jumps when it does not go on behind itself. `R7` is the offset (or, in an XDP program, the
+/// address) of what follows the IP header, `R9` its protocol.
+#[derive(Clone, Copy)]
+struct Exits {
+    icmp: Label,
+    icmpv6: Label,
+    /// A fragment without ports; only `R9` is set.
+    fragment: Label,
+    not_ours: Label,
+}
+
+/// Returns the whole length for owned packets, ICMP errors and fragments without ports; zero otherwise.
 pub(super) fn socket_filter(table: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
-    let (ours, not_ours, not_tcp) = (asm.label(), asm.label(), asm.label());
-    match_owned(&mut asm, table, not_tcp, not_ours);
+    let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), not_ours: asm.label() };
+    let ours = asm.label();
+    match_owned(&mut asm, table, exits);
     asm.place(ours).set_u32(R0, FILTER_WHOLE).exit();
-    asm.place(not_tcp).jump_if(When::NotEqual, R0, PROTOCOL_ICMP, not_ours);
-    asm.load_packet_indexed(Width::Byte, R7, IP);
-    for kind in ICMP_ERRORS {
-        asm.jump_if(When::Equal, R0, kind, ours);
+    for (label, errors) in [(exits.icmp, ICMP_ERRORS), (exits.icmpv6, ICMPV6_ERRORS)] {
+        asm.place(label).load_packet_indexed(Width::Byte, R7, 0);
+        for &kind in errors {
+            asm.jump_if(When::Equal, R0, kind, ours);
+        }
+        asm.jump(exits.not_ours);
     }
-    asm.place(not_ours).set(R0, FILTER_REJECT).exit();
+    asm.place(exits.fragment);
+    asm.jump_if(When::Equal, R9, PROTOCOL_TCP, ours).jump_if(When::Equal, R9, PROTOCOL_UDP, ours);
+    asm.place(exits.not_ours).set(R0, FILTER_REJECT).exit();
     asm.finish()
 }
 
-/// Drops owned TCP, leaves the rest to the next program or the kernel.
+/// Drops owned packets, leaves the rest to the next program or the kernel.
 pub(super) fn hide_from_kernel(table: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let not_ours = asm.label();
-    match_owned(&mut asm, table, not_ours, not_ours);
+    match_owned(&mut asm, table, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, not_ours });
     asm.set(R0, TCX_DROP).exit();
     asm.place(not_ours).set(R0, TCX_NEXT).exit();
     asm.finish()
 }
 
-/// Goes on behind itself when the packet of an `__sk_buff` program is owned TCP; to `not_tcp` with
-/// the protocol in `R0` and the IP header's length in `R7` when it is other IPv4; else to `not_ours`.
-fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, not_tcp: Label, not_ours: Label) {
+/// Goes on behind itself when the packet of an `__sk_buff` program is owned, else to one of `exits`.
+fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
+    let (v4, v6_transport, ports) = (asm.label(), asm.label(), asm.label());
     asm.copy(R6, R1);
-    asm.load(Width::Word, R0, R6, SKB_VLAN_PRESENT).jump_if(When::NotEqual, R0, 0, not_ours);
-    asm.load_packet(Width::Half, ETHERTYPE).jump_if(When::NotEqual, R0, ETHERTYPE_IPV4, not_ours);
-    asm.load_packet(Width::Half, IP + IP_FRAGMENT).jump_if(When::AnyBit, R0, FRAGMENT_OFFSET_MASK, not_ours);
-    asm.load_packet(Width::Byte, IP).and(R0, 0xf).shift_left(R0, 2).copy(R7, R0);
-    asm.load_packet(Width::Byte, IP + IP_PROTOCOL).jump_if(When::NotEqual, R0, PROTOCOL_TCP, not_tcp);
-    asm.load_packet(Width::Word, IP + IP_DESTINATION).copy(R8, R0);
-    asm.load_packet_indexed(Width::Half, R7, IP + TCP_DESTINATION).copy(R9, R0);
-    look_up(asm, table, not_ours);
+    asm.load(Width::Word, R0, R6, SKB_VLAN_PRESENT).jump_if(When::NotEqual, R0, 0, exits.not_ours);
+    asm.load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
+    asm.jump_if(When::NotEqual, R0, ETHERTYPE_IPV6, exits.not_ours);
+    asm.load_packet(Width::Byte, IP + V6_NEXT).copy(R9, R0).set(R7, IP + V6_HEADER);
+    asm.jump_if(When::NotEqual, R9, PROTOCOL_FRAGMENT, v6_transport);
+    asm.load_packet(Width::Byte, IP + V6_HEADER).copy(R9, R0).set(R7, IP + V6_HEADER + V6_FRAGMENT_HEADER);
+    asm.load_packet(Width::Half, IP + V6_HEADER + V6_FRAGMENT_OFFSET);
+    asm.jump_if(When::AnyBit, R0, V6_OFFSET_MASK, exits.fragment);
+    asm.place(v6_transport).jump_if(When::Equal, R9, PROTOCOL_ICMPV6, exits.icmpv6);
+    need_ports(asm, exits.not_ours);
+    load_bytes(asm, None, IP + V6_DESTINATION, KEY + KEY_ADDRESS, 16, exits.not_ours);
+    asm.jump(ports);
+    asm.place(v4).load_packet(Width::Byte, IP + V4_PROTOCOL).copy(R9, R0);
+    asm.load_packet(Width::Half, IP + V4_FRAGMENT).jump_if(When::AnyBit, R0, V4_OFFSET_MASK, exits.fragment);
+    asm.load_packet(Width::Byte, IP).and(R0, 0xf).shift_left(R0, 2).copy(R7, R0).add(R7, IP);
+    asm.jump_if(When::Equal, R9, PROTOCOL_ICMP, exits.icmp);
+    need_ports(asm, exits.not_ours);
+    map_v4(asm);
+    load_bytes(asm, None, IP + V4_DESTINATION, KEY + KEY_ADDRESS + 12, 4, exits.not_ours);
+    asm.place(ports);
+    load_bytes(asm, Some(R7), DESTINATION_PORT, KEY + KEY_PORT, 2, exits.not_ours);
+    look_up(asm, table, exits.not_ours);
 }
 
-/// Jumps to `absent` when (`R8`, `R9`) is not in the table.
+/// Jumps to `not_ours` unless the protocol in `R9` is one with ports.
+fn need_ports(asm: &mut Assembler, not_ours: Label) {
+    let has_ports = asm.label();
+    asm.jump_if(When::Equal, R9, PROTOCOL_TCP, has_ports).jump_if(When::NotEqual, R9, PROTOCOL_UDP, not_ours);
+    asm.place(has_ports);
+}
+
+/// Copies `count` bytes of the packet at `index + at` to the stack; where they are not there, jumps to `absent`.
+fn load_bytes(asm: &mut Assembler, index: Option<Register>, at: i32, to: i16, count: i32, absent: Label) {
+    asm.copy(R1, R6);
+    match index {
+        Some(index) => asm.copy(R2, index).add(R2, at),
+        None => asm.set(R2, at),
+    };
+    asm.copy(R3, R10).add(R3, i32::from(to)).set(R4, count).call(Helper::LoadBytes);
+    asm.jump_if(When::NotEqual, R0, 0, absent);
+}
+
+/// The first twelve bytes of an IPv4-mapped address (RFC 4291 §2.5.5.2).
+fn map_v4(asm: &mut Assembler) {
+    let address = KEY + KEY_ADDRESS;
+    asm.store_value(Width::Double, R10, address, 0);
+    asm.store_value(Width::Half, R10, address + 8, 0).store_value(Width::Half, R10, address + 10, 0xffff);
+}
+
+/// Completes the key with the protocol in `R9`, and jumps to `absent` when it is not in the table.
 fn look_up(asm: &mut Assembler, table: BorrowedFd<'_>, absent: Label) {
-    asm.store(Width::Word, R10, -8, R8).store(Width::Half, R10, -4, R9).store_value(Width::Half, R10, -2, 0);
-    asm.load_map(R1, table).copy(R2, R10).add(R2, -8).call(Helper::MapLookup);
+    asm.store(Width::Byte, R10, KEY + KEY_PROTOCOL, R9).store_value(Width::Byte, R10, KEY + KEY_BYTES - 1, 0);
+    asm.load_map(R1, table).copy(R2, R10).add(R2, i32::from(KEY)).call(Helper::MapLookup);
     asm.jump_if(When::Equal, R0, 0, absent);
 }
 
-/// Redirects owned TCP, and ICMP errors about owned TCP, to the socket of the receive queue.
+/// Redirects owned packets, and ICMP errors about owned ports, to the socket of the receive queue.
 pub(super) fn redirect(table: BorrowedFd<'_>, sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
-    let (pass, icmp, found) = (asm.label(), asm.label(), asm.label());
+    let (pass, v4, ports, found) = (asm.label(), asm.label(), asm.label(), asm.label());
+    let (icmp, icmpv6) = (asm.label(), asm.label());
     asm.copy(R6, R1).load(Width::Word, R2, R6, XDP_DATA).load(Width::Word, R3, R6, XDP_DATA_END);
-    need(&mut asm, R2, IP + IP_MIN, pass);
+    need(&mut asm, R2, IP + V4_MIN, pass);
     asm.load(Width::Half, R0, R2, ETHERTYPE as i16).from_network(R0, 16);
-    asm.jump_if(When::NotEqual, R0, ETHERTYPE_IPV4, pass);
-    asm.load(Width::Half, R0, R2, (IP + IP_FRAGMENT) as i16).from_network(R0, 16);
-    asm.jump_if(When::AnyBit, R0, FRAGMENT_OFFSET_MASK, pass);
-    // R7 = the transport header.
-    asm.copy(R7, R2).add(R7, IP);
-    skip_ip_header(&mut asm, R7, R2, IP as i16, pass);
-    need(&mut asm, R7, TCP_MIN, pass);
-    asm.load(Width::Byte, R0, R2, (IP + IP_PROTOCOL) as i16);
-    asm.jump_if(When::Equal, R0, PROTOCOL_ICMP, icmp).jump_if(When::NotEqual, R0, PROTOCOL_TCP, pass);
-    asm.load(Width::Word, R8, R2, (IP + IP_DESTINATION) as i16).from_network(R8, 32);
-    asm.load(Width::Half, R9, R7, TCP_DESTINATION as i16).from_network(R9, 16);
+    asm.jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4).jump_if(When::NotEqual, R0, ETHERTYPE_IPV6, pass);
+    find_v6_transport(&mut asm, icmpv6, pass);
+    store_v6(&mut asm, R2, IP + V6_DESTINATION);
+    asm.jump(ports).place(v4);
+    find_v4_transport(&mut asm, icmp, pass);
+    store_v4(&mut asm, R2, IP + V4_DESTINATION);
+    asm.place(ports);
+    need(&mut asm, R7, PORTS, pass);
+    asm.load(Width::Half, R0, R7, DESTINATION_PORT as i16).store(Width::Half, R10, KEY + KEY_PORT, R0);
     asm.place(found);
     look_up(&mut asm, table, pass);
     redirect_to_queue(&mut asm, sockets);
     // An ICMP error is ours when the packet that it quotes came from an owned port.
-    asm.place(icmp).load(Width::Byte, R0, R7, 0);
-    let error = asm.label();
-    for kind in ICMP_ERRORS {
-        asm.jump_if(When::Equal, R0, kind, error);
-    }
-    asm.jump(pass).place(error);
-    need(&mut asm, R7, ICMP_HEADER + IP_MIN, pass);
-    asm.load(Width::Byte, R0, R7, (ICMP_HEADER + IP_PROTOCOL) as i16).jump_if(When::NotEqual, R0, PROTOCOL_TCP, pass);
-    asm.load(Width::Word, R8, R7, (ICMP_HEADER + IP_SOURCE) as i16).from_network(R8, 32);
+    asm.place(icmp);
+    need_error(&mut asm, ICMP_ERRORS, ICMP_HEADER + V4_MIN, pass);
+    asm.load(Width::Byte, R9, R7, (ICMP_HEADER + V4_PROTOCOL) as i16);
+    need_ports(&mut asm, pass);
+    store_v4(&mut asm, R7, ICMP_HEADER + V4_SOURCE);
     asm.copy(R5, R7).add(R5, ICMP_HEADER);
-    skip_ip_header(&mut asm, R5, R7, ICMP_HEADER as i16, pass);
+    skip_v4_header(&mut asm, R5, R7, ICMP_HEADER as i16, pass);
     need(&mut asm, R5, 2, pass);
-    asm.load(Width::Half, R9, R5, 0).from_network(R9, 16).jump(found);
+    asm.load(Width::Half, R0, R5, 0).store(Width::Half, R10, KEY + KEY_PORT, R0).jump(found);
+    asm.place(icmpv6);
+    need_error(&mut asm, ICMPV6_ERRORS, ICMP_HEADER + V6_HEADER + 2, pass);
+    asm.load(Width::Byte, R9, R7, (ICMP_HEADER + V6_NEXT) as i16);
+    need_ports(&mut asm, pass);
+    store_v6(&mut asm, R7, ICMP_HEADER + V6_SOURCE);
+    asm.load(Width::Half, R0, R7, (ICMP_HEADER + V6_HEADER) as i16).store(Width::Half, R10, KEY + KEY_PORT, R0).jump(found);
     asm.place(pass).set(R0, XDP_PASS).exit();
     asm.finish()
 }
@@ -141,15 +214,63 @@ pub(super) fn redirect_all(sockets: BorrowedFd<'_>) -> Vec<Instruction> {
     asm.finish()
 }
 
+/// `R7` = what follows the IPv6 header at `R2`, `R9` = its protocol, which is one with ports.
+fn find_v6_transport(asm: &mut Assembler, icmpv6: Label, pass: Label) {
+    let transport = asm.label();
+    need(asm, R2, IP + V6_HEADER, pass);
+    asm.copy(R7, R2).add(R7, IP + V6_HEADER).load(Width::Byte, R9, R2, (IP + V6_NEXT) as i16);
+    asm.jump_if(When::NotEqual, R9, PROTOCOL_FRAGMENT, transport);
+    need(asm, R7, V6_FRAGMENT_HEADER, pass);
+    asm.load(Width::Half, R0, R7, V6_FRAGMENT_OFFSET as i16).from_network(R0, 16);
+    asm.jump_if(When::AnyBit, R0, V6_OFFSET_MASK, pass);
+    asm.load(Width::Byte, R9, R7, 0).add(R7, V6_FRAGMENT_HEADER);
+    asm.place(transport).jump_if(When::Equal, R9, PROTOCOL_ICMPV6, icmpv6);
+    need_ports(asm, pass);
+}
+
+/// `R7` = what follows the IPv4 header at `R2`, `R9` = its protocol, which is one with ports.
+fn find_v4_transport(asm: &mut Assembler, icmp: Label, pass: Label) {
+    asm.load(Width::Half, R0, R2, (IP + V4_FRAGMENT) as i16).from_network(R0, 16);
+    asm.jump_if(When::AnyBit, R0, V4_OFFSET_MASK, pass);
+    asm.copy(R7, R2).add(R7, IP);
+    skip_v4_header(asm, R7, R2, IP as i16, pass);
+    asm.load(Width::Byte, R9, R2, (IP + V4_PROTOCOL) as i16).jump_if(When::Equal, R9, PROTOCOL_ICMP, icmp);
+    need_ports(asm, pass);
+}
+
+/// Goes on when an ICMP error of one of `kinds` stands at `R7` and `bytes` bytes with it; else jumps to `pass`.
+fn need_error(asm: &mut Assembler, kinds: &[i32], bytes: i32, pass: Label) {
+    let error = asm.label();
+    need(asm, R7, bytes, pass);
+    asm.load(Width::Byte, R0, R7, 0);
+    for &kind in kinds {
+        asm.jump_if(When::Equal, R0, kind, error);
+    }
+    asm.jump(pass).place(error);
+}
+
+/// The IPv4 address at `from + offset` goes into the key.
+fn store_v4(asm: &mut Assembler, from: Register, offset: i32) {
+    map_v4(asm);
+    asm.load(Width::Word, R0, from, offset as i16).store(Width::Word, R10, KEY + KEY_ADDRESS + 12, R0);
+}
+
+/// The IPv6 address at `from + offset` goes into the key.
+fn store_v6(asm: &mut Assembler, from: Register, offset: i32) {
+    for half in [0, 8] {
+        asm.load(Width::Double, R0, from, offset as i16 + half).store(Width::Double, R10, KEY + KEY_ADDRESS + half, R0);
+    }
+}
+
 /// Jumps to `pass` unless `bytes` bytes lie between `from` and the packet's end in `R3`. Loses `R4`.
 fn need(asm: &mut Assembler, from: Register, bytes: i32, pass: Label) {
     asm.copy(R4, from).add(R4, bytes).jump_if_register(When::Greater, R4, R3, pass);
 }
 
 /// Adds the length of the IPv4 header at `base + offset` to `pointer`. Loses `R0`.
-fn skip_ip_header(asm: &mut Assembler, pointer: Register, base: Register, offset: i16, pass: Label) {
+fn skip_v4_header(asm: &mut Assembler, pointer: Register, base: Register, offset: i16, pass: Label) {
     asm.load(Width::Byte, R0, base, offset).and(R0, 0xf).shift_left(R0, 2);
-    asm.jump_if(When::Less, R0, IP_MIN, pass);
+    asm.jump_if(When::Less, R0, V4_MIN, pass);
     asm.add_register(pointer, R0);
 }
 

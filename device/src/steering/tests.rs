@@ -6,10 +6,14 @@ use crate::interface::{Interface, set_up};
 use crate::packet::{Packet as PacketDevice, PacketOptions};
 use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some};
 use ringway_shm::{Arena, Burst, Instant};
+use std::net::Ipv4Addr;
 
 const OWNED: u16 = 8080;
 const KERNELS: u16 = 9090;
-const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const SERVER_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const SERVER: IpAddr = IpAddr::V4(SERVER_V4);
+/// What `Packet` writes for 10.0.0.2 when it writes IPv6; `1` at the end is the client's.
+const SERVER_V6: Ipv6Addr = Ipv6Addr::new(0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0xfdfd, 0x0a00, 2);
 const SYN: u8 = 2;
 const RST: u8 = 4;
 
@@ -27,18 +31,22 @@ struct Shared {
 fn shared() -> Shared {
     ip("link add client type veth peer name server");
     set_up("client", None, None).expect("it was made above");
-    set_up("server", None, Some((SERVER, 24))).expect("it was made above");
+    set_up("server", None, Some((SERVER_V4, 24))).expect("it was made above");
     let mac = |name| Interface::open(name).expect("it was made above").mac;
     let macs: [u8; 12] = [mac("server"), mac("client")].concat().try_into().expect("twice six bytes");
     // The kernel must not have to ask for the client's address, which nobody would answer.
     let text: Vec<String> = macs[6..].iter().map(|byte| format!("{byte:02x}")).collect();
-    ip(&format!("neigh replace 10.0.0.1 lladdr {} dev server", text.join(":")));
+    ip(&format!("address add {SERVER_V6}/64 dev server nodad"));
+    for client in ["10.0.0.1", "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:a00:1"] {
+        ip(&format!("neigh replace {client} lladdr {} dev server", text.join(":")));
+    }
     let arena = arena();
     let steering = Steering::new(64).expect("root may use BPF");
     let program = steering.socket_filter().expect("the verifier accepts it");
     let hidden = steering.hide_from_kernel(Interface::open("server").expect("made above").index).expect("Linux 6.6");
     let filter = steering.port_filter().expect("a descriptor is left");
-    filter.own(SERVER, OWNED).expect("room");
+    filter.own(Protocol::Tcp, SERVER, OWNED).expect("room");
+    filter.own(Protocol::Tcp, SERVER_V6.into(), OWNED).expect("room");
     let options = PacketOptions { ring_slots: 15 };
     let client = PacketDevice::open("client", None, options, &arena).expect("made above");
     let server = PacketDevice::open("server", Some(program.as_fd()), options, &arena).expect("made above");
@@ -53,8 +61,11 @@ impl Shared {
     }
 
     fn send_syn(&mut self, port: u16) {
-        let bytes = Packet { ports: (5555, port), flags: SYN, payload: b"", macs: self.macs, ..Packet::default() }.bytes();
-        self.send(&bytes);
+        self.send(&self.syn(port, false).bytes());
+    }
+
+    fn syn(&self, port: u16, ipv6: bool) -> Packet<'static> {
+        Packet { ports: (5555, port), flags: SYN, payload: b"", macs: self.macs, ipv6, ..Packet::default() }
     }
 
     /// Waits for an answer of the kernel from `port` and returns its TCP flags.
@@ -64,7 +75,7 @@ impl Shared {
             receive_some(&mut self.client, &mut burst);
             let answer = arrived(&mut burst).into_iter().find(|packet| tcp_ports(packet) == Some((port, 5555)));
             if let Some(packet) = answer {
-                return packet.bytes[47];
+                return packet.bytes[tcp_start(&packet.bytes) + 13];
             }
         }
     }
@@ -77,10 +88,16 @@ impl Shared {
     }
 }
 
+fn tcp_start(bytes: &[u8]) -> usize {
+    if bytes[12..14] == [8, 0] { 34 } else { 54 }
+}
+
+/// Ports of a whole TCP segment without IP options or extension headers.
 fn tcp_ports(packet: &Arrived) -> Option<(u16, u16)> {
     let bytes = &packet.bytes;
     let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    (bytes.len() >= 54 && bytes[12..14] == [8, 0] && bytes[23] == 6).then(|| (port(34), port(36)))
+    let at = tcp_start(bytes);
+    (bytes.len() >= at + 20 && bytes[if at == 34 { 23 } else { 20 }] == 6).then(|| (port(at), port(at + 2)))
 }
 
 #[test]
@@ -93,8 +110,8 @@ fn owned_ports_are_ours_and_the_rest_is_the_kernels() {
         assert_eq!(shared.kernel_answer(KERNELS) & RST, RST);
         assert_eq!(shared.device_got(), [Some(OWNED)]);
         // What is released is the kernel's again.
-        shared.filter.release(SERVER, OWNED).expect("it was owned");
-        shared.filter.release(SERVER, OWNED).expect("twice does nothing");
+        shared.filter.release(Protocol::Tcp, SERVER, OWNED).expect("it was owned");
+        shared.filter.release(Protocol::Tcp, SERVER, OWNED).expect("twice does nothing");
         shared.send_syn(OWNED);
         assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
         assert_eq!(shared.device_got(), []);
@@ -156,7 +173,43 @@ fn header_options_fragments_tags_and_other_addresses_are_told_apart() {
         let mut burst = Burst::default();
         shared.server.receive(Instant::ZERO, &mut burst).expect("the link is up");
         let got: Vec<Vec<u8>> = arrived(&mut burst).into_iter().map(|packet| packet.bytes).collect();
-        assert_eq!(got, [options, unreachable]);
+        assert_eq!(got, [options, later_fragment, unreachable]);
+    });
+}
+
+#[test]
+fn ipv6_ports_fragments_errors_and_other_headers_are_told_apart() {
+    in_namespace(|| {
+        let mut shared = shared();
+        let owned = shared.syn(OWNED, true).bytes();
+        // The header that would follow, and the rest of an extension header of eight bytes.
+        let behind = |next: u8, header: [u8; 7]| {
+            let mut bytes = owned.clone();
+            bytes[20] = next;
+            bytes[19] += 8;
+            bytes.splice(54..54, [&[6], &header[..]].concat());
+            bytes
+        };
+        let (first, later) = (behind(44, [0, 0, 1, 0, 0, 0, 9]), behind(44, [0, 1, 0, 0, 0, 0, 9]));
+        let options = behind(0, [0, 1, 4, 0, 0, 0, 0]);
+        let (mut udp, mut too_big, mut solicitation) = (owned.clone(), owned.clone(), owned.clone());
+        udp[20] = 17;
+        (too_big[20], too_big[54]) = (58, 2);
+        (solicitation[20], solicitation[54]) = (58, 135);
+        let elsewhere = Packet { destination: [10, 0, 0, 3], ..shared.syn(OWNED, true) }.bytes();
+        for bytes in [&owned, &first, &later, &options, &udp, &too_big, &solicitation, &elsewhere, &owned[..57].to_vec()] {
+            shared.send(bytes);
+        }
+        shared.filter.own(Protocol::Udp, SERVER_V6.into(), OWNED).expect("room");
+        shared.send(&udp);
+        let last = shared.syn(KERNELS, true).bytes();
+        shared.send(&last);
+        assert_eq!(shared.kernel_answer(KERNELS) & RST, RST);
+        let mut burst = Burst::default();
+        shared.server.receive(Instant::ZERO, &mut burst).expect("the link is up");
+        let got: Vec<Vec<u8>> = arrived(&mut burst).into_iter().map(|packet| packet.bytes).collect();
+        // The filter of a packet socket runs when the packet comes: the first UDP datagram was not ours yet.
+        assert_eq!(got, [owned, first, later, too_big, udp]);
     });
 }
 
@@ -165,10 +218,10 @@ fn a_full_table_says_so() {
     in_namespace(|| {
         let steering = Steering::new(2).expect("root may use BPF");
         let filter = steering.port_filter().expect("a descriptor is left");
-        filter.own(SERVER, 1).expect("room");
-        filter.own(SERVER, 2).expect("room");
-        filter.own(SERVER, 2).expect("again does nothing");
-        assert_eq!(filter.own(SERVER, 3).expect_err("full").raw_os_error(), Some(libc::E2BIG));
+        filter.own(Protocol::Tcp, SERVER, 1).expect("room");
+        filter.own(Protocol::Tcp, SERVER, 2).expect("room");
+        filter.own(Protocol::Tcp, SERVER, 2).expect("again does nothing");
+        assert_eq!(filter.own(Protocol::Tcp, SERVER, 3).expect_err("full").raw_os_error(), Some(libc::E2BIG));
     });
 }
 
@@ -207,7 +260,7 @@ fn xdp_takes_owned_ports_and_errors_about_them_and_leaves_the_rest() {
             fragment[20..22].copy_from_slice(&[0, 100]);
             // Unreachable errors that quote a segment from an owned port, and from one of the kernel.
             let about = |port| {
-                let quoted = Packet { source: SERVER.octets(), ports: (port, 5555), ..plain }.bytes();
+                let quoted = Packet { source: SERVER_V4.octets(), ports: (port, 5555), ..plain }.bytes();
                 [&owned[..23], &[1], &owned[24..34], &[3, 1, 0, 0, 0, 0, 0, 0], &quoted[14..42]].concat()
             };
             for bytes in [&owned, &options, &fragment, &about(OWNED), &about(KERNELS), &owned[..30].to_vec()] {
@@ -225,4 +278,36 @@ fn xdp_takes_owned_ports_and_errors_about_them_and_leaves_the_rest() {
             assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
         });
     }
+}
+
+#[test]
+fn xdp_takes_owned_ipv6_ports_and_errors_about_them() {
+    use crate::xdp::{Redirect, Xdp, XdpOptions};
+    in_namespace(|| {
+        let mut shared = shared();
+        shared.hidden = None;
+        let xdp_arena = arena();
+        let options = XdpOptions { mode: Some(XdpMode::Generic), ..XdpOptions::default() };
+        let mut xdp = Xdp::open("server", Redirect::Owned(&shared.steering), options, &xdp_arena).expect("veth has it");
+        let plain = shared.syn(OWNED, true);
+        let owned = plain.bytes();
+        // Too-big errors that quote a segment from an owned port, and from one of the kernel.
+        let about = |port| {
+            let quoted = Packet { source: SERVER_V4.octets(), ports: (port, 5555), ..plain }.bytes();
+            [&owned[..20], &[58], &owned[21..54], &[2, 0, 0, 0, 0, 0, 5, 0], &quoted[14..62]].concat()
+        };
+        let mut fragment = owned.clone();
+        (fragment[20], fragment[19]) = (44, 28);
+        fragment.splice(54..54, [6, 0, 0, 1, 0, 0, 0, 9]);
+        for bytes in [&owned, &fragment, &about(OWNED), &about(KERNELS), &owned[..54].to_vec()] {
+            shared.send(bytes);
+        }
+        let last = shared.syn(KERNELS, true).bytes();
+        shared.send(&last);
+        assert_eq!(shared.kernel_answer(KERNELS) & RST, RST);
+        let mut burst = Burst::default();
+        while xdp.receive(Instant::ZERO, &mut burst).expect("the link is up") > 0 {}
+        let got: Vec<Vec<u8>> = arrived(&mut burst).into_iter().map(|packet| packet.bytes).collect();
+        assert_eq!(got, [owned.clone(), fragment, about(OWNED)]);
+    });
 }
