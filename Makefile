@@ -2,7 +2,7 @@
 CARGO ?= cargo
 LOOM_TARGET = target/loom
 
-.PHONY: demo test build setup setup-demo lint unit conformance loom miri system bench-instructions instructions-smoke tidy clean
+.PHONY: demo test build setup setup-demo lint unit conformance loom miri system bench-instructions instructions-smoke tidy rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -37,6 +37,10 @@ conformance:
 
 tidy:
 	$(CARGO) test -p ringway-cli --test tidy
+
+# Writes docs/rfc-coverage.md from the tags in code, tests and scripts.
+rfc-coverage:
+	UPDATE_RFC_COVERAGE=1 $(CARGO) test -q -p ringway-cli --test tidy the_coverage_document_is_true
 
 # Every interleaving of the shared rings and the doorbell.
 loom:

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/coverage.rs"]
+mod coverage;
+
 /// Who may depend on whom. Everything else is an error; dev-dependencies are free.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shm", &[]),
@@ -473,23 +476,6 @@ fn paths_named_in_the_documents_exist() {
             let plain = named.filter(|text| !text.contains(['*', '{', ' ']));
             let missing = plain.filter(|text| !top().join(text).exists());
             findings.extend(missing.map(|text| format!("{}:{}: there is no {text}", relative(&path), number + 1)));
-        }
-    }
-    report(findings);
-}
-
-/// `docs/rfc-coverage.md` says with a row `| MUST-n | … | tested |` which rules of RFC 9293 a test shows; the test cites `MUST-n`.
-#[test]
-fn rules_called_tested_are_cited_by_a_test() {
-    let Ok(table) = fs::read_to_string(top().join("docs/rfc-coverage.md")) else { return };
-    let all = sources();
-    let cited = |rule: &str| all.iter().any(|source| source.is_test && words(&source.text, rule).next().is_some());
-    let mut findings = Vec::new();
-    for (number, line) in table.lines().enumerate() {
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        let claims = cells.last().is_some_and(|_| cells.contains(&"tested"));
-        if let Some(rule) = cells.get(1).filter(|rule| claims && rule.starts_with("MUST-") && !cited(rule)) {
-            findings.push(format!("docs/rfc-coverage.md:{}: no test cites {rule}", number + 1));
         }
     }
     report(findings);

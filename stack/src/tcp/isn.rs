@@ -104,3 +104,6 @@ impl Sip {
         self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3]
     }
 }
+
+#[cfg(test)]
+mod tests;

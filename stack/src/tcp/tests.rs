@@ -8,5 +8,6 @@ mod offload;
 mod rack;
 mod recovery;
 mod rig;
+mod rules;
 mod timers;
 mod undo;

@@ -65,6 +65,7 @@ fn echo_is_not_answered_otherwise() {
 }
 
 /// Errors about our segments reach TCP with 4-tuple and sequence number; what they quote must be ours.
+/// RFC 9293 MUST-54.
 #[test]
 fn errors_reach_tcp() {
     let kinds = [
@@ -156,4 +157,13 @@ fn unanswered_neighbors_become_errors() {
     assert!(packets(&mut out[0]).is_empty() && rig.transmit(ms(3_000)).is_empty());
     assert_eq!(rig.count(Counter::DropNoNeighbor), 1);
     assert_eq!((rig.ip.poll_timeout(), rig.arena.free(Class::Small)), (None, 64));
+}
+
+/// RFC 9293 MUST-55: source quench is counted and says nothing to TCP (RFC 6633).
+#[test]
+fn source_quench_is_ignored() {
+    let mut rig = rig(Role::Owned);
+    rig.receive(ms(1), &from_peer(1, &message(4, 0, 0, &quoted(|_| {})), |_| {}));
+    assert_eq!(rig.count(Counter::IcmpInMsgs), 1);
+    assert_eq!(rig.ip.poll_error(), None);
 }

@@ -31,6 +31,7 @@ fn good_segments_are_delivered() {
 }
 
 /// A wrong bit anywhere in segment or addresses is found; a device that vouches is believed.
+/// RFC 9293 MUST-3.
 #[test]
 fn checksums_are_verified() {
     let mut rig = rig();
@@ -56,6 +57,7 @@ fn checksums_are_verified() {
 }
 
 /// Bad headers, martians, fragments and truncated packets each have their counter, and nothing is delivered.
+/// RFC 9293 MUST-57, MUST-63.
 #[test]
 fn bad_packets_are_counted() {
     let segment = tcp_segment(b"hello");
@@ -94,6 +96,7 @@ fn bad_packets_are_counted() {
 }
 
 /// A frame to many must not carry a packet for one (RFC 1122 §3.3.6).
+/// RFC 9293 MUST-57.
 #[test]
 fn unicast_in_broadcast_is_dropped() {
     let mut rig = rig();

@@ -166,6 +166,7 @@ fn fin_wait_2_timeout() {
 }
 
 /// The peer resets: the error is told, what was received stays readable.
+/// RFC 9293 MUST-12.
 #[test]
 fn reset_by_the_peer() {
     let mut rig = open();
@@ -181,6 +182,7 @@ fn reset_by_the_peer() {
 }
 
 /// TIME-WAIT answers a repeated FIN, ignores RST (RFC 1337), and lets a newer SYN in (RFC 6191).
+/// RFC 9293 MUST-13.
 #[test]
 fn time_wait() {
     let mut rig = open();

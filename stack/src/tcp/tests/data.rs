@@ -47,6 +47,7 @@ fn request_and_response() {
 }
 
 /// A lone segment is acknowledged after a delay, two full ones at once.
+/// RFC 9293 MUST-40.
 #[test]
 fn delayed_ack() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -94,6 +95,7 @@ fn peers_window() {
 }
 
 /// Nagle with Minshall's change: one small segment under way holds the next small one back.
+/// RFC 9293 SHLD-7.
 #[test]
 fn nagle() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -116,6 +118,7 @@ fn nagle_lets_a_tail_go() {
 }
 
 /// TCP_NODELAY sends each write; TCP_CORK only full segments until it is pulled.
+/// RFC 9293 MUST-17.
 #[test]
 fn no_delay_and_cork() {
     let mut rig = Rig::accepted(Rig::config(), NO_DELAY);
@@ -132,6 +135,7 @@ fn no_delay_and_cork() {
 }
 
 /// A gap: duplicate ACKs at once; when it is filled everything is delivered and acknowledged.
+/// RFC 9293 SHLD-31.
 #[test]
 fn out_of_order() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -187,6 +191,7 @@ fn early_fin() {
 }
 
 /// The window closes as the buffer fills, never shrinks, and reopening is announced.
+/// RFC 9293 MUST-39.
 #[test]
 fn own_window() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { receive_buffer_bytes: 8_192, ..DEFAULT });

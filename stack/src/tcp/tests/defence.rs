@@ -88,6 +88,7 @@ fn no_ack() {
 }
 
 /// Urgent data is ordinary data (RFC 6093).
+/// RFC 9293 MUST-31.
 #[test]
 fn urgent() {
     let mut rig = open();

@@ -20,6 +20,7 @@ fn passive_open() {
 }
 
 /// With all options offered, all are agreed; timestamps make full segments 12 bytes smaller.
+/// RFC 9293 MUST-14, MUST-16.
 #[test]
 fn passive_open_with_options() {
     let mut rig = Rig::with(crate::StackConfig::default());
@@ -49,6 +50,7 @@ fn active_open() {
 }
 
 /// SYN is sent again after 1, 2, 4 ... seconds, six times; then the open has failed.
+/// RFC 9293 MUST-22.
 #[test]
 fn syn_retransmission() {
     let mut rig = Rig::with(Rig::config());
@@ -94,6 +96,7 @@ fn refused() {
 }
 
 /// RFC 9293 figure 7: both ends open at once and become established.
+/// RFC 9293 MUST-10.
 #[test]
 fn simultaneous_open() {
     let mut rig = Rig::with(Rig::config());

@@ -102,6 +102,7 @@ fn lost_in_the_middle() {
 }
 
 /// A link that takes one frame per packet and no partial checksums gets exactly that.
+/// RFC 9293 MUST-2.
 #[test]
 fn plain_link() {
     let mut rig = Rig::on(Rig::config(), false, 0, false);

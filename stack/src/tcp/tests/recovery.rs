@@ -120,6 +120,7 @@ fn sack_without_three_acks() {
 }
 
 /// RFC 6298: one segment after the timeout, doubled waits, slow start when the ACK comes.
+/// RFC 9293 MUST-19.
 #[test]
 fn retransmission_timeout() {
     let mut rig = ten_under_way(false);
@@ -154,6 +155,7 @@ fn timeout_with_sack() {
 }
 
 /// Karn: a segment that was sent twice is no measurement of the round trip.
+/// RFC 9293 MUST-18.
 #[test]
 fn karn() {
     let mut rig = Rig::accepted(Rig::config(), newreno());
@@ -171,6 +173,7 @@ fn karn() {
 }
 
 /// After fifteen timeouts the connection is given up.
+/// RFC 9293 MUST-20.
 #[test]
 fn given_up() {
     let mut rig = Rig::accepted(Rig::config(), newreno());
@@ -188,6 +191,7 @@ fn given_up() {
 }
 
 /// TCP_USER_TIMEOUT ends it sooner.
+/// RFC 9293 MUST-21.
 #[test]
 fn user_timeout() {
     let options = TcpOptions { user_timeout: crate::Duration::from_millis(3_000), ..newreno() };

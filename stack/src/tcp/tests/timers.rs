@@ -10,6 +10,7 @@ use crate::wire::tcp::{ACK, PSH};
 use crate::{Duration, SocketAddress};
 
 /// A closed window is probed with doubling waits; data goes when it opens.
+/// RFC 9293 MUST-35, MUST-36, MUST-37, SHLD-29, SHLD-30.
 #[test]
 fn zero_window() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
@@ -34,6 +35,7 @@ fn zero_window() {
 }
 
 /// A window of a few bytes is not filled at once (silly window), but not for ever either.
+/// RFC 9293 MUST-38.
 #[test]
 fn silly_window() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
@@ -48,6 +50,7 @@ fn silly_window() {
 }
 
 /// Keepalive: after the idle time, then by interval; without answers the connection is given up.
+/// RFC 9293 MUST-24, MUST-26, MUST-27, MUST-29.
 #[test]
 fn keepalive() {
     let options = TcpOptions {

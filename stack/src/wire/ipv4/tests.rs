@@ -19,6 +19,7 @@ fn round_trip() {
 }
 
 /// Options are skipped, but belong to the checksum and to the header's length.
+/// RFC 9293 MUST-50.
 #[test]
 fn options_are_skipped() {
     let mut bytes = [0; 24];

@@ -1,4 +1,5 @@
 use super::*;
+use alloc::vec;
 
 fn syn() -> Header {
     let options = Options {
@@ -30,6 +31,7 @@ fn round_trip() {
 }
 
 /// A SYN looks as Linux writes it: MSS, SACK-permitted, timestamps, NOP, window scale.
+/// RFC 9293 MUST-68.
 #[test]
 fn option_layout() {
     let mut bytes = [0; 40];
@@ -58,6 +60,7 @@ fn bad_lengths() {
 }
 
 /// Any option bytes are survived; an option with a bad length ends the list.
+/// RFC 9293 MUST-7.
 #[test]
 fn hostile_options() {
     let mut bytes = [0u8; 60];
@@ -73,4 +76,39 @@ fn hostile_options() {
     }
     bytes[20..24].copy_from_slice(&[2, 0, 3, 3]);
     assert_eq!(Header::parse(&bytes).map(|(h, _)| h.options), Some(Options::default()));
+}
+
+/// The options of a header whose option bytes are `bytes`.
+fn options_of(bytes: &[u8]) -> Options {
+    let mut header = [0; 60];
+    Header::default().emit(&mut header[..20]);
+    let len = 20 + bytes.len().next_multiple_of(4);
+    header[12] = ((len / 4) as u8) << 4;
+    header[20..20 + bytes.len()].copy_from_slice(bytes);
+    Header::parse(&header[..len]).expect("a good header").0.options
+}
+
+/// RFC 9293 MUST-4, MUST-6, MUST-64: no-operation, options that nobody knows, any alignment, and the end of the list.
+#[test]
+fn options_anywhere() {
+    let segment_size = Options { maximum_segment_size: Some(1460), ..Options::default() };
+    assert_eq!(options_of(&[2, 4, 5, 180]), segment_size);
+    assert_eq!(options_of(&[1, 2, 4, 5, 180, 0, 3, 3, 7]), segment_size, "nothing counts behind the end");
+    assert_eq!(options_of(&[99, 5, 1, 2, 3, 2, 4, 5, 180]), segment_size);
+    assert_eq!(options_of(&[1, 1, 1, 2, 4, 5, 180, 200, 2]), segment_size);
+}
+
+/// RFC 9293 MUST-69: what fills the header up to a word is zero or does nothing.
+#[test]
+fn padding() {
+    for window_scale in [None, Some(7)] {
+        let options = Options { window_scale, sack_permitted: true, ..Options::default() };
+        let header = Header { flags: SYN, options, ..Header::default() };
+        let mut bytes = [0xff; 60];
+        let len = header.len();
+        header.emit(&mut bytes[..len]);
+        assert!(len.is_multiple_of(4));
+        let known = [vec![4, 2], vec![3, 3, 7]].concat();
+        assert!(bytes[20..len].iter().all(|byte| known.contains(byte) || [0, 1].contains(byte)), "{bytes:?}");
+    }
 }
