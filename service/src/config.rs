@@ -15,7 +15,7 @@ use std::path::Path;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{Cidr, CongestionControl, StackConfig, TcpConfig};
+use ringway_stack::{Cidr, CongestionControl, StackConfig, SynCookies, TcpConfig};
 
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
@@ -283,6 +283,11 @@ fn tcp(values: &Values) -> TcpConfig {
         retries: values.u8("tcp.retries"),
         syn_retries: values.u8("tcp.syn_retries"),
         synack_retries: values.u8("tcp.synack_retries"),
+        syn_cookies: match values.text("tcp.syn_cookies") {
+            "off" => SynCookies::Off,
+            "always" => SynCookies::Always,
+            _ => SynCookies::WhenFull,
+        },
         time_wait: values.millis("tcp.time_wait_ms"),
         fin_timeout: values.millis("tcp.fin_timeout_ms"),
         keepalive_idle: values.millis("tcp.keepalive_idle_ms"),

@@ -12,6 +12,18 @@ pub enum CongestionControl {
     NewReno,
 }
 
+/// When SYN cookies (RFC 4987) answer instead of a place in the SYN queue; Linux tcp_syncookies 0, 1, 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SynCookies {
+    /// Never: a full queue loses its oldest record.
+    Off,
+    /// When the queue is full.
+    #[default]
+    WhenFull,
+    /// Always.
+    Always,
+}
+
 /// Limits and defaults of one stack.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
@@ -21,7 +33,7 @@ pub struct StackConfig {
     pub connections_max: u32,
     /// Listeners at most.
     pub listeners_max: u32,
-    /// Half-open connections (SYN-RECEIVED records) at most.
+    /// Half-open connections (SYN-RECEIVED records) at most; of one listener no more than its backlog.
     pub syn_queue_max: u32,
     /// TIME-WAIT records at most; the oldest goes when full.
     pub time_wait_max: u32,
@@ -63,6 +75,8 @@ pub struct TcpConfig {
     pub syn_retries: u8,
     /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
     pub synack_retries: u8,
+    /// RFC 4987
+    pub syn_cookies: SynCookies,
     /// How long a closed connection stays in TIME-WAIT; Linux: 60 s.
     pub time_wait: Duration,
     /// How long an orphan waits in FIN-WAIT-2; Linux tcp_fin_timeout: 60 s.
@@ -155,6 +169,7 @@ impl Default for TcpConfig {
             retries: 15,
             syn_retries: 6,
             synack_retries: 5,
+            syn_cookies: SynCookies::WhenFull,
             time_wait: Duration::from_secs(60),
             fin_timeout: Duration::from_secs(60),
             keepalive_idle: Duration::from_secs(7_200),

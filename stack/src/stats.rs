@@ -118,8 +118,16 @@ counters! {
     ListenOverflows = "TcpExtListenOverflows",
     /// SYNs to a listener dropped for any reason.
     ListenDrops = "TcpExtListenDrops",
-    /// SYN queue full.
+    /// Half-open connections lost because the SYN queue was full.
     TcpReqQFullDrop = "TcpExtTCPReqQFullDrop",
+    /// SYNs answered with a cookie because the SYN queue was full.
+    TcpReqQFullDoCookies = "TcpExtTCPReqQFullDoCookies",
+    /// SYN cookies sent.
+    SyncookiesSent = "TcpExtSyncookiesSent",
+    /// SYN cookies that came back.
+    SyncookiesRecv = "TcpExtSyncookiesRecv",
+    /// ACKs with something else than a cookie while some were expected.
+    SyncookiesFailed = "TcpExtSyncookiesFailed",
     /// Connections that entered TIME-WAIT.
     TimeWaits = "TcpExtTW",
     /// TIME-WAIT records recycled early.

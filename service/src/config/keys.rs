@@ -194,6 +194,12 @@ pub const KEYS: &[Key] = &[
     number("tcp.retries", 15, 3, 255, "Retransmissions of data before a connection is given up (tcp_retries2)."),
     number("tcp.syn_retries", 6, 0, 127, "Retransmissions of a SYN (tcp_syn_retries)."),
     number("tcp.synack_retries", 5, 0, 127, "Retransmissions of a SYN-ACK (tcp_synack_retries)."),
+    choice(
+        "tcp.syn_cookies",
+        "when_full",
+        &["off", "when_full", "always"],
+        "SYN cookies (RFC 4987) in place of a remembered handshake: when a listener's queue is full, as Linux's tcp_syncookies 1.",
+    ),
     number(
         "tcp.time_wait_ms",
         60_000,

@@ -1,7 +1,7 @@
 //! Linux's `net.ipv4.tcp_*` settings, as far as the stack has them.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, TcpConfig, TcpOptions};
+use ringway_stack::{CongestionControl, SynCookies, TcpConfig, TcpOptions};
 use std::collections::BTreeMap;
 
 /// Settings by their name without `net.ipv4.`.
@@ -45,6 +45,12 @@ impl Sysctl {
         if let Some(count) = self.number("tcp_synack_retries") {
             tcp.synack_retries = byte(count);
         }
+        tcp.syn_cookies = match self.number("tcp_syncookies") {
+            Some(0) => SynCookies::Off,
+            Some(1) => SynCookies::WhenFull,
+            Some(_) => SynCookies::Always,
+            None => tcp.syn_cookies,
+        };
         if let Some(count) = self.number("tcp_retries2") {
             tcp.retries = byte(count);
         }
@@ -85,6 +91,7 @@ const NAMES: &[&str] = &[
     "tcp_window_scaling",
     "tcp_syn_retries",
     "tcp_synack_retries",
+    "tcp_syncookies",
     "tcp_retries2",
     "tcp_fin_timeout",
     "tcp_keepalive_time",

@@ -186,7 +186,7 @@ impl Tcp {
                 visit(&self.summary(index as u32, tcb));
             }
         }
-        for (_, record) in self.syn_queue.iter() {
+        for record in self.syn_queue.iter() {
             visit(&SocketSummary { retransmits: record.retries, ..of_key(State::SynReceived, &record.key) });
         }
         for record in self.time_wait.iter() {

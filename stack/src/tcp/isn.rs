@@ -9,6 +9,9 @@ use ringway_shm::Instant;
 use super::demux::FlowKey;
 use super::sequence::SeqNum;
 
+/// See [`Secrets::keyed`]: RFC 6528's F.
+const INITIAL_SEQUENCE: u64 = 0x6528;
+
 /// The keys of a stack's secrets; all come from its seed.
 pub(crate) struct Secrets {
     keys: [u64; 2],
@@ -33,7 +36,7 @@ impl Secrets {
     /// RFC 6528 §3: the initial sequence number of a flow opened now.
     pub(crate) fn initial_sequence(&self, now: Instant, key: &FlowKey) -> SeqNum {
         let clock = (now.as_micros() / 4) as u32;
-        SeqNum(clock.wrapping_add(self.keyed(key) as u32))
+        SeqNum(clock.wrapping_add(self.keyed(key, INITIAL_SEQUENCE) as u32))
     }
 
     /// TSval at `now`: milliseconds from a random start.
@@ -42,9 +45,10 @@ impl Secrets {
         (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
     }
 
-    /// SipHash-1-3 of the 4-tuple: unlike the flow table's hash its output is seen outside.
-    pub(crate) fn keyed(&self, key: &FlowKey) -> u64 {
+    /// SipHash-1-3 of the 4-tuple and a purpose: unlike the flow table's hash its output is seen outside.
+    pub(crate) fn keyed(&self, key: &FlowKey, purpose: u64) -> u64 {
         let mut state = Sip::new(self.keys);
+        state.word(purpose);
         for ip in [key.local, key.remote] {
             match ip {
                 IpAddr::V4(ip) => state.word(ip.to_bits() as u64),

@@ -1,23 +1,18 @@
-//! Passive open: listeners, the SYN queue of small records, the accept queue.
+//! Passive open: listeners and their accept queues.
 //!
-//! Read RFC 9293 §3.10.7.2, RFC 4987 §3.3 first. A half-open connection is a record, not a control
-//! block; the block is made when the handshake's last ACK comes. Both queues are bounded, and their
-//! overflows are counted. There are no SYN cookies: a full SYN queue drops SYNs.
+//! Read RFC 9293 §3.10.7.2 first. Half-open connections are records in the [`SynQueue`](super::syn_queue::SynQueue);
+//! here is which of them belong to a listener, and whether it has overflowed lately, which is when the ACK of a
+//! SYN cookie is believed.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::Instant;
-
 use crate::address::SocketAddress;
 use crate::config::TcpOptions;
-use crate::wire::tcp::{ACK, Header, SYN};
 
-use super::connect::{Agreed, mss_to_offer, syn_options};
-use super::demux::FlowKey;
-use super::sequence::SeqNum;
+use super::syn_queue::Line;
 
 /// In [`SocketId::index`](crate::event::SocketId): the name of a listener.
 pub(crate) const LISTENER_BIT: u32 = 1 << 31;
@@ -34,8 +29,10 @@ pub(crate) struct Listener {
     pub(crate) generation: u32,
     /// Established connections that wait to be accepted.
     pub(crate) accept_queue: VecDeque<u32>,
-    /// Records in the SYN queue.
-    pub(crate) half_open: u32,
+    /// Its records in the SYN queue.
+    pub(crate) half_open: Line,
+    /// When its last SYN cookie was sent, minutes.
+    pub(crate) cookies_at: Option<u32>,
     pub(crate) alive: bool,
     /// The next listener on the same port.
     next: u32,
@@ -49,35 +46,15 @@ pub(crate) struct Listeners {
     alive: u32,
 }
 
-/// A connection in SYN-RECEIVED that came through a listener.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HalfOpen {
-    pub(crate) key: FlowKey,
-    pub(crate) irs: SeqNum,
-    pub(crate) iss: SeqNum,
-    pub(crate) agreed: Agreed,
-    pub(crate) listener: u32,
-    /// SYN-ACKs sent again.
-    pub(crate) retries: u8,
-    /// Tick of its entry in the timer wheel.
-    pub(crate) deadline: u32,
-    /// When the first SYN-ACK was sent, microseconds modulo 2^32.
-    pub(crate) sent_at: u32,
-    pub(crate) alive: bool,
-}
-
-/// The SYN queue of a stack.
-#[derive(Debug)]
-pub(crate) struct SynQueue {
-    records: Vec<HalfOpen>,
-    free: Vec<u32>,
-    max: u32,
-}
-
 impl Listener {
     /// Whether a further connection may wait.
     pub(crate) fn has_room(&self) -> bool {
         (self.accept_queue.len() as u32) < self.backlog.max(1)
+    }
+
+    /// As Linux: no more half-open connections than may wait to be accepted.
+    pub(crate) fn is_syn_queue_full(&self) -> bool {
+        self.half_open.len() >= self.backlog.max(1)
     }
 }
 
@@ -124,7 +101,19 @@ impl Listeners {
         let generation = free.map_or(0, |index| self.list[index].generation.wrapping_add(1));
         let next = self.by_port[local.port as usize];
         let accept_queue = VecDeque::new();
-        let listener = Listener { local, backlog, options, cookie, generation, accept_queue, half_open: 0, alive: true, next };
+        let half_open = Line::default();
+        let listener = Listener {
+            local,
+            backlog,
+            options,
+            cookie,
+            generation,
+            accept_queue,
+            half_open,
+            cookies_at: None,
+            alive: true,
+            next,
+        };
         let index = match free {
             Some(index) => {
                 self.list[index] = listener;
@@ -163,86 +152,4 @@ impl Listeners {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Listener)> {
         self.list.iter().enumerate().filter(|(_, listener)| listener.alive).map(|(index, listener)| (index as u32, listener))
     }
-}
-
-impl HalfOpen {
-    /// RFC 9293 §3.10.7.2: <SEQ=ISS><ACK=RCV.NXT><CTL=SYN,ACK>.
-    pub(crate) fn syn_ack(
-        &self,
-        config: &crate::config::TcpConfig,
-        mtu: u16,
-        options: &TcpOptions,
-        receive_buffer: u32,
-        timestamp: u32,
-    ) -> Header {
-        let mss = mss_to_offer(mtu, options);
-        let mut offered = syn_options(config, mss, receive_buffer, timestamp, self.agreed.ts_recent);
-        offered.sack_permitted &= self.agreed.sack;
-        offered.timestamps = offered.timestamps.filter(|_| self.agreed.timestamps);
-        offered.window_scale = offered.window_scale.filter(|_| self.agreed.scales);
-        Header {
-            source_port: self.key.local_port,
-            destination_port: self.key.remote_port,
-            sequence: self.iss,
-            acknowledgment: self.irs + 1,
-            flags: SYN | ACK,
-            window: receive_buffer.min(u16::MAX as u32) as u16,
-            options: offered,
-            ..Header::default()
-        }
-    }
-}
-
-impl SynQueue {
-    /// A queue for `max` records.
-    pub(crate) fn new(max: u32) -> SynQueue {
-        SynQueue { records: Vec::new(), free: Vec::new(), max }
-    }
-
-    /// The record of an index.
-    pub(crate) fn get(&self, index: u32) -> Option<&HalfOpen> {
-        self.records.get(index as usize).filter(|record| record.alive)
-    }
-
-    /// As [`get`](SynQueue::get), to be changed.
-    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut HalfOpen> {
-        self.records.get_mut(index as usize).filter(|record| record.alive)
-    }
-
-    /// Adds a record; `None`: the queue is full.
-    pub(crate) fn insert(&mut self, record: HalfOpen) -> Option<u32> {
-        if let Some(index) = self.free.pop() {
-            self.records[index as usize] = record;
-            return Some(index);
-        }
-        if self.records.len() as u32 >= self.max {
-            return None;
-        }
-        self.records.push(record);
-        Some(self.records.len() as u32 - 1)
-    }
-
-    /// Removes a record.
-    pub(crate) fn remove(&mut self, index: u32) -> Option<HalfOpen> {
-        let record = self.records.get_mut(index as usize).filter(|record| record.alive)?;
-        record.alive = false;
-        let removed = *record;
-        self.free.push(index);
-        Some(removed)
-    }
-
-    /// Some record that came through a listener.
-    pub(crate) fn of_listener(&self, listener: u32) -> Option<u32> {
-        self.iter().find(|(_, record)| record.listener == listener).map(|(index, _)| index)
-    }
-
-    /// All records with their indexes.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &HalfOpen)> {
-        self.records.iter().enumerate().filter(|(_, record)| record.alive).map(|(index, record)| (index as u32, record))
-    }
-}
-
-/// Microseconds since the SYN-ACK was sent, for the first measurement of the round trip.
-pub(crate) fn handshake_round_trip(record: &HalfOpen, now: Instant) -> Option<u32> {
-    (record.retries == 0).then(|| (now.as_micros() as u32).wrapping_sub(record.sent_at))
 }

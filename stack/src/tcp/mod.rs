@@ -13,6 +13,7 @@ mod cold;
 mod congestion;
 mod connect;
 mod connection;
+mod cookie;
 mod demux;
 mod dsack;
 mod frto;
@@ -37,6 +38,7 @@ mod send_queue;
 pub(crate) mod sequence;
 mod socket;
 mod state;
+mod syn_queue;
 mod tcb;
 mod time_wait;
 mod timeout;
@@ -61,10 +63,11 @@ pub use state::State;
 
 use connection::{Connection, Shared};
 use demux::{FlowHasher, FlowTable, Target};
-use listener::{Listeners, SynQueue};
+use listener::Listeners;
 use output::Turn;
 use segment::Segment;
 use sequence::SeqNum;
+use syn_queue::SynQueue;
 use tcb::{NO_LISTENER, Tcb, flag};
 use time_wait::{Record, TimeWait, Verdict};
 
@@ -205,7 +208,7 @@ impl Tcp {
     }
 
     /// RFC 9293 §3.10.7.1-2: no connection; perhaps a listener.
-    fn receive_unknown(&mut self, env: &mut Env, segment: &Segment, iss_min: Option<SeqNum>) {
+    fn receive_unknown(&mut self, env: &mut Env, segment: &mut Segment, iss_min: Option<SeqNum>) {
         match self.listeners.find(segment.key.local, segment.key.local_port) {
             Some(listener) => self.receive_in_listen(env, listener, segment, iss_min),
             None => {
@@ -215,7 +218,7 @@ impl Tcp {
         }
     }
 
-    fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &Segment, hash: u32) {
+    fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &mut Segment, hash: u32) {
         let Some(record) = self.time_wait.get(index).copied() else { return };
         match record.judge(segment) {
             Verdict::Ignore => {}
@@ -459,13 +462,6 @@ impl Tcp {
             IcmpErrorKind::TimeExceeded => {}
         }
         self.settle(env);
-    }
-
-    /// Arms the wheel for a SYN-queue record.
-    fn arm_half_open(&mut self, index: u32, delay_us: u64) -> u32 {
-        let tick = timer::tick_after(self.now, delay_us).max(1);
-        self.shared.timers.insert(index | HALF_OPEN_BIT, tick);
-        tick
     }
 }
 

@@ -7,27 +7,28 @@ use crate::event::Event;
 use crate::ip::Template;
 use crate::stack::Env;
 use crate::stats::Counter;
+use crate::timer;
 use crate::wire::tcp::{ACK, RST, SYN};
 
-use super::Tcp;
 use super::connect::agree;
 use super::demux::Target;
-use super::listener::{HalfOpen, handshake_round_trip};
 use super::retransmit::SUSPECT_AFTER;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
+use super::syn_queue::{Expiry, HalfOpen};
 use super::tcb::NO_LISTENER;
+use super::{HALF_OPEN_BIT, Tcp};
 
 impl Tcp {
     /// RFC 9293 §3.10.7.2: a segment for a port that is served, without a connection.
-    pub(super) fn receive_in_listen(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss_min: Option<SeqNum>) {
+    pub(super) fn receive_in_listen(&mut self, env: &mut Env, listener: u32, segment: &mut Segment, iss_min: Option<SeqNum>) {
         // First, check for a RST; second, for an ACK; third, for a SYN.
         if segment.has(RST) {
             return;
         }
         if segment.has(ACK) {
-            self.shared.replies.reset(self.now, env, segment);
+            self.receive_cookie(env, listener, segment);
             return;
         }
         if !segment.has(SYN) {
@@ -38,7 +39,11 @@ impl Tcp {
             env.counters.count(Counter::ListenDrops);
             return;
         }
-        self.queue_syn(env, listener, segment, iss_min);
+        if iss_min.is_none() && self.wants_cookie(env, listener) {
+            self.send_cookie(env, listener, segment);
+        } else {
+            self.queue_syn(env, listener, segment, iss_min);
+        }
     }
 
     fn has_room_for_syn(&mut self, env: &mut Env, listener: u32) -> bool {
@@ -50,9 +55,32 @@ impl Tcp {
         true
     }
 
+    /// Whether the SYN queue has no place for another record of the listener.
+    pub(super) fn is_syn_queue_full(&self, listener: u32) -> bool {
+        self.syn_queue.is_full() || self.listeners.get(listener).is_some_and(|listener| listener.is_syn_queue_full())
+    }
+
+    /// RFC 4987 §3.3: a listener that is full loses its own oldest record; where the stack is full any record
+    /// may go, and those of a flood are the most.
+    fn make_room_for_record(&mut self, env: &mut Env, listener: u32) {
+        if !self.is_syn_queue_full(listener) {
+            return;
+        }
+        let full = self.listeners.get(listener).filter(|listener| listener.is_syn_queue_full());
+        let victim = match full.and_then(|listener| listener.half_open.oldest()) {
+            Some(oldest) => Some(oldest),
+            None => self.syn_queue.pick(self.shared.secrets.random()),
+        };
+        if let Some(victim) = victim {
+            env.counters.count(Counter::TcpReqQFullDrop);
+            env.counters.count(Counter::ListenDrops);
+            self.forget_half_open(victim);
+        }
+    }
+
     fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss_min: Option<SeqNum>) {
+        self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
-        let agreed = agree(&self.shared.config, &segment.header.options, receive_buffer);
         let mut iss = self.shared.secrets.initial_sequence(self.now, &segment.key);
         if let Some(min) = iss_min {
             iss = iss.latest(min);
@@ -61,31 +89,25 @@ impl Tcp {
             key: segment.key,
             irs: segment.sequence,
             iss,
-            agreed,
+            agreed: agree(&self.shared.config, &segment.header.options, receive_buffer),
             listener,
             retries: 0,
+            from_cookie: false,
             deadline: 0,
             sent_at: self.now.as_micros() as u32,
-            alive: true,
         };
-        let Some(index) = self.syn_queue.insert(record) else {
-            env.counters.count(Counter::TcpReqQFullDrop);
-            env.counters.count(Counter::ListenDrops);
-            return;
-        };
+        let Some(entry) = self.listeners.get_mut(listener) else { return };
+        let Some(index) = self.syn_queue.insert(&mut entry.half_open, record) else { return };
         self.flows.insert(self.hasher.hash(&segment.key), Target::HalfOpen(index));
-        if let Some(listener) = self.listeners.get_mut(listener) {
-            listener.half_open += 1;
-        }
         self.send_syn_ack(env, index);
         self.rearm_half_open(index);
     }
 
-    fn listener_options(&self, listener: u32) -> TcpOptions {
+    pub(super) fn listener_options(&self, listener: u32) -> TcpOptions {
         self.listeners.get(listener).map(|listener| listener.options).unwrap_or_default()
     }
 
-    fn receive_buffer_of(&self, listener: u32) -> u32 {
+    pub(super) fn receive_buffer_of(&self, listener: u32) -> u32 {
         match self.listener_options(listener).receive_buffer_bytes {
             0 => self.shared.config.receive_buffer_bytes,
             bytes => bytes,
@@ -93,11 +115,16 @@ impl Tcp {
     }
 
     fn send_syn_ack(&mut self, env: &mut Env, index: u32) {
-        let Some(record) = self.syn_queue.get(index) else { return };
+        let Some(record) = self.syn_queue.get(index).copied() else { return };
+        let timestamp = self.shared.secrets.timestamp(self.now);
+        self.push_syn_ack(env, &record, timestamp);
+    }
+
+    /// Queues the SYN-ACK of a record, whether it is in the queue or in a cookie.
+    pub(super) fn push_syn_ack(&mut self, env: &mut Env, record: &HalfOpen, timestamp: u32) {
         let Some(path) = env.ip.route(record.key.remote, Some(record.key.local)) else { return };
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
-        let timestamp = self.shared.secrets.timestamp(self.now);
         let header = record.syn_ack(&self.shared.config, path.mtu, &options, buffer, timestamp);
         self.shared.replies.push(record.key, options.type_of_service, header);
     }
@@ -105,16 +132,21 @@ impl Tcp {
     fn rearm_half_open(&mut self, index: u32) {
         let retries = self.syn_queue.get(index).map_or(0, |record| record.retries);
         let delay = super::rtt::backed_off_us(&self.shared.config, 0, 0, retries);
-        let tick = self.arm_half_open(index, delay);
-        if let Some(record) = self.syn_queue.get_mut(index) {
-            record.deadline = tick;
+        let tick = timer::tick_after(self.now, delay).max(1);
+        if self.syn_queue.postpone(index, tick) {
+            self.shared.timers.insert(index | HALF_OPEN_BIT, tick);
         }
     }
 
-    /// The SYN-ACK was not answered in time.
+    /// The wheel's entry of a slot came up: perhaps the SYN-ACK was not answered in time.
     pub(super) fn on_half_open_timer(&mut self, env: &mut Env, index: u32, tick: u32) {
+        match self.syn_queue.expire(index, tick) {
+            Expiry::Outdated => return,
+            Expiry::Later(tick) => return self.shared.timers.insert(index | HALF_OPEN_BIT, tick),
+            Expiry::Due => {}
+        }
         let retries_max = self.shared.config.synack_retries;
-        let Some(record) = self.syn_queue.get_mut(index).filter(|record| record.deadline == tick) else { return };
+        let Some(record) = self.syn_queue.get_mut(index) else { return };
         if record.retries >= retries_max {
             env.counters.count(Counter::TcpAttemptFails);
             self.forget_half_open(index);
@@ -132,11 +164,10 @@ impl Tcp {
 
     /// Removes a record from all tables.
     pub(super) fn forget_half_open(&mut self, index: u32) {
-        let Some(record) = self.syn_queue.remove(index) else { return };
+        let Some(listener) = self.syn_queue.get(index).map(|record| record.listener) else { return };
+        let Some(entry) = self.listeners.get_mut(listener) else { return };
+        let Some(record) = self.syn_queue.remove(&mut entry.half_open, index) else { return };
         self.flows.remove(self.hasher.hash(&record.key), Target::HalfOpen(index));
-        if let Some(listener) = self.listeners.get_mut(record.listener) {
-            listener.half_open -= 1;
-        }
     }
 
     /// RFC 9293 §3.10.7.4 for a record in SYN-RECEIVED.
@@ -174,14 +205,15 @@ impl Tcp {
             self.shared.replies.reset(self.now, env, segment);
             return;
         }
-        self.complete(env, index, &record, segment);
+        self.complete(env, Some(index), &record, segment);
     }
 
-    /// The handshake's last ACK: the record becomes a connection.
-    fn complete(&mut self, env: &mut Env, index: u32, record: &HalfOpen, segment: &mut Segment) {
+    /// The handshake's last ACK: the record (at `index`, or from a cookie) becomes a connection.
+    pub(super) fn complete(&mut self, env: &mut Env, index: Option<u32>, record: &HalfOpen, segment: &mut Segment) {
         let has_room = self.listeners.get(record.listener).is_some_and(|listener| listener.has_room());
         if !has_room {
-            // The peer believes that it is connected; our SYN-ACK's timer gives it another chance.
+            // The peer believes that it is connected; our SYN-ACK's timer, or its data with the cookie again, gives it
+            // another chance.
             env.counters.count(Counter::ListenOverflows);
             env.counters.count(Counter::ListenDrops);
             return;
@@ -191,7 +223,9 @@ impl Tcp {
             env.counters.count(Counter::ListenDrops);
             return;
         };
-        self.forget_half_open(index);
+        if let Some(index) = index {
+            self.forget_half_open(index);
+        }
         self.flows.insert(self.hasher.hash(&record.key), Target::Connection(connection));
         self.establish(env, connection, record, segment);
         self.offer(env, connection, record.listener);
@@ -216,12 +250,15 @@ impl Tcp {
         tcb.rcv_adv = tcb.rcv_nxt + tcb.receive_buffer.min(u16::MAX as u32);
         tcb.state = State::SynReceived;
         tcb.backoff = record.retries;
-        let round_trip = handshake_round_trip(record, connection.now);
+        let round_trip = record.round_trip_us(connection.now);
         connection.established(segment);
-        if let Some(round_trip) = round_trip {
+        if round_trip.is_some() || record.from_cookie {
+            // We know better, or the timestamp that came back was a cookie's.
             connection.tcb.srtt_us = 0;
             connection.tcb.rttvar_us = 0;
             connection.tcb.min_rtt_us = u32::MAX;
+        }
+        if let Some(round_trip) = round_trip {
             connection.take_round_trip(round_trip);
         }
         connection.apply_timeouts(&options);

@@ -260,7 +260,7 @@ impl Tcp {
 
     fn close_listener(&mut self, env: &mut Env, index: u32, id: SocketId) {
         let cookie = self.listeners.get(index).map_or(0, |listener| listener.cookie);
-        while let Some(record) = self.syn_queue.of_listener(index) {
+        while let Some(record) = self.listeners.get(index).and_then(|listener| listener.half_open.oldest()) {
             self.forget_half_open(record);
         }
         for waiting in self.listeners.remove(index) {

@@ -3,6 +3,7 @@
 mod close;
 mod data;
 mod defence;
+mod flood;
 mod handshake;
 mod offload;
 mod rack;

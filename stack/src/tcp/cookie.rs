@@ -1,0 +1,175 @@
+//! SYN cookies: a half-open connection that is remembered by nobody but the peer.
+//!
+//! Read RFC 4987 §3.6 and appendix A first; the layout is Linux's. The ISN of the SYN-ACK is the cookie:
+//!
+//! ```text
+//! cookie = F(4-tuple) + peer's ISN + (minute << 24) + ((F(4-tuple, minute) + index of MSS) mod 2^24)
+//! ```
+//!
+//! Who sends it back as SEG.ACK has received the SYN-ACK. It is good for two minutes: the second F is another
+//! one each minute. What else was agreed on lies in the low six bits of the timestamp that we send and the
+//! peer echoes; without timestamps there is neither window scaling nor SACK. Cookies are sent where the
+//! SYN queue is full (or always), and believed only by listeners that have sent some lately.
+
+use ringway_shm::Instant;
+
+use crate::config::{SynCookies, TcpConfig};
+use crate::stack::Env;
+use crate::stats::Counter;
+use crate::wire::tcp::SYN;
+
+use super::Tcp;
+use super::connect::{Agreed, agree, window_shift};
+use super::demux::FlowKey;
+use super::isn::Secrets;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::syn_queue::HalfOpen;
+
+/// Minutes for which a cookie is good; Linux: MAX_SYNCOOKIE_AGE.
+const AGE_MAX: u32 = 2;
+/// MSS values that a cookie can tell, ascending; the peer's is rounded down. Linux: msstab.
+const MSS_V4: [u16; 4] = [536, 1_300, 1_440, 1_460];
+const MSS_V6: [u16; 4] = [1_220, 1_420, 1_440, 8_940];
+/// Low bits of the timestamp that tell what was agreed on.
+const OPTION_BITS: u32 = 6;
+/// In those bits: no window scaling.
+const NO_SCALING: u32 = 15;
+const SACK_BIT: u32 = 1 << 4;
+/// Purposes of keyed hashes, so that none tells anything about another.
+const STATIC: u64 = 0x4987_0001;
+const ROTATING: u64 = 0x4987_0002;
+const MASK: u32 = (1 << 24) - 1;
+
+/// The minute on which cookies made at `now` depend.
+fn minute(now: Instant) -> u32 {
+    (now.as_millis() / 60_000) as u32
+}
+
+fn sizes(key: &FlowKey) -> &'static [u16; 4] {
+    if key.local.is_ipv4() { &MSS_V4 } else { &MSS_V6 }
+}
+
+/// The ISN that answers a SYN with ISN `irs` whose sender takes segments of `mss` bytes.
+fn make(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, mss: u16) -> SeqNum {
+    let index = sizes(key).iter().rposition(|&size| size <= mss).unwrap_or(0) as u32;
+    let minute = minute(now);
+    let rotating = secrets.keyed(key, ROTATING | ((minute as u64) << 32)) as u32;
+    let fixed = secrets.keyed(key, STATIC) as u32;
+    SeqNum(fixed.wrapping_add(irs.0).wrapping_add(minute << 24).wrapping_add(rotating.wrapping_add(index) & MASK))
+}
+
+/// The MSS that `cookie` tells. `None`: it was not made by us for this flow, or is too old.
+fn check(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, cookie: SeqNum) -> Option<u16> {
+    let fixed = secrets.keyed(key, STATIC) as u32;
+    let rest = cookie.0.wrapping_sub(fixed).wrapping_sub(irs.0);
+    let minute = minute(now);
+    let age = minute.wrapping_sub(rest >> 24) & 0xff;
+    if age >= AGE_MAX {
+        return None;
+    }
+    let made = minute.wrapping_sub(age);
+    let rotating = secrets.keyed(key, ROTATING | ((made as u64) << 32)) as u32;
+    sizes(key).get((rest.wrapping_sub(rotating) & MASK) as usize).copied()
+}
+
+/// What can be remembered of `agreed`: without timestamps only the MSS.
+fn restrict(agreed: Agreed) -> Agreed {
+    if agreed.timestamps {
+        return agreed;
+    }
+    Agreed { mss: agreed.mss, ..Agreed::default() }
+}
+
+/// The TSval of a cookie's SYN-ACK: at most 2^6 ms before `timestamp`, never after it.
+fn timestamp(timestamp: u32, agreed: &Agreed) -> u32 {
+    let scale = if agreed.scales { agreed.send_scale as u32 } else { NO_SCALING };
+    let bits = scale | if agreed.sack { SACK_BIT } else { 0 };
+    let value = (timestamp >> OPTION_BITS << OPTION_BITS) | bits;
+    if value.wrapping_sub(timestamp).cast_signed() > 0 { value.wrapping_sub(1 << OPTION_BITS) } else { value }
+}
+
+/// What a TSecr tells, as far as `config` still allows it; `None`: we have not sent it. `receive_scale` is our
+/// own shift, `ts_recent` the peer's TSval.
+fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, receive_scale: u8) -> Option<Agreed> {
+    let Some(echo) = echo else { return Some(Agreed { mss, ..Agreed::default() }) };
+    let scale = echo & NO_SCALING;
+    let scales = scale != NO_SCALING;
+    let sack = echo & SACK_BIT != 0;
+    if !config.timestamps || (scales && !config.window_scaling) || (sack && !config.sack) {
+        return None;
+    }
+    Some(Agreed {
+        mss,
+        send_scale: if scales { scale as u8 } else { 0 },
+        receive_scale: if scales { receive_scale } else { 0 },
+        scales,
+        timestamps: true,
+        sack,
+        ts_recent,
+    })
+}
+
+impl Tcp {
+    /// Whether a SYN for the listener is answered with a cookie instead of a place in the queue.
+    pub(super) fn wants_cookie(&mut self, env: &mut Env, listener: u32) -> bool {
+        match self.shared.config.syn_cookies {
+            SynCookies::Off => false,
+            SynCookies::Always => true,
+            SynCookies::WhenFull => {
+                let full = self.is_syn_queue_full(listener);
+                if full {
+                    env.counters.count(Counter::TcpReqQFullDoCookies);
+                }
+                full
+            }
+        }
+    }
+
+    /// Answers a SYN and remembers nothing of it.
+    pub(super) fn send_cookie(&mut self, env: &mut Env, listener: u32, segment: &Segment) {
+        let receive_buffer = self.receive_buffer_of(listener);
+        let agreed = restrict(agree(&self.shared.config, &segment.header.options, receive_buffer));
+        let iss = make(&self.shared.secrets, self.now, &segment.key, segment.sequence, agreed.mss);
+        let Some(entry) = self.listeners.get_mut(listener) else { return };
+        entry.cookies_at = Some(minute(self.now));
+        env.counters.count(Counter::SyncookiesSent);
+        let record = self.record_of_cookie(listener, segment.key, segment.sequence, iss, agreed);
+        let value = timestamp(self.shared.secrets.timestamp(self.now), &agreed);
+        self.push_syn_ack(env, &record, value);
+    }
+
+    fn record_of_cookie(&self, listener: u32, key: FlowKey, irs: SeqNum, iss: SeqNum, agreed: Agreed) -> HalfOpen {
+        HalfOpen { key, irs, iss, agreed, listener, retries: 0, from_cookie: true, deadline: 0, sent_at: 0 }
+    }
+
+    /// An ACK for a listener: with a good cookie it is the last one of a handshake, else it is reset.
+    pub(super) fn receive_cookie(&mut self, env: &mut Env, listener: u32, segment: &mut Segment) {
+        let sent_at = self.listeners.get(listener).and_then(|listener| listener.cookies_at);
+        let believed = sent_at.is_some_and(|at| minute(self.now).wrapping_sub(at) <= AGE_MAX)
+            && !segment.has(SYN)
+            && self.shared.config.syn_cookies != SynCookies::Off;
+        let record = if believed { self.read_cookie(env, listener, segment) } else { None };
+        match record {
+            Some(record) => self.complete(env, None, &record, segment),
+            None => self.shared.replies.reset(self.now, env, segment),
+        }
+    }
+
+    fn read_cookie(&mut self, env: &mut Env, listener: u32, segment: &Segment) -> Option<HalfOpen> {
+        let (irs, iss) = (segment.sequence - 1, segment.acknowledgment() - 1);
+        let Some(mss) = check(&self.shared.secrets, self.now, &segment.key, irs, iss) else {
+            env.counters.count(Counter::SyncookiesFailed);
+            return None;
+        };
+        env.counters.count(Counter::SyncookiesRecv);
+        let times = segment.header.options.timestamps;
+        let shift = window_shift(self.receive_buffer_of(listener));
+        let (echo, ts_recent) = (times.map(|times| times.echo), times.map_or(0, |times| times.value));
+        let agreed = agreed(&self.shared.config, mss, echo, ts_recent, shift)?;
+        Some(self.record_of_cookie(listener, segment.key, irs, iss, agreed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! SYN floods (RFC 4987): what is remembered stays bounded, and who means it gets in.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+
+use ringway_shm::{Burst, Class};
+
+use super::rig::*;
+use crate::config::{StackConfig, SynCookies, TcpOptions};
+use crate::event::SocketId;
+use crate::stats::Counter;
+use crate::tcp::sequence::SeqNum;
+use crate::tcp::{State, isn};
+use crate::wire::tcp::{ACK, Header, Options, RST, SYN, Timestamps};
+use crate::wire::{checksum, ipv4};
+use crate::{Instant, SocketAddress};
+
+/// Packets of any source, to port `port` of the stack.
+struct Crowd {
+    rig: Rig,
+    burst: Burst,
+}
+
+/// One end of a connection that is being opened.
+#[derive(Clone, Copy)]
+struct Client {
+    ip: Ipv4Addr,
+    port: u16,
+    sequence: SeqNum,
+    to: u16,
+}
+
+impl Crowd {
+    fn new(config: StackConfig) -> Crowd {
+        Crowd { rig: Rig::with(config), burst: Burst::default() }
+    }
+
+    fn push(&mut self, client: Client, flags: u8, acknowledgment: SeqNum, options: Options) {
+        let header = Header {
+            source_port: client.port,
+            destination_port: client.to,
+            sequence: client.sequence,
+            acknowledgment,
+            flags,
+            window: 65_535,
+            urgent: 0,
+            options,
+        };
+        let mut frame = self.rig.arena.alloc(Class::Small).expect("the arena is large enough");
+        frame.reserve(64);
+        header.emit(frame.extend(header.len()));
+        let pseudo = checksum::pseudo_header(client.ip.into(), LOCAL.into(), 6, header.len() as u32);
+        let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
+        frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
+        ipv4::Header::atomic(client.ip, LOCAL, 6, 0, 64, (header.len() + 20) as u16).write(frame.push(20));
+        self.burst.push(frame);
+    }
+
+    /// The pushed packets arrive; what is sent, with its destination.
+    fn turn(&mut self) -> Vec<(Ipv4Addr, Header)> {
+        self.rig.stack.receive(self.rig.now, 0, &mut self.burst);
+        while self.rig.stack.transmit(self.rig.now, &mut self.rig.out) {}
+        let mut sent = Vec::new();
+        while let Some(frame) = self.rig.out[0].pop() {
+            let ip = ipv4::Header::parse(frame.bytes()).expect("a good header").destination;
+            sent.push((ip, Header::parse(&frame.bytes()[20..]).expect("a good header").0));
+        }
+        sent
+    }
+
+    fn listen(&mut self, port: u16, backlog: u32) -> SocketId {
+        let local = SocketAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port };
+        self.rig.stack.listen(local, backlog, TcpOptions::default(), port as u64).expect("the port is free")
+    }
+
+    /// A whole handshake from `client`, with all options. Returns whether it was answered.
+    fn open(&mut self, client: Client) -> bool {
+        let options = |echo| Options::of_syn(1_460, Some(7), true, Some(Timestamps { value: 500, echo }));
+        self.push(client, SYN, SeqNum(0), options(0));
+        let answers = self.turn();
+        let ours = |(ip, header): &&(Ipv4Addr, Header)| *ip == client.ip && header.destination_port == client.port;
+        let Some((_, answer)) = answers.iter().find(ours) else { return false };
+        assert_eq!((answer.flags, answer.acknowledgment), (SYN | ACK, client.sequence + 1));
+        let echo = answer.options.timestamps.map_or(0, |times| times.value);
+        let mut options = Options::default();
+        options.timestamps = Some(Timestamps { value: 501, echo });
+        let ack = Client { sequence: client.sequence + 1, ..client };
+        self.push(ack, ACK, answer.sequence + 1, options);
+        assert_eq!(self.turn(), vec![]);
+        true
+    }
+}
+
+fn attacker(n: u64) -> Client {
+    let random = isn::mix(n ^ 0xf100d);
+    let ip = Ipv4Addr::new(11, random as u8, (random >> 8) as u8, (random >> 16) as u8);
+    Client { ip, port: (random >> 24) as u16, sequence: SeqNum((random >> 32) as u32), to: 80 }
+}
+
+/// Everybody else, one after another.
+fn honest(n: u64) -> Client {
+    Client { ip: Ipv4Addr::new(10, 0, 0, 2), port: 1_000 + n as u16, sequence: SeqNum(n as u32 * 77_777), to: 80 }
+}
+
+fn route_for_all(crowd: &mut Crowd) {
+    let any = crate::Cidr { ip: Ipv4Addr::UNSPECIFIED.into(), prefix_len: 0 };
+    crowd.rig.stack.set_routes(vec![crate::Route { destination: any, gateway: None, interface: 0, metric: 0, source: None }]);
+}
+
+/// Sends `syns` SYNs of the flood in bursts of 64; after each burst one honest client opens. Returns how many
+/// honest ones tried and how many were accepted.
+fn flood(crowd: &mut Crowd, listener: SocketId, syns: u64) -> (u64, u64) {
+    let (mut tried, mut accepted) = (0, 0);
+    for burst in 0..syns / 64 {
+        for n in 0..64 {
+            let options = Options::of_syn(1_460, None, false, None);
+            crowd.push(attacker(burst * 64 + n), SYN, SeqNum(0), options);
+        }
+        crowd.turn();
+        if burst % 16 == 0 {
+            tried += 1;
+            if crowd.open(honest(tried % 50_000))
+                && let Ok(id) = crowd.rig.stack.accept(listener, 1)
+            {
+                accepted += 1;
+                assert_eq!(crowd.rig.stack.info(id).map(|info| info.state), Some(State::Established));
+                crowd.rig.stack.abort(crowd.rig.now, id);
+            }
+        }
+        // 64,000 SYNs a second.
+        crowd.rig.now += crate::Duration::from_millis(1);
+        crowd.rig.stack.handle_timeout(crowd.rig.now);
+        crowd.turn();
+        crowd.rig.events();
+    }
+    (tried, accepted)
+}
+
+fn half_open(crowd: &Crowd) -> usize {
+    let mut count = 0;
+    crowd.rig.stack.for_each_socket(&mut |socket| count += usize::from(socket.state == State::SynReceived));
+    count
+}
+
+/// RFC 4987 §3.6: under a flood of a million SYNs every honest client is served, and no more is remembered than
+/// the listener's queue holds.
+#[test]
+fn flood_with_cookies() {
+    let mut crowd = Crowd::new(StackConfig { seed: 5, ..StackConfig::default() });
+    route_for_all(&mut crowd);
+    let listener = crowd.listen(80, 256);
+    let (tried, accepted) = flood(&mut crowd, listener, 1_000_000);
+    assert_eq!((tried, accepted), (977, 977));
+    assert!(half_open(&crowd) <= 256);
+    assert!(crowd.rig.count(Counter::SyncookiesSent) > 900_000);
+    assert!(crowd.rig.count(Counter::SyncookiesRecv) > 900);
+    crowd.rig.assert_no_leak();
+}
+
+/// RFC 4987 §3.3: without cookies the oldest of the flood make room, and who answers sooner than a queue's
+/// length of SYNs is served.
+#[test]
+fn flood_without_cookies() {
+    let mut config = StackConfig { seed: 6, ..StackConfig::default() };
+    config.tcp.syn_cookies = SynCookies::Off;
+    let mut crowd = Crowd::new(config);
+    route_for_all(&mut crowd);
+    let listener = crowd.listen(80, 1_024);
+    let (tried, accepted) = flood(&mut crowd, listener, 200_000);
+    assert_eq!((tried, accepted), (196, 196));
+    assert!(half_open(&crowd) <= 1_024);
+    assert_eq!(crowd.rig.count(Counter::SyncookiesSent), 0);
+    assert!(crowd.rig.count(Counter::TcpReqQFullDrop) > 190_000);
+}
+
+/// A flood of one port leaves the others their queues.
+#[test]
+fn flood_of_one_port() {
+    let mut config = StackConfig { seed: 7, syn_queue_max: 64, ..StackConfig::default() };
+    config.tcp.syn_cookies = SynCookies::Off;
+    let mut crowd = Crowd::new(config);
+    route_for_all(&mut crowd);
+    crowd.listen(80, 32);
+    let other = crowd.listen(81, 32);
+    for n in 0..10_000 {
+        crowd.push(attacker(n), SYN, SeqNum(0), Options::default());
+        crowd.turn();
+        crowd.rig.now += crate::Duration::from_micros(100);
+        if n % 100 == 0 {
+            assert!(crowd.open(Client { to: 81, ..honest(n) }));
+            assert!(crowd.rig.stack.accept(other, 1).is_ok(), "{n}");
+        }
+    }
+    assert!(half_open(&crowd) <= 32);
+}
+
+/// What a cookie's connection has agreed on: with timestamps everything, without them the MSS alone.
+#[test]
+fn cookie_connections() {
+    let mut config = Rig::config();
+    config.tcp = crate::TcpConfig { syn_cookies: SynCookies::Always, ..crate::TcpConfig::default() };
+    let mut rig = Rig::with(config.clone());
+    rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_400).scale(3).sack_permitted().time(100, 0));
+    let info = rig.info();
+    assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (3, 6, true, true));
+    assert_eq!((info.send_mss, info.rtt_us), (1_300 - 12, 0));
+    assert_eq!(rig.count(Counter::SyncookiesRecv), 1);
+
+    let mut rig = Rig::with(config);
+    rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460).scale(3).sack_permitted());
+    let info = rig.info();
+    assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (0, 0, false, false));
+    assert_eq!(info.send_mss, 1_460);
+    rig.receive(seg(ACK, 1, 1).data(100));
+    assert_eq!(rig.read(1), Ok(100));
+}
+
+/// An ACK without a good cookie is reset; before any cookie was sent it is not even looked at.
+#[test]
+fn false_cookies() {
+    let mut rig = Rig::with(StackConfig { syn_queue_max: 1, ..Rig::config() });
+    rig.listen(TcpOptions::default(), 16);
+    rig.ports.1 = 999;
+    rig.receive(seg(ACK, 1, 5));
+    assert_eq!(rig.brief(), vec![(RST, 5, 0, 0)]);
+    assert_eq!(rig.count(Counter::SyncookiesFailed), 0);
+    for port in [1_000, 1_001] {
+        rig.ports.1 = port;
+        rig.receive(seg(SYN, 0, 0).mss(1_460));
+        assert_eq!(rig.sent().len(), 1);
+    }
+    assert_eq!((rig.count(Counter::SyncookiesSent), rig.count(Counter::TcpReqQFullDoCookies)), (1, 1));
+    rig.receive(seg(ACK, 1, 2));
+    assert_eq!(rig.brief(), vec![(RST, 2, 0, 0)]);
+    assert_eq!(rig.count(Counter::SyncookiesFailed), 1);
+    rig.receive(seg(ACK, 1, 1).data(10));
+    assert_eq!(rig.count(Counter::SyncookiesRecv), 1);
+    assert_eq!(rig.sent().iter().filter(|segment| segment.flags & RST != 0).count(), 0);
+}
+
+/// A cookie is not good for ever, and not for a listener that has stopped sending them.
+#[test]
+fn old_cookies() {
+    let mut config = Rig::config();
+    config.tcp.syn_cookies = SynCookies::Always;
+    let mut rig = Rig::with(config);
+    rig.listen(TcpOptions::default(), 16);
+    rig.receive(seg(SYN, 0, 0).mss(1_460));
+    assert_eq!(rig.sent().len(), 1);
+    rig.now = Instant::from_millis(rig.now.as_millis() + 120_000);
+    rig.receive(seg(ACK, 1, 1));
+    assert_eq!(rig.brief(), vec![(RST, 1, 0, 0)]);
+    rig.now = Instant::from_millis(rig.now.as_millis() + 240_000);
+    rig.receive(seg(ACK, 1, 1));
+    assert_eq!(rig.count(Counter::SyncookiesFailed), 1, "by then nobody looks");
+}
