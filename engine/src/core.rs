@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ringway_shm::{Arena, Class, Duration, Instant};
-use ringway_stack::{SocketId, Stack, TcpConfig};
+use ringway_stack::{SocketId, Stack, TcpConfig, TcpOptions};
 
 use crate::command::RegionId;
 use crate::metrics::Metrics;
@@ -55,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) time_wait: Duration,
     /// Size of a connection's buffers, unless it asks for another, bytes.
     pub(crate) buffer_bytes: u32,
+    /// What a socket chooses that was told nothing.
+    pub(crate) socket_defaults: TcpOptions,
     /// Children that processes have told of: region, process index, process id.
     pub(crate) forks: Vec<(RegionId, u32, u32)>,
     /// Connections that no application has any more, and the ports that they still use.
@@ -71,6 +73,7 @@ impl Core {
             metrics,
             time_wait: tcp.time_wait,
             buffer_bytes: tcp.receive_buffer_bytes,
+            socket_defaults: TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() },
             forks: Vec::new(),
             orphans: HashMap::new(),
         }

@@ -160,7 +160,7 @@ pub enum SocketOption {
     TypeOfService,
     /// IP_TTL.
     TimeToLive,
-    /// TCP_CONGESTION: 0 = reno, 1 = cubic.
+    /// TCP_CONGESTION: 0 = reno, 1 = cubic, 2 = bbr.
     Congestion,
     /// TCP_NOTSENT_LOWAT, bytes.
     NotSentLowWater,

@@ -10,6 +10,27 @@ pub enum CongestionControl {
     Cubic,
     /// RFC 5681, RFC 6582
     NewReno,
+    /// draft-ietf-ccwg-bbr
+    Bbr,
+}
+
+impl CongestionControl {
+    /// All of them. Applications name them by their place here.
+    pub const ALL: [CongestionControl; 3] = [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr];
+
+    /// The name that Linux gives it.
+    pub fn name(self) -> &'static str {
+        match self {
+            CongestionControl::Cubic => "cubic",
+            CongestionControl::NewReno => "reno",
+            CongestionControl::Bbr => "bbr",
+        }
+    }
+
+    /// The one with this name.
+    pub fn from_name(name: &str) -> Option<CongestionControl> {
+        CongestionControl::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
 }
 
 /// When SYN cookies (RFC 4987) answer instead of a place in the SYN queue; Linux tcp_syncookies 0, 1, 2.

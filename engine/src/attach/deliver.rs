@@ -29,10 +29,9 @@ impl Region {
                 self.channel.free_slot(child.index);
                 break;
             };
-            let mut socket = Socket::new(child);
+            let mut socket = Socket::new(child, options);
             socket.kind = Kind::Connection;
             socket.id = Some(accepted);
-            socket.options = options;
             self.sockets.insert(socket);
             self.open_accepted(listener, child.index, accepted, core);
         }

@@ -40,10 +40,9 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::SendBuffer => options.send_buffer_bytes = value,
         SocketOption::MaxSegment => options.maximum_segment_size = value.min(u32::from(u16::MAX)) as u16,
         SocketOption::QuickAck => options.quick_ack = value != 0,
-        SocketOption::Congestion => match value {
-            0 => options.congestion_control = CongestionControl::NewReno,
-            1 => options.congestion_control = CongestionControl::Cubic,
-            _ => return false,
+        SocketOption::Congestion => match CongestionControl::ALL.get(value as usize) {
+            Some(&algorithm) => options.congestion_control = algorithm,
+            None => return false,
         },
         SocketOption::TypeOfService => options.type_of_service = value as u8,
         SocketOption::TimeToLive => match u8::try_from(value) {

@@ -2,7 +2,7 @@
 
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
-use ringway_stack::{CongestionControl, SocketAddress, SocketSummary, State, TcpInfo};
+use ringway_stack::{SocketAddress, SocketSummary, State, TcpInfo};
 
 use super::region::Region;
 use super::socket::Kind;
@@ -55,11 +55,7 @@ impl Region {
             program: self.owner.program.clone(),
             region: self.number,
             slot,
-            congestion_control: match options.congestion_control {
-                _ if listening.is_some() => String::new(),
-                CongestionControl::Cubic => "cubic".into(),
-                CongestionControl::NewReno => "reno".into(),
-            },
+            congestion_control: if listening.is_some() { String::new() } else { options.congestion_control.name().into() },
             info,
             memory: [receive_queue, limit(options.receive_buffer_bytes), send_queue, limit(options.send_buffer_bytes)],
         }

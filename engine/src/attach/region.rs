@@ -183,10 +183,10 @@ impl Region {
     }
 
     /// The socket of a slot, made when the slot is first named.
-    pub(super) fn socket(&mut self, request: &Request) -> &mut Socket {
+    pub(super) fn socket(&mut self, request: &Request, core: &Core) -> &mut Socket {
         let slot = request.slot;
         if self.sockets.get(slot.index).is_none_or(|socket| socket.slot != slot) {
-            self.sockets.insert(Socket::new(slot));
+            self.sockets.insert(Socket::new(slot, core.socket_defaults));
         }
         self.sockets.get(slot.index).expect("it was there or has just been inserted")
     }

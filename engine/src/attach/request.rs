@@ -24,7 +24,7 @@ impl Region {
             self.channel.answer(request, ControlAnswer::Failed(Failure::NoResources));
             return;
         }
-        self.socket(request);
+        self.socket(request, core);
         self.touch(slot);
         match request.operation {
             Operation::Transmit => self.send(slot, core),

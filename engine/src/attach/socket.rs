@@ -65,12 +65,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(slot: SlotRef) -> Socket {
+    pub(super) fn new(slot: SlotRef, options: TcpOptions) -> Socket {
         Socket {
             slot,
             kind: Kind::Fresh,
             id: None,
-            options: TcpOptions::default(),
+            options,
             listening: None,
             port: None,
             leftover: None,

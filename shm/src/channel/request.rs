@@ -38,7 +38,7 @@ pub enum SocketOption {
     MaxSegment = 10,
     /// 0 or 1
     QuickAck = 11,
-    /// 0 NewReno, 1 CUBIC
+    /// 0 NewReno, 1 CUBIC, 2 BBR
     Congestion = 12,
     /// the IPv4 byte
     TypeOfService = 13,

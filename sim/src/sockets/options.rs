@@ -29,11 +29,8 @@ impl Machine {
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO) => socket.receive_timeout = span(value)?,
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO) => socket.send_timeout = span(value)?,
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-                socket.options.congestion_control = match value.split(|byte| *byte == 0).next() {
-                    Some(b"reno") => CongestionControl::NewReno,
-                    Some(b"cubic") => CongestionControl::Cubic,
-                    _ => return Err(libc::ENOENT),
-                };
+                let name = value.split(|byte| *byte == 0).next().and_then(|name| std::str::from_utf8(name).ok());
+                socket.options.congestion_control = name.and_then(CongestionControl::from_name).ok_or(libc::ENOENT)?;
             }
             _ => set_number(&mut socket.options, level, name, number)?,
         }
@@ -65,11 +62,7 @@ impl Machine {
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => word(if socket.inet6 { libc::AF_INET6 } else { libc::AF_INET }),
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => word(i32::from(socket.phase == Phase::Listening)),
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-                let name: &[u8] = match socket.options.congestion_control {
-                    CongestionControl::Cubic => b"cubic",
-                    CongestionControl::NewReno => b"reno",
-                };
-                let mut bytes = name.to_vec();
+                let mut bytes = socket.options.congestion_control.name().as_bytes().to_vec();
                 bytes.resize(16, 0);
                 Ok(bytes)
             }

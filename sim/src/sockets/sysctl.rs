@@ -71,11 +71,7 @@ impl Sysctl {
     }
 
     fn congestion_control(&self) -> Option<CongestionControl> {
-        match self.values.get("tcp_congestion_control").map(String::as_str) {
-            Some("reno") => Some(CongestionControl::NewReno),
-            Some("cubic") => Some(CongestionControl::Cubic),
-            _ => None,
-        }
+        self.values.get("tcp_congestion_control").and_then(|name| CongestionControl::from_name(name))
     }
 
     /// What new sockets choose.

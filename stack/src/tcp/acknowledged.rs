@@ -35,7 +35,7 @@ impl Connection<'_, '_> {
         let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
-        self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment);
+        let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment);
         self.tcb.snd_una = ack;
         self.tcb.bytes_acked += data_acked as u64;
         self.tcb.backoff = 0;
@@ -47,7 +47,7 @@ impl Connection<'_, '_> {
                 self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
             }
         }
-        self.advance_recovery(ack, acked);
+        self.advance_recovery(ack, acked, rtt_us);
         self.restart_rto();
         if before_space < self.tcb.send_buffer as usize / 3 && self.tcb.is_writable() {
             self.signal();
@@ -103,16 +103,18 @@ impl Connection<'_, '_> {
         self.reduce_proportionally(delivered, safe);
     }
 
-    /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4).
-    fn measure_round_trip(&mut self, sent_at: Option<u32>, segment: &Segment) {
+    /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4). Returns what was measured,
+    /// microseconds; 0: nothing.
+    fn measure_round_trip(&mut self, sent_at: Option<u32>, segment: &Segment) -> u32 {
         let sample = match sent_at {
             Some(sent_at) => (self.now.as_micros() as u32).wrapping_sub(sent_at),
             None => match self.echo_age_ms(segment) {
                 Some(elapsed_ms) if elapsed_ms <= 1 << 20 => elapsed_ms.max(1) * 1_000,
-                _ => return,
+                _ => return 0,
             },
         };
         self.take_round_trip(sample);
+        sample
     }
 
     /// Takes a measurement, microseconds.
@@ -124,13 +126,13 @@ impl Connection<'_, '_> {
     }
 
     /// Recovery and congestion window after `acked` new bytes.
-    fn advance_recovery(&mut self, ack: SeqNum, acked: u32) {
+    fn advance_recovery(&mut self, ack: SeqNum, acked: u32, rtt_us: u32) {
         let mss = self.tcb.mss as u32;
         let full = ack.at_or_after(self.tcb.recover);
         match self.tcb.recovery {
             Recovery::Open => {
                 self.tcb.dup_acks = 0;
-                self.grow_window(acked);
+                self.grow_window(acked, rtt_us);
                 if self.tcb.pred_word == 0 {
                     self.predict();
                 }
@@ -161,21 +163,6 @@ impl Connection<'_, '_> {
                 }
             }
         }
-    }
-
-    fn grow_window(&mut self, acked: u32) {
-        // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
-        let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
-        let was_used = in_slow_start && (self.tcb.flight() + acked) as u64 * 2 > self.tcb.cwnd as u64;
-        if !self.tcb.has(flag::CWND_LIMITED) && !was_used {
-            return;
-        }
-        let now_ms = crate::timer::tick_at(self.now);
-        let (algorithm, srtt) = (self.tcb.congestion, self.tcb.srtt_us);
-        let mut window = self.window();
-        let cubic = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cubic);
-        window.on_ack(algorithm, cubic, acked, now_ms, srtt);
-        self.set_window(window);
     }
 
     pub(crate) fn leave_recovery(&mut self) {
@@ -258,18 +245,6 @@ impl Connection<'_, '_> {
         cold.prr = Prr::default();
         self.tcb.set(flag::RETRANSMIT);
         self.predict();
-    }
-
-    /// A loss episode begins: ssthresh as the algorithm says.
-    pub(crate) fn reduce_window(&mut self) {
-        // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
-        // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
-        // window let out.
-        let flight = self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32));
-        let algorithm = self.tcb.congestion;
-        let mut window = self.window();
-        window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
-        self.set_window(window);
     }
 
     /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. As Linux does, a window from an old segment is taken

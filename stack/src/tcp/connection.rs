@@ -17,6 +17,7 @@ use crate::timer::{self, TimerWheel};
 
 use super::cold::{Cold, ColdPool};
 use super::congestion::Window;
+use super::congestion::hystart::HyStart;
 use super::isn::Secrets;
 use super::replies::Replies;
 use super::state::State;
@@ -26,6 +27,8 @@ use super::tcb::{NO_LISTENER, Tcb, flag};
 pub(crate) struct Shared {
     pub(crate) config: TcpConfig,
     pub(crate) cold: ColdPool,
+    /// The first slow start of each connection, by its index: too small and too common for the cold pool.
+    pub(crate) slow_starts: Vec<HyStart>,
     pub(crate) timers: TimerWheel,
     pub(crate) secrets: Secrets,
     pub(crate) replies: Replies,

@@ -13,6 +13,7 @@ mod cold;
 mod congestion;
 mod connect;
 mod connection;
+mod control;
 mod cookie;
 mod demux;
 mod dsack;
@@ -61,6 +62,7 @@ use crate::wire::tcp::SYN;
 pub use info::{SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
 
+use congestion::hystart::HyStart;
 use connection::{Connection, Shared};
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
@@ -123,6 +125,7 @@ impl Tcp {
             shared: Shared {
                 config: config.tcp.clone(),
                 cold: cold::ColdPool::default(),
+                slow_starts: Vec::new(),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
                 replies: replies::Replies::new(config.replies_per_second),
@@ -295,12 +298,14 @@ impl Tcp {
         if let Some(index) = self.free.pop() {
             let generation = self.tcbs[index as usize].generation;
             self.tcbs[index as usize] = Tcb::new(generation, template);
+            self.shared.slow_starts[index as usize] = HyStart::default();
             return Some(index);
         }
         if self.tcbs.len() as u32 >= self.connections_max {
             return None;
         }
         self.tcbs.push(Tcb::new(0, template));
+        self.shared.slow_starts.push(HyStart::default());
         Some(self.tcbs.len() as u32 - 1)
     }
 

@@ -94,18 +94,6 @@ impl Connection<'_, '_> {
         self.tcb.unsent() > 0 || self.tcb.recovery != Recovery::Open || self.tcb.has(flag::RETRANSMIT) || fin_waits
     }
 
-    /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size.
-    fn restart_after_idle(&mut self) {
-        let tcb = &mut *self.tcb;
-        if tcb.flight() == 0 && tcb.last_received != 0 && tcb.recovery == Recovery::Open {
-            let idle_us = crate::timer::tick_at(self.now).wrapping_sub(tcb.last_received) as u64 * 1_000;
-            if idle_us > super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us) {
-                let initial = super::congestion::initial_window(tcb.mss as u32, self.shared.config.initial_window);
-                tcb.cwnd = tcb.cwnd.min(initial);
-            }
-        }
-    }
-
     /// Makes the header template current if it can be. Returns the payload bytes that one packet may
     /// carry: one MSS, or a multiple where the link segments.
     fn refresh_template(&mut self) -> u32 {

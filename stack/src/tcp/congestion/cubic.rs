@@ -1,23 +1,28 @@
 //! CUBIC. Read RFC 9438 §4 first. Integers only; windows in bytes, time in milliseconds.
 //!
 //! W(t) = C (t - K)^3 + W_max with C = 0.4 segments/s^3, beta = 0.7. The Reno-friendly window is
-//! kept beside it, and fast convergence is on. HyStart++ is not here.
+//! kept beside it, and fast convergence is on. Slow start is not here.
 
 use super::Window;
+
+/// How late an ACK may come because the peer delays it (RFC 9293 §3.8.6.3), milliseconds.
+const ACK_DELAY_MS: u32 = 500;
 
 /// What CUBIC remembers between loss episodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cubic {
     /// Window before the last reduction, bytes; 0: no loss yet.
     w_max: u32,
-    /// Window at the start of this epoch, bytes.
-    cwnd_epoch: u32,
+    /// cwnd_prior: the window at the last reduction, which fast convergence does not touch, bytes.
+    cwnd_prior: u32,
     /// Reno-friendly estimate, bytes.
     w_est: u32,
     /// Start of the epoch, milliseconds; meaningless unless `in_epoch`.
     epoch_start_ms: u32,
     /// Time from the epoch's start to the plateau, milliseconds.
     k_ms: u32,
+    /// When the window was last in use, milliseconds.
+    used_ms: u32,
     in_epoch: bool,
 }
 
@@ -32,13 +37,15 @@ impl Cubic {
         let cwnd = window.cwnd;
         // Fast convergence: release bandwidth to newcomers.
         self.w_max = if cwnd < self.w_max { (cwnd as u64 * 17 / 20) as u32 } else { cwnd };
+        self.cwnd_prior = cwnd;
         self.in_epoch = false;
         ((flight.min(cwnd) as u64 * 7 / 10) as u32).max(2 * window.mss)
     }
 
-    /// A timeout ends the epoch; the next begins with congestion avoidance (RFC 9438 §4.8).
+    /// RFC 9438 §4.8: a timeout ends the epoch. The next begins with congestion avoidance: K is 0 there, and W_max the window.
     pub(crate) fn on_timeout(&mut self) {
         self.in_epoch = false;
+        self.w_max = 0;
     }
 
     /// RFC 9438 §4.2-4.5: growth in congestion avoidance.
@@ -46,23 +53,33 @@ impl Cubic {
         if !self.in_epoch {
             self.start_epoch(window, now_ms);
         }
+        self.leave_out_idle_time(now_ms, srtt_us / 1_000);
         let elapsed_ms = now_ms.wrapping_sub(self.epoch_start_ms) as u64;
         // The target is where the curve will be one round trip from now.
         let target =
             self.curve(elapsed_ms + srtt_us as u64 / 1_000, window.mss).clamp(window.cwnd as u64, window.cwnd as u64 * 3 / 2);
         let growth = (target - window.cwnd as u64) * acked as u64 / window.cwnd.max(1) as u64;
-        // RFC 9438 §4.3: alpha = 3 (1 - beta) / (1 + beta) = 9/17 until w_est passes the old window.
-        let (num, den) = if self.w_est < self.w_max { (9, 17) } else { (1, 1) };
+        // RFC 9438 §4.3: alpha = 3 (1 - beta) / (1 + beta) = 9/17 until w_est reaches cwnd_prior.
+        let (num, den) = if self.w_est < self.cwnd_prior { (9, 17) } else { (1, 1) };
         let est = acked as u64 * window.mss as u64 * num / (window.cwnd.max(1) as u64 * den);
         self.w_est = self.w_est.saturating_add(est as u32);
         let cubic = window.cwnd.saturating_add(growth as u32);
         window.cwnd = cubic.max(self.w_est.min(super::CWND_MAX));
     }
 
+    /// RFC 9438 §4.2: t does not include times when the window was not in use. While it is, ACKs come every round trip.
+    fn leave_out_idle_time(&mut self, now_ms: u32, srtt_ms: u32) {
+        let gap_ms = now_ms.wrapping_sub(self.used_ms);
+        if gap_ms > srtt_ms + ACK_DELAY_MS {
+            self.epoch_start_ms = self.epoch_start_ms.wrapping_add(gap_ms);
+        }
+        self.used_ms = now_ms;
+    }
+
     fn start_epoch(&mut self, window: &Window, now_ms: u32) {
         self.in_epoch = true;
         self.epoch_start_ms = now_ms;
-        self.cwnd_epoch = window.cwnd;
+        self.used_ms = now_ms;
         self.w_est = window.cwnd;
         self.w_max = self.w_max.max(window.cwnd);
         // K = cbrt((W_max - cwnd_epoch) / C) seconds; in ms: cbrt(segments / 0.4 * 10^9).

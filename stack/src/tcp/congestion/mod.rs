@@ -1,11 +1,12 @@
 //! Congestion control: how many bytes may be under way.
 //!
-//! The window itself (`cwnd`, `ssthresh`) stands in the control block, since output reads it for
-//! every packet; what an algorithm remembers beyond that is a [`cubic::Cubic`] in the cold object.
-//! `retransmit` says when: bytes acknowledged, a loss episode begins, a timeout. Nothing here knows
-//! sequence numbers.
+//! One file per algorithm. The window itself (`cwnd`, `ssthresh`) stands in the control block, since output
+//! reads it for every packet; what an algorithm remembers beyond that is a [`cubic::Cubic`] in the cold object,
+//! or in the first slow start a [`hystart::HyStart`]. `control` says when: bytes acknowledged, a loss episode
+//! begins, a timeout. Nothing here sends or knows segments.
 
 pub(crate) mod cubic;
+pub(crate) mod hystart;
 pub(crate) mod newreno;
 
 use crate::config::CongestionControl;
@@ -46,7 +47,7 @@ impl Window {
         acked - used.min(acked)
     }
 
-    /// `acked` bytes were acknowledged outside recovery while the window was in use.
+    /// `acked` bytes were acknowledged in congestion avoidance while the window was in use.
     pub(crate) fn on_ack(
         &mut self,
         algorithm: CongestionControl,
@@ -55,16 +56,9 @@ impl Window {
         now_ms: u32,
         srtt_us: u32,
     ) {
-        let mut rest = acked;
-        if self.in_slow_start() {
-            rest = self.slow_start(acked);
-        }
-        if rest == 0 {
-            return;
-        }
         match (algorithm, cubic) {
-            (CongestionControl::Cubic, Some(cubic)) => cubic.on_ack(self, rest, now_ms, srtt_us),
-            _ => newreno::on_ack(self, rest),
+            (CongestionControl::Cubic, Some(cubic)) => cubic.on_ack(self, acked, now_ms, srtt_us),
+            _ => newreno::on_ack(self, acked),
         }
         self.cwnd = self.cwnd.min(CWND_MAX);
     }

@@ -7,9 +7,9 @@ const MSS: u32 = 1_000;
 #[test]
 fn slow_start() {
     let mut window = Window { cwnd: 10 * MSS, ssthresh: 25 * MSS, mss: MSS };
-    window.on_ack(CongestionControl::NewReno, None, 10 * MSS, 0, 0);
+    assert_eq!(window.slow_start(10 * MSS), 0);
     assert_eq!(window.cwnd, 20 * MSS);
-    window.on_ack(CongestionControl::NewReno, None, 5 * MSS, 0, 0);
+    assert_eq!(window.slow_start(7 * MSS), 2 * MSS);
     assert_eq!(window.cwnd, 25 * MSS);
 }
 
@@ -70,4 +70,50 @@ fn initial_windows() {
     assert_eq!(initial_window(1_460, 10), 14_600);
     assert_eq!(initial_window(536, 10), 5_360);
     assert_eq!(initial_window(8_960, 10), 17_920);
+}
+
+/// RFC 9438 §4.8: after a timeout the plateau is where congestion avoidance begins, not where the loss was.
+#[test]
+fn cubic_after_a_timeout() {
+    let mut cubic = Cubic::default();
+    let mut window = Window { cwnd: 1_000 * MSS, ssthresh: SSTHRESH_INITIAL, mss: MSS };
+    window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 1_000 * MSS);
+    cubic.on_timeout();
+    window.cwnd = window.ssthresh;
+    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), MSS, 0, 100_000);
+    assert!(window.cwnd - window.ssthresh < MSS, "flat at first: {}", window.cwnd);
+    for round in 1..10 {
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, round * 100, 100_000);
+    }
+    assert!(window.cwnd < 710 * MSS, "{}", window.cwnd);
+}
+
+/// RFC 9438 §4.2: time in which the window was not used does not count.
+#[test]
+fn cubic_idle_time() {
+    let mut cubic = Cubic::default();
+    let mut window = Window { cwnd: 100 * MSS, ssthresh: 100 * MSS, mss: MSS };
+    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), MSS, 0, 10_000);
+    window.on_ack(CongestionControl::Cubic, Some(&mut cubic), MSS, 60_000, 10_000);
+    assert!(window.cwnd < 101 * MSS, "{}", window.cwnd);
+}
+
+/// RFC 9438 §4.3: alpha is 9/17 until the window from before the reduction is reached, though fast convergence has lowered
+/// W_max.
+#[test]
+fn cubic_alpha() {
+    let mut cubic = Cubic::default();
+    let mut window = Window { cwnd: 100 * MSS, ssthresh: SSTHRESH_INITIAL, mss: MSS };
+    window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 100 * MSS);
+    window.cwnd = 20 * MSS;
+    // Fast convergence: W_max is 17 segments, cwnd_prior 20.
+    window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 20 * MSS);
+    window.cwnd = window.ssthresh;
+    let mut rounds = 0;
+    while window.cwnd < 20 * MSS {
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, 0, 0);
+        rounds += 1;
+    }
+    // Six segments at 9/17 a round.
+    assert!((11..=13).contains(&rounds), "{rounds}");
 }

@@ -1,0 +1,132 @@
+//! HyStart++: leaves the first slow start when the round trip grows, before the queue overflows.
+//!
+//! Read RFC 9406 §4.2, §4.3 first; names and steps are the RFC's. Rounds are counted by sequence numbers.
+//! Only the first slow start of a connection has it: later ones end at a threshold that a loss has set.
+//! L is infinite: stretched ACKs come from receivers that coalesce, and Linux does not cut them either.
+
+use crate::tcp::sequence::SeqNum;
+
+use super::Window;
+
+/// MIN_RTT_THRESH, microseconds.
+const MIN_RTT_THRESH_US: u32 = 4_000;
+/// MAX_RTT_THRESH, microseconds.
+const MAX_RTT_THRESH_US: u32 = 16_000;
+/// MIN_RTT_DIVISOR
+const MIN_RTT_DIVISOR: u32 = 8;
+/// N_RTT_SAMPLE
+const N_RTT_SAMPLE: u8 = 8;
+/// CSS_GROWTH_DIVISOR
+const CSS_GROWTH_DIVISOR: u32 = 4;
+/// CSS_ROUNDS
+const CSS_ROUNDS: u8 = 5;
+/// No measurement.
+const INFINITY: u32 = u32::MAX;
+
+/// An ACK as slow start sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// SEG.ACK
+    pub(crate) ack: SeqNum,
+    /// SND.NXT
+    pub(crate) nxt: SeqNum,
+    /// Bytes newly acknowledged.
+    pub(crate) acked: u32,
+    /// The round trip that this ACK has measured, microseconds; 0: none.
+    pub(crate) rtt_us: u32,
+}
+
+/// What is remembered in the first slow start; see the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HyStart {
+    /// windowEnd: the round is over when this is acknowledged; `None`: no round has begun.
+    window_end: Option<SeqNum>,
+    /// lastRoundMinRTT, microseconds.
+    last_round_min_rtt_us: u32,
+    /// currentRoundMinRTT, microseconds.
+    current_round_min_rtt_us: u32,
+    /// cssBaselineMinRtt, microseconds; `INFINITY`: standard slow start.
+    css_baseline_min_rtt_us: u32,
+    /// rttSampleCount
+    rtt_samples: u8,
+    /// Rounds of conservative slow start that are over.
+    css_rounds: u8,
+}
+
+impl Default for HyStart {
+    fn default() -> HyStart {
+        HyStart {
+            window_end: None,
+            last_round_min_rtt_us: INFINITY,
+            current_round_min_rtt_us: INFINITY,
+            css_baseline_min_rtt_us: INFINITY,
+            rtt_samples: 0,
+            css_rounds: 0,
+        }
+    }
+}
+
+impl HyStart {
+    fn is_conservative(&self) -> bool {
+        self.css_baseline_min_rtt_us != INFINITY
+    }
+
+    /// An ACK in the first slow start while the window was in use.
+    pub(crate) fn on_ack(&mut self, window: &mut Window, round: &Round) {
+        let end = *self.window_end.get_or_insert(round.nxt);
+        self.measure(round.rtt_us);
+        if self.is_conservative() {
+            window.slow_start(round.acked / CSS_GROWTH_DIVISOR);
+            self.return_if_spurious();
+        } else {
+            window.slow_start(round.acked);
+            self.enter_conservative_if_delayed();
+        }
+        if round.ack.at_or_after(end) && self.begin_round(round.nxt) {
+            // CSS_ROUNDS are over: congestion avoidance.
+            window.ssthresh = window.cwnd;
+        }
+    }
+
+    /// The start of a round. Returns whether conservative slow start has lasted long enough.
+    fn begin_round(&mut self, nxt: SeqNum) -> bool {
+        if self.is_conservative() {
+            self.css_rounds += 1;
+        }
+        self.window_end = Some(nxt);
+        self.last_round_min_rtt_us = self.current_round_min_rtt_us;
+        self.current_round_min_rtt_us = INFINITY;
+        self.rtt_samples = 0;
+        self.css_rounds >= CSS_ROUNDS
+    }
+
+    fn measure(&mut self, rtt_us: u32) {
+        if rtt_us != 0 {
+            self.current_round_min_rtt_us = self.current_round_min_rtt_us.min(rtt_us);
+            self.rtt_samples = self.rtt_samples.saturating_add(1);
+        }
+    }
+
+    /// For rounds with enough samples: does the delay grow?
+    fn enter_conservative_if_delayed(&mut self) {
+        let (current, last) = (self.current_round_min_rtt_us, self.last_round_min_rtt_us);
+        if self.rtt_samples < N_RTT_SAMPLE || current == INFINITY || last == INFINITY {
+            return;
+        }
+        let threshold_us = (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH_US, MAX_RTT_THRESH_US);
+        if current >= last.saturating_add(threshold_us) {
+            self.css_baseline_min_rtt_us = current;
+            self.css_rounds = 0;
+        }
+    }
+
+    /// The delay has become smaller again: leaving slow start would have been too early.
+    fn return_if_spurious(&mut self) {
+        if self.rtt_samples >= N_RTT_SAMPLE && self.current_round_min_rtt_us < self.css_baseline_min_rtt_us {
+            self.css_baseline_min_rtt_us = INFINITY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! When the congestion control is asked, and what it is told: `congestion` has the algorithms.
+//!
+//! Read RFC 5681 §3, RFC 7661 (windows that are not used) first. Who decides what in a loss: `rack` or `sack` that there is one,
+//! the algorithm where the window ends (ssthresh), `prr` how it gets there.
+
+use super::congestion::hystart::Round;
+use super::congestion::{SSTHRESH_INITIAL, initial_window};
+use super::connection::Connection;
+use super::tcb::{Recovery, flag};
+use crate::config::CongestionControl;
+use crate::timer;
+
+impl Connection<'_, '_> {
+    /// `acked` bytes were acknowledged outside recovery; `rtt_us` was measured, 0: nothing.
+    pub(crate) fn grow_window(&mut self, acked: u32, rtt_us: u32) {
+        // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
+        let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
+        let was_used = in_slow_start && (self.tcb.flight() + acked) as u64 * 2 > self.tcb.cwnd as u64;
+        if !self.tcb.has(flag::CWND_LIMITED) && !was_used {
+            return;
+        }
+        let mut window = self.window();
+        let rest = if self.tcb.ssthresh == SSTHRESH_INITIAL {
+            let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked, rtt_us };
+            self.shared.slow_starts[self.index as usize].on_ack(&mut window, &round);
+            0
+        } else if in_slow_start {
+            window.slow_start(acked)
+        } else {
+            acked
+        };
+        if rest > 0 {
+            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion, self.tcb.srtt_us, timer::tick_at(self.now));
+            let cubic = (algorithm == CongestionControl::Cubic).then(|| &mut self.demand_cold().cubic);
+            window.on_ack(algorithm, cubic, rest, now_ms, srtt_us);
+        }
+        self.set_window(window);
+    }
+
+    /// A loss episode begins: ssthresh as the algorithm says.
+    pub(crate) fn reduce_window(&mut self) {
+        // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
+        // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
+        // window let out.
+        let flight = self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32));
+        let algorithm = self.tcb.congestion;
+        let mut window = self.window();
+        window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
+        self.set_window(window);
+    }
+
+    /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size. RFC 2861 §3.1: what
+    /// was reached before stays the goal of slow start.
+    pub(crate) fn restart_after_idle(&mut self) {
+        let tcb = &mut *self.tcb;
+        if tcb.flight() == 0 && tcb.last_received != 0 && tcb.recovery == Recovery::Open {
+            let idle_us = timer::tick_at(self.now).wrapping_sub(tcb.last_received) as u64 * 1_000;
+            let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
+            if tcb.cwnd > initial && idle_us > super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us) {
+                tcb.ssthresh = tcb.ssthresh.max((tcb.cwnd as u64 * 3 / 4) as u32);
+                tcb.cwnd = initial;
+            }
+        }
+    }
+}
