@@ -66,6 +66,8 @@ counters! {
     TcpInCsumErrors = "TcpInCsumErrors",
     /// Segments that the header-prediction test let through.
     TcpHpHits = "TcpExtTCPHPHits",
+    /// Segments that were joined to the one before them.
+    TcpRcvCoalesce = "TcpExtTCPRcvCoalesce",
     /// Retransmission timeouts.
     TcpTimeouts = "TcpExtTCPTimeouts",
     /// Fast retransmissions.

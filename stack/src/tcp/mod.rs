@@ -9,6 +9,7 @@
 mod ack;
 mod acknowledged;
 mod close;
+mod coalesce;
 mod cold;
 mod congestion;
 mod connect;
@@ -157,7 +158,14 @@ impl Tcp {
             match Segment::take(&datagram, &mut datagrams.packets) {
                 Some(segment) => {
                     let hash = self.hasher.hash(&segment.key);
-                    segments.push((segment, hash));
+                    let alone = match segments.last_mut() {
+                        Some((last, last_hash)) if *last_hash == hash => last.coalesce(env.arena, segment),
+                        _ => Some(segment),
+                    };
+                    match alone {
+                        Some(segment) => segments.push((segment, hash)),
+                        None => env.counters.count(Counter::TcpRcvCoalesce),
+                    }
                 }
                 None => env.counters.count(Counter::TcpInErrs),
             }

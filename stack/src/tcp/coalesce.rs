@@ -1,0 +1,44 @@
+//! Coalescing: segments of one flow that follow each other in a burst become one before TCP works on them.
+//!
+//! As Linux's GRO: only plain data segments whose ACK, window and timestamps agree are joined, so that nothing is
+//! lost but the boundaries, which TCP does not promise. The bytes stay where they are; lists of frames are joined.
+//! What the sender counts is not changed: ACKs follow bytes, and SACK and RACK never see the receiver's joins.
+
+use ringway_shm::Arena;
+
+use crate::wire::tcp::{ACK, PSH};
+
+use super::segment::Segment;
+
+/// Payload bytes of a joined segment, at most: those of a super-segment.
+const JOINED_BYTES_MAX: u32 = 65_535;
+
+impl Segment {
+    /// Takes `next` in when it only adds bytes behind those of this segment; gives it back otherwise.
+    #[inline]
+    pub(crate) fn coalesce(&mut self, arena: &Arena, mut next: Segment) -> Option<Segment> {
+        if !self.goes_on_with(&next) {
+            return Some(next);
+        }
+        self.header.flags |= next.header.flags;
+        self.payload.append(arena, &mut next.payload);
+        self.len += next.len;
+        self.memory += next.memory;
+        None
+    }
+
+    fn goes_on_with(&self, next: &Segment) -> bool {
+        self.len > 0
+            && next.len > 0
+            && self.sequence + self.len == next.sequence
+            && self.len + next.len <= JOINED_BYTES_MAX
+            && self.word == next.word
+            && (self.header.flags | next.header.flags) & !(ACK | PSH) == 0
+            && self.header.acknowledgment == next.header.acknowledgment
+            && self.header.window == next.header.window
+            && self.header.options.timestamps == next.header.options.timestamps
+            && self.header.options.sack().is_empty()
+            && next.header.options.sack().is_empty()
+            && self.key == next.key
+    }
+}
