@@ -15,7 +15,7 @@ use std::path::Path;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{Cidr, CongestionControl, StackConfig, SynCookies, TcpConfig};
+use ringway_stack::{Cidr, CongestionControl, Ecn, StackConfig, SynCookies, TcpConfig};
 
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
@@ -254,6 +254,17 @@ fn interface(values: &Values) -> InterfaceConfig {
     }
 }
 
+fn ecn(choice: &str) -> Ecn {
+    match choice {
+        "off" => Ecn::Off,
+        "request" => Ecn::Request,
+        "accurate_request" => Ecn::AccurateRequest,
+        "accurate_passive_request" => Ecn::AccuratePassiveRequest,
+        "accurate_passive" => Ecn::AccuratePassive,
+        _ => Ecn::Passive,
+    }
+}
+
 fn stack(values: &Values) -> StackConfig {
     StackConfig {
         seed: 0,
@@ -297,6 +308,7 @@ fn tcp(values: &Values) -> TcpConfig {
         timestamps: values.flag("tcp.timestamps"),
         window_scaling: values.flag("tcp.window_scaling"),
         sack: values.flag("tcp.sack"),
+        ecn: ecn(values.text("tcp.ecn")),
         rack: values.flag("tcp.rack"),
         tail_loss_probe: values.flag("tcp.tail_loss_probe"),
         f_rto: values.flag("tcp.f_rto"),

@@ -45,6 +45,32 @@ pub enum SynCookies {
     Always,
 }
 
+/// Explicit congestion notification: what is requested in our SYNs, and what is answered. Linux: net.ipv4.tcp_ecn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// 0: neither.
+    Off,
+    /// 1: RFC 3168 is requested, and answered.
+    Request,
+    /// 2: RFC 3168 is answered.
+    #[default]
+    Passive,
+    /// 3: RFC 9768 is requested, and answered, as is RFC 3168.
+    AccurateRequest,
+    /// 4: RFC 9768 is answered; RFC 3168 is requested.
+    AccuratePassiveRequest,
+    /// 5: RFC 9768 is answered, as is RFC 3168.
+    AccuratePassive,
+}
+
+impl Ecn {
+    /// From the number that Linux uses.
+    pub fn from_number(number: u64) -> Option<Ecn> {
+        use Ecn::{AccuratePassive, AccuratePassiveRequest, AccurateRequest, Off, Passive, Request};
+        [Off, Request, Passive, AccurateRequest, AccuratePassiveRequest, AccuratePassive].get(number as usize).copied()
+    }
+}
+
 /// Limits and defaults of one stack.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
@@ -124,6 +150,10 @@ pub struct TcpConfig {
     pub f_rto: bool,
     /// RFC 6928 initial window, segments.
     pub initial_window: u8,
+    /// RFC 3168 and RFC 9768.
+    pub ecn: Ecn,
+    /// RFC 3168 §6.1.1.1: a SYN that is sent again does not ask for ECN (Linux: tcp_ecn_fallback).
+    pub ecn_fallback: bool,
 }
 
 /// What one socket chooses for itself.
@@ -204,6 +234,8 @@ impl Default for TcpConfig {
             tail_loss_probe: true,
             f_rto: true,
             initial_window: 10,
+            ecn: Ecn::Passive,
+            ecn_fallback: true,
         }
     }
 }

@@ -21,7 +21,7 @@ mod timer;
 pub mod wire;
 
 pub use address::{Cidr, MacAddress, SocketAddress};
-pub use config::{CongestionControl, StackConfig, SynCookies, TcpConfig, TcpOptions};
+pub use config::{CongestionControl, Ecn, StackConfig, SynCookies, TcpConfig, TcpOptions};
 pub use error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 pub use event::{Event, Readiness, SocketError, SocketId};
 pub use ip::{Interface, Medium, Role, Route};

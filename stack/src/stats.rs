@@ -28,6 +28,14 @@ counters! {
     IpOutRequests = "IpOutRequests",
     /// Bad IP header.
     IpInHdrErrors = "IpInHdrErrors",
+    /// IP packets received that are not ECN-capable.
+    IpInNoEctPkts = "IpExtInNoECTPkts",
+    /// IP packets received with ECT(1).
+    IpInEct1Pkts = "IpExtInECT1Pkts",
+    /// IP packets received with ECT(0).
+    IpInEct0Pkts = "IpExtInECT0Pkts",
+    /// IP packets received that have experienced congestion.
+    IpInCePkts = "IpExtInCEPkts",
     /// Not for us.
     IpInAddrErrors = "IpInAddrErrors",
     /// No such protocol.
@@ -106,6 +114,8 @@ counters! {
     TcpLostRetransmit = "TcpExtTCPLostRetransmit",
     /// ACKs that showed reordering.
     TcpSackReorder = "TcpExtTCPSACKReorder",
+    /// Segments that arrived with a congestion mark, as the peer reports.
+    TcpDeliveredCe = "TcpExtTCPDeliveredCE",
     /// Delayed ACKs sent by their timer.
     DelayedAcks = "TcpExtDelayedACKs",
     /// Pure ACKs received.

@@ -102,7 +102,7 @@ pub(super) fn info_record(info: &TcpInfo) -> InfoRecord {
         ssthresh_segments: if has_threshold { u64::from(info.ssthresh_bytes) / segment } else { u64::MAX },
         scale_send: info.send_scale.into(),
         scale_receive: info.receive_scale.into(),
-        options: u64::from(info.timestamps) | u64::from(info.sack) << 1 | u64::from(scaled) << 2,
+        options: u64::from(info.timestamps) | u64::from(info.sack) << 1 | u64::from(scaled) << 2 | u64::from(info.ecn) << 3,
         unacked_segments: segments(info.unacked_bytes),
         lost_segments: segments(info.lost_bytes),
         sacked_segments: segments(info.sacked_bytes),

@@ -228,6 +228,12 @@ pub const KEYS: &[Key] = &[
     flag("tcp.timestamps", true, "RFC 7323 timestamps: a round trip per acknowledgment, and old duplicates are recognized."),
     flag("tcp.window_scaling", true, "RFC 7323 window scaling: without it no window exceeds 64 KiB."),
     flag("tcp.sack", true, "RFC 2018 selective acknowledgment: without it one loss per round trip is repaired."),
+    choice(
+        "tcp.ecn",
+        "passive",
+        &["off", "request", "passive", "accurate_request", "accurate_passive_request", "accurate_passive"],
+        "Congestion marks instead of losses (RFC 3168, net.ipv4.tcp_ecn = 0 to 5): asked for in our SYNs, or only answered.",
+    ),
     flag("tcp.rack", true, "RFC 8985 RACK: losses are found by time; otherwise by counting (RFC 6675)."),
     flag("tcp.tail_loss_probe", true, "RFC 8985 tail loss probes, where RACK is on: fewer timeouts."),
     flag("tcp.f_rto", true, "RFC 5682: timeouts that were not needed are recognized and undone."),

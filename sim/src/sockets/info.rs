@@ -63,6 +63,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
     let mss = info.send_mss.max(1);
     let segments = |bytes: u32| u64::from(bytes.div_ceil(mss));
     let options = number(info.timestamps) | number(info.sack) << 1 | u64::from(info.send_scale | info.receive_scale != 0) << 2;
+    let options = options | u64::from(info.ecn) << 3;
     let ssthresh = if info.ssthresh_bytes >= 0x7fff_ffff { 0x7fff_ffff } else { number(info.ssthresh_bytes / mss) };
     let head: [Field; 8] = [
         ("tcpi_state", 1, number(state.linux())),
@@ -125,7 +126,8 @@ fn later_fields(info: &TcpInfo, mss: u32) -> Vec<Field> {
     ];
     let more_longs =
         [("tcpi_delivery_rate", info.delivery_rate), ("tcpi_busy_time", 0), ("tcpi_rwnd_limited", 0), ("tcpi_sndbuf_limited", 0)];
-    let delivered = [("tcpi_delivered", info.bytes_acked.div_ceil(u64::from(mss))), ("tcpi_delivered_ce", 0)];
+    let delivered =
+        [("tcpi_delivered", info.bytes_acked.div_ceil(u64::from(mss))), ("tcpi_delivered_ce", number(info.delivered_ce))];
     let sent = [("tcpi_bytes_sent", info.bytes_acked + number(info.unacked_bytes)), ("tcpi_bytes_retrans", 0)];
     let tail = [
         ("tcpi_dsack_dups", 0),
@@ -158,6 +160,8 @@ const NOTHING: TcpInfo = TcpInfo {
     probes: 0,
     timestamps: false,
     sack: false,
+    ecn: false,
+    delivered_ce: 0,
     send_scale: 0,
     receive_scale: 0,
     rto_us: 0,

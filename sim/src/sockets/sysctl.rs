@@ -1,7 +1,7 @@
 //! Linux's `net.ipv4.tcp_*` settings, as far as the stack has them.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, SynCookies, TcpConfig, TcpOptions};
+use ringway_stack::{CongestionControl, Ecn, SynCookies, TcpConfig, TcpOptions};
 use std::collections::BTreeMap;
 
 /// Settings by their name without `net.ipv4.`.
@@ -39,6 +39,8 @@ impl Sysctl {
         switch("tcp_timestamps", &mut tcp.timestamps);
         switch("tcp_sack", &mut tcp.sack);
         switch("tcp_window_scaling", &mut tcp.window_scaling);
+        switch("tcp_ecn_fallback", &mut tcp.ecn_fallback);
+        tcp.ecn = self.number("tcp_ecn").and_then(Ecn::from_number).unwrap_or(tcp.ecn);
         if let Some(count) = self.number("tcp_syn_retries") {
             tcp.syn_retries = byte(count);
         }
@@ -85,6 +87,8 @@ const NAMES: &[&str] = &[
     "tcp_timestamps",
     "tcp_sack",
     "tcp_window_scaling",
+    "tcp_ecn",
+    "tcp_ecn_fallback",
     "tcp_syn_retries",
     "tcp_synack_retries",
     "tcp_syncookies",

@@ -63,6 +63,7 @@ impl Ip {
         };
         counters.count(Counter::IpInReceives);
         let header = check_header(first.bytes())?;
+        counters.count(ECN_COUNTERS[usize::from(header.tos & 3)]);
         self.check_addresses(interface, &header, to_many)?;
         if header.is_fragment() {
             return Err(Counter::DropFragment);
@@ -173,6 +174,9 @@ impl Ip {
         total
     }
 }
+
+/// By the ECN field.
+const ECN_COUNTERS: [Counter; 4] = [Counter::IpInNoEctPkts, Counter::IpInEct1Pkts, Counter::IpInEct0Pkts, Counter::IpInCePkts];
 
 #[inline]
 fn check_header(bytes: &[u8]) -> Result<ipv4::Header, Counter> {

@@ -4,6 +4,7 @@
 //! us keep is bounded; `receive` only queues what has to be answered, `transmit` writes it. IPv4 is
 //! served; IPv6 packets are counted and dropped, but every type has room for them.
 
+mod ecn;
 mod icmp;
 mod input;
 mod interface;

@@ -47,6 +47,7 @@ impl Connection<'_, '_> {
                 self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
             }
         }
+        self.end_reduction(ack);
         self.advance_recovery(ack, acked, rtt_us);
         self.restart_rto();
         if before_space < self.tcb.send_buffer as usize / 3 && self.tcb.is_writable() {
@@ -132,7 +133,9 @@ impl Connection<'_, '_> {
         match self.tcb.recovery {
             Recovery::Open => {
                 self.tcb.dup_acks = 0;
-                self.grow_window(acked, rtt_us);
+                if !self.is_reducing() {
+                    self.grow_window(acked, rtt_us);
+                }
                 if self.tcb.pred_word == 0 {
                     self.predict();
                 }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Slot};
 
 use super::congestion::cubic::Cubic;
+use super::ecn::EcnState;
 use super::frto::Frto;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -40,6 +41,7 @@ pub(crate) struct Cold {
     pub(crate) prr: Prr,
     pub(crate) undo: Option<Undo>,
     pub(crate) frto: Frto,
+    pub(crate) ecn: EcnState,
     /// What has come twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
     /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
@@ -67,6 +69,7 @@ impl Cold {
             prr: Prr::default(),
             undo: None,
             frto: Frto::Off,
+            ecn: EcnState::default(),
             duplicate: None,
             cursors: [Slot::NONE; 3],
             next_free: NONE,
@@ -76,7 +79,11 @@ impl Cold {
     /// Whether segments may take the short way: no gap on either side, and no probe or retransmission
     /// whose ACK tells something.
     pub(crate) fn is_undisturbed(&self) -> bool {
-        self.reassembly.is_empty() && self.scoreboard.is_empty() && self.rack.is_idle() && self.probe.is_quiet()
+        self.reassembly.is_empty()
+            && self.scoreboard.is_empty()
+            && self.rack.is_idle()
+            && self.probe.is_quiet()
+            && self.ecn.reduction.is_none()
     }
 
     fn is_quiet(&self) -> bool {
@@ -86,6 +93,7 @@ impl Cold {
             && self.probe.is_quiet()
             && self.duplicate.is_none()
             && self.undo.is_none()
+            && self.ecn == EcnState::default()
             && self.cubic.is_quiet()
             && self.timeouts == Timeouts::default()
     }
@@ -142,6 +150,7 @@ impl ColdPool {
         cold.prr = Prr::default();
         cold.undo = None;
         cold.frto = Frto::Off;
+        cold.ecn = EcnState::default();
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
         cold.next_free = next_free;

@@ -12,6 +12,7 @@ use crate::wire::tcp::{ACK, FIN, Header, Options, RST, SYN, TIMESTAMPS_BYTES, Ti
 
 use super::congestion::initial_window;
 use super::connection::Connection;
+use super::ecn::{self, EcnMode};
 use super::input::Drop;
 use super::output::WriteError;
 use super::segment::Segment;
@@ -41,6 +42,7 @@ pub(crate) struct Agreed {
     pub(crate) scales: bool,
     /// TSval of the peer's SYN.
     pub(crate) ts_recent: u32,
+    pub(crate) ecn: EcnMode,
 }
 
 /// RFC 7323 §2.3: the shift that lets a window of `buffer` bytes be told.
@@ -79,6 +81,7 @@ pub(crate) fn agree(config: &TcpConfig, peer: &Options, receive_buffer: u32) -> 
         timestamps: config.timestamps && peer.timestamps.is_some(),
         sack: config.sack && peer.sack_permitted,
         ts_recent: peer.timestamps.map_or(0, |timestamps| timestamps.value),
+        ecn: EcnMode::Off,
     }
 }
 
@@ -109,6 +112,7 @@ impl Tcb {
         self.assign(flag::TIMESTAMPS, agreed.timestamps);
         self.assign(flag::SACK, agreed.sack);
         self.ts_recent = agreed.ts_recent;
+        self.set_ecn_mode(agreed.ecn);
     }
 }
 
@@ -145,7 +149,7 @@ impl Connection<'_, '_> {
         }
         // RFC 7323 §2.2: the window of a SYN is not scaled.
         let window = self.tcb.receive_buffer.min(u16::MAX as u32) as u16;
-        let header = Header {
+        let mut header = Header {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
             sequence: self.tcb.snd_una,
@@ -155,6 +159,10 @@ impl Connection<'_, '_> {
             options,
             ..Header::default()
         };
+        match answer {
+            true => ecn::mark_syn_ack(self.tcb.ecn_mode(), &mut header),
+            false => self.request_ecn(&mut header),
+        }
         self.write(&header, None, out)?;
         self.tcb.rcv_adv = self.tcb.rcv_nxt + window as u32;
         if self.tcb.backoff > 0 {
@@ -219,7 +227,10 @@ impl Connection<'_, '_> {
     }
 
     fn take_syn(&mut self, segment: &mut Segment) {
-        let agreed = agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer);
+        let agreed = Agreed {
+            ecn: self.agree_on_ecn(segment),
+            ..agree(&self.shared.config, &segment.header.options, self.tcb.receive_buffer)
+        };
         let limit = self.mss_clamp();
         self.tcb.agree(self.env.ip, &agreed, limit);
         self.tcb.rcv_nxt = segment.sequence + 1;
@@ -246,6 +257,10 @@ impl Connection<'_, '_> {
         self.tcb.snd_wl1 = segment.sequence;
         self.tcb.max_window = self.tcb.snd_wnd;
         self.tcb.recover = self.tcb.snd_una;
+        if self.tcb.ecn_mode() != EcnMode::Off {
+            // Its ECN field is another from now on.
+            self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
+        }
         self.tcb.backoff = 0;
         self.tcb.cwnd = initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
         if first_try {

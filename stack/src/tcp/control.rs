@@ -39,6 +39,9 @@ impl Connection<'_, '_> {
 
     /// A loss episode begins: ssthresh as the algorithm says.
     pub(crate) fn reduce_window(&mut self) {
+        if !self.begin_reduction() {
+            return;
+        }
         // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
         // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
         // window let out.

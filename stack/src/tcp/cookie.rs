@@ -13,7 +13,7 @@
 
 use ringway_shm::Instant;
 
-use crate::config::{SynCookies, TcpConfig};
+use crate::config::{Ecn, SynCookies, TcpConfig};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::tcp::SYN;
@@ -21,6 +21,7 @@ use crate::wire::tcp::SYN;
 use super::Tcp;
 use super::connect::{Agreed, agree, window_shift};
 use super::demux::FlowKey;
+use super::ecn::{self, EcnMode};
 use super::isn::Secrets;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -36,6 +37,7 @@ const OPTION_BITS: u32 = 6;
 /// In those bits: no window scaling.
 const NO_SCALING: u32 = 15;
 const SACK_BIT: u32 = 1 << 4;
+const ECN_BIT: u32 = 1 << 5;
 /// Purposes of keyed hashes, so that none tells anything about another.
 const STATIC: u64 = 0x4987_0001;
 const ROTATING: u64 = 0x4987_0002;
@@ -84,7 +86,8 @@ fn restrict(agreed: Agreed) -> Agreed {
 /// The TSval of a cookie's SYN-ACK: at most 2^6 ms before `timestamp`, never after it.
 fn timestamp(timestamp: u32, agreed: &Agreed) -> u32 {
     let scale = if agreed.scales { agreed.send_scale as u32 } else { NO_SCALING };
-    let bits = scale | if agreed.sack { SACK_BIT } else { 0 };
+    let ecn = if agreed.ecn == EcnMode::Off { 0 } else { ECN_BIT };
+    let bits = scale | ecn | if agreed.sack { SACK_BIT } else { 0 };
     let value = (timestamp >> OPTION_BITS << OPTION_BITS) | bits;
     if value.wrapping_sub(timestamp).cast_signed() > 0 { value.wrapping_sub(1 << OPTION_BITS) } else { value }
 }
@@ -96,7 +99,8 @@ fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, recei
     let scale = echo & NO_SCALING;
     let scales = scale != NO_SCALING;
     let sack = echo & SACK_BIT != 0;
-    if !config.timestamps || (scales && !config.window_scaling) || (sack && !config.sack) {
+    let ecn = echo & ECN_BIT != 0;
+    if (ecn && config.ecn == Ecn::Off) || !config.timestamps || (scales && !config.window_scaling) || (sack && !config.sack) {
         return None;
     }
     Some(Agreed {
@@ -107,6 +111,8 @@ fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, recei
         timestamps: true,
         sack,
         ts_recent,
+        // Accurate feedback needs what the record would have remembered.
+        ecn: if ecn { EcnMode::Classic } else { EcnMode::Off },
     })
 }
 
@@ -129,7 +135,8 @@ impl Tcp {
     /// Answers a SYN and remembers nothing of it.
     pub(super) fn send_cookie(&mut self, env: &mut Env, listener: u32, segment: &Segment) {
         let receive_buffer = self.receive_buffer_of(listener);
-        let agreed = restrict(agree(&self.shared.config, &segment.header.options, receive_buffer));
+        let offer = agree(&self.shared.config, &segment.header.options, receive_buffer);
+        let agreed = restrict(Agreed { ecn: ecn::answer(&self.shared.config, segment), ..offer });
         let iss = make(&self.shared.secrets, self.now, &segment.key, segment.sequence, agreed.mss);
         let Some(entry) = self.listeners.get_mut(listener) else { return };
         entry.cookies_at = Some(minute(self.now));

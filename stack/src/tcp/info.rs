@@ -4,6 +4,7 @@ use crate::address::SocketAddress;
 use crate::event::SocketId;
 
 use super::Tcp;
+use super::ecn::{EcnMode, EcnState};
 use super::listener::LISTENER_BIT;
 use super::rtt;
 use super::state::State;
@@ -15,7 +16,7 @@ use crate::timer;
 pub struct TcpInfo {
     /// State.
     pub state: State,
-    /// Linux's tcpi_ca_state: 0 open, 1 disorder, 3 recovery, 4 loss.
+    /// Linux's tcpi_ca_state: 0 open, 1 disorder, 2 reducing for a mark, 3 recovery, 4 loss.
     pub congestion_state: u8,
     /// Timeouts in a row.
     pub backoff: u8,
@@ -25,6 +26,10 @@ pub struct TcpInfo {
     pub timestamps: bool,
     /// RFC 2018 is on.
     pub sack: bool,
+    /// RFC 3168 or RFC 9768 is on.
+    pub ecn: bool,
+    /// Segments that arrived with a congestion mark, as the peer reports.
+    pub delivered_ce: u32,
     /// Shift of the peer's windows.
     pub send_scale: u8,
     /// Shift of our windows.
@@ -118,10 +123,12 @@ impl Tcp {
     pub(crate) fn info(&self, id: SocketId) -> Option<TcpInfo> {
         let tcb = self.resolve(id)?;
         let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
+        let ecn = self.shared.cold.get(tcb.cold).map_or(EcnState::default(), |cold| cold.ecn);
         let rate = tcb.cwnd as u64 * 1_000_000 / tcb.srtt_us.max(1) as u64;
         Some(TcpInfo {
             state: tcb.state,
             congestion_state: match tcb.recovery {
+                Recovery::Open if ecn.reduction.is_some() => 2,
                 Recovery::Open if tcb.dup_acks > 0 => 1,
                 Recovery::Open => 0,
                 Recovery::Fast => 3,
@@ -131,6 +138,8 @@ impl Tcp {
             probes: tcb.probes,
             timestamps: tcb.has(flag::TIMESTAMPS),
             sack: tcb.has(flag::SACK),
+            ecn: tcb.ecn_mode() != EcnMode::Off,
+            delivered_ce: ecn.delivered_ce,
             send_scale: tcb.send_scale(),
             receive_scale: tcb.receive_scale(),
             rto_us: rtt::backed_off_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,

@@ -239,6 +239,7 @@ impl Connection<'_, '_> {
         let advanced = ack.after(self.tcb.snd_una);
         let window = (segment.header.window as u32) << self.tcb.send_scale();
         let before = self.delivery();
+        self.heed_echo(segment);
         if advanced {
             self.acknowledge(ack, segment);
             self.mark_data_if_any();
@@ -249,7 +250,7 @@ impl Connection<'_, '_> {
         if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
         }
-        if self.tcb.pred_word == 0 && self.tcb.has(flag::SACK) {
+        if self.tcb.pred_word == 0 && (self.tcb.has(flag::SACK) || self.is_reducing()) {
             self.recover(segment, before, advanced, sacked);
         }
         if sacked && self.tcb.recovery == Recovery::Open {
@@ -315,6 +316,7 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::ORPHAN) {
             return Err(self.refuse_text(segment));
         }
+        self.heed_mark(segment);
         let in_order = segment.sequence == self.tcb.rcv_nxt;
         if !self.has_receive_room(segment.memory, in_order) {
             return Err(Drop::TcpOfoDrop);

@@ -18,6 +18,7 @@ mod control;
 mod cookie;
 mod demux;
 mod dsack;
+mod ecn;
 mod frto;
 mod info;
 mod input;

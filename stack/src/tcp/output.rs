@@ -10,7 +10,7 @@ use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Segmentation, Segmentati
 use crate::ip::{LinkInfo, OutputError};
 use crate::stats::Counter;
 use crate::wire::checksum;
-use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, FIN, HEADER_BYTES_MAX, Header, PSH, Timestamps};
+use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header, PSH, Timestamps};
 
 use super::connection::Connection;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
@@ -186,6 +186,7 @@ impl Connection<'_, '_> {
 
     /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
     fn plan_new(&mut self, pipe: u32, link_max: u32) -> Option<Plan> {
+        let link_max = if self.has_to_tell_reduction() { self.tcb.mss as u32 } else { link_max };
         let tcb = &mut *self.tcb;
         let mss = tcb.mss as u32;
         let unsent = tcb.unsent();
@@ -260,7 +261,12 @@ impl Connection<'_, '_> {
         header.flags |= if plan.fin { FIN } else { 0 };
         let end = plan.sequence + plan.len;
         header.flags |= if plan.len > 0 && end == self.tcb.snd_end { PSH } else { 0 };
+        let tells = plan.len > 0 && !plan.again && self.has_to_tell_reduction();
+        header.flags |= if tells { CWR } else { 0 };
         self.write(&header, Some(plan), out)?;
+        if tells {
+            self.reduction_told();
+        }
         let sequence_end = end + plan.fin as u32;
         if plan.again {
             self.retransmitted(plan, sequence_end);
@@ -300,6 +306,7 @@ impl Connection<'_, '_> {
             header.options.timestamps =
                 Some(Timestamps { value: self.shared.secrets.timestamp(self.now), echo: self.tcb.ts_recent });
         }
+        self.mark_header(&mut header);
         header
     }
 
@@ -334,16 +341,21 @@ impl Connection<'_, '_> {
         let link = self.env.ip.link(interface);
         let len = plan.map_or(0, |plan| plan.len);
         let (mut first, shared) = self.build(header, plan, &link)?;
+        let unmarked = self.tcb.ect() != 0 && !self.is_markable(plan);
         self.env.counters.add(Counter::TcpOutSegs, len.div_ceil(self.tcb.mss as u32).max(1) as u64);
         if fresh {
             self.tcb.template.push_headers(&mut first, header.len() + len as usize);
+            if unmarked {
+                self.tcb.template.clear_ecn(first.bytes_mut());
+            }
             out[interface as usize].push(first);
             for_each_shared(self.env.arena, shared, plan, &mut |frame| out[interface as usize].push(frame));
         } else {
             let scratch = &mut self.shared.replies.scratch;
             scratch.push(first);
             for_each_shared(self.env.arena, shared, plan, &mut |frame| scratch.push(frame));
-            let flow = self.tcb.flow();
+            let mut flow = self.tcb.flow();
+            flow.tos -= if unmarked { flow.tos & super::ecn::CE } else { 0 };
             self.env.ip.send(self.now, self.env.counters, &flow, scratch, out);
         }
         Ok(())

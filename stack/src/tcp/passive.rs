@@ -10,8 +10,9 @@ use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::{ACK, RST, SYN};
 
-use super::connect::agree;
+use super::connect::{Agreed, agree};
 use super::demux::Target;
+use super::ecn;
 use super::retransmit::SUSPECT_AFTER;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -81,6 +82,8 @@ impl Tcp {
     fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss_min: Option<SeqNum>) {
         self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
+        let ecn = ecn::answer(&self.shared.config, segment);
+        let agreed = Agreed { ecn, ..agree(&self.shared.config, &segment.header.options, receive_buffer) };
         let mut iss = self.shared.secrets.initial_sequence(self.now, &segment.key);
         if let Some(min) = iss_min {
             iss = iss.latest(min);
@@ -89,7 +92,7 @@ impl Tcp {
             key: segment.key,
             irs: segment.sequence,
             iss,
-            agreed: agree(&self.shared.config, &segment.header.options, receive_buffer),
+            agreed,
             listener,
             retries: 0,
             from_cookie: false,
@@ -126,7 +129,7 @@ impl Tcp {
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
         let header = record.syn_ack(&self.shared.config, path.mtu, &options, buffer, timestamp);
-        self.shared.replies.push(record.key, options.type_of_service, header);
+        self.shared.replies.push(record.key, options.type_of_service & !ecn::CE, header);
     }
 
     fn rearm_half_open(&mut self, index: u32) {

@@ -3,7 +3,7 @@
 //! Read RFC 9937 §6 (RFC 6937 §3) first; the variables are the RFC's, in bytes. The congestion control
 //! algorithm has said where the window ends (ssthresh) and `rack` or `sack` what is lost; PRR moves cwnd
 //! from ACK to ACK so that it gets there by the end of recovery, neither silent for half a round trip nor
-//! in bursts. Only fast recovery with SACK uses it: after a timeout there is slow start, and without
+//! in bursts. Fast recovery with SACK uses it, and a reduction for a congestion mark: after a timeout there is slow start, and without
 //! SACK the window is inflated as RFC 6582 has it.
 
 use super::connection::Connection;
@@ -49,7 +49,7 @@ impl Connection<'_, '_> {
     /// Whether cwnd is PRR's now.
     #[inline]
     pub(crate) fn uses_prr(&self) -> bool {
-        self.tcb.recovery == Recovery::Fast && self.tcb.has(flag::SACK)
+        (self.tcb.recovery == Recovery::Fast && self.tcb.has(flag::SACK)) || self.is_reducing()
     }
 
     /// An ACK in fast recovery (or the event that began it) has reported `delivered` bytes.

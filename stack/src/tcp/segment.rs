@@ -6,6 +6,7 @@ use crate::ip::Datagram;
 use crate::wire::tcp::{FIN, Header, PSH, SYN};
 
 use super::demux::FlowKey;
+use super::ecn;
 use super::sequence::SeqNum;
 
 /// See the module's text. Whoever ends its life must give the payload back to the arena.
@@ -15,8 +16,13 @@ pub(crate) struct Segment {
     /// SEG.SEQ of the first thing that is left of the segment.
     pub(crate) sequence: SeqNum,
     pub(crate) header: Header,
-    /// The word at byte 12 (data offset, flags) without PSH and window, for header prediction.
+    /// The word at byte 12 (data offset, flags) without PSH and window, and whether IP says congestion
+    /// experienced; for header prediction.
     pub(crate) word: u32,
+    /// The ECN field of the IP header (RFC 3168 §5).
+    pub(crate) ecn: u8,
+    /// Packets that a device has made one of.
+    pub(crate) packets: u16,
     /// Bytes in `payload`.
     pub(crate) len: u32,
     pub(crate) payload: FrameQueue,
@@ -36,7 +42,9 @@ impl Segment {
             }
             return None;
         };
-        let word = u32::from_be_bytes([first.bytes()[12], first.bytes()[13] & !PSH, 0, 0]);
+        let ecn = datagram.tos & ecn::CE;
+        let word = u32::from_be_bytes([first.bytes()[12], first.bytes()[13] & !PSH, 0, (ecn == ecn::CE) as u8]);
+        let piece = first.segmentation().size as u32;
         first.pull(header_len);
         let mut segment = Segment {
             key: FlowKey {
@@ -48,6 +56,8 @@ impl Segment {
             sequence: header.sequence,
             header,
             word,
+            ecn,
+            packets: 1,
             len: 0,
             payload: FrameQueue::default(),
             memory: 0,
@@ -57,6 +67,9 @@ impl Segment {
             let Some(frame) = packets.pop() else { break };
             more = frame.continues();
             segment.push(frame);
+        }
+        if piece != 0 {
+            segment.packets = segment.len.div_ceil(piece).max(1) as u16;
         }
         Some(segment)
     }

@@ -18,6 +18,7 @@ use crate::ip::{Flow, Template};
 
 use super::cold;
 use super::demux::FlowKey;
+use super::ecn::EcnMode;
 use super::sack::Outstanding;
 use super::sequence::SeqNum;
 use super::state::State;
@@ -175,7 +176,7 @@ pub(crate) struct Tcb {
     pub(crate) backoff: u8,
     /// Keepalive probes without an answer.
     pub(crate) probes: u8,
-    /// Low four bits: why the connection has failed; high four: [`TimerKind`].
+    /// Low four bits: why the connection has failed; then two of [`TimerKind`], two of [`EcnMode`].
     error_and_timer: u8,
     pub(crate) congestion: CongestionControl,
     pub(crate) tos: u8,
@@ -303,7 +304,7 @@ impl Tcb {
     /// What IP must know to send.
     pub(crate) fn flow(&self) -> Flow {
         let (local, remote) = self.template.addresses();
-        Flow { local, remote, protocol: super::PROTOCOL, tos: self.tos, ttl: self.ttl }
+        Flow { local, remote, protocol: super::PROTOCOL, tos: self.tos & !super::ecn::CE | self.ect(), ttl: self.ttl }
     }
 
     /// Both ends as the application sees them.
@@ -345,7 +346,7 @@ impl Tcb {
     /// What `rto_deadline` is for.
     #[inline]
     pub(crate) fn timer_kind(&self) -> TimerKind {
-        match self.error_and_timer >> 4 {
+        match (self.error_and_timer >> 4) & 3 {
             0 => TimerKind::Retransmission,
             1 => TimerKind::Probe,
             _ => TimerKind::Reordering,
@@ -355,7 +356,23 @@ impl Tcb {
     /// Says what `rto_deadline` is for.
     #[inline]
     pub(crate) fn set_timer_kind(&mut self, kind: TimerKind) {
-        self.error_and_timer = (self.error_and_timer & 15) | ((kind as u8) << 4);
+        self.error_and_timer = (self.error_and_timer & !0x30) | ((kind as u8) << 4);
+    }
+
+    /// What the SYNs have agreed on (in SYN-SENT: what ours asks for).
+    #[inline]
+    pub(crate) fn ecn_mode(&self) -> EcnMode {
+        match self.error_and_timer >> 6 {
+            0 => EcnMode::Off,
+            1 => EcnMode::Classic,
+            2 => EcnMode::Accurate,
+            _ => EcnMode::AccurateUnmarked,
+        }
+    }
+
+    /// As the SYNs have agreed, or as paths that mangle force us to.
+    pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
+        self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
     }
 
     /// Why the connection ended, if it failed.

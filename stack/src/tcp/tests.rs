@@ -4,6 +4,7 @@ mod close;
 mod coalesce;
 mod data;
 mod defence;
+mod ecn;
 mod flood;
 mod handshake;
 mod offload;

@@ -29,6 +29,10 @@ pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 /// URG
 pub const URG: u8 = 0x20;
+/// ECE (RFC 3168 §6.1)
+pub const ECE: u8 = 0x40;
+/// CWR (RFC 3168 §6.1)
+pub const CWR: u8 = 0x80;
 
 /// RFC 7323 §3: the timestamps option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,8 +78,10 @@ pub struct Header {
     pub sequence: SeqNum,
     /// SEG.ACK
     pub acknowledgment: SeqNum,
-    /// [`FIN`] ... [`URG`]
+    /// [`FIN`] ... [`CWR`]
     pub flags: u8,
+    /// AE, the bit before CWR (RFC 9768 §3.1).
+    pub ae: bool,
     /// As in the header, not scaled.
     pub window: u16,
     /// SEG.UP
@@ -225,7 +231,8 @@ impl Header {
             destination_port: read_u16(fixed, 2),
             sequence: SeqNum(read_u32(fixed, 4)),
             acknowledgment: SeqNum(read_u32(fixed, 8)),
-            flags: fixed[13] & 0x3f,
+            flags: fixed[13],
+            ae: fixed[12] & 1 != 0,
             window: read_u16(fixed, 14),
             urgent: read_u16(fixed, 18),
             options: Options::parse(&bytes[HEADER_BYTES..len]),
@@ -256,7 +263,7 @@ impl Header {
         bytes[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
         bytes[4..8].copy_from_slice(&self.sequence.0.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.acknowledgment.0.to_be_bytes());
-        bytes[12] = (len as u8 / 4) << 4;
+        bytes[12] = ((len as u8 / 4) << 4) | self.ae as u8;
         bytes[13] = self.flags;
         bytes[14..16].copy_from_slice(&self.window.to_be_bytes());
         bytes[16..18].copy_from_slice(&[0, 0]);

@@ -52,7 +52,7 @@ fn cannot_be_guessed() {
     assert_eq!(hits.count(), 0);
 }
 
-/// The timestamp tells window scale and SACK; it never lies in the future and at most 2^6 ms in the past.
+/// The timestamp tells window scale, SACK and ECN; it never lies in the future and at most 2^6 ms in the past.
 #[test]
 fn timestamps_tell_options() {
     let config = TcpConfig::default();
@@ -66,6 +66,7 @@ fn timestamps_tell_options() {
                 sack,
                 scales,
                 ts_recent: 99,
+                ecn: if sack { EcnMode::Classic } else { EcnMode::Off },
             };
             let value = timestamp(now, &agreed_on);
             assert!(now.wrapping_sub(value) < 128, "{now} {value}");

@@ -45,6 +45,7 @@ impl Crowd {
             flags,
             window: 65_535,
             urgent: 0,
+            ae: false,
             options,
         };
         let mut frame = self.rig.arena.alloc(Class::Small).expect("the arena is large enough");

@@ -38,17 +38,26 @@ pub(super) struct Seg {
     pub(super) window: u16,
     pub(super) payload: Vec<u8>,
     pub(super) options: Options,
+    /// The ECN field of the IP header.
+    pub(super) ecn: u8,
+    /// The AE flag.
+    pub(super) ae: bool,
 }
 
 /// A segment with these flags at (seq, ack).
 pub(super) fn seg(flags: u8, seq: u32, ack: u32) -> Seg {
-    Seg { flags, seq, ack, window: 65_535, payload: Vec::new(), options: Options::default() }
+    Seg { flags, seq, ack, window: 65_535, payload: Vec::new(), options: Options::default(), ecn: 0, ae: false }
 }
 
 impl Seg {
     /// With `len` bytes of the stream in which byte n is `n % 251`.
     pub(super) fn data(mut self, len: u32) -> Seg {
         self.payload = stream(self.seq, len);
+        self
+    }
+
+    pub(super) fn ecn(mut self, field: u8) -> Seg {
+        self.ecn = field;
         self
     }
 
@@ -268,6 +277,7 @@ impl Rig {
             sequence: PEER_ISS + segment.seq,
             acknowledgment: if segment.flags & ACK != 0 { ours + segment.ack } else { SeqNum(0) },
             flags: segment.flags,
+            ae: segment.ae,
             window: segment.window,
             urgent: 0,
             options,
@@ -279,7 +289,7 @@ impl Rig {
         let pseudo = checksum::pseudo_header(REMOTE.into(), LOCAL.into(), 6, len as u32);
         let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
         frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
-        ipv4::Header::atomic(REMOTE, LOCAL, 6, 0, 64, (len + 20) as u16).write(frame.push(20));
+        ipv4::Header::atomic(REMOTE, LOCAL, 6, segment.ecn, 64, (len + 20) as u16).write(frame.push(20));
         burst.push(frame);
     }
 
@@ -321,6 +331,8 @@ impl Rig {
             window: header.window,
             payload: transport[len..].to_vec(),
             options,
+            ecn: bytes[1] & 3,
+            ae: header.ae,
         }
     }
 

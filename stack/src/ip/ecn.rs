@@ -1,0 +1,24 @@
+//! The ECN field of headers that are already written. Read RFC 3168 §5 first.
+
+use super::Template;
+
+/// Bytes of an IPv4 header without options; an IPv6 header is twice as long.
+const UNIT: usize = 20;
+
+impl Template {
+    /// Clears the ECN field in `headers`, which [`push_headers`](Template::push_headers) has written.
+    pub(crate) fn clear_ecn(&self, headers: &mut [u8]) {
+        // What the IP header leaves is the link's.
+        let ip = self.len as usize % UNIT;
+        if headers[ip] >> 4 == 6 {
+            headers[ip + 1] &= !0x30;
+            return;
+        }
+        let was = headers[ip + 1] & 3;
+        headers[ip + 1] -= was;
+        // RFC 1624: the sum of the header is less by as much, so its complement is more.
+        let sum = u16::from_be_bytes([headers[ip + 10], headers[ip + 11]]);
+        let (sum, carry) = sum.overflowing_add(was as u16);
+        headers[ip + 10..ip + 12].copy_from_slice(&(sum + carry as u16).to_be_bytes());
+    }
+}

@@ -1,0 +1,219 @@
+//! Explicit congestion notification: routers mark instead of dropping, and the sender slows down.
+//!
+//! Read RFC 3168 §6.1 first. Here is the classic feedback, one bit that is echoed until it was heard,
+//! and what all kinds have in common: the handshake and the reaction. `accurate` has the feedback of
+//! RFC 9768, `congestion` says how much slower.
+//!
+//! Packets with new data are marked ECT(0); SYNs, pure ACKs, probes and retransmissions are not
+//! (RFC 3168 §6.1.1, §6.1.4-6.1.6). Whether a reset answers a SYN that asks for ECN is not looked at:
+//! as in Linux it refuses the connection.
+
+use crate::config::{Ecn, TcpConfig};
+use crate::wire::tcp::{ACK, CWR, ECE, Header, SYN};
+
+use super::cold;
+use super::connection::Connection;
+use super::output::Plan;
+use super::prr::Prr;
+use super::segment::Segment;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, Tcb};
+
+/// ECN-capable, in the IP header's field.
+pub(crate) const ECT_0: u8 = 2;
+/// Congestion experienced; also the mask of the field.
+pub(crate) const CE: u8 = 3;
+/// Both bits.
+const ECHO_AND_REDUCED: u8 = ECE | CWR;
+
+/// What the SYNs have agreed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EcnMode {
+    /// Nothing.
+    #[default]
+    Off,
+    /// RFC 3168
+    Classic,
+    /// RFC 9768
+    Accurate,
+    /// RFC 9768, but the way to the peer garbles marks: we give feedback and send nothing that is ECN-capable.
+    AccurateUnmarked,
+}
+
+/// What a connection remembers of marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EcnState {
+    /// A mark has arrived: ECE is told until the peer answers CWR.
+    pub(crate) echo: bool,
+    /// The window was reduced: CWR is told with the next new data.
+    pub(crate) tell: bool,
+    /// The window was reduced because of a mark; until more than this is acknowledged, others are of the same window.
+    pub(crate) reduction: Option<SeqNum>,
+    /// Segments that arrived with a mark, as the peer reports.
+    pub(crate) delivered_ce: u32,
+}
+
+impl Ecn {
+    /// What our SYNs ask for.
+    fn request(self) -> EcnMode {
+        match self {
+            Ecn::Off | Ecn::Passive | Ecn::AccuratePassive => EcnMode::Off,
+            Ecn::Request | Ecn::AccuratePassiveRequest => EcnMode::Classic,
+            Ecn::AccurateRequest => EcnMode::Accurate,
+        }
+    }
+}
+
+/// RFC 3168 §6.1.1: whether a SYN asks for ECN. One that is marked itself does not, as in Linux.
+fn is_ecn_setup_syn(segment: &Segment) -> bool {
+    segment.header.flags & ECHO_AND_REDUCED == ECHO_AND_REDUCED && segment.ecn == 0
+}
+
+/// What to answer to a SYN.
+pub(crate) fn answer(config: &TcpConfig, syn: &Segment) -> EcnMode {
+    if config.ecn != Ecn::Off && is_ecn_setup_syn(syn) { EcnMode::Classic } else { EcnMode::Off }
+}
+
+/// Says in a SYN-ACK what was agreed.
+pub(crate) fn mark_syn_ack(mode: EcnMode, header: &mut Header) {
+    if mode == EcnMode::Classic {
+        header.flags |= ECE;
+    }
+}
+
+impl Tcb {
+    /// The ECN field of packets that may be marked.
+    pub(crate) fn ect(&self) -> u8 {
+        let marks = matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
+        if marks && self.state.is_synchronized() { ECT_0 } else { 0 }
+    }
+}
+
+impl Connection<'_, '_> {
+    /// Our SYN asks for ECN; one that was lost may have been lost for that (RFC 3168 §6.1.1.1).
+    pub(crate) fn request_ecn(&mut self, header: &mut Header) {
+        let config = &self.shared.config;
+        let gives_up = config.ecn_fallback && self.tcb.backoff > 0;
+        let mode = if gives_up { EcnMode::Off } else { config.ecn.request() };
+        self.tcb.set_ecn_mode(mode);
+        if mode != EcnMode::Off {
+            header.flags |= ECHO_AND_REDUCED;
+        }
+    }
+
+    /// What the peer's SYN or SYN-ACK says to what ours has asked for.
+    pub(crate) fn agree_on_ecn(&self, segment: &Segment) -> EcnMode {
+        let asked = self.tcb.ecn_mode() != EcnMode::Off;
+        let agreed = match segment.has(ACK) {
+            true => segment.header.flags & ECHO_AND_REDUCED == ECE,
+            false => is_ecn_setup_syn(segment),
+        };
+        if asked && agreed { EcnMode::Classic } else { EcnMode::Off }
+    }
+
+    /// Whether a packet may be marked.
+    #[inline]
+    pub(crate) fn is_markable(&self, plan: Option<&Plan>) -> bool {
+        plan.is_some_and(|plan| plan.len > 0 && !plan.again)
+    }
+
+    /// What is known of marks.
+    pub(crate) fn ecn(&self) -> EcnState {
+        self.shared.cold.get(self.tcb.cold).map_or(EcnState::default(), |cold| cold.ecn)
+    }
+
+    /// Data has arrived in the window: the receiver's part (RFC 3168 §6.1.3).
+    pub(crate) fn heed_mark(&mut self, segment: &Segment) {
+        if self.tcb.ecn_mode() != EcnMode::Classic {
+            return;
+        }
+        if segment.has(CWR)
+            && let Some(cold) = self.cold()
+        {
+            cold.ecn.echo = false;
+            // The sender's window may be down to what it has just sent.
+            self.ack_now();
+        }
+        if segment.ecn == CE && !self.ecn().echo {
+            self.demand_cold().ecn.echo = true;
+            self.ack_now();
+        }
+    }
+
+    /// ECE in everything that is sent, while a mark has to be told.
+    #[inline]
+    pub(crate) fn mark_header(&self, header: &mut Header) {
+        if self.tcb.cold != cold::NONE && self.ecn().echo && header.flags & SYN == 0 {
+            header.flags |= ECE;
+        }
+    }
+
+    /// Whether the next new data has to say CWR: one segment, since a link that cuts packets might repeat it.
+    #[inline]
+    pub(crate) fn has_to_tell_reduction(&self) -> bool {
+        self.tcb.cold != cold::NONE && self.ecn().tell
+    }
+
+    /// New data goes out with CWR.
+    pub(crate) fn reduction_told(&mut self) {
+        if let Some(cold) = self.cold() {
+            cold.ecn.tell = false;
+        }
+    }
+
+    /// Whether cwnd is on its way to ssthresh because of a mark.
+    #[inline]
+    pub(crate) fn is_reducing(&self) -> bool {
+        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some()
+    }
+
+    /// An acceptable ACK says ECE: the sender's part (RFC 3168 §6.1.2).
+    pub(crate) fn heed_echo(&mut self, segment: &Segment) {
+        let ack = segment.acknowledgment();
+        if self.tcb.ecn_mode() != EcnMode::Classic || !segment.has(ECE) || ack.before(self.tcb.snd_una) || self.tcb.flight() == 0
+        {
+            return;
+        }
+        let delivered = (ack - self.tcb.snd_una).div_ceil(self.tcb.mss as u32);
+        self.count_delivered_ce(delivered);
+        self.react_to_mark();
+    }
+
+    /// The peer reports that `segments` more have arrived with a mark.
+    pub(crate) fn count_delivered_ce(&mut self, segments: u32) {
+        self.env.counters.add(crate::stats::Counter::TcpDeliveredCe, segments as u64);
+        let cold = self.demand_cold();
+        cold.ecn.delivered_ce = cold.ecn.delivered_ce.wrapping_add(segments);
+    }
+
+    /// Once per window, and not in a recovery, which has reduced the window already.
+    pub(crate) fn react_to_mark(&mut self) {
+        if self.tcb.recovery != Recovery::Open || self.is_reducing() {
+            return;
+        }
+        self.reduce_window();
+        let nxt = self.tcb.snd_nxt;
+        let cold = self.demand_cold();
+        cold.undo = None;
+        cold.prr = Prr::default();
+        cold.ecn.reduction = Some(nxt);
+        self.predict();
+    }
+
+    /// A reduction of the window begins, for whatever reason. `false`: a mark has reduced it within this window.
+    pub(crate) fn begin_reduction(&mut self) -> bool {
+        let classic = self.tcb.ecn_mode() == EcnMode::Classic;
+        let cold = self.demand_cold();
+        cold.ecn.tell = classic;
+        cold.ecn.reduction.take().is_none()
+    }
+
+    /// `ack` is acknowledged: as in Linux a reduction ends when something from after it is.
+    pub(crate) fn end_reduction(&mut self, ack: SeqNum) {
+        let Some(cold) = self.cold() else { return };
+        if cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some() {
+            self.tcb.cwnd = self.tcb.ssthresh;
+        }
+    }
+}
