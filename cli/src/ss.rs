@@ -175,6 +175,21 @@ impl Names {
     }
 }
 
+/// A listener on the IPv6 wildcard whose peers may be IPv4 too.
+fn serves_both_families(socket: &SocketRecord) -> bool {
+    socket.state == LISTEN && socket.local.ip.is_ipv6() && socket.remote.ip.is_ipv4()
+}
+
+/// The local address as ss writes it: `*` where both families are served.
+fn local_address(socket: &SocketRecord) -> String {
+    if serves_both_families(socket) { "*".to_string() } else { address(&socket.local) }
+}
+
+/// The peer's address, likewise.
+fn peer_address(socket: &SocketRecord) -> String {
+    if serves_both_families(socket) { "*".to_string() } else { address(&socket.remote) }
+}
+
 /// An address as ss writes it: IPv6 in brackets.
 fn address(endpoint: &Endpoint) -> String {
     if endpoint.ip.is_ipv6() { format!("[{}]", endpoint.ip) } else { endpoint.ip.to_string() }

@@ -1,7 +1,7 @@
 //! accept4(2): first from the stack, then from the listener's kernel twin.
 //!
-//! A connection of the stack gets a duplicate of one parked, never connected kernel TCP socket (the *blank*): 0.3 us
-//! instead of 5 us for a socket of its own. All blanks share one inode; before a descriptor leaves this process by exec
+//! A connection of the stack gets a duplicate of one parked, never connected kernel TCP socket of the listener's family
+//! (the *blank*): 0.3 us instead of 5 us for a socket of its own. All blanks of a family share one inode; before a descriptor leaves this process by exec
 //! or SCM_RIGHTS it is given a socket of its own (`fork_exec`), because only there the inode is its name.
 
 use crate::Posix;
@@ -12,7 +12,7 @@ use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 impl Posix {
@@ -53,27 +53,27 @@ impl Posix {
 
     /// The number first, the connection second: when no number is free, the connection stays in the queue.
     fn accept_from_stack(&self, channel: &dyn Channel, listener: SocketRef, flags: i32) -> Option<Answer<(Fd, RawAddress)>> {
-        let new = match self.blank_descriptor(flags & libc::SOCK_CLOEXEC != 0) {
+        let inet6 = self.descriptions.of(listener).is(Flag::INET6);
+        let new = match self.blank_descriptor(inet6, flags & libc::SOCK_CLOEXEC != 0) {
             Ok(new) => new,
             Err(error) => return Some(Err(error)),
         };
         let Some(socket) = channel.accept(listener) else {
             return self.kernel.close(new).err().map(Err);
         };
-        let inet6 = self.descriptions.of(listener).is(Flag::INET6);
         let description = self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
         description.inherit(self.descriptions.of(listener));
         description.mark(Flag::CONNECT_REPORTED);
         channel.set_nonblocking(socket, flags & libc::SOCK_NONBLOCK != 0);
         self.table.set(new, Entry::Socket(socket));
-        let unknown = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+        let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let remote = channel.addresses(socket).map_or(unknown, |(_, remote)| remote);
         Some(Ok((new, SocketName::new(remote, inet6).into())))
     }
 
     /// The lowest free number, as a duplicate of the blank.
-    fn blank_descriptor(&self, close_on_exec: bool) -> Answer<Fd> {
-        let new = self.kernel.duplicate(self.blank()?, 0, close_on_exec)?;
+    fn blank_descriptor(&self, inet6: bool, close_on_exec: bool) -> Answer<Fd> {
+        let new = self.kernel.duplicate(self.blank(inet6)?, 0, close_on_exec)?;
         if self.table.fits(new) {
             return Ok(new);
         }
@@ -81,13 +81,15 @@ impl Posix {
         Err(Errno::MFILE)
     }
 
-    pub(crate) fn blank(&self) -> Answer<Fd> {
-        let known = self.blank.load(Ordering::Acquire);
+    /// The parked socket of a family.
+    pub(crate) fn blank(&self, inet6: bool) -> Answer<Fd> {
+        let (place, family) = if inet6 { (&self.blanks[1], libc::AF_INET6) } else { (&self.blanks[0], libc::AF_INET) };
+        let known = place.load(Ordering::Acquire);
         if known >= 0 {
             return Ok(known);
         }
-        let fresh = self.park(self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?);
-        match self.blank.compare_exchange(-1, fresh, Ordering::AcqRel, Ordering::Acquire) {
+        let fresh = self.park(self.kernel.socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?);
+        match place.compare_exchange(-1, fresh, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(fresh),
             Err(earlier) => {
                 self.discard_internal(fresh);

@@ -1,17 +1,16 @@
-//! Socket addresses as C programs write them: `sockaddr_in`, and `sockaddr_in6` with a v4-mapped address.
+//! Socket addresses as C programs write them: `sockaddr_in` and `sockaddr_in6`.
+//!
+//! A v4-mapped address in a `sockaddr_in6` is an IPv4 address to everything behind this file; only names that are handed
+//! back to the program are mapped again.
 
 use crate::fallback::RawAddress;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// What the program's `sockaddr` says, as far as it concerns the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
-    /// An IPv4 address; `mapped` when it came in an IPv6 structure.
-    V4 { address: SocketAddrV4, mapped: bool },
-    /// The IPv6 wildcard with this port (a dual-stack socket serves IPv4 too).
-    V6Any { port: u16 },
-    /// A true IPv6 address.
-    V6,
+    /// An address of the Internet, IPv4 also when it came v4-mapped; `inet6`: it came in an IPv6 structure.
+    Inet { address: SocketAddr, inet6: bool },
     /// Another family, or too short: the kernel knows what to say.
     Other,
 }
@@ -25,17 +24,22 @@ pub(crate) struct SocketName {
 
 impl SocketName {
     /// `address` as the socket's family wants it.
-    pub(crate) fn new(address: SocketAddrV4, inet6: bool) -> SocketName {
+    pub(crate) fn new(address: SocketAddr, inet6: bool) -> SocketName {
         let mut bytes = [0; IN6_LEN];
-        let family = if inet6 { libc::AF_INET6 } else { libc::AF_INET };
-        bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
-        if inet6 {
-            bytes[8..24].copy_from_slice(&address.ip().to_ipv6_mapped().octets());
-            return SocketName { bytes, len: IN6_LEN };
-        }
-        bytes[4..8].copy_from_slice(&address.ip().octets());
-        SocketName { bytes, len: IN_LEN }
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if !inet6 => {
+                bytes[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+                bytes[4..8].copy_from_slice(&ip.octets());
+                return SocketName { bytes, len: IN_LEN };
+            }
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        // Flow information and scope stay zero: link-local addresses are never ours.
+        bytes[..2].copy_from_slice(&(libc::AF_INET6 as u16).to_ne_bytes());
+        bytes[8..24].copy_from_slice(&ip.octets());
+        SocketName { bytes, len: IN6_LEN }
     }
 
     /// The bytes of the `sockaddr`.
@@ -60,18 +64,26 @@ pub(crate) fn parse(bytes: &[u8]) -> Parsed {
     match family {
         libc::AF_INET if bytes.len() >= IN_LEN => {
             let ip: [u8; 4] = bytes[4..8].try_into().expect("four bytes");
-            Parsed::V4 { address: SocketAddrV4::new(Ipv4Addr::from(ip), port(bytes)), mapped: false }
+            Parsed::Inet { address: SocketAddrV4::new(Ipv4Addr::from(ip), port(bytes)).into(), inet6: false }
         }
         libc::AF_INET6 if bytes.len() >= IN6_LEN_MIN => {
             let ip: [u8; 16] = bytes[8..24].try_into().expect("sixteen bytes");
             let ip = Ipv6Addr::from(ip);
-            match ip.to_ipv4_mapped() {
-                Some(v4) => Parsed::V4 { address: SocketAddrV4::new(v4, port(bytes)), mapped: true },
-                None if ip.is_unspecified() => Parsed::V6Any { port: port(bytes) },
-                None => Parsed::V6,
-            }
+            let address = match ip.to_ipv4_mapped() {
+                Some(v4) => SocketAddrV4::new(v4, port(bytes)).into(),
+                None => SocketAddrV6::new(ip, port(bytes), 0, 0).into(),
+            };
+            Parsed::Inet { address, inet6: true }
         }
         _ => Parsed::Other,
+    }
+}
+
+/// Addresses that the kernel serves whatever the stack does, as destination or as the address of a listener.
+pub(crate) fn is_kernels(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_loopback() || ip.is_multicast() || ip.is_broadcast(),
+        IpAddr::V6(ip) => ip.is_loopback() || ip.is_multicast() || ip.is_unicast_link_local(),
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use std::io::{IoSlice, IoSliceMut};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// Where a socket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,16 +116,18 @@ pub enum Request {
     /// Serve this port.
     Listen {
         /// Address and port, bound on the program's kernel socket.
-        local: SocketAddrV4,
+        local: SocketAddr,
         /// Length of the accept queue.
         backlog: u32,
+        /// `local` is the IPv6 wildcard of a socket that serves IPv4 too (not IPV6_V6ONLY).
+        dual_stack: bool,
     },
     /// Open a connection.
     Connect {
         /// What the program has bound, if anything.
-        local: Option<SocketAddrV4>,
+        local: Option<SocketAddr>,
         /// The peer.
-        remote: SocketAddrV4,
+        remote: SocketAddr,
     },
     /// Describe the connection, laid out as Linux's `struct tcp_info`.
     Info,
@@ -200,7 +202,7 @@ pub trait Channel: Send + Sync {
     /// The socket's failure, told once (SO_ERROR).
     fn take_failure(&self, socket: SocketRef) -> Option<Failure>;
     /// Local and remote address.
-    fn addresses(&self, socket: SocketRef) -> Option<(SocketAddrV4, SocketAddrV4)>;
+    fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)>;
     /// Bytes queued for sending and not yet acknowledged by the peer.
     fn unacknowledged(&self, socket: SocketRef) -> usize;
 

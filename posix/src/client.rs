@@ -8,7 +8,7 @@ use crate::tcp_info;
 use ringway_shm::channel as shm;
 use ringway_shm::stats::InfoRecord;
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -119,9 +119,9 @@ impl Channel for Attached {
         self.current(socket)?.take_error().map(failure_of)
     }
 
-    fn addresses(&self, socket: SocketRef) -> Option<(SocketAddrV4, SocketAddrV4)> {
+    fn addresses(&self, socket: SocketRef) -> Option<(SocketAddr, SocketAddr)> {
         let slot = self.current(socket)?;
-        Some((v4_of(slot.local())?, v4_of(slot.remote())?))
+        Some((slot.local(), slot.remote()))
     }
 
     fn unacknowledged(&self, socket: SocketRef) -> usize {
@@ -150,12 +150,12 @@ impl Channel for Attached {
 
     fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket> {
         let operation = match request {
-            Request::Listen { local, backlog } => shm::Operation::Listen { local: local.into(), backlog },
+            Request::Listen { local, backlog, dual_stack } => shm::Operation::Listen { local, backlog, dual_stack },
             Request::Connect { local, remote } => {
                 if let Some(local) = local {
-                    self.client.set_bound(slot_of(socket), local.into());
+                    self.client.set_bound(slot_of(socket), local);
                 }
-                shm::Operation::Connect { remote: remote.into() }
+                shm::Operation::Connect { remote }
             }
             Request::Info => shm::Operation::Info,
         };
@@ -269,14 +269,6 @@ fn slot_of(socket: SocketRef) -> shm::SlotRef {
 
 fn socket_of(slot: shm::SlotRef) -> SocketRef {
     SocketRef { index: slot.index, generation: slot.generation }
-}
-
-fn v4_of(address: SocketAddr) -> Option<SocketAddrV4> {
-    match address.ip() {
-        IpAddr::V4(ip) => Some(SocketAddrV4::new(ip, address.port())),
-        IpAddr::V6(ip) if ip.is_unspecified() => Some(SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, address.port())),
-        IpAddr::V6(_) => None,
-    }
 }
 
 fn state_of(state: shm::State) -> State {

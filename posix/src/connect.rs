@@ -1,7 +1,7 @@
 //! connect(2): the moment at which a client's socket becomes the stack's or stays the kernel's.
 
 use crate::Posix;
-use crate::address::{Parsed, parse};
+use crate::address::{Parsed, is_kernels, parse};
 use crate::blocking::Wait;
 use crate::channel::{Channel, ControlAnswer, Request, State};
 use crate::counters::Fallback;
@@ -9,8 +9,8 @@ use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
-use crate::socket::fallback_reason;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use crate::socket::{fallback_reason, kernels_reason};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 impl Posix {
@@ -29,33 +29,27 @@ impl Posix {
                 None => self.let_go(fd),
             }
         }
-        let (remote, mapped) = match parse(address) {
-            Parsed::V4 { address, mapped } => (address, mapped),
-            _ => return None,
-        };
-        let ip = remote.ip();
-        let kernels = ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || *ip == Ipv4Addr::BROADCAST;
-        if kernels || remote.port() == 0 || !self.is_tcp(fd) {
+        let Parsed::Inet { address: remote, inet6 } = parse(address) else { return None };
+        if remote.port() == 0 || !self.is_tcp(fd) {
+            return None;
+        }
+        if is_kernels(remote.ip()) || remote.ip().is_unspecified() {
+            self.fall_back("connect", &remote, kernels_reason(remote.ip()));
             return None;
         }
         let channel = match self.channel() {
             Ok(channel) => channel?,
             Err(error) => return Some(Err(error)),
         };
-        self.connect_on_stack(channel, fd, remote, mapped)
+        self.connect_on_stack(channel, fd, remote, inet6)
     }
 
-    fn connect_on_stack(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddrV4, mapped: bool) -> Option<Answer<()>> {
-        let local = match self.local_name(fd) {
-            Parsed::V4 { address, .. } if address.port() != 0 || !address.ip().is_unspecified() => Some(address),
-            Parsed::V4 { .. } | Parsed::V6Any { port: 0 } => None,
-            Parsed::V6Any { port } => Some(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port)),
-            _ => return None,
-        };
-        if self.service_is_dead() || local.is_some_and(|local| local.ip().is_loopback()) {
+    fn connect_on_stack(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr, inet6: bool) -> Option<Answer<()>> {
+        let local = self.bound_for(fd, remote, inet6)?;
+        if self.service_is_dead() || local.is_some_and(|local| is_kernels(local.ip())) {
             return None;
         }
-        let Some(socket) = self.open_socket(channel, fd, mapped) else {
+        let Some(socket) = self.open_socket(channel, fd, inet6, Some(remote.ip())) else {
             self.fall_back("connect", &remote, Fallback::NoResources);
             return None;
         };
@@ -76,6 +70,24 @@ impl Posix {
                 self.fall_back("connect", &remote, answer.map_or(Fallback::NoAnswer, fallback_reason));
                 None
             }
+        }
+    }
+
+    /// What the socket is bound to (`Some(None)`: nothing), in the family of `remote`. `None`: socket and address do not
+    /// fit together, and the kernel knows what to say.
+    fn bound_for(&self, fd: Fd, remote: SocketAddr, inet6: bool) -> Option<Option<SocketAddr>> {
+        let Parsed::Inet { address: local, inet6: family } = self.local_name(fd) else { return None };
+        if family != inet6 || (inet6 && remote.is_ipv4() && self.is_v6_only(fd)) {
+            return None;
+        }
+        match (local.ip().is_unspecified(), local.port()) {
+            (true, _) if local.is_ipv4() && remote.is_ipv6() => None,
+            (true, 0) => Some(None),
+            (true, port) => {
+                let any: IpAddr = if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+                Some(Some(SocketAddr::new(any, port)))
+            }
+            (false, _) => (local.is_ipv4() == remote.is_ipv4()).then_some(Some(local)),
         }
     }
 

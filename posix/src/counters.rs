@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Fallback {
     /// The destination or local address is loopback.
     Loopback,
-    /// IPv6 (other than v4-mapped).
-    Ipv6,
+    /// An IPv6 address that means something on one link only.
+    LinkLocal,
     /// The stack has no route or address for it.
     NotOurs,
     /// The stack's port is taken by another group.
@@ -31,7 +31,7 @@ pub enum Fallback {
 impl Fallback {
     const ALL: [(Fallback, &'static str); 10] = [
         (Fallback::Loopback, "loopback"),
-        (Fallback::Ipv6, "ipv6"),
+        (Fallback::LinkLocal, "link-local"),
         (Fallback::NotOurs, "not-ours"),
         (Fallback::PortTaken, "port-taken"),
         (Fallback::NoResources, "no-resources"),

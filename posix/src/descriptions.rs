@@ -139,7 +139,7 @@ fn new_page() -> Box<[Description]> {
 /// The program has not set this option.
 pub(crate) const UNSET: u32 = u32::MAX;
 /// How many option values a description remembers.
-pub(crate) const VALUES: usize = 32;
+pub(crate) const VALUES: usize = 40;
 
 const PAGE_ENTRIES: usize = 256;
 const PAGES: usize = 4096;

@@ -210,7 +210,7 @@ impl Posix {
 
     fn give_own_socket(&self, socket: SocketRef, descriptors: &[Fd]) -> Answer<()> {
         let description = self.descriptions.of(socket);
-        if description.is(Flag::KERNEL_TCP) || self.has_own_socket(descriptors[0]) {
+        if description.is(Flag::KERNEL_TCP) || self.has_own_socket(descriptors[0], description.is(Flag::INET6)) {
             return Ok(());
         }
         let domain = if description.is(Flag::INET6) { libc::AF_INET6 } else { libc::AF_INET };
@@ -223,8 +223,8 @@ impl Posix {
         moved
     }
 
-    fn has_own_socket(&self, fd: Fd) -> bool {
-        match (self.kernel.identity(fd), self.blank().and_then(|blank| self.kernel.identity(blank))) {
+    fn has_own_socket(&self, fd: Fd, inet6: bool) -> bool {
+        match (self.kernel.identity(fd), self.blank(inet6).and_then(|blank| self.kernel.identity(blank))) {
             (Ok(own), Ok(blank)) => own != blank,
             _ => false,
         }

@@ -2,7 +2,7 @@
 //!
 //! This room knows a [`channel::Channel`] (the worker's end of shared memory) and a [`fallback::Kernel`] (the real libc),
 //! both as traits, so that everything here also runs against mocks and in the simulator. It promises Linux's behaviour
-//! for stream sockets over IPv4: numbers, flags, errors, blocking, duplication, inheritance. What it does not take over
+//! for TCP sockets over IPv4 and IPv6: numbers, flags, errors, blocking, duplication, inheritance. What it does not take over
 //! (`None` from a function that decides) is the kernel's: the caller makes the real call.
 //!
 //! The packet of ideas, in reading order: `fd_table` (is it ours?), `descriptions` (one per socket and process),
@@ -75,8 +75,8 @@ pub struct Posix {
     process: AtomicU32,
     /// The child of `vfork` for which a socket was named before it moved the descriptor; `before_exec` asks.
     named_for: AtomicU32,
-    /// The parked socket whose duplicates stand for accepted connections; -1 until it is needed.
-    blank: AtomicI32,
+    /// The parked sockets, of IPv4 and of IPv6, whose duplicates stand for accepted connections; -1 until they are needed.
+    blanks: [AtomicI32; 2],
 }
 
 impl Posix {
@@ -95,7 +95,7 @@ impl Posix {
             options_set: AtomicU64::new(0),
             process: AtomicU32::new(process),
             named_for: AtomicU32::new(0),
-            blank: AtomicI32::new(-1),
+            blanks: [AtomicI32::new(-1), AtomicI32::new(-1)],
         }
     }
 

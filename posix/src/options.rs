@@ -12,6 +12,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
 struct Known {
@@ -37,7 +38,7 @@ const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32,
 }
 
 /// The number-valued options. Their place in this list is their place in a description.
-const KNOWN: [Known; 29] = [
+const KNOWN: [Known; 33] = [
     known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEPORT, None, 0, Form::Switch),
@@ -67,11 +68,15 @@ const KNOWN: [Known; 29] = [
     known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
     known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, None, 1, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Number),
+    known(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Some(SocketOption::TimeToLive), 64, Form::Number),
+    known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, None, 1, Form::Number),
+    known(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, None, 0, Form::Switch),
+    known(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, None, 0, Form::Switch),
 ];
 const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
 
 /// The place of TCP_CONGESTION in a description: an index into `CONGESTION_NAMES`.
-const CONGESTION: usize = 30;
+const CONGESTION: usize = 39;
 const CONGESTION_NAMES: [&str; 2] = ["reno", "cubic"];
 const CONGESTION_DEFAULT: usize = 1;
 
@@ -104,7 +109,7 @@ impl Posix {
     }
 
     /// At the decision: what was set on the kernel socket is true for the stack's socket too.
-    pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+    pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
         let set = self.options_set.load(Ordering::Relaxed);
         if set == 0 {
             return;
@@ -116,7 +121,7 @@ impl Posix {
                 continue;
             }
             description.values[place].store(value as u32, Ordering::Release);
-            if let Some(option) = known.stack {
+            if let Some(option) = known.stack.filter(|_| is_about(known.level, peer)) {
                 channel.set_option(socket, option, for_stack(known, value as u32));
             }
         }
@@ -140,7 +145,7 @@ impl Posix {
     fn is_kernel_default(&self, known: &Known, value: i32) -> bool {
         match known.form {
             Form::Buffer { .. } => {
-                self.blank().is_ok_and(|blank| self.kernel_number(blank, known.level, known.name) == Some(value))
+                self.blank(false).is_ok_and(|blank| self.kernel_number(blank, known.level, known.name) == Some(value))
             }
             _ => value as u32 == known.default,
         }
@@ -155,6 +160,10 @@ impl Posix {
         }
         if is_refused(level, name) {
             return Err(Errno::NOPROTOOPT);
+        }
+        if level == libc::IPPROTO_IPV6 && (!description.is(Flag::INET6) || name == libc::IPV6_V6ONLY) {
+            // net/ipv6/ipv6_sockglue.c: whether a socket serves IPv4 is fixed once it has a port.
+            return Err(if description.is(Flag::INET6) { Errno::INVAL } else { Errno::NOPROTOOPT });
         }
         let place = place(level, name);
         // The kernel checks the value. Its socket must not take everything: a twin's O_NONBLOCK, say, is not among these.
@@ -184,7 +193,8 @@ impl Posix {
             Form::Buffer { least } => (number.max(0) as u32).min(BUFFER_MAX).saturating_mul(2).max(least),
         };
         description.values[place].store(value, Ordering::Release);
-        if let Some(option) = known.stack {
+        let peer = channel.addresses(socket).map(|(_, remote)| remote).filter(|remote| remote.port() != 0);
+        if let Some(option) = known.stack.filter(|_| is_about(known.level, peer.map(|peer| peer.ip()))) {
             channel.set_option(socket, option, for_stack(known, value));
         }
     }
@@ -269,6 +279,14 @@ impl Posix {
                 self.tcp_info(channel, socket, &mut info)?;
                 put_number(out, tcp_info::send_segment(&info) as i32)
             }
+            (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+                if channel.view(socket).is_some_and(|view| view.state == State::Connected) =>
+            {
+                let mut info = [0; tcp_info::LEN];
+                self.tcp_info(channel, socket, &mut info)?;
+                put_number(out, tcp_info::path_mtu(&info) as i32)
+            }
+            _ if level == libc::IPPROTO_IPV6 && !description.is(Flag::INET6) => self.kernel.option(fd, level, name, out),
             _ => match place(level, name) {
                 Some(place) => {
                     let value = description.values[place].load(Ordering::Acquire);
@@ -296,10 +314,21 @@ impl Posix {
     }
 }
 
+/// Options of the Internet layer act on packets of their own family only; a listener may have peers of both.
+fn is_about(level: i32, peer: Option<IpAddr>) -> bool {
+    match (level, peer) {
+        (libc::IPPROTO_IP, Some(peer)) => peer.is_ipv4(),
+        (libc::IPPROTO_IPV6, Some(peer)) => peer.is_ipv6(),
+        _ => true,
+    }
+}
+
 /// Linux doubles buffer sizes for its bookkeeping; the stack's are net bytes.
 fn for_stack(known: &Known, value: u32) -> u32 {
     match known.form {
         Form::Buffer { .. } => value / 2,
+        // -1 asks for the default (RFC 3542 §6.3, §6.5).
+        Form::Number if value == UNSET => known.default,
         Form::Switch | Form::Number => value,
     }
 }

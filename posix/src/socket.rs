@@ -5,7 +5,7 @@
 //! descriptor is, and which options it has, is asked of the kernel at that moment.
 
 use crate::Posix;
-use crate::address::{Parsed, SocketName, parse};
+use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
 use crate::channel::{Channel, ControlAnswer, Request, State};
 use crate::counters::Fallback;
@@ -14,7 +14,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::Duration;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::IpAddr;
 
 impl Posix {
     /// listen(2). `None`: the kernel's call decides alone.
@@ -38,19 +38,18 @@ impl Posix {
 
     /// Lets the stack serve the port too. When it does not want to, the kernel's listener stays what it is.
     fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32) {
-        let (local, inet6) = match self.local_name(fd) {
-            Parsed::V4 { address, mapped } => (address, mapped),
-            Parsed::V6Any { port } if !self.is_v6_only(fd) => (SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port), true),
-            _ => return self.fall_back("listen", &fd, Fallback::Ipv6),
+        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else {
+            return self.fall_back("listen", &fd, Fallback::NotOurs);
         };
-        if local.ip().is_loopback() {
-            return self.fall_back("listen", &local, Fallback::Loopback);
+        if is_kernels(local.ip()) {
+            return self.fall_back("listen", &local, kernels_reason(local.ip()));
         }
-        let Some(socket) = self.open_socket(channel, fd, inet6) else {
+        let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
+        let Some(socket) = self.open_socket(channel, fd, inet6, None) else {
             return self.fall_back("listen", &local, Fallback::NoResources);
         };
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
-        match self.ask(channel, socket, Request::Listen { local, backlog }, &mut []) {
+        match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) if self.make_twin(fd) => {
                 self.table.set(fd, Entry::Socket(socket));
             }
@@ -74,8 +73,9 @@ impl Posix {
         self.kernel.status_flags(fd).and_then(set).is_ok()
     }
 
-    /// A fresh slot for the program's kernel socket `fd`, held by this process, with the socket's options.
-    pub(crate) fn open_socket(&self, channel: &dyn Channel, fd: Fd, inet6: bool) -> Option<SocketRef> {
+    /// A fresh slot for the program's kernel socket `fd`, held by this process, with the socket's options. `peer`: whom it
+    /// will be connected to.
+    pub(crate) fn open_socket(&self, channel: &dyn Channel, fd: Fd, inet6: bool, peer: Option<IpAddr>) -> Option<SocketRef> {
         if !self.table.fits(fd) {
             return None;
         }
@@ -84,7 +84,7 @@ impl Posix {
         self.descriptions.install(socket, flags);
         let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
         channel.set_nonblocking(socket, nonblocking);
-        self.copy_kernel_options(channel, fd, socket);
+        self.copy_kernel_options(channel, fd, socket, peer);
         Some(socket)
     }
 
@@ -191,7 +191,7 @@ impl Posix {
         self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
     }
 
-    fn is_v6_only(&self, fd: Fd) -> bool {
+    pub(crate) fn is_v6_only(&self, fd: Fd) -> bool {
         self.kernel_number(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) != Some(0)
     }
 
@@ -207,6 +207,15 @@ impl Posix {
         let mut bytes = [0; 4];
         let len = self.kernel.option(fd, level, name, &mut bytes).ok()?;
         (len == 4).then(|| i32::from_ne_bytes(bytes))
+    }
+}
+
+/// Why an address is the kernel's.
+pub(crate) fn kernels_reason(ip: IpAddr) -> Fallback {
+    match ip {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => Fallback::LinkLocal,
+        ip if ip.is_loopback() || ip.is_unspecified() => Fallback::Loopback,
+        _ => Fallback::NotOurs,
     }
 }
 

@@ -46,6 +46,11 @@ pub(crate) fn send_segment(info: &[u8; LEN]) -> u32 {
     info[16..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
+/// `tcpi_pmtu`: the path's MTU, bytes.
+pub(crate) fn path_mtu(info: &[u8; LEN]) -> u32 {
+    info[60..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+}
+
 struct Writer {
     bytes: [u8; LEN],
     at: usize,

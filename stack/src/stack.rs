@@ -157,7 +157,7 @@ impl Stack {
         resolve.or_else(|| self.events.pop_front())
     }
 
-    /// Serves a port; the unspecified address means all addresses of the stack, also later ones.
+    /// Serves a port; an unspecified address means all addresses of its family that the stack has, also later ones.
     /// `cookie` comes back in events.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use ringway_shm::stats::{InfoRecord, SocketRecord};
 use serde_json::{Value, json};
 
-use super::{Arguments, LISTEN, Shown, address, state_name};
+use super::{Arguments, LISTEN, Shown, local_address, peer_address, state_name};
 
 /// The rest of a socket's line; details stand on a line of their own unless `-O` is given.
 pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
@@ -125,8 +125,8 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
         "state": state_name(socket.state),
         "recv_q": socket.receive_queue,
         "send_q": socket.send_queue,
-        "local": format!("{}:{}", address(&socket.local), socket.local.port),
-        "peer": format!("{}:{peer_port}", address(&socket.remote)),
+        "local": format!("{}:{}", local_address(socket), socket.local.port),
+        "peer": format!("{}:{peer_port}", peer_address(socket)),
         "process": { "name": socket.program, "pid": socket.pid, "uid": socket.uid },
         "service": shown.service,
         "interface": shown.interface,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Arguments, Names, Shown, address, detail, state_name};
+use super::{Arguments, Names, Shown, detail, local_address, peer_address, state_name};
 
 /// Prints the header and a line (or, with `-i` and without `-O`, two) for each socket.
 pub(super) fn print(out: &mut impl Write, arguments: &Arguments, sockets: &[Shown<'_>], names: &Names) -> io::Result<()> {
@@ -48,9 +48,9 @@ impl Row {
             state_name(socket.state).to_string(),
             socket.receive_queue.to_string(),
             socket.send_queue.to_string(),
-            address(&socket.local),
+            local_address(socket),
             names.port(socket.local.port),
-            address(&socket.remote),
+            peer_address(socket),
             names.port(socket.remote.port),
         ])
     }

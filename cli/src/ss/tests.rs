@@ -72,6 +72,24 @@ ESTAB  0      511         10.0.0.1:80       10.0.0.2:40000 users:((\"nginx\",pid
     assert_eq!(printed("-tanp", both()), expected);
 }
 
+/// IPv6 stands in brackets; a listener of both families has a star.
+#[test]
+fn ipv6_addresses_are_written_as_ss_writes_them() {
+    let sockets = || {
+        vec![
+            socket(LISTEN, "[::]:80", "0.0.0.0:0"),
+            socket(LISTEN, "[::]:81", "[::]:0"),
+            socket(1, "[fd00::1]:80", "[fd00::2]:40000"),
+        ]
+    };
+    let text = printed("-Htan", sockets());
+    let ends: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().skip(3).collect()).collect();
+    assert_eq!(ends, [["*:80", "*:*"], ["[::]:81", "[::]:*"], ["[fd00::1]:80", "[fd00::2]:40000"]]);
+    for (line, count) in [("-Htan6", 3), ("-Htan4", 0), ("-Htan dst [fd00::2]:40000", 1), ("-Htan src fd00::1", 1)] {
+        assert_eq!(printed(line, sockets()).lines().count(), count, "{line}");
+    }
+}
+
 /// `-l` shows listeners, nothing shows connections, `-a` both; `-H` leaves out the header.
 #[test]
 fn flags_choose_sockets_as_in_ss() {

@@ -158,10 +158,12 @@ impl Net {
     pub(crate) fn wait_served(&self, side: Side, port: u16, server: &mut Process) {
         self.wait_listening(side, port, server);
         let filter = format!("{}:{port}", self.address(side));
-        let anywhere = format!("0.0.0.0:{port}");
+        let anywhere = [format!("0.0.0.0:{port}"), format!("*:{port}"), format!("[::]:{port}")];
+        let places = [&[filter][..], &anywhere].concat();
         server.wait_while_running("listens on Ringway", || {
             let sockets = self.run(side, &[RINGWAY, "ss", "-Hltn"]).stdout;
-            sockets.lines().any(|line| line.contains(&filter) || line.contains(&anywhere))
+            let locals = sockets.lines().filter_map(|line| line.split_whitespace().nth(3));
+            locals.into_iter().any(|local| places.iter().any(|place| place == local))
         });
     }
 

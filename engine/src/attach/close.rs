@@ -56,7 +56,8 @@ impl Region {
             self.abort(child, core);
         }
         let Some(socket) = self.sockets.get(slot) else { return };
-        if let Some(id) = socket.id.take() {
+        let second = socket.listening.as_ref().and_then(|listening| listening.second);
+        for id in [socket.id.take(), second].into_iter().flatten() {
             core.stack.close(core.now, id);
         }
         if let Some(listening) = socket.listening.take() {

@@ -14,10 +14,13 @@ impl Region {
     /// Takes waiting connections of a listener, as many as its queue holds.
     pub(super) fn accept(&mut self, listener: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(listener) else { return };
-        let (Some(id), Some(listening)) = (socket.id, &socket.listening) else { return };
-        let backlog = listening.backlog;
-        let options = socket.options;
-        while core.stack.readiness(id).readable {
+        let (Some(first), Some(listening)) = (socket.id, &socket.listening) else { return };
+        let (second, backlog, options) = (listening.second, listening.backlog, socket.options);
+        let next = |core: &Core| {
+            let mut ids = [Some(first), second].into_iter().flatten();
+            ids.find(|&id| core.stack.readiness(id).readable)
+        };
+        while let Some(id) = next(core) {
             let full = self.channel.slot(listener).unaccepted() >= backlog || self.sockets.count() >= self.sockets_max;
             let child = if full { None } else { self.channel.allocate_slot() };
             let Some(child) = child else {

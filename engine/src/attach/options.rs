@@ -14,8 +14,9 @@ impl Region {
         if !apply(&mut socket.options, option, value) {
             return ControlAnswer::Failed(Failure::Invalid);
         }
-        let (kind, id, options) = (socket.kind, socket.id, socket.options);
-        if let Some(id) = id {
+        let (kind, options) = (socket.kind, socket.options);
+        let second = socket.listening.as_ref().and_then(|listening| listening.second);
+        for id in [socket.id, second].into_iter().flatten() {
             core.stack.set_options(core.now, id, options);
         }
         if kind == Kind::Connection && matches!(option, SocketOption::ReceiveBuffer | SocketOption::SendBuffer) {

@@ -82,7 +82,7 @@ impl Region {
 
     /// Whether the socket of a slot is the stack's `id`.
     pub(super) fn has(&mut self, slot: SlotIndex, id: SocketId) -> bool {
-        self.sockets.get(slot).is_some_and(|socket| socket.id == Some(id))
+        self.sockets.get(slot).is_some_and(|socket| socket.is(id))
     }
 
     pub(super) fn cookie(&self, slot: SlotIndex) -> u64 {
@@ -121,7 +121,7 @@ impl Region {
 
     /// Hands an event to a socket; `false` when there is none of that name.
     pub(super) fn deliver(&mut self, slot: SlotIndex, id: SocketId, event: Event, core: &mut Core) -> bool {
-        if self.sockets.get(slot).is_none_or(|socket| socket.id != Some(id)) {
+        if self.sockets.get(slot).is_none_or(|socket| !socket.is(id)) {
             return false;
         }
         self.touch(slot);

@@ -1,10 +1,10 @@
 //! Requests about a socket: listen, connect, options, information.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
 use ringway_shm::stats::InfoRecord;
-use ringway_stack::{ConnectError, ListenError, SocketAddress};
+use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId};
 
 use super::record;
 use super::region::Region;
@@ -29,8 +29,8 @@ impl Region {
         match request.operation {
             Operation::Transmit => self.send(slot, core),
             Operation::Consumed => self.read_on(slot, core),
-            Operation::Listen { local, backlog } => {
-                let answer = self.listen(slot, local, backlog, core);
+            Operation::Listen { local, backlog, dual_stack } => {
+                let answer = self.listen(slot, local, backlog, dual_stack, core);
                 self.channel.answer(request, answer);
             }
             Operation::Connect { remote } => {
@@ -52,8 +52,7 @@ impl Region {
         }
     }
 
-    fn listen(&mut self, slot: SlotIndex, local: SocketAddr, backlog: u32, core: &mut Core) -> ControlAnswer {
-        let cookie = self.cookie(slot);
+    fn listen(&mut self, slot: SlotIndex, local: SocketAddr, backlog: u32, dual_stack: bool, core: &mut Core) -> ControlAnswer {
         let socket = self.sockets.get(slot).expect("the caller made it");
         let backlog = backlog.clamp(1, BACKLOG_MAX);
         if let (Kind::Listener, Some(listening)) = (socket.kind, &mut socket.listening) {
@@ -64,38 +63,70 @@ impl Region {
         if socket.kind != Kind::Fresh || local.port() == 0 {
             return ControlAnswer::Failed(Failure::Invalid);
         }
-        if !core.ports.may_listen(local.ip(), local.port(), self.owner.uid) {
+        let mut addresses = vec![local.ip()];
+        if dual_stack && local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+            addresses.push(Ipv4Addr::UNSPECIFIED.into());
+        }
+        if !addresses.iter().all(|&ip| core.ports.may_listen(ip, local.port(), self.owner.uid)) {
             core.metrics.add(Work::RefusedSockets, 1);
             return ControlAnswer::NotOurs;
         }
-        let address = SocketAddress { ip: local.ip(), port: local.port() };
-        let id = match core.stack.listen(address, backlog, socket.options, cookie) {
-            Ok(id) => id,
-            Err(ListenError::NotLocal) => return ControlAnswer::NotOurs,
-            Err(ListenError::InUse) => return ControlAnswer::Failed(Failure::InUse),
-            Err(ListenError::Full) => return ControlAnswer::Failed(Failure::NoResources),
+        let (id, second) = match self.listen_in_stack(slot, &addresses, local.port(), backlog, core) {
+            Ok(ids) => ids,
+            Err(answer) => return answer,
         };
+        let accepts_v4 = addresses.iter().any(IpAddr::is_ipv4);
+        let socket = self.sockets.get(slot).expect("the caller made it");
         socket.kind = Kind::Listener;
         socket.id = Some(id);
-        let any = local.ip().is_unspecified();
-        socket.listening = Some(Box::new(Listening { port: local.port(), any, owned: Vec::new(), backlog }));
+        let listening = Listening { port: local.port(), local: addresses, second, owned: Vec::new(), backlog };
+        socket.listening = Some(Box::new(listening));
         socket.record = core.metrics.claim_record();
-        if let Err(error) = self.own_addresses(slot, local, core) {
+        if let Err(error) = self.own_addresses(slot, core) {
             self.close(slot, true, core);
             return ControlAnswer::Failed(failure_of(error));
         }
-        self.channel.set_addresses(slot, local, SocketAddr::new(local.ip(), 0));
+        // Whose peers may be IPv4 has the IPv4 wildcard as the peer: tools tell by it who serves both families.
+        let peers: IpAddr = if accepts_v4 { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        self.channel.set_addresses(slot, local, SocketAddr::new(peers, 0));
         self.channel.set_state(slot, State::Listening);
         ControlAnswer::Done
     }
 
+    /// One listener of the stack for each address, of which there are one or two; none when one of them cannot be.
+    fn listen_in_stack(
+        &mut self,
+        slot: SlotIndex,
+        addresses: &[IpAddr],
+        port: u16,
+        backlog: u32,
+        core: &mut Core,
+    ) -> Result<(SocketId, Option<SocketId>), ControlAnswer> {
+        let cookie = self.cookie(slot);
+        let options = self.sockets.get(slot).expect("the caller made it").options;
+        let mut ids = Vec::new();
+        for &ip in addresses {
+            let error = match core.stack.listen(SocketAddress { ip, port }, backlog, options, cookie) {
+                Ok(id) => {
+                    ids.push(id);
+                    continue;
+                }
+                Err(error) => error,
+            };
+            ids.into_iter().for_each(|id| core.stack.close(core.now, id));
+            return Err(match error {
+                ListenError::NotLocal => ControlAnswer::NotOurs,
+                ListenError::InUse => ControlAnswer::Failed(Failure::InUse),
+                ListenError::Full => ControlAnswer::Failed(Failure::NoResources),
+            });
+        }
+        Ok((ids[0], ids.get(1).copied()))
+    }
+
     /// Has the listener's packets steered to us: one address, or all that there are.
-    fn own_addresses(&mut self, slot: SlotIndex, local: SocketAddr, core: &mut Core) -> Result<(), PortError> {
+    fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
         let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { return Ok(()) };
-        let wanted = match listening.any {
-            true => core.stack.local_addresses().filter(|ip| ip.is_ipv4() == local.is_ipv4()).collect(),
-            false => vec![local.ip()],
-        };
+        let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
             if !listening.owned.contains(&ip) {
                 core.ports.add(ip, listening.port)?;
@@ -105,19 +136,15 @@ impl Region {
         Ok(())
     }
 
-    /// Listeners on all addresses follow a change of the addresses.
+    /// Listeners follow a change of the addresses.
     pub(super) fn addresses_changed(&mut self, core: &mut Core) {
         for slot in self.sockets.slots() {
             let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { continue };
-            if !listening.any {
-                continue;
-            }
             let port = listening.port;
             for ip in listening.owned.extract_if(.., |ip| !core.stack.owns(*ip)) {
                 core.ports.remove(ip, port);
             }
-            let any = SocketAddr::new(std::net::Ipv4Addr::UNSPECIFIED.into(), port);
-            if self.own_addresses(slot, any, core).is_err() {
+            if self.own_addresses(slot, core).is_err() {
                 core.metrics.add(Work::RefusedSockets, 1);
             }
         }

@@ -23,11 +23,20 @@ pub(super) enum Kind {
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     pub(super) port: u16,
-    /// The unspecified address was asked for.
-    pub(super) any: bool,
+    /// What was asked for: one address, or all of one family or of both.
+    pub(super) local: Vec<IpAddr>,
+    /// The stack's second listener of a socket that serves both families; the first is the socket's `id`.
+    pub(super) second: Option<SocketId>,
     /// Addresses whose packets are steered for it.
     pub(super) owned: Vec<IpAddr>,
     pub(super) backlog: u32,
+}
+
+impl Listening {
+    /// Whether connections to `ip`, an address of the stack, are this listener's.
+    pub(super) fn serves(&self, ip: IpAddr) -> bool {
+        self.local.iter().any(|local| *local == ip || (local.is_unspecified() && local.is_ipv4() == ip.is_ipv4()))
+    }
 }
 
 /// One socket of an application group.
@@ -84,6 +93,12 @@ impl Socket {
             record: None,
             touched: false,
         }
+    }
+
+    /// Whether it is the stack's `id`.
+    #[inline]
+    pub(super) fn is(&self, id: SocketId) -> bool {
+        self.id == Some(id) || self.listening.as_ref().is_some_and(|listening| listening.second == Some(id))
     }
 }
 

@@ -56,7 +56,7 @@ fn other_destinations_are_not_ours() {
     }
     let slot = net.open(1);
     let local = "127.0.0.1:80".parse().expect("an address");
-    assert_eq!(net.control(1, slot, Operation::Listen { local, backlog: 1 }), ControlAnswer::NotOurs);
+    assert_eq!(net.control(1, slot, Operation::Listen { local, backlog: 1, dual_stack: false }), ControlAnswer::NotOurs);
 }
 
 /// A port belongs to the group that asked first, until it closes.
@@ -66,7 +66,7 @@ fn two_groups_cannot_have_one_port() {
     let other = net.attach(0, [7; 16]);
     let listener = net.listen(0, 80);
     let slot = net.open(other);
-    let operation = Operation::Listen { local: socket([0, 0, 0, 0], 80), backlog: 5 };
+    let operation = Operation::Listen { local: socket([0, 0, 0, 0], 80), backlog: 5, dual_stack: false };
     assert_eq!(net.control(other, slot, operation), ControlAnswer::Failed(Failure::InUse));
     net.close(0, listener);
     net.run_for_ms(1);

@@ -93,6 +93,8 @@ pub enum Operation {
         local: SocketAddr,
         /// Length of the accept queue.
         backlog: u32,
+        /// `local` is the IPv6 wildcard of a socket that is not IPV6_V6ONLY: it serves IPv4 too.
+        dual_stack: bool,
     },
     /// Open a connection. The address that the program has bound, if any, is in the slot's local
     /// address (port 0 and unspecified: not bound).
@@ -150,7 +152,8 @@ impl Request {
     /// The entry's words.
     pub(crate) fn encode(&self) -> [u64; 4] {
         let (op, port, argument, address): (u64, u16, u32, SocketAddr) = match self.operation {
-            Operation::Listen { local, backlog } => (1, local.port(), backlog, local),
+            Operation::Listen { local, backlog, dual_stack: false } => (1, local.port(), backlog, local),
+            Operation::Listen { local, backlog, dual_stack: true } => (12, local.port(), backlog, local),
             Operation::Connect { remote } => (2, remote.port(), 0, remote),
             Operation::Transmit => (3, 0, 0, NO_ADDRESS),
             Operation::Consumed => (4, 0, 0, NO_ADDRESS),
@@ -178,7 +181,7 @@ impl Request {
         let ip = IpAddr::V6(Ipv6Addr::from(u128::from(words[2]) << 64 | u128::from(words[3]))).to_canonical();
         let address = SocketAddr::new(ip, port);
         let operation = match words[0] as u8 {
-            1 => Operation::Listen { local: address, backlog: argument },
+            1 => Operation::Listen { local: address, backlog: argument, dual_stack: false },
             2 => Operation::Connect { remote: address },
             3 => Operation::Transmit,
             4 => Operation::Consumed,
@@ -189,6 +192,7 @@ impl Request {
             9 => Operation::Info,
             10 => Operation::Forked { process: u32::from(port), pid: argument },
             11 => Operation::Reclaim,
+            12 => Operation::Listen { local: address, backlog: argument, dual_stack: true },
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

@@ -271,7 +271,7 @@ fn control_requests_are_answered_with_their_own_number() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.client.open_slot().expect("a slot is free");
     let local: SocketAddr = "10.1.2.3:80".parse().expect("an address");
-    let operation = Operation::Listen { local, backlog: 511 };
+    let operation = Operation::Listen { local, backlog: 511, dual_stack: false };
     let ticket = bench.client.control(slot, operation).expect("the first");
     assert_eq!(bench.client.control(slot, operation), None, "one at a time");
     assert_eq!(bench.client.completed(ticket, &mut []), None);

@@ -74,10 +74,11 @@ impl Listeners {
         self.list.get_mut(index as usize).filter(|listener| listener.alive)
     }
 
-    /// The listener that serves an address: one that names it comes before one that serves all.
+    /// The listener that serves an address: one that names it comes before one that serves all of its family.
     pub(crate) fn find(&self, ip: IpAddr, port: u16) -> Option<u32> {
         let exact = self.on_port(port).find(|(_, listener)| listener.local.ip == ip);
-        exact.or_else(|| self.on_port(port).find(|(_, listener)| listener.local.ip.is_unspecified())).map(|(index, _)| index)
+        let all = |listener: &Listener| listener.local.ip.is_unspecified() && listener.local.ip.is_ipv4() == ip.is_ipv4();
+        exact.or_else(|| self.on_port(port).find(|(_, listener)| all(listener))).map(|(index, _)| index)
     }
 
     fn on_port(&self, port: u16) -> impl Iterator<Item = (u32, &Listener)> {
@@ -88,8 +89,9 @@ impl Listeners {
 
     /// Whether a listener on `local` would get in another one's way.
     pub(crate) fn conflicts(&self, local: SocketAddress) -> bool {
+        let overlap = |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() || other.is_unspecified();
         self.on_port(local.port)
-            .any(|(_, other)| other.local.ip == local.ip || other.local.ip.is_unspecified() || local.ip.is_unspecified())
+            .any(|(_, other)| other.local.ip.is_ipv4() == local.ip.is_ipv4() && overlap(other.local.ip, local.ip))
     }
 
     /// Adds a listener; `None` when there are too many.

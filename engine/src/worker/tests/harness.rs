@@ -212,7 +212,7 @@ impl Net {
 
     pub(super) fn listen(&mut self, app: usize, port: u16) -> SlotRef {
         let slot = self.open(app);
-        let operation = Operation::Listen { local: socket([0, 0, 0, 0], port), backlog: 16 };
+        let operation = Operation::Listen { local: socket([0, 0, 0, 0], port), backlog: 16, dual_stack: false };
         assert_eq!(self.control(app, slot, operation), ControlAnswer::Done);
         slot
     }
@@ -350,8 +350,8 @@ fn nonsense(random: &mut Random) -> Operation {
     let value = (word >> 16) as u32;
     let ip = ADDRESSES[(word >> 8) as usize % 2];
     match word % 13 {
-        0 => Operation::Listen { local: socket(ip, value as u16 | 1024), backlog: value },
-        1 => Operation::Listen { local: socket([0, 0, 0, 0], value as u16 % 100), backlog: value },
+        0 => Operation::Listen { local: socket(ip, value as u16 | 1024), backlog: value, dual_stack: value & 1 != 0 },
+        1 => Operation::Listen { local: socket([0, 0, 0, 0], value as u16 % 100), backlog: value, dual_stack: value & 1 != 0 },
         2 | 3 => Operation::Connect { remote: socket(ip, value as u16 % 100) },
         4 => Operation::Transmit,
         5 => Operation::Consumed,

@@ -7,7 +7,8 @@ fn what_is_written_is_read() {
     let address: SocketAddr = "192.0.2.7:8080".parse().expect("an address");
     let wide: SocketAddr = "[2001:db8::1]:443".parse().expect("an address");
     let operations = [
-        Operation::Listen { local: address, backlog: 511 },
+        Operation::Listen { local: address, backlog: 511, dual_stack: false },
+        Operation::Listen { local: address, backlog: 511, dual_stack: true },
         Operation::Connect { remote: wide },
         Operation::Transmit,
         Operation::Consumed,
