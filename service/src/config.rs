@@ -276,6 +276,7 @@ fn stack(values: &Values) -> StackConfig {
         neighbor_queue_max: values.u32("limits.neighbor_queue"),
         replies_per_second: values.u32("limits.replies_per_second"),
         tcp: tcp(values),
+        ..StackConfig::default()
     }
 }
 

@@ -90,8 +90,70 @@ pub struct StackConfig {
     pub neighbor_queue_max: u32,
     /// Replies (RST, ICMP, challenge ACK) per second at most.
     pub replies_per_second: u32,
+    /// Destinations whose path MTU is remembered at most.
+    pub path_mtus_max: u32,
     /// TCP defaults.
     pub tcp: TcpConfig,
+    /// UDP defaults.
+    pub udp: UdpConfig,
+}
+
+/// Limits and defaults of UDP; a socket may override some with [`UdpOptions`].
+#[derive(Clone, Debug)]
+pub struct UdpConfig {
+    /// Sockets at most.
+    pub sockets_max: u32,
+    /// Send buffer, bytes of memory; Linux net.core.wmem_default: 212,992.
+    pub send_buffer_bytes: u32,
+    /// Receive buffer, bytes of memory; Linux net.core.rmem_default: 212,992.
+    pub receive_buffer_bytes: u32,
+}
+
+/// What is done about packets larger than the path takes: IP_MTU_DISCOVER.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathMtuDiscovery {
+    /// Fragment what is too large; "don't fragment" is set on what is not (Linux's default).
+    #[default]
+    Want,
+    /// Never set "don't fragment".
+    Dont,
+    /// Always set it; what is too large is refused.
+    Do,
+    /// As `Do`, but only the link's MTU counts, not what routers have said.
+    Probe,
+}
+
+/// What an application may ask for on one UDP socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// SO_REUSEADDR: others that ask for it too may bind the same address.
+    pub reuse_address: bool,
+    /// SO_REUSEPORT: as above, and datagrams are shared out among them by the hash of the flow.
+    pub reuse_port: bool,
+    /// SO_BROADCAST
+    pub broadcast: bool,
+    /// IPV6_V6ONLY: a socket bound to `::` does not serve IPv4.
+    pub only_ipv6: bool,
+    /// SO_BINDTODEVICE
+    pub interface: Option<u32>,
+    /// IP_TOS, IPV6_TCLASS
+    pub type_of_service: u8,
+    /// IP_TTL, IPV6_UNICAST_HOPS; zero: 64.
+    pub time_to_live: u8,
+    /// SO_NO_CHECK (IPv4 only)
+    pub no_checksum: bool,
+    /// IP_MTU_DISCOVER
+    pub path_mtu_discovery: PathMtuDiscovery,
+    /// IP_RECVERR: ICMP errors are kept for `udp_error_report`, also on an unconnected socket.
+    pub receive_errors: bool,
+    /// SO_SNDBUF; zero: the default.
+    pub send_buffer_bytes: u32,
+    /// SO_RCVBUF; zero: the default.
+    pub receive_buffer_bytes: u32,
+    /// UDP_SEGMENT; zero: none. A call may name another.
+    pub segment_size: u16,
+    /// UDP_GRO: datagrams of one flow and size that come together are given as one message.
+    pub coalesce: bool,
 }
 
 /// Defaults of TCP; a socket may override some with [`TcpOptions`].
@@ -200,7 +262,36 @@ impl Default for StackConfig {
             neighbors_max: 4_096,
             neighbor_queue_max: 64,
             replies_per_second: 1_000,
+            path_mtus_max: 4_096,
             tcp: TcpConfig::default(),
+            udp: UdpConfig::default(),
+        }
+    }
+}
+
+impl Default for UdpConfig {
+    fn default() -> UdpConfig {
+        UdpConfig { sockets_max: 65_536, send_buffer_bytes: 212_992, receive_buffer_bytes: 212_992 }
+    }
+}
+
+impl Default for UdpOptions {
+    fn default() -> UdpOptions {
+        UdpOptions {
+            reuse_address: false,
+            reuse_port: false,
+            broadcast: false,
+            only_ipv6: false,
+            interface: None,
+            type_of_service: 0,
+            time_to_live: 0,
+            no_checksum: false,
+            path_mtu_discovery: PathMtuDiscovery::Want,
+            receive_errors: false,
+            send_buffer_bytes: 0,
+            receive_buffer_bytes: 0,
+            segment_size: 0,
+            coalesce: false,
         }
     }
 }

@@ -11,6 +11,41 @@ pub enum ListenError {
     NotLocal,
 }
 
+/// Why `udp_bind` was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindError {
+    /// Another socket has the address and port, and not both may share it.
+    InUse,
+    /// No port is free.
+    NoPort,
+    /// The limit of sockets is reached.
+    Full,
+    /// The address is not one of this stack's.
+    NotLocal,
+}
+
+/// Why `udp_send` took nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpSendError {
+    /// The send buffer is full or no frame is free; `Event::Ready` follows when there is room.
+    WouldBlock,
+    /// The datagram, or with "don't fragment" its packet, is larger than can be sent.
+    MessageTooLong,
+    /// No route leads there.
+    NoRoute,
+    /// The destination is a broadcast address and the socket has no leave for those.
+    BroadcastForbidden,
+    /// Neither the call nor `udp_connect` names a destination.
+    DestinationRequired,
+    /// The segment size is zero, or makes too many segments, or the destination is of another
+    /// family than the socket or has port 0.
+    Invalid,
+    /// The socket was shut down for writing.
+    Closed,
+    /// The name is stale.
+    NotOpen,
+}
+
 /// Why `connect` was refused at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {

@@ -18,14 +18,18 @@ mod stack;
 pub mod stats;
 mod tcp;
 mod timer;
+mod udp;
 pub mod wire;
 
 pub use address::{Cidr, MacAddress, SocketAddress};
-pub use config::{CongestionControl, Ecn, StackConfig, SynCookies, TcpConfig, TcpOptions};
-pub use error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
+pub use config::{
+    CongestionControl, Ecn, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig, TcpOptions, UdpConfig, UdpOptions,
+};
+pub use error::{AcceptError, BindError, ConnectError, ListenError, ReceiveError, SendError, UdpSendError};
 pub use event::{Event, Readiness, SocketError, SocketId};
 pub use ip::{Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
-pub use tcp::{SocketSummary, SocketTimer, State, TcpInfo};
+pub use tcp::{Protocol, SocketSummary, SocketTimer, State, TcpInfo};
+pub use udp::{UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};

@@ -17,6 +17,8 @@ use crate::event::{Event, Readiness, SocketId};
 use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::stats::{Counter, Counters};
 use crate::tcp::{SocketSummary, Tcp, TcpInfo};
+use crate::udp::Udp;
+use crate::wire::ipv4::PROTOCOL_UDP;
 
 /// What every protocol may use while it works; lent by the façade for one call.
 pub(crate) struct Env<'a> {
@@ -33,6 +35,7 @@ pub struct Stack {
     events: VecDeque<Event>,
     ip: Ip,
     tcp: Tcp,
+    udp: Udp,
     /// Scratch of `receive`: parsed datagrams of one burst.
     datagrams: Datagrams,
 }
@@ -40,12 +43,17 @@ pub struct Stack {
 /// Splits `self` into the protocol and what it may use.
 macro_rules! env {
     ($stack:ident) => {
+        env!($stack, tcp)
+    };
+    ($stack:ident, $protocol:ident) => {
         (
-            &mut $stack.tcp,
+            &mut $stack.$protocol,
             &mut Env { ip: &mut $stack.ip, arena: &$stack.arena, counters: &mut $stack.counters, events: &mut $stack.events },
         )
     };
 }
+
+mod udp;
 
 impl Stack {
     /// A stack without interfaces. All tables are taken now; `arena` is shared with the devices.
@@ -53,6 +61,7 @@ impl Stack {
         Stack {
             ip: Ip::new(&config, now),
             tcp: Tcp::new(&config, now),
+            udp: Udp::new(&config, now),
             arena,
             counters: Counters::default(),
             events: VecDeque::new(),
@@ -106,6 +115,10 @@ impl Stack {
         self.ip.receive(now, &self.arena, &mut self.counters, interface, burst, &mut self.datagrams);
         let (tcp, env) = env!(self);
         tcp.receive(now, env, &mut self.datagrams);
+        self.ip.take_udp(&mut self.datagrams);
+        let (udp, env) = env!(self, udp);
+        udp.receive(now, env, &mut self.datagrams);
+        self.ip.take_udp(&mut self.datagrams);
         self.deliver_ip_errors(now);
     }
 
@@ -119,8 +132,10 @@ impl Stack {
         let before = packets(out);
         let mut arp_packets = self.ip.transmit(now, &self.arena, &mut self.counters, out);
         let (tcp, env) = env!(self);
-        let more = tcp.transmit(now, env, out);
-        // TCP may have asked for a neighbor.
+        let mut more = tcp.transmit(now, env, out);
+        let (udp, env) = env!(self, udp);
+        more |= udp.transmit(now, env, out);
+        // They may have asked for a neighbor.
         arp_packets += self.ip.transmit(now, &self.arena, &mut self.counters, out);
         self.counters.add(Counter::IpOutRequests, (packets(out) - before - arp_packets) as u64);
         more
@@ -129,8 +144,13 @@ impl Stack {
     /// Hands errors that the Internet layer has found to the flows that they are about.
     fn deliver_ip_errors(&mut self, now: Instant) {
         while let Some(error) = self.ip.poll_error() {
-            let (tcp, env) = env!(self);
-            tcp.icmp_error(now, env, &error);
+            if error.protocol == PROTOCOL_UDP {
+                let (udp, env) = env!(self, udp);
+                udp.icmp_error(now, env, &error);
+            } else {
+                let (tcp, env) = env!(self);
+                tcp.icmp_error(now, env, &error);
+            }
         }
     }
 
@@ -141,14 +161,13 @@ impl Stack {
         self.deliver_ip_errors(now);
         let (tcp, env) = env!(self);
         tcp.handle_timeout(now, env);
+        let (udp, env) = env!(self, udp);
+        udp.handle_timeout(now, env);
     }
 
     /// When `handle_timeout` has something to do next. May be early, never late.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        match (self.ip.poll_timeout(), self.tcp.poll_timeout()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        [self.ip.poll_timeout(), self.tcp.poll_timeout(), self.udp.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The next event, in the order in which they happened.
@@ -250,12 +269,13 @@ impl Stack {
 
     /// What can be done with the socket now. A stale name is hung up.
     pub fn readiness(&self, id: SocketId) -> Readiness {
-        self.tcp.readiness(id)
+        if Udp::names(id) { self.udp.readiness(id) } else { self.tcp.readiness(id) }
     }
 
-    /// Local and remote address. `None`: the name is stale or a listener's.
+    /// Local and remote address; that of an unconnected UDP socket is unspecified. `None`: the name
+    /// is stale or a listener's.
     pub fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
-        self.tcp.addresses(id)
+        if Udp::names(id) { self.udp.addresses(id) } else { self.tcp.addresses(id) }
     }
 
     /// Replaces the options of a socket.
@@ -264,21 +284,33 @@ impl Stack {
         tcp.set_options(now, env, id, options);
     }
 
-    /// Sends FIN after what is queued.
+    /// Sends FIN after what is queued. Of UDP: nothing more is sent.
     pub fn shutdown_write(&mut self, now: Instant, id: SocketId) {
+        if Udp::names(id) {
+            let (udp, env) = env!(self, udp);
+            return udp.shutdown(env, id, false, true);
+        }
         let (tcp, env) = env!(self);
         tcp.shutdown_write(now, env, id);
     }
 
     /// Gives the socket up: FIN after what is queued, or RST when received data was not read
-    /// (RFC 2525 §2.17). A listener's waiting connections are reset. [`Event::Closed`] follows.
+    /// (RFC 2525 §2.17). A listener's waiting connections are reset. A UDP socket is gone at once; what
+    /// it has queued leaves. [`Event::Closed`] follows.
     pub fn close(&mut self, now: Instant, id: SocketId) {
+        if Udp::names(id) {
+            let (udp, env) = env!(self, udp);
+            return udp.close(env, id);
+        }
         let (tcp, env) = env!(self);
         tcp.close(now, env, id);
     }
 
     /// Gives the socket up with RST.
     pub fn abort(&mut self, now: Instant, id: SocketId) {
+        if Udp::names(id) {
+            return self.close(now, id);
+        }
         let (tcp, env) = env!(self);
         tcp.abort(now, env, id);
     }
@@ -288,9 +320,10 @@ impl Stack {
         self.tcp.info(id)
     }
 
-    /// Calls `visit` for every listener, connection and TIME-WAIT record.
+    /// Calls `visit` for every listener, connection, TIME-WAIT record and UDP socket.
     pub fn for_each_socket(&self, visit: &mut dyn FnMut(&SocketSummary)) {
         self.tcp.for_each_socket(visit);
+        self.udp.for_each_socket(visit);
     }
 
     /// All counters.

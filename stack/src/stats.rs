@@ -42,6 +42,12 @@ counters! {
     IpInUnknownProtos = "IpInUnknownProtos",
     /// No route for an outgoing packet.
     IpOutNoRoutes = "IpOutNoRoutes",
+    /// Datagrams cut into fragments.
+    IpFragOks = "IpFragOKs",
+    /// Datagrams that could not be cut.
+    IpFragFails = "IpFragFails",
+    /// Fragments made.
+    IpFragCreates = "IpFragCreates",
     /// ICMP messages received.
     IcmpInMsgs = "IcmpInMsgs",
     /// ICMP messages with a bad checksum or length.
@@ -160,6 +166,20 @@ counters! {
     TcpToZeroWindowAdv = "TcpExtTCPToZeroWindowAdv",
     /// Windows reopened after zero.
     TcpFromZeroWindowAdv = "TcpExtTCPFromZeroWindowAdv",
+    /// UDP datagrams given to applications.
+    UdpInDatagrams = "UdpInDatagrams",
+    /// UDP datagrams to ports that nobody serves.
+    UdpNoPorts = "UdpNoPorts",
+    /// UDP datagrams that could not be delivered for another reason.
+    UdpInErrors = "UdpInErrors",
+    /// UDP datagrams sent.
+    UdpOutDatagrams = "UdpOutDatagrams",
+    /// UDP datagrams dropped because the receive buffer was full.
+    UdpRcvbufErrors = "UdpRcvbufErrors",
+    /// UDP datagrams refused because the send buffer was full or no frame was free.
+    UdpSndbufErrors = "UdpSndbufErrors",
+    /// UDP datagrams with a bad checksum.
+    UdpInCsumErrors = "UdpInCsumErrors",
     /// Frames too short or of an unknown kind.
     DropMalformed = "RingwayDropMalformed",
     /// Segments for which there is no socket.

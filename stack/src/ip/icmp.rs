@@ -4,11 +4,11 @@
 //! taken apart and queued for TCP, which decides whether to believe them. Other messages are
 //! counted and ignored.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Instant, Segmentation};
 
-use super::{Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
+use super::{Datagram, Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv4::{self, Header, code};
 use crate::wire::{checksum, ipv4};
@@ -72,6 +72,25 @@ impl Ip {
         Ok(())
     }
 
+    /// Tells the sender of a UDP datagram that nobody serves the port. `first` starts at the UDP header.
+    pub(crate) fn refuse_port(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        datagram: &Datagram,
+        mut first: Frame,
+    ) {
+        let header_len = usize::from(datagram.header_len);
+        if datagram.to_many || !first.is_exclusive() || first.headroom() < header_len {
+            return;
+        }
+        first.push(header_len);
+        if let Some(header) = ipv4::Header::parse_unverified(first.bytes()) {
+            self.refuse(now, arena, counters, datagram.interface, &header, &first, code::PORT);
+        }
+    }
+
     /// Tells the sender of a packet whose first frame starts at the IPv4 header that nobody serves it.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn refuse(
@@ -110,8 +129,9 @@ impl Ip {
     /// Nobody answers for the neighbor: what waited for it cannot be sent (RFC 1122 §2.4).
     pub(super) fn fail(&mut self, mut packets: Burst) {
         while let Some(frame) = packets.pop() {
-            let about = ipv4::Header::parse_unverified(frame.bytes())
-                .and_then(|header| quoted_flow(&header, frame.bytes(), IcmpErrorKind::HostUnreachable));
+            let about = ipv4::Header::parse_unverified(frame.bytes()).and_then(|header| {
+                quoted_flow(&header, frame.bytes(), IcmpErrorKind::HostUnreachable, &NO_ANSWER, header.source)
+            });
             if let Some(error) = about {
                 self.keep_error(error);
             }
@@ -132,29 +152,40 @@ fn reply_flow(header: &ipv4::Header, tos: u8) -> Flow {
 fn quoted_error(message: &Header, quoted: &[u8], outer: &ipv4::Header) -> Option<IcmpError> {
     let kind = error_kind(message)?;
     let inner = ipv4::Header::parse_unverified(quoted)?;
-    (inner.source == outer.destination).then(|| quoted_flow(&inner, quoted, kind))?
+    (inner.source == outer.destination).then(|| quoted_flow(&inner, quoted, kind, message, outer.source))?
 }
 
-/// Which of our flows a TCP segment that we sent belongs to; `bytes` starts at its IPv4 header.
-fn quoted_flow(header: &ipv4::Header, bytes: &[u8], kind: IcmpErrorKind) -> Option<IcmpError> {
-    if header.protocol != ipv4::PROTOCOL_TCP || header.fragment_offset != 0 {
+/// Which of our flows a segment or datagram that we sent belongs to; `bytes` starts at its IPv4 header.
+fn quoted_flow(
+    header: &ipv4::Header,
+    bytes: &[u8],
+    kind: IcmpErrorKind,
+    message: &Header,
+    offender: Ipv4Addr,
+) -> Option<IcmpError> {
+    if !matches!(header.protocol, ipv4::PROTOCOL_TCP | ipv4::PROTOCOL_UDP) || header.fragment_offset != 0 {
         return None;
     }
     let segment: &[u8; QUOTED_BYTES] = bytes.get(header.header_len.into()..)?.first_chunk()?;
     let [s0, s1, d0, d1, q0, q1, q2, q3] = *segment;
     Some(IcmpError {
+        protocol: header.protocol,
         local: IpAddr::V4(header.source),
         remote: IpAddr::V4(header.destination),
         local_port: u16::from_be_bytes([s0, s1]),
         remote_port: u16::from_be_bytes([d0, d1]),
         sequence: u32::from_be_bytes([q0, q1, q2, q3]),
         kind,
+        offender: offender.into(),
+        icmp_type: message.kind,
+        icmp_code: message.code,
     })
 }
 
 fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
     match (message.kind, message.code) {
         (icmpv4::TIME_EXCEEDED, _) => Some(IcmpErrorKind::TimeExceeded),
+        (icmpv4::PARAMETER_PROBLEM, _) => Some(IcmpErrorKind::ParameterProblem),
         (icmpv4::UNREACHABLE, code) => Some(match code {
             code::PROTOCOL => IcmpErrorKind::ProtocolUnreachable,
             code::PORT => IcmpErrorKind::PortUnreachable,
@@ -167,6 +198,8 @@ fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
     }
 }
 
+/// What stands for an ICMP message when nobody answers for the neighbor.
+const NO_ANSWER: Header = Header { kind: icmpv4::UNREACHABLE, code: code::HOST, low: 0 };
 /// Link and IP header in front of a reply.
 const HEADERS_MAX: usize = 34;
 /// Bytes of the original packet behind its IP header that an error quotes: ports and sequence number.

@@ -64,7 +64,7 @@ impl Ip {
         counters.count(Counter::IpInReceives);
         let header = check_header(first.bytes())?;
         counters.count(ECN_COUNTERS[usize::from(header.tos & 3)]);
-        self.check_addresses(interface, &header, to_many)?;
+        let to_many = self.check_addresses(interface, &header, to_many)?;
         if header.is_fragment() {
             return Err(Counter::DropFragment);
         }
@@ -73,8 +73,8 @@ impl Ip {
             ipv4::PROTOCOL_TCP => self.deliver_tcp(counters, interface, &header, first, datagrams),
             ipv4::PROTOCOL_ICMP => self.receive_icmp(counters, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
-                self.refuse(now, arena, counters, interface, &header, &first, icmpv4::code::PORT);
-                Err(Counter::DropNoSocket)
+                self.deliver_udp(interface, &header, to_many, first);
+                Ok(())
             }
             _ => {
                 self.refuse(now, arena, counters, interface, &header, &first, icmpv4::code::PROTOCOL);
@@ -124,16 +124,39 @@ impl Ip {
         }
     }
 
-    /// RFC 1122 §3.2.1.3: from a host, to us, and not to many.
+    /// RFC 1122 §3.2.1.3: from a host and to us; to many only UDP. Returns whether it is to many.
     #[inline]
-    fn check_addresses(&self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<(), Counter> {
+    fn check_addresses(&self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<bool, Counter> {
         let (source, destination) = (header.source, header.destination);
-        let good = !to_many
-            && self.local_ipv4.contains(&destination)
-            && is_host(source.into())
+        let good_source = is_host(source.into())
             && !self.local_ipv4.contains(&source)
             && !self.interfaces[interface as usize].broadcasts.contains(&source);
-        good.then_some(()).ok_or(Counter::IpInAddrErrors)
+        if good_source && !to_many && self.local_ipv4.contains(&destination) {
+            return Ok(false);
+        }
+        let names_many = || destination.is_broadcast() || self.interfaces[interface as usize].broadcasts.contains(&destination);
+        if good_source && header.protocol == ipv4::PROTOCOL_UDP && names_many() {
+            return Ok(true);
+        }
+        Err(Counter::IpInAddrErrors)
+    }
+
+    /// UDP verifies checksums itself: the field may say that there is none.
+    fn deliver_udp(&mut self, interface: u32, header: &ipv4::Header, to_many: bool, mut first: Frame) {
+        let header_len = u16::from(header.header_len);
+        first.pull(header_len.into());
+        self.udp.headers.push(Datagram {
+            local: header.destination.into(),
+            remote: header.source.into(),
+            interface,
+            tos: header.tos,
+            ttl: header.ttl,
+            len: (header.total_len - header_len).into(),
+            header_len,
+            to_many,
+        });
+        self.udp.packets.push(first);
+        self.rest.drain(..).for_each(|frame| self.udp.packets.push(frame));
     }
 
     #[inline]
@@ -157,7 +180,8 @@ impl Ip {
                 return Err(Counter::TcpInCsumErrors);
             }
         }
-        datagrams.headers.push(Datagram { local, remote, interface, tos: header.tos, ttl: header.ttl, len });
+        let (tos, ttl, header_len) = (header.tos, header.ttl, header_len as u16);
+        datagrams.headers.push(Datagram { local, remote, interface, tos, ttl, len, header_len, to_many: false });
         datagrams.packets.push(first);
         self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())
@@ -188,7 +212,7 @@ fn check_header(bytes: &[u8]) -> Result<ipv4::Header, Counter> {
 
 /// Cuts a packet to `len` bytes: what follows is the link's padding. `None`: there are fewer.
 #[inline]
-fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Option<()> {
+pub(crate) fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Option<()> {
     if len <= first.len() {
         first.truncate(len);
         first.set_continues(false);

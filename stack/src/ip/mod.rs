@@ -5,11 +5,13 @@
 //! served; IPv6 packets are counted and dropped, but every type has room for them.
 
 mod ecn;
+mod fragment;
 mod icmp;
 mod input;
 mod interface;
 pub(crate) mod limit;
 mod output;
+mod path_mtu;
 mod route;
 
 use alloc::collections::VecDeque;
@@ -24,9 +26,12 @@ use crate::link::arp;
 use crate::link::neighbor::{Key, Limits, NeighborTable, Task};
 use crate::stats::{Counter, Counters};
 use crate::wire::arp as arp_wire;
+use fragment::Identifications;
 use limit::RateLimit;
+use path_mtu::PathMtus;
 use route::RouteTable;
 
+pub(crate) use input::trim;
 pub use interface::{Interface, Medium, Role, Route};
 pub(crate) use output::{Flow, OutputError, Template};
 
@@ -60,9 +65,13 @@ pub(crate) struct Datagram {
     pub(crate) ttl: u8,
     /// Transport header and payload, bytes, over all frames.
     pub(crate) len: u32,
+    /// Bytes of network headers that still lie in front of the first frame.
+    pub(crate) header_len: u16,
+    /// It was sent to a group or to everybody (UDP only).
+    pub(crate) to_many: bool,
 }
 
-/// The TCP datagrams of one burst, in order: `headers[n]` belongs to the nth packet of `packets`.
+/// The datagrams of one burst for one protocol, in order: `headers[n]` belongs to the nth packet of `packets`.
 /// Non-empty packets only; the protocol must leave it empty.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
@@ -91,18 +100,27 @@ pub(crate) enum IcmpErrorKind {
     /// RFC 1122 §3.2.2.1 codes 9, 10, 13.
     Prohibited,
     TimeExceeded,
+    ParameterProblem,
 }
 
-/// An error about a TCP segment that we sent.
+/// An error about a TCP segment or a UDP datagram that we sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IcmpError {
+    /// Of the quoted packet: TCP or UDP.
+    pub(crate) protocol: u8,
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
     /// Sequence number of the quoted segment: believe the error only if it is outstanding (RFC 5927 §4.1).
+    /// Of UDP: its length and checksum.
     pub(crate) sequence: u32,
     pub(crate) kind: IcmpErrorKind,
+    /// Who says so; our own address when the neighbor does not answer.
+    pub(crate) offender: IpAddr,
+    /// As on the wire.
+    pub(crate) icmp_type: u8,
+    pub(crate) icmp_code: u8,
 }
 
 /// An interface and its addresses.
@@ -141,6 +159,10 @@ pub(crate) struct Ip {
     arp: VecDeque<ArpOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
+    /// UDP datagrams that have come, until `take_udp`.
+    udp: Datagrams,
+    path_mtus: PathMtus,
+    identifications: Identifications,
     /// Scratch: the frames behind the first one of the packet at hand.
     rest: Vec<Frame>,
     /// Scratch: the packet on its way out.
@@ -168,6 +190,9 @@ impl Ip {
             arp: VecDeque::new(),
             resolve: VecDeque::new(),
             errors: VecDeque::new(),
+            udp: Datagrams::default(),
+            path_mtus: PathMtus::new(config.path_mtus_max as usize),
+            identifications: Identifications::new(config.seed),
             rest: Vec::new(),
             outgoing: Burst::default(),
         }
@@ -214,6 +239,12 @@ impl Ip {
         self.local.binary_search(&ip).is_ok()
     }
 
+    /// Whether `ip` is the broadcast address of one of our networks, or the limited one.
+    pub(crate) fn is_broadcast(&self, ip: IpAddr) -> bool {
+        let IpAddr::V4(ip) = ip else { return false };
+        ip.is_broadcast() || self.interfaces.iter().any(|state| state.broadcasts.contains(&ip))
+    }
+
     pub(crate) fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.local.iter().copied()
     }
@@ -231,7 +262,8 @@ impl Ip {
             Some(local) => Some(local).filter(|&ip| self.owns(ip)),
             None => route.source.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop)),
         }?;
-        Some(Path { interface: route.interface, source, next_hop, mtu: state.interface.mtu })
+        let mtu = self.path_mtus.limit(remote, state.interface.mtu);
+        Some(Path { interface: route.interface, source, next_hop, mtu })
     }
 
     /// Changes whenever addresses, routes or neighbors change: cached templates are stale then.
@@ -255,11 +287,12 @@ impl Ip {
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.neighbors.handle_timeout(now);
+        self.path_mtus.handle_timeout(now);
         self.run_tasks();
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.neighbors.poll_timeout()
+        [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The next neighbor that the kernel must resolve: (interface, address).
@@ -267,7 +300,20 @@ impl Ip {
         self.resolve.pop_front()
     }
 
-    /// The next error about a TCP segment that we sent, for `Tcp::icmp_error`.
+    /// A router has said that packets to `remote` must not be larger than `mtu` bytes (0: it did not
+    /// say), and the flow that it is about has found the message credible (RFC 5927 §7).
+    pub(crate) fn learn_path_mtu(&mut self, now: Instant, remote: IpAddr, mtu: u16) {
+        if let Some(path) = self.route(remote, None) {
+            self.path_mtus.learn(now, remote, mtu, path.mtu);
+        }
+    }
+
+    /// Exchanges the UDP datagrams that have come for an empty list.
+    pub(crate) fn take_udp(&mut self, datagrams: &mut Datagrams) {
+        core::mem::swap(&mut self.udp, datagrams);
+    }
+
+    /// The next error about a packet of ours, for `Tcp::icmp_error` or `Udp::icmp_error`.
     pub(crate) fn poll_error(&mut self) -> Option<IcmpError> {
         self.errors.pop_front()
     }

@@ -159,14 +159,20 @@ impl Ip {
             return;
         };
         let Some(mut first) = packets.pop() else { return };
-        let mut more = first.continues();
         header.write(first.push(ipv4::HEADER_LEN));
-        let resolved = self.resolve_next_hop(now, &path);
+        self.place(now, &path, first, packets, out);
+    }
+
+    /// Sends the packet of `first`, which starts at the IP header, and of the frames that it continues
+    /// with at the front of `rest`; holds it while the neighbor is being resolved.
+    pub(super) fn place(&mut self, now: Instant, path: &Path, mut first: Frame, rest: &mut Burst, out: &mut [Burst]) {
+        let mut more = first.continues();
+        let resolved = self.resolve_next_hop(now, path);
         if let Some(destination) = resolved {
             self.push_link_header(path.interface, destination, &mut first);
         }
         self.outgoing.push(first);
-        while more && let Some(frame) = packets.pop() {
+        while more && let Some(frame) = rest.pop() {
             more = frame.continues();
             self.outgoing.push(frame);
         }
@@ -249,7 +255,7 @@ fn network_header(flow: &Flow, transport_len: usize) -> Option<ipv4::Header> {
 }
 
 /// RFC 1122 §3.2.1.7, Linux.
-const DEFAULT_TTL: u8 = 64;
+pub(super) const DEFAULT_TTL: u8 = 64;
 
 fn wide(ip: IpAddr) -> [u8; 16] {
     match ip {

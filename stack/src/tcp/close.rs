@@ -107,8 +107,9 @@ impl Connection<'_, '_> {
         if !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
             return;
         }
-        // RFC 1191 §3 and RFC 791: nothing below 552 is believed (Linux: min_pmtu).
-        let mtu = if mtu == 0 { PATH_MTU_MIN } else { mtu.max(PATH_MTU_MIN) };
+        let (local, remote) = self.tcb.template.addresses();
+        self.env.ip.learn_path_mtu(self.now, remote, mtu);
+        let Some(mtu) = self.env.ip.route(remote, Some(local)).map(|path| path.mtu) else { return };
         let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu - 40 - options;
         if mss < self.tcb.mss {
@@ -118,5 +119,3 @@ impl Connection<'_, '_> {
         }
     }
 }
-
-const PATH_MTU_MIN: u16 = 552;

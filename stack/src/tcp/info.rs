@@ -91,9 +91,20 @@ pub enum SocketTimer {
     TimeWait,
 }
 
+/// Which transport protocol a socket speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP
+    Tcp,
+    /// UDP: its sockets are [`State::Established`] when connected and [`State::Closed`] otherwise, as in Linux.
+    Udp,
+}
+
 /// One line of `ss`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketSummary {
+    /// Its protocol.
+    pub protocol: Protocol,
     /// Name; all ones for records without a name (SYN-RECV, TIME-WAIT).
     pub id: SocketId,
     /// State.
@@ -228,6 +239,7 @@ impl Tcp {
 
 fn bare(state: State, local: SocketAddress, remote: SocketAddress) -> SocketSummary {
     SocketSummary {
+        protocol: Protocol::Tcp,
         id: NO_NAME,
         state,
         local,

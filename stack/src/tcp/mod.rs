@@ -16,17 +16,17 @@ mod connect;
 mod connection;
 mod control;
 mod cookie;
-mod demux;
+pub(crate) mod demux;
 mod dsack;
 mod ecn;
 mod frto;
 mod info;
 mod input;
-mod isn;
+pub(crate) mod isn;
 mod listener;
 mod output;
 mod passive;
-mod ports;
+pub(crate) mod ports;
 mod prr;
 mod rack;
 mod ranges;
@@ -61,7 +61,7 @@ use crate::stats::Counter;
 use crate::timer::{self, TimerWheel};
 use crate::wire::tcp::SYN;
 
-pub use info::{SocketSummary, SocketTimer, TcpInfo};
+pub use info::{Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
 
 use congestion::hystart::HyStart;
@@ -473,7 +473,7 @@ impl Tcp {
             }
             IcmpErrorKind::ProtocolUnreachable => connection.on_unreachable(SocketError::ProtocolUnreachable, sequence),
             IcmpErrorKind::PortUnreachable => connection.on_unreachable(SocketError::Refused, sequence),
-            IcmpErrorKind::TimeExceeded => {}
+            IcmpErrorKind::TimeExceeded | IcmpErrorKind::ParameterProblem => {}
         }
         self.settle(env);
     }

@@ -9,3 +9,4 @@ pub mod ethernet;
 pub mod icmpv4;
 pub mod ipv4;
 pub mod tcp;
+pub mod udp;

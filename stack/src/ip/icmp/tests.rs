@@ -82,13 +82,18 @@ fn errors_reach_tcp() {
     for ((kind, code, low), expected) in kinds {
         let mut rig = rig(Role::Shared);
         rig.receive(ms(1), &from_peer(1, &message(kind, code, low, &quoted(|_| {})), |_| {}));
+        let (icmp_type, icmp_code) = (kind, code);
         let expected = expected.map(|kind| IcmpError {
+            protocol: 6,
             local: OWN.into(),
             remote: PEER.into(),
             local_port: 80,
             remote_port: 12345,
             sequence: 0x0102_0304,
             kind,
+            offender: PEER.into(),
+            icmp_type,
+            icmp_code,
         });
         assert_eq!(rig.ip.poll_error(), expected, "type {kind} code {code}");
     }
@@ -100,7 +105,7 @@ fn strange_quotations_are_ignored() {
     let mut rig = rig(Role::Owned);
     let mut cases = vec![
         quoted(|header| header.source = [10, 0, 0, 9].into()),
-        quoted(|header| header.protocol = 17),
+        quoted(|header| header.protocol = 132),
         quoted(|header| header.fragment_offset = 8),
     ];
     cases.extend((0..28).map(|len| quoted(|_| {})[..len].to_vec()));
@@ -110,16 +115,16 @@ fn strange_quotations_are_ignored() {
     }
 }
 
-/// Nobody serves UDP or other protocols here: the sender is told, at a limited rate, quoting its header and eight bytes.
+/// Nobody serves these protocols here: the sender is told, at a limited rate, quoting its header and eight bytes.
 #[test]
 fn unserved_protocols_are_refused() {
     let mut rig = rig(Role::Owned);
-    let datagram = from_peer(17, b"12345678more", |_| {});
+    let datagram = from_peer(133, b"12345678more", |_| {});
     rig.receive(ms(1_000), &datagram);
     rig.receive(ms(1_000), &from_peer(132, b"12345678more", |_| {}));
     let sent = rig.transmit(ms(1_000));
     let codes: Vec<(u8, u8)> = sent.iter().map(|packet| (packet[34], packet[35])).collect();
-    assert_eq!(codes, [(3, icmpv4::code::PORT), (3, icmpv4::code::PROTOCOL)]);
+    assert_eq!(codes, [(3, icmpv4::code::PROTOCOL); 2]);
     assert_eq!(checksum::sum(&sent[0][34..]), 0xffff);
     assert_eq!(sent[0][42..], datagram[14..42]);
     let before = rig.count(Counter::IcmpOutMsgs);

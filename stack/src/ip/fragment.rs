@@ -1,0 +1,166 @@
+//! Datagrams out that may be cut on their way, or must be cut here. Read RFC 791 §3.2, RFC 6864 §4, RFC 7739 §5 first.
+//!
+//! Only what may be cut bears an identification, and nobody who has not seen others of the same pair
+//! of addresses can guess it. A datagram is cut into as few pieces as the path's MTU allows; without
+//! frames for all of them it is dropped whole. Pieces share the datagram's frames where the link
+//! gathers, and are copies elsewhere.
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use ringway_shm::arena::LARGE_BYTES;
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+
+use super::output::DEFAULT_TTL;
+use super::{Flow, Ip};
+use crate::stats::{Counter, Counters};
+use crate::tcp::demux::FlowKey;
+use crate::tcp::isn::Secrets;
+use crate::wire::ipv4;
+
+/// Where identifications come from: a keyed offset for each pair of addresses, and counters that
+/// many pairs share, which step by chance.
+pub(super) struct Identifications {
+    secrets: Secrets,
+    counters: Vec<u32>,
+}
+
+impl Identifications {
+    /// All of it follows from `seed`.
+    pub(super) fn new(seed: u64) -> Identifications {
+        let mut secrets = Secrets::new(seed ^ 0x7739);
+        let counters = (0..COUNTERS).map(|_| secrets.random() as u32).collect();
+        Identifications { secrets, counters }
+    }
+
+    /// The identification of the next datagram from `local` to `remote`: 16 bits of it in IPv4.
+    pub(super) fn next(&mut self, local: IpAddr, remote: IpAddr, protocol: u8) -> u32 {
+        let key = FlowKey { local, remote, local_port: protocol.into(), remote_port: 0 };
+        let offset = self.secrets.keyed(&key, 0);
+        let step = 1 + self.secrets.random() as u32 % STEP_MAX;
+        let counter = &mut self.counters[(offset >> 32) as usize % COUNTERS];
+        *counter = counter.wrapping_add(step);
+        counter.wrapping_add(offset as u32)
+    }
+}
+
+impl Ip {
+    /// Sends the datagram of `packet`, which starts at the transport header and has its checksum.
+    /// `whole`: it fits and says "don't fragment"; otherwise it may be cut, here and by routers.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(crate) fn send_datagram(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        flow: &Flow,
+        whole: bool,
+        packet: &mut Burst,
+        out: &mut [Burst],
+    ) {
+        let (IpAddr::V4(local), IpAddr::V4(remote), false) = (flow.local, flow.remote, whole) else {
+            return self.send(now, counters, flow, packet, out);
+        };
+        let Some(path) = self.route(flow.remote, Some(flow.local)) else {
+            packet.drop_packet();
+            counters.count(Counter::IpOutNoRoutes);
+            return;
+        };
+        let len = packet.front_len();
+        let identification = self.identifications.next(flow.local, flow.remote, flow.protocol) as u16;
+        let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
+        let header = |offset: usize, count: usize| ipv4::Header {
+            identification,
+            dont_fragment: false,
+            more_fragments: offset + count < len,
+            fragment_offset: offset as u16,
+            ..ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, (count + ipv4::HEADER_LEN) as u16)
+        };
+        let gathers = self.link(path.interface).gathers;
+        let one_frame = packet.iter().next().is_some_and(|first| !first.continues());
+        if len + ipv4::HEADER_LEN <= path.mtu.into() && (gathers || one_frame) {
+            let Some(mut first) = packet.pop() else { return };
+            header(0, len).write(first.push(ipv4::HEADER_LEN));
+            return self.place(now, &path, first, packet, out);
+        }
+        let piece_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
+        let piece_max = (piece_max - ipv4::HEADER_LEN) / FRAGMENT_UNIT * FRAGMENT_UNIT;
+        let pieces = len.div_ceil(piece_max);
+        let class = if gathers { Class::Small } else { Class::Large };
+        if (arena.free(class) as usize) < pieces {
+            packet.drop_packet();
+            counters.count(Counter::IpFragFails);
+            return;
+        }
+        let mut cursor = Cursor { packet, left: None };
+        for offset in (0..len).step_by(piece_max) {
+            let count = piece_max.min(len - offset);
+            let mut piece = Burst::default();
+            cursor.cut(arena, class, count, &mut piece);
+            let Some(mut first) = piece.pop() else { break };
+            header(offset, count).write(first.push(ipv4::HEADER_LEN));
+            self.place(now, &path, first, &mut piece, out);
+            counters.count(Counter::IpFragCreates);
+        }
+        counters.count(Counter::IpFragOks);
+    }
+}
+
+/// The bytes of a packet that were not taken yet.
+struct Cursor<'a> {
+    packet: &'a mut Burst,
+    /// The rest of the frame at hand.
+    left: Option<Frame>,
+}
+
+impl Cursor<'_> {
+    /// Moves the next `count` bytes to `piece`: a fresh frame with room for headers that starts with
+    /// a copy of them, and unless all were copied, views of the rest.
+    fn cut(&mut self, arena: &Arena, class: Class, count: usize, piece: &mut Burst) {
+        let Some(mut first) = arena.alloc(class) else { return };
+        first.reserve(HEADROOM);
+        let copied = if class == Class::Small { count.min(COPIED_BYTES) } else { count };
+        let mut to = first.extend(copied);
+        while !to.is_empty() {
+            let Some(view) = self.next(to.len()) else { return };
+            let (head, tail) = to.split_at_mut(view.len());
+            head.copy_from_slice(view.bytes());
+            to = tail;
+        }
+        let mut left = count - copied;
+        first.set_continues(left > 0);
+        piece.push(first);
+        while left > 0 {
+            let Some(mut view) = self.next(left) else { return };
+            left -= view.len();
+            view.set_continues(left > 0);
+            piece.push(view);
+        }
+    }
+
+    /// A view of the next bytes, at most `count`, that lie in one frame.
+    fn next(&mut self, count: usize) -> Option<Frame> {
+        while self.left.as_ref().is_none_or(Frame::is_empty) {
+            self.left = Some(self.packet.pop()?);
+        }
+        let frame = self.left.as_mut()?;
+        let mut view = frame.share();
+        view.truncate(count);
+        frame.pull(view.len());
+        Some(view)
+    }
+}
+
+/// Offsets of fragments count these (RFC 791 §3.1).
+const FRAGMENT_UNIT: usize = 8;
+/// Room for IP and link headers in front of a piece.
+const HEADROOM: usize = 80;
+/// Bytes of a piece that lie in its first frame: transport headers are whole there.
+const COPIED_BYTES: usize = 64;
+/// Counters that pairs of addresses share.
+const COUNTERS: usize = 1_024;
+/// A counter moves on by at most this.
+const STEP_MAX: u32 = 3;
+
+#[cfg(test)]
+mod tests;

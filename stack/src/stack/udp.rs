@@ -1,0 +1,91 @@
+//! The façade's calls for UDP sockets. `readiness`, `addresses`, `close`, `abort`, `shutdown_write`
+//! and `for_each_socket` serve them too.
+
+use ringway_shm::{Burst, Instant};
+
+use super::{Env, Stack};
+use crate::address::SocketAddress;
+use crate::config::UdpOptions;
+use crate::error::{BindError, ConnectError, UdpSendError};
+use crate::event::SocketId;
+use crate::udp::{UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};
+
+impl Stack {
+    /// Makes a UDP socket that serves a port; the unspecified address means all addresses of the
+    /// stack (that of IPv6: of both families, unless `only_ipv6`), port 0 that the stack chooses.
+    /// `cookie` comes back in events: `Ready` when something can be taken, after a refused send when
+    /// there is room, and when there is an error.
+    ///
+    /// # Errors
+    /// [`BindError`]
+    pub fn udp_bind(&mut self, local: SocketAddress, options: UdpOptions, cookie: u64) -> Result<SocketId, BindError> {
+        let (udp, env) = env!(self, udp);
+        udp.bind(env, local, options, cookie)
+    }
+
+    /// Fixes the remote end of a UDP socket, and its local address with it: only datagrams of that
+    /// flow are received from now on (what is queued stays). `None` dissolves both.
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRoute`]: no route, another family, or a stale name.
+    pub fn udp_connect(&mut self, id: SocketId, remote: Option<SocketAddress>) -> Result<(), ConnectError> {
+        let (udp, env) = env!(self, udp);
+        udp.connect(env, id, remote)
+    }
+
+    /// Queues one datagram, or a train of datagrams of `segment_size` bytes, whole or not at all.
+    /// `copy` is called for each piece of the payload, in order, and must fill the whole piece; not
+    /// at all when the call fails. Returns `send.len`.
+    ///
+    /// # Errors
+    /// [`UdpSendError`]
+    pub fn udp_send(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        send: &UdpSend,
+        copy: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<usize, UdpSendError> {
+        let (udp, env) = env!(self, udp);
+        udp.send(now, env, id, send, copy)
+    }
+
+    /// The next received message, without taking it. `None`: nothing has come, or the name is stale.
+    pub fn udp_peek(&self, id: SocketId) -> Option<UdpMessage> {
+        self.udp.peek(id)
+    }
+
+    /// Takes the next received message; its payload goes to the end of `frames` as one packet. A
+    /// message without payload adds no frames.
+    pub fn udp_receive(&mut self, id: SocketId, frames: &mut Burst) -> Option<UdpMessage> {
+        let (udp, env) = env!(self, udp);
+        udp.take(env, id, frames)
+    }
+
+    /// Takes the pending error of a UDP socket (SO_ERROR): what ICMP has said of a connected one.
+    pub fn udp_error(&mut self, id: SocketId) -> Option<UdpError> {
+        self.udp.take_error(id)
+    }
+
+    /// Takes the oldest report of the error queue (IP_RECVERR, MSG_ERRQUEUE).
+    pub fn udp_error_report(&mut self, id: SocketId) -> Option<UdpErrorReport> {
+        self.udp.take_report(id)
+    }
+
+    /// Replaces the options of a UDP socket.
+    pub fn udp_set_options(&mut self, id: SocketId, options: UdpOptions) {
+        self.udp.set_options(id, options);
+    }
+
+    /// From now on nothing is received: what is queued can be taken, then the socket stays readable.
+    pub fn udp_shutdown_read(&mut self, id: SocketId) {
+        let (udp, env) = env!(self, udp);
+        udp.shutdown(env, id, true, false);
+    }
+
+    /// What is known of a UDP socket. `None`: the name is stale.
+    pub fn udp_info(&mut self, id: SocketId) -> Option<UdpInfo> {
+        let (udp, env) = env!(self, udp);
+        udp.info(env, id)
+    }
+}

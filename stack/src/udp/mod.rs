@@ -1,0 +1,254 @@
+//! UDP: sockets, their queues, and the way of a datagram through them. Read RFC 768, RFC 1122 §4.1, RFC 8085 first.
+//!
+//! [`Udp::receive`] verifies each datagram of a burst, finds its socket and queues it there;
+//! [`Udp::send`] copies a datagram into frames and queues it; [`Udp::transmit`] writes headers. All
+//! queues are bounded by the buffers of the sockets and by the arena; what does not fit is dropped
+//! and counted (in) or refused (out). A datagram is taken whole or not at all.
+
+mod error;
+mod output;
+mod receive;
+mod send;
+mod socket;
+mod table;
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+
+use crate::address::SocketAddress;
+use crate::config::{StackConfig, UdpConfig, UdpOptions};
+use crate::error::{BindError, ConnectError};
+use crate::event::{Event, Readiness, SocketId};
+use crate::stack::Env;
+use crate::tcp::{Protocol, SocketSummary, State, isn, ports};
+
+pub use error::{UdpError, UdpErrorReport};
+pub use receive::UdpMessage;
+pub use send::UdpSend;
+pub use socket::UdpInfo;
+
+use output::Outgoing;
+use socket::Socket;
+use table::Table;
+
+/// In [`SocketId::index`]: the name of a UDP socket. TCP's connections stay below, listeners above.
+const UDP_BIT: u32 = 1 << 30;
+const LISTENER_BIT: u32 = 1 << 31;
+
+/// UDP of one stack.
+pub(crate) struct Udp {
+    config: UdpConfig,
+    ephemeral_ports: (u16, u16),
+    secrets: isn::Secrets,
+    table: Table,
+    now: Instant,
+    /// Datagrams that wait for `transmit`, and their frames in the same order.
+    outgoing: VecDeque<Outgoing>,
+    outgoing_frames: Burst,
+    /// Sockets that were told of in this turn.
+    signalled: Vec<u32>,
+    /// Sockets whose application waits for frames.
+    starved: BTreeSet<u32>,
+    /// Scratch: the frames behind the first one of the datagram at hand.
+    rest: Vec<Frame>,
+    /// Scratch: the datagram on its way out.
+    packet: Burst,
+    /// Scratch: the sockets that a datagram to many goes to.
+    recipients: Vec<u32>,
+}
+
+impl Udp {
+    /// Empty tables with the limits of `config`.
+    pub(crate) fn new(config: &StackConfig, now: Instant) -> Udp {
+        Udp {
+            config: config.udp.clone(),
+            ephemeral_ports: config.tcp.ephemeral_ports,
+            secrets: isn::Secrets::new(config.seed ^ 0x0768),
+            table: Table::new(config.seed, config.udp.sockets_max),
+            now,
+            outgoing: VecDeque::new(),
+            outgoing_frames: Burst::default(),
+            signalled: Vec::new(),
+            starved: BTreeSet::new(),
+            rest: Vec::new(),
+            packet: Burst::default(),
+            recipients: Vec::new(),
+        }
+    }
+
+    /// Whether a name is that of a UDP socket.
+    #[inline]
+    pub(crate) fn names(id: SocketId) -> bool {
+        id.index & (UDP_BIT | LISTENER_BIT) == UDP_BIT
+    }
+
+    fn resolve(&self, id: SocketId) -> Option<(u32, &Socket)> {
+        let index = Udp::names(id).then_some(id.index & !UDP_BIT)?;
+        self.table.get(index).filter(|socket| socket.generation == id.generation).map(|socket| (index, socket))
+    }
+
+    fn resolve_mut(&mut self, id: SocketId) -> Option<(u32, &mut Socket)> {
+        let (index, _) = self.resolve(id)?;
+        self.table.get_mut(index).map(|socket| (index, socket))
+    }
+
+    /// Makes a socket that serves `local`.
+    pub(crate) fn bind(
+        &mut self,
+        env: &mut Env,
+        local: SocketAddress,
+        options: UdpOptions,
+        cookie: u64,
+    ) -> Result<SocketId, BindError> {
+        let names_many = local.ip.is_multicast() || local.ip == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
+        if !local.ip.is_unspecified() && !names_many && !env.ip.owns(local.ip) && !env.ip.is_broadcast(local.ip) {
+            return Err(BindError::NotLocal);
+        }
+        let port = match local.port {
+            0 => {
+                let random = self.secrets.random();
+                let free = |port| !self.table.conflicts(SocketAddress { port, ..local }, &UdpOptions::default());
+                ports::choose(random, self.ephemeral_ports, free).ok_or(BindError::NoPort)?
+            }
+            port => port,
+        };
+        let local = SocketAddress { port, ..local };
+        if self.table.conflicts(local, &options) {
+            return Err(BindError::InUse);
+        }
+        let (index, generation) = self.table.insert(Socket::new(local, options, cookie, &self.config)).ok_or(BindError::Full)?;
+        Ok(SocketId { index: index | UDP_BIT, generation })
+    }
+
+    /// Fixes the remote end, and the local address with it; `None`: neither is fixed any more.
+    pub(crate) fn connect(&mut self, env: &mut Env, id: SocketId, remote: Option<SocketAddress>) -> Result<(), ConnectError> {
+        let (index, socket) = self.resolve(id).ok_or(ConnectError::NoRoute)?;
+        let local = match remote {
+            None => socket.bound.ip,
+            Some(remote) => {
+                let fixed = Some(socket.bound.ip).filter(|ip| !ip.is_unspecified());
+                if !socket.speaks(remote.ip) {
+                    return Err(ConnectError::NoRoute);
+                }
+                send::path(env, socket, remote.ip, fixed).ok_or(ConnectError::NoRoute)?.source
+            }
+        };
+        self.table.reconnect(index, local, remote);
+        Ok(())
+    }
+
+    /// Replaces the options of a socket.
+    pub(crate) fn set_options(&mut self, id: SocketId, options: UdpOptions) {
+        let config = self.config.clone();
+        if let Some((_, socket)) = self.resolve_mut(id) {
+            socket.configure(options, &config);
+        }
+    }
+
+    /// Shuts directions down: nothing more is sent, or readers see the end when the queue is empty.
+    pub(crate) fn shutdown(&mut self, env: &mut Env, id: SocketId, read: bool, write: bool) {
+        let Some((index, socket)) = self.resolve_mut(id) else { return };
+        socket.shut_read |= read;
+        socket.shut_write |= write;
+        self.signal(env, index);
+    }
+
+    /// Gives the socket up. What is queued for sending leaves; what was received is dropped.
+    pub(crate) fn close(&mut self, env: &mut Env, id: SocketId) {
+        let Some((index, socket)) = self.resolve(id) else { return };
+        env.events.push_back(Event::Closed { socket: id, cookie: socket.cookie, time_wait: false });
+        self.starved.remove(&index);
+        self.table.remove(index);
+    }
+
+    /// What can be done with the socket now. A stale name is hung up.
+    pub(crate) fn readiness(&self, id: SocketId) -> Readiness {
+        match self.resolve(id) {
+            Some((_, socket)) => socket.readiness(),
+            None => Readiness { readable: true, writable: true, peer_closed: true, hung_up: true },
+        }
+    }
+
+    /// Local and remote address; the remote one is unspecified while the socket is not connected.
+    pub(crate) fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
+        self.resolve(id).map(|(_, socket)| socket.addresses())
+    }
+
+    /// What is known of a socket.
+    pub(crate) fn info(&self, env: &Env, id: SocketId) -> Option<UdpInfo> {
+        let (_, socket) = self.resolve(id)?;
+        let path = socket.remote.and_then(|remote| env.ip.route(remote.ip, Some(socket.local.ip)));
+        Some(socket.info(path.map(|path| path.mtu)))
+    }
+
+    /// Calls `visit` for every socket.
+    pub(crate) fn for_each_socket(&self, visit: &mut dyn FnMut(&SocketSummary)) {
+        for (index, socket) in self.table.iter() {
+            let (local, remote) = socket.addresses();
+            visit(&SocketSummary {
+                protocol: Protocol::Udp,
+                id: SocketId { index: index | UDP_BIT, generation: socket.generation },
+                state: if socket.remote.is_some() { State::Established } else { State::Closed },
+                local,
+                remote,
+                receive_queue: socket.received_memory,
+                send_queue: socket.sending_memory,
+                cookie: socket.cookie,
+                timer: None,
+                retransmits: 0,
+                orphan: false,
+            });
+        }
+    }
+
+    /// Tells applications that were refused for want of frames to try again, as far as there are some now.
+    pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
+        self.begin_turn(now);
+        while has_room(env.arena)
+            && let Some(index) = self.starved.pop_first()
+        {
+            self.signal(env, index);
+        }
+    }
+
+    /// When [`handle_timeout`](Udp::handle_timeout) is due.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        (!self.starved.is_empty()).then(|| Instant::from_millis(self.now.as_millis() + RETRY_MS))
+    }
+
+    /// A socket may be told of again.
+    fn begin_turn(&mut self, now: Instant) {
+        self.now = now;
+        while let Some(index) = self.signalled.pop() {
+            if let Some(socket) = self.table.get_mut(index) {
+                socket.signalled = false;
+            }
+        }
+    }
+
+    /// Tells of a socket's readiness, once a turn.
+    fn signal(&mut self, env: &mut Env, index: u32) {
+        let Some(socket) = self.table.get_mut(index).filter(|socket| !socket.signalled) else { return };
+        socket.signalled = true;
+        let id = SocketId { index: index | UDP_BIT, generation: socket.generation };
+        env.events.push_back(Event::Ready { socket: id, cookie: socket.cookie });
+        self.signalled.push(index);
+    }
+}
+
+/// Whether so many frames are free that an application may queue more.
+fn has_room(arena: &Arena) -> bool {
+    let spare = |class| arena.free(class) > arena.capacity(class) / SEND_RESERVE;
+    spare(Class::Large) && spare(Class::Small)
+}
+
+/// Sending leaves one in so many frames alone.
+const SEND_RESERVE: u32 = 4;
+/// How soon an application that found no frame may try again, milliseconds.
+const RETRY_MS: u64 = 1;
+
+#[cfg(test)]
+mod tests;

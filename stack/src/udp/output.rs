@@ -1,0 +1,132 @@
+//! Datagrams out, second half: headers and checksums, in the order in which they were queued.
+//! Read RFC 768, RFC 8200 §8.1 first.
+//!
+//! The way: a cached header template while the flow and the generation are the same, otherwise a new
+//! one; without one (the neighbor is being asked) and for what must be cut, `Ip` adds the headers.
+
+use ringway_shm::{Burst, Checksum, Frame, Instant};
+
+use crate::event::{Event, SocketId};
+use crate::ip::{Flow, OutputError, Template};
+use crate::stack::Env;
+use crate::stats::Counter;
+use crate::wire::checksum;
+use crate::wire::udp::{CHECKSUM_OFFSET, HEADER_LEN, Header, checksum_field};
+
+use super::{UDP_BIT, Udp};
+
+/// A datagram that waits; its frames, payload only, are in `outgoing_frames`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) socket: u32,
+    pub(crate) generation: u32,
+    pub(crate) flow: Flow,
+    pub(crate) local_port: u16,
+    pub(crate) remote_port: u16,
+    /// Payload, bytes.
+    pub(crate) len: u16,
+    /// Memory behind its frames.
+    pub(crate) memory: u32,
+    /// It fits one packet and says "don't fragment".
+    pub(crate) whole: bool,
+    pub(crate) no_checksum: bool,
+}
+
+impl Udp {
+    /// Writes what waits. Returns whether the budget was used up and there is more.
+    pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
+        let mut budget = BUDGET_BYTES;
+        while budget > 0
+            && let Some(outgoing) = self.outgoing.pop_front()
+        {
+            budget = budget.saturating_sub(usize::from(outgoing.len) + HEADER_LEN);
+            let mut more = true;
+            while more && let Some(frame) = self.outgoing_frames.pop() {
+                more = frame.continues();
+                self.packet.push(frame);
+            }
+            env.counters.count(Counter::UdpOutDatagrams);
+            self.write(now, env, &outgoing, out);
+            self.packet.clear();
+            self.release(env, &outgoing);
+        }
+        !self.outgoing.is_empty()
+    }
+
+    /// Writes the datagram of `self.packet`.
+    fn write(&mut self, now: Instant, env: &mut Env, outgoing: &Outgoing, out: &mut [Burst]) {
+        let Some(mut first) = self.packet.pop() else { return };
+        let len = HEADER_LEN + usize::from(outgoing.len);
+        let header =
+            Header { source_port: outgoing.local_port, destination_port: outgoing.remote_port, length: len as u16, checksum: 0 };
+        header.write(first.push(HEADER_LEN));
+        let template = if outgoing.whole { self.template(now, env, outgoing) } else { None };
+        let pseudo = match &template {
+            Some(template) => checksum::add(template.pseudo_sum, len as u16),
+            None => checksum::pseudo_header(outgoing.flow.local, outgoing.flow.remote, outgoing.flow.protocol, len as u32),
+        };
+        let partial = template.is_some_and(|template| env.ip.link(template.interface.into()).sends_partial_checksums);
+        if partial && !outgoing.no_checksum {
+            put_checksum(&mut first, pseudo);
+            first.set_checksum(Checksum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 });
+        } else if !outgoing.no_checksum {
+            let parts = core::iter::once(first.bytes()).chain(self.packet.iter().map(Frame::bytes));
+            let sum = checksum::add(pseudo, checksum::sum_of_parts(parts));
+            put_checksum(&mut first, checksum_field(sum));
+        }
+        if let Some(template) = template {
+            template.push_headers(&mut first, len);
+            let out = &mut out[template.interface as usize];
+            out.push(first);
+            while let Some(frame) = self.packet.pop() {
+                out.push(frame);
+            }
+            return;
+        }
+        let mut packet = Burst::default();
+        packet.push(first);
+        packet.append(&mut self.packet);
+        env.ip.send_datagram(now, env.arena, env.counters, &outgoing.flow, outgoing.whole, &mut packet, out);
+    }
+
+    /// The header template of a datagram's flow: the socket's last one, or a new one. `None`: the
+    /// neighbor is being asked, or there is no route any more.
+    fn template(&mut self, now: Instant, env: &mut Env, outgoing: &Outgoing) -> Option<Template> {
+        let socket = self.table.get_mut(outgoing.socket).filter(|socket| socket.generation == outgoing.generation);
+        let cached = socket.as_ref().and_then(|socket| socket.template);
+        if let Some((flow, template)) = cached
+            && flow == outgoing.flow
+            && template.generation == env.ip.generation()
+        {
+            return Some(template);
+        }
+        match env.ip.template(now, &outgoing.flow) {
+            Ok(template) => {
+                if let Some(socket) = socket {
+                    socket.template = Some((outgoing.flow, template));
+                }
+                Some(template)
+            }
+            Err(OutputError::Unresolved | OutputError::NoRoute) => None,
+        }
+    }
+
+    /// Gives a datagram's memory back to its socket, which may be told that there is room again.
+    fn release(&mut self, env: &mut Env, outgoing: &Outgoing) {
+        let socket = self.table.get_mut(outgoing.socket).filter(|socket| socket.generation == outgoing.generation);
+        let Some(socket) = socket else { return };
+        socket.sending_memory -= outgoing.memory;
+        if socket.wants_room && socket.sending_memory <= socket.send_buffer / 2 {
+            socket.wants_room = false;
+            let id = SocketId { index: outgoing.socket | UDP_BIT, generation: socket.generation };
+            env.events.push_back(Event::Ready { socket: id, cookie: socket.cookie });
+        }
+    }
+}
+
+fn put_checksum(first: &mut Frame, field: u16) {
+    first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
+}
+
+/// Bytes written by one `transmit`.
+const BUDGET_BYTES: usize = 512 << 10;

@@ -1,0 +1,221 @@
+//! Datagrams out, first half: checked, copied into frames, queued. Read RFC 768, RFC 1122 §4.1.3.4-5, udp(7) first.
+//!
+//! A train (UDP_SEGMENT) is cut while it is copied. Nothing is copied before everything is known to
+//! fit; what does not fit the path is left to `ip::fragment` unless "don't fragment" was asked for.
+
+use core::net::IpAddr;
+
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
+use ringway_shm::{Arena, Burst, Class, Instant};
+
+use crate::address::SocketAddress;
+use crate::config::PathMtuDiscovery;
+use crate::error::UdpSendError;
+use crate::event::SocketId;
+use crate::ip::{Flow, Path};
+use crate::stack::Env;
+use crate::stats::Counter;
+use crate::wire::ipv4;
+use crate::wire::udp::HEADER_LEN;
+
+use super::error::{UdpError, UdpErrorReport};
+use super::output::Outgoing;
+use super::receive::frame_memory;
+use super::socket::Socket;
+use super::{Udp, has_room};
+
+/// What one call sends, and where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UdpSend {
+    /// Payload, bytes.
+    pub len: usize,
+    /// To whom; `None`: to whom the socket is connected.
+    pub to: Option<SocketAddress>,
+    /// From which of our addresses (IP_PKTINFO); `None`: the socket's, or the route's.
+    pub source: Option<IpAddr>,
+    /// UDP_SEGMENT for this call; `None`: as the socket's options say.
+    pub segment_size: Option<u16>,
+    /// IP_TOS for this call.
+    pub type_of_service: Option<u8>,
+    /// IP_TTL for this call.
+    pub time_to_live: Option<u8>,
+}
+
+/// What is known of a call before anything is copied.
+struct Plan {
+    outgoing: Outgoing,
+    /// Payload of each datagram, bytes.
+    piece: usize,
+    /// How many datagrams.
+    count: usize,
+}
+
+impl Udp {
+    /// Queues a datagram or a train of them.
+    pub(crate) fn send(
+        &mut self,
+        now: Instant,
+        env: &mut Env,
+        id: SocketId,
+        send: &UdpSend,
+        copy: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<usize, UdpSendError> {
+        self.now = now;
+        let (index, socket) = self.resolve(id).ok_or(UdpSendError::NotOpen)?;
+        let plan = plan(env, socket, index, send);
+        let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
+        let Plan { outgoing, piece, count } = match plan {
+            Err(UdpSendError::MessageTooLong) => {
+                socket.report_too_long(env, send);
+                return Err(UdpSendError::MessageTooLong);
+            }
+            plan => plan?,
+        };
+        if socket.sending_memory >= socket.send_buffer {
+            socket.wants_room = true;
+            env.counters.count(Counter::UdpSndbufErrors);
+            return Err(UdpSendError::WouldBlock);
+        }
+        let frames = (count * frames_of(piece)) as u32;
+        if !has_room(env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames {
+            self.starved.insert(index);
+            env.counters.count(Counter::UdpSndbufErrors);
+            return Err(UdpSendError::WouldBlock);
+        }
+        for at in 0..count {
+            let len = piece.min(send.len - at * piece);
+            let memory = fill(env.arena, len, copy, &mut self.outgoing_frames);
+            self.outgoing.push_back(Outgoing { len: len as u16, memory, ..outgoing });
+            socket.sending_memory += memory;
+        }
+        Ok(send.len)
+    }
+}
+
+impl Socket {
+    /// IP_RECVERR tells of what is too large before it leaves, too (ip(7)).
+    fn report_too_long(&mut self, env: &Env, send: &UdpSend) {
+        let Some(destination) = send.to.or(self.remote).filter(|_| self.options.receive_errors) else { return };
+        let mtu = env.ip.route(destination.ip, None).map_or(0, |path| path.mtu.into());
+        let error = UdpError::MessageTooLong;
+        self.report(UdpErrorReport { error, destination, offender: None, icmp_type: 0, icmp_code: 0, mtu }, true);
+    }
+}
+
+/// Checks a call against all rules but the room there is.
+fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, UdpSendError> {
+    if socket.shut_write {
+        return Err(UdpSendError::Closed);
+    }
+    let to = send.to.or(socket.remote).ok_or(UdpSendError::DestinationRequired)?;
+    if to.port == 0 || !socket.speaks(to.ip) {
+        return Err(UdpSendError::Invalid);
+    }
+    if env.ip.is_broadcast(to.ip) && !socket.options.broadcast {
+        return Err(UdpSendError::BroadcastForbidden);
+    }
+    let own = Some(socket.local.ip).filter(|ip| !ip.is_unspecified() && env.ip.owns(*ip));
+    let path = path(env, socket, to.ip, send.source.or(own)).ok_or(UdpSendError::NoRoute)?;
+    let (piece, count) = pieces(send.len, send.segment_size.unwrap_or(socket.options.segment_size))?;
+    let discovery = socket.options.path_mtu_discovery;
+    let whole = fits(env, &path, to.ip, piece, discovery);
+    let must_be_whole = count > 1 || matches!(discovery, PathMtuDiscovery::Do | PathMtuDiscovery::Probe);
+    if piece > payload_max(to.ip) || (must_be_whole && !whole) {
+        return Err(UdpSendError::MessageTooLong);
+    }
+    let flow = Flow {
+        local: path.source,
+        remote: to.ip,
+        protocol: ipv4::PROTOCOL_UDP,
+        tos: send.type_of_service.unwrap_or(socket.options.type_of_service),
+        ttl: send.time_to_live.unwrap_or(socket.options.time_to_live),
+    };
+    let outgoing = Outgoing {
+        socket: index,
+        generation: socket.generation,
+        flow,
+        local_port: socket.local.port,
+        remote_port: to.port,
+        len: 0,
+        memory: 0,
+        whole: whole && discovery != PathMtuDiscovery::Dont,
+        no_checksum: socket.options.no_checksum && to.ip.is_ipv4(),
+    };
+    Ok(Plan { outgoing, piece, count })
+}
+
+/// Where datagrams of a socket to `remote` go.
+pub(super) fn path(env: &Env, socket: &Socket, remote: IpAddr, source: Option<IpAddr>) -> Option<Path> {
+    let path = env.ip.route(remote, source)?;
+    socket.options.interface.is_none_or(|own| own == path.interface).then_some(path)
+}
+
+/// Payload of each datagram, and how many there are.
+fn pieces(len: usize, segment_size: u16) -> Result<(usize, usize), UdpSendError> {
+    if segment_size == 0 || len <= segment_size.into() {
+        return Ok((len, 1));
+    }
+    let count = len.div_ceil(segment_size.into());
+    if len > TRAIN_BYTES_MAX || count > TRAIN_MAX {
+        return Err(if len > TRAIN_BYTES_MAX { UdpSendError::MessageTooLong } else { UdpSendError::Invalid });
+    }
+    Ok((segment_size.into(), count))
+}
+
+/// Whether a datagram of `len` bytes leaves in one packet.
+fn fits(env: &Env, path: &Path, remote: IpAddr, len: usize, discovery: PathMtuDiscovery) -> bool {
+    let link = env.ip.link(path.interface);
+    let mtu = if discovery == PathMtuDiscovery::Probe { link.mtu } else { path.mtu };
+    let one_frame = link.gathers || len <= FIRST_MAX;
+    one_frame && len + HEADER_LEN + ip_header_len(remote) <= mtu.into()
+}
+
+/// Bytes of the IP header in front of a datagram to `remote`.
+pub(super) fn ip_header_len(remote: IpAddr) -> usize {
+    if remote.is_ipv4() { ipv4::HEADER_LEN } else { IPV6_HEADER_LEN }
+}
+
+/// The largest payload: the length of an IPv4 packet, or of an IPv6 packet's payload, is 16 bits.
+fn payload_max(remote: IpAddr) -> usize {
+    let ip_header_len = if remote.is_ipv4() { ipv4::HEADER_LEN } else { 0 };
+    usize::from(u16::MAX) - HEADER_LEN - ip_header_len
+}
+
+/// How many frames a datagram of `len` bytes takes.
+fn frames_of(len: usize) -> usize {
+    1 + len.saturating_sub(FIRST_MAX).div_ceil(LARGE_BYTES)
+}
+
+/// Copies a datagram into frames at the end of `to`; the caller knows that there are enough. Returns
+/// the memory behind them.
+fn fill(arena: &Arena, len: usize, copy: &mut dyn FnMut(&mut [u8]), to: &mut Burst) -> u32 {
+    let small = len <= SMALL_BYTES - HEADROOM;
+    let (mut left, mut memory, mut headroom) = (len, 0, HEADROOM);
+    loop {
+        let class = if small { Class::Small } else { Class::Large };
+        let mut frame = arena.alloc(class).expect("the caller has counted the free frames");
+        frame.reserve(headroom);
+        let count = left.min(frame.tailroom());
+        if count > 0 {
+            copy(frame.extend(count));
+        }
+        left -= count;
+        frame.set_continues(left > 0);
+        memory += frame_memory(&frame);
+        to.push(frame);
+        headroom = 0;
+        if left == 0 {
+            return memory;
+        }
+    }
+}
+
+/// Room for UDP, IPv6 and Ethernet headers (62 bytes) in front of the payload, and some to spare.
+const HEADROOM: usize = 80;
+/// Payload that the first frame of a datagram holds.
+const FIRST_MAX: usize = LARGE_BYTES - HEADROOM;
+const IPV6_HEADER_LEN: usize = 40;
+/// Datagrams of one train; Linux: UDP_MAX_SEGMENTS.
+const TRAIN_MAX: usize = 128;
+/// Payload of one train, bytes: what one call of Linux takes.
+const TRAIN_BYTES_MAX: usize = 65_507;

@@ -1,0 +1,156 @@
+//! One UDP socket: who it serves, what it holds.
+//!
+//! It knows nothing of tables or frames' ways; limits are those of its buffers.
+
+use alloc::collections::VecDeque;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ringway_shm::Burst;
+
+use crate::address::SocketAddress;
+use crate::config::{UdpConfig, UdpOptions};
+use crate::event::Readiness;
+use crate::ip::{Flow, Template};
+
+use super::error::{UdpError, UdpErrorReport};
+use super::receive::UdpMessage;
+
+/// One socket.
+pub(crate) struct Socket {
+    pub(crate) generation: u32,
+    /// What `bind` named.
+    pub(crate) bound: SocketAddress,
+    /// The same, with the address that `connect` has chosen while connected.
+    pub(crate) local: SocketAddress,
+    pub(crate) remote: Option<SocketAddress>,
+    pub(crate) options: UdpOptions,
+    pub(crate) cookie: u64,
+    /// Received messages, and their frames in the same order.
+    pub(crate) messages: VecDeque<UdpMessage>,
+    pub(crate) frames: Burst,
+    /// Memory behind what was received, bytes.
+    pub(crate) received_memory: u32,
+    /// Memory behind what waits to be sent, bytes.
+    pub(crate) sending_memory: u32,
+    pub(crate) receive_buffer: u32,
+    pub(crate) send_buffer: u32,
+    /// SO_ERROR
+    pub(crate) pending: Option<UdpError>,
+    /// What IP_RECVERR keeps.
+    pub(crate) reports: VecDeque<UdpErrorReport>,
+    pub(crate) shut_read: bool,
+    pub(crate) shut_write: bool,
+    pub(crate) signalled: bool,
+    /// A send was refused because the buffer was full.
+    pub(crate) wants_room: bool,
+    /// Headers of the flow that was sent to last.
+    pub(crate) template: Option<(Flow, Template)>,
+    /// Datagrams dropped for want of room (SO_RXQ_OVFL).
+    pub(crate) drops: u32,
+}
+
+/// What is known of a UDP socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UdpInfo {
+    /// What `udp_bind` named, with the port that was chosen.
+    pub bound: SocketAddress,
+    /// The remote end while connected.
+    pub remote: Option<SocketAddress>,
+    /// IP_MTU: largest packet to the remote end, bytes, while connected.
+    pub path_mtu: Option<u16>,
+    /// Memory behind what was received and not taken, and its limit, bytes.
+    pub receive_memory: (u32, u32),
+    /// Memory behind what waits to be sent, and its limit, bytes.
+    pub send_memory: (u32, u32),
+    /// Datagrams dropped because the receive buffer was full.
+    pub drops: u32,
+}
+
+impl Socket {
+    /// A socket bound to `local`.
+    pub(crate) fn new(local: SocketAddress, options: UdpOptions, cookie: u64, config: &UdpConfig) -> Socket {
+        let mut socket = Socket {
+            generation: 0,
+            bound: local,
+            local,
+            remote: None,
+            options: UdpOptions::default(),
+            cookie,
+            messages: VecDeque::new(),
+            frames: Burst::default(),
+            received_memory: 0,
+            sending_memory: 0,
+            receive_buffer: 0,
+            send_buffer: 0,
+            pending: None,
+            reports: VecDeque::new(),
+            shut_read: false,
+            shut_write: false,
+            signalled: false,
+            wants_room: false,
+            template: None,
+            drops: 0,
+        };
+        socket.configure(options, config);
+        socket
+    }
+
+    /// Takes over options.
+    pub(crate) fn configure(&mut self, options: UdpOptions, config: &UdpConfig) {
+        let or = |own: u32, default: u32| if own == 0 { default } else { own };
+        self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(BUFFER_MIN, BUFFER_MAX);
+        self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_bytes).clamp(BUFFER_MIN, BUFFER_MAX);
+        if !options.receive_errors {
+            self.reports.clear();
+        }
+        self.options = options;
+        self.template = None;
+    }
+
+    /// Whether the socket speaks the family of an address.
+    pub(crate) fn speaks(&self, ip: IpAddr) -> bool {
+        match (self.bound.ip, ip) {
+            (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => true,
+            (IpAddr::V6(bound), IpAddr::V4(_)) => bound.is_unspecified() && !self.options.only_ipv6,
+            (IpAddr::V4(_), IpAddr::V6(_)) => false,
+        }
+    }
+
+    /// Whether it serves datagrams to `ip` that came through `interface`, from anybody.
+    #[inline]
+    pub(crate) fn serves(&self, ip: IpAddr, port: u16, interface: u32) -> bool {
+        self.bound.port == port
+            && (self.bound.ip == ip || (self.bound.ip.is_unspecified() && self.speaks(ip)))
+            && self.options.interface.is_none_or(|own| own == interface)
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        let error = self.pending.is_some() || !self.reports.is_empty();
+        Readiness {
+            readable: !self.messages.is_empty() || error || self.shut_read,
+            writable: self.sending_memory < self.send_buffer || error || self.shut_write,
+            peer_closed: self.shut_read,
+            hung_up: self.shut_read && self.shut_write,
+        }
+    }
+
+    pub(crate) fn addresses(&self) -> (SocketAddress, SocketAddress) {
+        let any = if self.local.ip.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+        (self.local, self.remote.unwrap_or(SocketAddress { ip: any, port: 0 }))
+    }
+
+    pub(crate) fn info(&self, path_mtu: Option<u16>) -> UdpInfo {
+        UdpInfo {
+            bound: self.bound,
+            remote: self.remote,
+            path_mtu,
+            receive_memory: (self.received_memory, self.receive_buffer),
+            send_memory: (self.sending_memory, self.send_buffer),
+            drops: self.drops,
+        }
+    }
+}
+
+/// Linux: SOCK_MIN_RCVBUF, about.
+const BUFFER_MIN: u32 = 4_608;
+const BUFFER_MAX: u32 = 1 << 30;

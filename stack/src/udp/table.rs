@@ -1,0 +1,202 @@
+//! Which socket a datagram belongs to: the connected one of its 4-tuple, else one bound to its
+//! address, else one bound to all addresses. Read RFC 1122 §4.1.3.5 first; the order is Linux's.
+//!
+//! Connected sockets are in a keyed flow table, others in a list per port; a lookup costs one probe
+//! and a walk over the unconnected sockets of one port. Sockets that share an address by SO_REUSEPORT
+//! share datagrams by the hash of the flow; otherwise who was bound last comes first.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use crate::address::SocketAddress;
+use crate::config::UdpOptions;
+use crate::tcp::demux::{FlowHasher, FlowKey, FlowTable, Target};
+
+use super::socket::Socket;
+
+/// All sockets.
+pub(crate) struct Table {
+    sockets: Vec<Option<Socket>>,
+    /// Of each index: the generation that its next socket has.
+    generations: Vec<u32>,
+    free: Vec<u32>,
+    max: u32,
+    hasher: FlowHasher,
+    flows: FlowTable,
+    /// By port: unconnected sockets, and connected ones, in the order of binding.
+    open: Vec<Vec<u32>>,
+    connected: Vec<Vec<u32>>,
+}
+
+impl Table {
+    /// An empty table for `max` sockets.
+    pub(crate) fn new(seed: u64, max: u32) -> Table {
+        Table {
+            sockets: Vec::new(),
+            generations: Vec::new(),
+            free: Vec::new(),
+            max: max.min(INDEXES_MAX),
+            hasher: FlowHasher::new(seed),
+            flows: FlowTable::new(),
+            open: vec![Vec::new(); PORT_LISTS],
+            connected: vec![Vec::new(); PORT_LISTS],
+        }
+    }
+
+    /// The socket of an index.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&Socket> {
+        self.sockets.get(index as usize)?.as_ref()
+    }
+
+    /// As [`get`](Table::get), to be changed.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Socket> {
+        self.sockets.get_mut(index as usize)?.as_mut()
+    }
+
+    /// All sockets with their indexes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Socket)> {
+        self.sockets.iter().enumerate().filter_map(|(index, socket)| socket.as_ref().map(|socket| (index as u32, socket)))
+    }
+
+    /// Whether a socket on `local` would get in another one's way.
+    pub(crate) fn conflicts(&self, local: SocketAddress, options: &UdpOptions) -> bool {
+        let list = list_of(local.port);
+        let others = self.open[list].iter().chain(&self.connected[list]);
+        others.filter_map(|&index| self.get(index)).any(|other| {
+            let shares =
+                (other.options.reuse_port && options.reuse_port) || (other.options.reuse_address && options.reuse_address);
+            let apart = matches!((other.options.interface, options.interface), (Some(a), Some(b)) if a != b);
+            other.bound.port == local.port && !shares && !apart && overlap(other, local.ip, options)
+        })
+    }
+
+    /// Adds a socket: its index and generation. `None`: there are too many.
+    pub(crate) fn insert(&mut self, mut socket: Socket) -> Option<(u32, u32)> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if self.sockets.len() < self.max as usize => {
+                self.sockets.push(None);
+                self.generations.push(0);
+                self.sockets.len() as u32 - 1
+            }
+            None => return None,
+        };
+        socket.generation = self.generations[index as usize];
+        let generation = socket.generation;
+        self.open[list_of(socket.bound.port)].push(index);
+        self.sockets[index as usize] = Some(socket);
+        Some((index, generation))
+    }
+
+    /// Removes a socket with all that it holds.
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.reconnect(index, IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), None);
+        let Some(socket) = self.sockets[index as usize].take() else { return };
+        self.open[list_of(socket.bound.port)].retain(|&other| other != index);
+        self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
+        self.free.push(index);
+    }
+
+    /// Fixes or dissolves the remote end of a socket, and its local address with it.
+    pub(crate) fn reconnect(&mut self, index: u32, local: IpAddr, remote: Option<SocketAddress>) {
+        let Some(socket) = self.sockets[index as usize].as_mut() else { return };
+        let list = list_of(socket.bound.port);
+        if let Some(key) = key_of(socket) {
+            self.flows.remove(self.hasher.hash(&key), Target::Connection(index));
+            self.connected[list].retain(|&other| other != index);
+        } else {
+            self.open[list].retain(|&other| other != index);
+        }
+        socket.local.ip = local;
+        socket.remote = remote;
+        socket.template = None;
+        if let Some(key) = key_of(socket) {
+            self.flows.insert(self.hasher.hash(&key), Target::Connection(index));
+            self.connected[list].push(index);
+        } else {
+            self.open[list].push(index);
+        }
+    }
+
+    /// The socket that a datagram of this flow belongs to.
+    #[inline]
+    pub(crate) fn find(&self, key: &FlowKey, interface: u32) -> Option<u32> {
+        let hash = self.hasher.hash(key);
+        let connected = self.flows.find(hash, |target| match target {
+            Target::Connection(index) => self.get(index).is_some_and(|socket| {
+                key_of(socket) == Some(*key) && socket.options.interface.is_none_or(|own| own == interface)
+            }),
+            Target::HalfOpen(_) | Target::TimeWait(_) => false,
+        });
+        match connected {
+            Some(Target::Connection(index)) => Some(index),
+            _ => self.find_open(key, interface, hash),
+        }
+    }
+
+    fn find_open(&self, key: &FlowKey, interface: u32, hash: u32) -> Option<u32> {
+        let rank = |socket: &Socket| {
+            // An exact address counts more than an exact interface; IPv4 prefers a socket of its own family.
+            let family = socket.bound.ip.is_ipv4() == key.local.is_ipv4();
+            u8::from(!socket.bound.ip.is_unspecified()) * 4 + u8::from(family) * 2 + u8::from(socket.options.interface.is_some())
+        };
+        let serving = || {
+            let list = &self.open[list_of(key.local_port)];
+            let sockets = list.iter().rev().filter_map(|&index| self.get(index).map(|socket| (index, socket)));
+            sockets.filter(|(_, socket)| socket.serves(key.local, key.local_port, interface))
+        };
+        let mut best: Option<(u32, &Socket)> = None;
+        for (index, socket) in serving() {
+            if best.is_none_or(|(_, other)| rank(other) < rank(socket)) {
+                best = Some((index, socket));
+            }
+        }
+        let (index, socket) = best?;
+        if !socket.options.reuse_port {
+            return Some(index);
+        }
+        let group = || serving().filter(|(_, other)| other.options.reuse_port && rank(other) == rank(socket));
+        // The table's own use of the hash is its low bits.
+        let turn = (hash >> 16) as usize % group().count().max(1);
+        group().nth(turn).map(|(index, _)| index)
+    }
+
+    /// All sockets that a datagram to many belongs to.
+    pub(crate) fn find_all(&self, key: &FlowKey, interface: u32, found: &mut Vec<u32>) {
+        let list = list_of(key.local_port);
+        let all = self.open[list].iter().chain(&self.connected[list]);
+        found.extend(all.copied().filter(|&index| {
+            self.get(index).is_some_and(|socket| {
+                let from = SocketAddress { ip: key.remote, port: key.remote_port };
+                socket.serves(key.local, key.local_port, interface) && socket.remote.is_none_or(|remote| remote == from)
+            })
+        }));
+    }
+}
+
+fn key_of(socket: &Socket) -> Option<FlowKey> {
+    let remote = socket.remote?;
+    Some(FlowKey { local: socket.local.ip, remote: remote.ip, local_port: socket.local.port, remote_port: remote.port })
+}
+
+/// Whether two sockets of one port would serve one address.
+fn overlap(other: &Socket, ip: IpAddr, options: &UdpOptions) -> bool {
+    let serves_both = |any: IpAddr, only_ipv6: bool, ip: IpAddr| {
+        any.is_unspecified() && (any.is_ipv4() == ip.is_ipv4() || (any.is_ipv6() && !only_ipv6))
+    };
+    other.bound.ip == ip
+        || serves_both(other.bound.ip, other.options.only_ipv6, ip)
+        || serves_both(ip, options.only_ipv6, other.bound.ip)
+}
+
+fn list_of(port: u16) -> usize {
+    port as usize % PORT_LISTS
+}
+
+/// Lists that ports are spread over.
+const PORT_LISTS: usize = 4_096;
+/// The index leaves room for the bits that tell names apart.
+const INDEXES_MAX: u32 = 1 << 29;
