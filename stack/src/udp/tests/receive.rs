@@ -193,7 +193,7 @@ fn closed_ports() {
     for (role, answers) in [(Role::Owned, 1), (Role::Shared, 0)] {
         let mut rig = Rig::on(Link { role, ..PLAIN });
         let packet = datagram(at(REMOTE, 7), at(LOCAL, 53), b"hello");
-        rig.receive(&[packet.clone()]);
+        rig.receive(core::slice::from_ref(&packet));
         let sent = rig.packets();
         assert_eq!((sent.len(), rig.count(Counter::UdpNoPorts)), (answers, 1));
         for reply in sent {
@@ -239,7 +239,7 @@ fn coalescing() {
     let id = rig.bind(any(53), UdpOptions { coalesce: true, ..UdpOptions::default() });
     let from = |port: u16, len: usize| datagram(at(REMOTE, port), at(LOCAL, 53), &pattern(len));
     rig.receive(&[from(7, 500), from(7, 500), from(7, 100), from(7, 500), from(8, 500), from(8, 600)]);
-    rig.now = rig.now + crate::Duration::from_millis(1);
+    rig.now += crate::Duration::from_millis(1);
     rig.receive(&[from(8, 600)]);
     let seen: Vec<_> = core::iter::from_fn(|| rig.take(id)).map(|(message, _)| (message.len, message.segment_size)).collect();
     assert_eq!(seen, [(1_100, 500), (500, 0), (500, 0), (600, 0), (600, 0)]);
