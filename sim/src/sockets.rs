@@ -197,6 +197,7 @@ impl Machine {
         // As Linux; the product's own defaults save packets here.
         config.tcp.delayed_ack_min = Duration::from_millis(40);
         config.tcp.quick_start_segments = 16;
+        config.tcp.push_trains = 2;
         sysctl.apply(&mut config.tcp);
         let defaults = sysctl.options();
         // Not the start of time: what "long ago" means must not be before it.

@@ -216,6 +216,9 @@ pub struct TcpConfig {
     pub ecn: Ecn,
     /// RFC 3168 §6.1.1.1: a SYN that is sent again does not ask for ECN (Linux: tcp_ecn_fallback).
     pub ecn_fallback: bool,
+    /// PSH also on the last segment of each train that Linux would hand to a link as one packet, so that a receiver which
+    /// coalesces does not wait; the least train, segments (Linux tcp_min_tso_segs: 2). 0: only where the data ends.
+    pub push_trains: u8,
 }
 
 /// What one socket chooses for itself.
@@ -327,6 +330,7 @@ impl Default for TcpConfig {
             initial_window: 10,
             ecn: Ecn::Passive,
             ecn_fallback: true,
+            push_trains: 0,
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct Line {
     pub(super) options: Option<Vec<Choice>>,
 }
 
+pub(super) const FIN: u8 = 1;
+pub(super) const PSH: u8 = 8;
 pub(super) const SYN: u8 = 2;
 pub(super) const ACK: u8 = 16;
 const FLAGS: [(char, u8); 8] = [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('.', 16), ('U', 32), ('E', 64), ('W', 128)];

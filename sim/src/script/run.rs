@@ -5,9 +5,9 @@ use ringway_shm::{Duration, Instant};
 use super::arguments;
 use super::calls::{self, LOCAL, Outcome, REMOTE};
 use super::evaluate;
-use super::packet::{self, ACK, Choice, Ends, Line, SYN};
+use super::packet::{self, ACK, Choice, Ends, FIN, Line, PSH, SYN};
 use super::parse::{Action, Event, Script, When};
-use crate::sockets::{Call, Machine, Sysctl};
+use crate::sockets::{Call, Machine, Sent, Sysctl};
 
 /// The connection that packets are of: the one that was opened last.
 #[derive(Clone, Copy)]
@@ -208,29 +208,52 @@ impl<'a> Runner<'a> {
 
     /// The next packet of the machine must be this one.
     fn expect(&mut self, wanted: &Line, from_us: u64, to_us: u64) -> Result<(), String> {
-        let limit = self.at(to_us.saturating_add(self.tolerance_us));
-        let sent = loop {
+        let first = self.next_packet(wanted, to_us)?;
+        let (ends, live) = packet::parse(&first.bytes).ok_or("a packet that is not TCP")?;
+        self.learn(ends, &live, wanted);
+        let flow = self.flow.ok_or("a packet of no connection")?;
+        let mut got = in_script_numbers(&live, &flow);
+        let size = got.payload;
+        while got.payload < wanted.payload && size > 0 {
+            let more = self.next_packet(wanted, to_us)?;
+            let (again, live) = packet::parse(&more.bytes).ok_or("a packet that is not TCP")?;
+            if !join(&mut got, &in_script_numbers(&live, &flow), size) || again != ends {
+                return Err(format!(
+                    "expected {}\n  got {} and what does not go on",
+                    packet::describe(wanted),
+                    packet::describe(&got)
+                ));
+            }
+        }
+        if flow.ends.from != ends.to || flow.ends.to != ends.from || !matches(wanted, &got) {
+            return Err(format!("expected {}\n  got {}", packet::describe(wanted), packet::describe(&got)));
+        }
+        let at = first.at.since(self.start).as_micros();
+        let tolerance = self.tolerance(from_us);
+        if at + tolerance < from_us || at > to_us.saturating_add(tolerance) {
+            return Err(format!("it came at {at} us, expected {from_us} us: {}", packet::describe(&got)));
+        }
+        // The next event counts from here, as it counts from what happened, not from what was written.
+        Ok(())
+    }
+
+    /// The machine's next packet, at `to_us` at the latest.
+    fn next_packet(&mut self, wanted: &Line, to_us: u64) -> Result<Sent, String> {
+        let limit = self.at(to_us.saturating_add(self.tolerance(to_us)));
+        loop {
             if let Some(sent) = self.machine.next_sent() {
-                break sent;
+                return Ok(sent);
             }
             if !self.machine.advance_to_timer(limit) {
                 return Err(format!("no packet came; expected {}", packet::describe(wanted)));
             }
             self.retry()?;
-        };
-        let (ends, live) = packet::parse(&sent.bytes).ok_or("a packet that is not TCP")?;
-        self.learn(ends, &live, wanted);
-        let flow = self.flow.ok_or("a packet of no connection")?;
-        let got = in_script_numbers(&live, &flow);
-        if flow.ends.from != ends.to || flow.ends.to != ends.from || !matches(wanted, &got) {
-            return Err(format!("expected {}\n  got {}", packet::describe(wanted), packet::describe(&got)));
         }
-        let at = sent.at.since(self.start).as_micros();
-        if at + self.tolerance_us < from_us || at > to_us.saturating_add(self.tolerance_us) {
-            return Err(format!("it came at {at} us, expected {from_us} us: {}", packet::describe(&got)));
-        }
-        // The next event counts from here, as it counts from what happened, not from what was written.
-        Ok(())
+    }
+
+    /// The stock tool allows an eighth of the time since the event before, where that is more.
+    fn tolerance(&self, at_us: u64) -> u64 {
+        self.tolerance_us.max(at_us.saturating_sub(self.now_us()).min(3_600_000_000) / 8)
     }
 
     /// Takes the machine's SYN and first timestamp as the origin of its numbers.
@@ -267,6 +290,17 @@ fn in_script_numbers(live: &Line, flow: &Flow) -> Line {
         }
     }
     line
+}
+
+/// Adds a segment to those before it, as the stock tool does when a script's packet is larger than what is sent: it must
+/// go on where they end, say the same, and all but the last must be of one size.
+fn join(whole: &mut Line, more: &Line, size: usize) -> bool {
+    let goes_on = more.sequence == whole.sequence.wrapping_add(whole.payload as u32) && whole.payload.is_multiple_of(size);
+    let same = (more.acknowledgment, more.window, more.urgent, more.ecn)
+        == (whole.acknowledgment, whole.window, whole.urgent, whole.ecn);
+    whole.payload += more.payload;
+    whole.flags = whole.flags & !(FIN | PSH) | more.flags & (FIN | PSH);
+    goes_on && same && more.payload > 0
 }
 
 /// Everything that the line says must hold; what it leaves out may be anything.

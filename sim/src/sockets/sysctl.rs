@@ -56,6 +56,11 @@ impl Sysctl {
         if let Some(count) = self.number("tcp_retries2") {
             tcp.retries = byte(count);
         }
+        if let Some(count) = self.number("tcp_min_tso_segs") {
+            tcp.push_trains = byte(count);
+        }
+        let millis = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_millis);
+        millis("tcp_rto_max_ms", &mut tcp.rto_max);
         let seconds = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_secs);
         seconds("tcp_fin_timeout", &mut tcp.fin_timeout);
         seconds("tcp_keepalive_time", &mut tcp.keepalive_idle);
@@ -89,6 +94,8 @@ const NAMES: &[&str] = &[
     "tcp_window_scaling",
     "tcp_ecn",
     "tcp_ecn_fallback",
+    "tcp_min_tso_segs",
+    "tcp_rto_max_ms",
     "tcp_syn_retries",
     "tcp_synack_retries",
     "tcp_syncookies",

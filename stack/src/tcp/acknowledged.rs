@@ -40,15 +40,19 @@ impl Connection<'_, '_> {
         self.tcb.bytes_acked += data_acked as u64;
         self.tcb.backoff = 0;
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
+        // What the peer was known to hold is no news, nor what duplicate ACKs have told of.
+        let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
         if let Some(cold) = self.cold() {
+            let held = cold.scoreboard.sacked();
             cold.scoreboard.acknowledge(ack);
+            known += held - cold.scoreboard.sacked();
             cold.rack.acknowledge(ack);
             if cold.undo.take_if(|undo| undo.is_over(ack)).is_some() {
                 self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
             }
         }
         self.end_reduction(ack);
-        self.advance_recovery(ack, acked, rtt_us);
+        self.advance_recovery(ack, acked, acked.saturating_sub(known), rtt_us);
         self.restart_rto();
         if before_space < self.tcb.send_buffer as usize / 3 && self.tcb.is_writable() {
             self.signal();
@@ -126,15 +130,15 @@ impl Connection<'_, '_> {
         self.tcb.min_rtt_us = self.tcb.min_rtt_us.min(sample_us.max(1));
     }
 
-    /// Recovery and congestion window after `acked` new bytes.
-    fn advance_recovery(&mut self, ack: SeqNum, acked: u32, rtt_us: u32) {
+    /// Recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.
+    fn advance_recovery(&mut self, ack: SeqNum, acked: u32, news: u32, rtt_us: u32) {
         let mss = self.tcb.mss as u32;
         let full = ack.at_or_after(self.tcb.recover);
         match self.tcb.recovery {
             Recovery::Open => {
                 self.tcb.dup_acks = 0;
                 if !self.is_reducing() {
-                    self.grow_window(acked, rtt_us);
+                    self.grow_window(acked, news, rtt_us);
                 }
                 if self.tcb.pred_word == 0 {
                     self.predict();

@@ -3,7 +3,7 @@
 //! Read RFC 9293 §3.6, §3.10.4-3.10.5, RFC 2525 §2.17 first.
 
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, RST};
+use crate::wire::tcp::{ACK, Header, RST};
 
 use super::connection::Connection;
 use super::sequence::SeqNum;
@@ -65,8 +65,9 @@ impl Connection<'_, '_> {
             return;
         }
         self.env.counters.count(Counter::TcpOutRsts);
-        let (key, sequence, acknowledgment) = (self.tcb.key(), self.tcb.snd_nxt, self.tcb.rcv_nxt);
-        self.shared.replies.push_flags(key, RST | ACK, sequence, acknowledgment);
+        // RFC 7323 §3.2: a RST of a connection with timestamps should carry one.
+        let header = Header { flags: RST | ACK, window: 0, ..self.header(self.tcb.snd_nxt) };
+        self.shared.replies.push(self.tcb.key(), self.tcb.tos, header);
     }
 
     /// Our FIN is acknowledged.

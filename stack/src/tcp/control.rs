@@ -11,8 +11,9 @@ use crate::config::CongestionControl;
 use crate::timer;
 
 impl Connection<'_, '_> {
-    /// `acked` bytes were acknowledged outside recovery; `rtt_us` was measured, 0: nothing.
-    pub(crate) fn grow_window(&mut self, acked: u32, rtt_us: u32) {
+    /// `acked` bytes were acknowledged outside recovery, of which `news` were not known to have arrived; `rtt_us` was
+    /// measured, 0: nothing.
+    pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         let was_used = in_slow_start && (self.tcb.flight() + acked) as u64 * 2 > self.tcb.cwnd as u64;
@@ -21,13 +22,13 @@ impl Connection<'_, '_> {
         }
         let mut window = self.window();
         let rest = if self.tcb.ssthresh == SSTHRESH_INITIAL {
-            let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked, rtt_us };
+            let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked: news, rtt_us };
             self.shared.slow_starts[self.index as usize].on_ack(&mut window, &round);
             0
         } else if in_slow_start {
-            window.slow_start(acked)
+            window.slow_start(news)
         } else {
-            acked
+            news
         };
         if rest > 0 {
             let (algorithm, srtt_us, now_ms) = (self.tcb.congestion, self.tcb.srtt_us, timer::tick_at(self.now));

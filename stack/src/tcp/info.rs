@@ -48,6 +48,8 @@ pub struct TcpInfo {
     pub sacked_bytes: u32,
     /// Bytes taken as lost and not sent again yet.
     pub lost_bytes: u32,
+    /// Bytes sent again and neither acknowledged nor found lost since.
+    pub retransmitted_bytes: u32,
     /// Segments sent again over the connection's life.
     pub total_retransmits: u32,
     /// Milliseconds since the last segment came.
@@ -160,6 +162,7 @@ impl Tcp {
             unacked_bytes: tcb.flight(),
             sacked_bytes: board.map_or(0, |board| board.sacked()),
             lost_bytes: self.lost_bytes(tcb),
+            retransmitted_bytes: self.shared.cold.get(tcb.cold).map_or(0, |cold| cold.rack.again.bytes()),
             total_retransmits: tcb.total_retransmits as u32,
             last_received_ms: timer::tick_at(self.now).wrapping_sub(tcb.last_received),
             rtt_us: tcb.srtt_us,

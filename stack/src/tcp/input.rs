@@ -14,6 +14,7 @@ use crate::wire::tcp::{ACK, FIN, RST, SYN};
 use super::cold::Cold;
 use super::connection::Connection;
 use super::segment::Segment;
+use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
 
@@ -52,8 +53,8 @@ impl Connection<'_, '_> {
         self.first_check_sequence(segment)?;
         self.second_check_reset(segment)?;
         self.fourth_check_syn(segment)?; // third: security and compartment are not used
-        self.remember_timestamp(segment);
         self.fifth_check_ack(segment)?;
+        self.remember_timestamp(segment);
         // sixth: urgent data is ordinary data here (RFC 6093 §3)
         let fin = self.seventh_process_text(segment)?;
         self.eighth_check_fin(fin);
@@ -136,7 +137,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// RFC 7323 §4.3 (3)
+    /// RFC 7323 §4.3 (3). After the ACK field was checked, so that a blind sender must know that too.
     fn remember_timestamp(&mut self, segment: &Segment) {
         if let Some(timestamps) = segment.header.options.timestamps
             && self.tcb.has(flag::TIMESTAMPS)
@@ -322,6 +323,7 @@ impl Connection<'_, '_> {
             return Err(Drop::TcpOfoDrop);
         }
         let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
+        self.report_held(segment.sequence, len);
         if !in_order {
             self.queue_out_of_order(segment, len, frames);
             return Ok(false);
@@ -339,15 +341,20 @@ impl Connection<'_, '_> {
         Drop::TcpAbortOnData
     }
 
+    /// RFC 2883 §4: of what has come twice because it is held out of order, the first part is reported.
+    fn report_held(&mut self, sequence: SeqNum, len: u32) {
+        let held = self.cold().and_then(|cold| cold.reassembly.held(sequence, len));
+        if let Some(held) = held {
+            self.report_duplicate(held.left, held.right, Counter::TcpDsackOfoSent);
+        }
+    }
+
     /// RFC 5681 §4.2: out-of-order data is acknowledged at once. A FIN behind it is remembered.
     fn queue_out_of_order(&mut self, segment: &Segment, len: u32, frames: FrameQueue) {
         let arena = self.env.arena;
         let sequence = segment.sequence;
         if segment.has(FIN) {
             self.demand_cold().reassembly.fin = Some(sequence + len);
-        }
-        if let Some(held) = self.demand_cold().reassembly.held(sequence, len) {
-            self.report_duplicate(held.left, held.right, Counter::TcpDsackOfoSent);
         }
         if self.demand_cold().reassembly.insert(arena, sequence, len, frames) {
             self.env.counters.count(Counter::TcpOfoQueue);

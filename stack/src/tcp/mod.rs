@@ -46,6 +46,7 @@ mod tcb;
 mod time_wait;
 mod timeout;
 mod tlp;
+mod train;
 mod undo;
 
 use alloc::collections::{BTreeSet, VecDeque};

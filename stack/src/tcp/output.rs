@@ -17,6 +17,7 @@ use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
+use super::train::Train;
 
 /// Room for link, IP and TCP headers in front of payload, rounded up.
 const HEADROOM: usize = 128;
@@ -65,13 +66,15 @@ impl Connection<'_, '_> {
         }
         self.restart_after_idle();
         let link_max = self.refresh_template();
+        let mut train = Train::default();
         while self.has_to_send()
             && let Some(plan) = self.next_transmission(link_max)
         {
             if *quantum == 0 {
                 return Turn::More;
             }
-            match self.send_planned(&plan, out) {
+            let push = self.ends_train(&plan, &mut train) || self.ends_data(&plan);
+            match self.send_planned(&plan, push, out) {
                 Ok(()) => *quantum = quantum.saturating_sub(plan.len.max(1) as usize),
                 Err(WriteError::NoFrame) => {
                     self.env.counters.count(Counter::DropNoFrame);
@@ -256,11 +259,11 @@ impl Connection<'_, '_> {
     }
 
     /// Writes a planned segment and moves SND.NXT or the marks of retransmission.
-    fn send_planned(&mut self, plan: &Plan, out: &mut [Burst]) -> Result<(), WriteError> {
+    fn send_planned(&mut self, plan: &Plan, push: bool, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(plan.sequence);
         header.flags |= if plan.fin { FIN } else { 0 };
         let end = plan.sequence + plan.len;
-        header.flags |= if plan.len > 0 && end == self.tcb.snd_end { PSH } else { 0 };
+        header.flags |= if push { PSH } else { 0 };
         let tells = plan.len > 0 && !plan.again && self.has_to_tell_reduction();
         header.flags |= if tells { CWR } else { 0 };
         self.write(&header, Some(plan), out)?;
@@ -371,13 +374,14 @@ impl Connection<'_, '_> {
         let mut first = arena.alloc(class).ok_or(WriteError::NoFrame)?;
         first.reserve(HEADROOM);
         let start = self.find(plan);
+        let pushed = header.flags & PSH != 0 && plan.is_some_and(|plan| plan.sequence + plan.len == self.tcb.snd_end);
         let mut sum = 0;
         let mut written = 0;
         let now_us = self.now.as_micros() as u32;
         let mut next = start;
         if let Some(plan) = plan.filter(|plan| plan.len > 0) {
             next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
-                mark_sent(arena, &piece, now_us, plan.again);
+                mark_sent(arena, &piece, now_us, plan.again, pushed);
                 let view = arena.share(piece.slot, piece.offset, piece.len);
                 if !link.sends_partial_checksums {
                     let part = piece.sum.unwrap_or_else(|| checksum::sum(view.bytes()));
@@ -399,7 +403,7 @@ impl Connection<'_, '_> {
     }
 
     /// The extent where a plan's payload begins.
-    fn find(&self, plan: Option<&Plan>) -> Slot {
+    pub(crate) fn find(&self, plan: Option<&Plan>) -> Slot {
         match plan {
             Some(plan) if plan.again => {
                 let hint = self.shared.cold.get(self.tcb.cold).map_or(Slot::NONE, |cold| cold.cursors[0]);

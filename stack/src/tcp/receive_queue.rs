@@ -93,7 +93,9 @@ impl Connection<'_, '_> {
             return;
         }
         let advertised = self.tcb.receive_window();
-        let opened = self.open_window().saturating_sub(advertised);
+        // What the field cannot say opens nothing.
+        let largest = (u16::MAX as u32) << self.tcb.receive_scale();
+        let opened = self.open_window().min(largest).saturating_sub(advertised);
         let worthwhile = (2 * self.tcb.mss as u32).max(self.receive_limit() / 4);
         if opened >= worthwhile || (advertised < self.tcb.mss as u32 && opened >= self.silly_window()) {
             if advertised == 0 {

@@ -16,6 +16,8 @@ use super::tcb::Tcb;
 
 /// `Note::sum` is the sum of all bytes of the extent.
 const SUM_VALID: u8 = 1;
+/// The sender's data ended with this extent when it was sent first.
+const PUSHED: u8 = 2;
 /// Payloads up to this length go into small frames.
 const SMALL_PAYLOAD: usize = 128;
 /// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
@@ -203,9 +205,25 @@ pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u
 }
 
 /// Writes down that a piece was sent at `now_us`, or again if `again`: when again, RACK remembers.
-pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool) {
+pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool, pushed: bool) {
     let note = arena.note(piece.slot);
+    let ends = pushed && piece.offset + piece.len == arena.queued_len(piece.slot);
+    let flags = if ends { note.flags | PUSHED } else { note.flags };
     let sent_at = if again { note.sent_at } else { now_us };
     let retransmits = note.retransmits.saturating_add(again as u8);
-    arena.set_note(piece.slot, Note { sent_at, retransmits, ..note });
+    arena.set_note(piece.slot, Note { sent_at, retransmits, flags, ..note });
+}
+
+/// Whether the sender's data ended at `end`, in or behind the extent at `slot`, when that was sent first.
+pub(crate) fn is_pushed(arena: &Arena, slot: Slot, end: SeqNum) -> bool {
+    let mut slot = slot;
+    while slot.is_some() {
+        let note = arena.note(slot);
+        let last = SeqNum(note.sequence) + arena.queued_len(slot) as u32;
+        if last.at_or_after(end) {
+            return last == end && note.flags & PUSHED != 0;
+        }
+        slot = arena.next(slot);
+    }
+    false
 }
