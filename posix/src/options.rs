@@ -77,7 +77,7 @@ const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descripti
 
 /// The place of TCP_CONGESTION in a description: an index into `CONGESTION_NAMES`.
 const CONGESTION: usize = 39;
-const CONGESTION_NAMES: [&str; 2] = ["reno", "cubic"];
+const CONGESTION_NAMES: [&str; 4] = ["reno", "cubic", "bbr", "dctcp"];
 const CONGESTION_DEFAULT: usize = 1;
 
 /// Bits of `options_set` beside those of `KNOWN`.

@@ -284,6 +284,7 @@ fn tcp(values: &Values) -> TcpConfig {
     TcpConfig {
         congestion_control: match values.text("tcp.congestion_control") {
             "newreno" => CongestionControl::NewReno,
+            "dctcp" => CongestionControl::Dctcp,
             _ => CongestionControl::Cubic,
         },
         send_buffer_bytes: values.u32("tcp.send_buffer_bytes"),

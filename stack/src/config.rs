@@ -12,11 +12,14 @@ pub enum CongestionControl {
     NewReno,
     /// draft-ietf-ccwg-bbr
     Bbr,
+    /// RFC 8257; asks for ECN whatever [`TcpConfig::ecn`] says, as in Linux.
+    Dctcp,
 }
 
 impl CongestionControl {
     /// All of them. Applications name them by their place here.
-    pub const ALL: [CongestionControl; 3] = [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr];
+    pub const ALL: [CongestionControl; 4] =
+        [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr, CongestionControl::Dctcp];
 
     /// The name that Linux gives it.
     pub fn name(self) -> &'static str {
@@ -24,6 +27,7 @@ impl CongestionControl {
             CongestionControl::Cubic => "cubic",
             CongestionControl::NewReno => "reno",
             CongestionControl::Bbr => "bbr",
+            CongestionControl::Dctcp => "dctcp",
         }
     }
 

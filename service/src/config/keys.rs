@@ -158,8 +158,8 @@ pub const KEYS: &[Key] = &[
     choice(
         "tcp.congestion_control",
         "cubic",
-        &["cubic", "newreno"],
-        "For new connections. cubic (RFC 9438) is what Linux does by default.",
+        &["cubic", "newreno", "dctcp"],
+        "For new connections. cubic (RFC 9438) is what Linux does by default; dctcp (RFC 8257) is for data centers only.",
     ),
     number(
         "tcp.send_buffer_bytes",

@@ -24,6 +24,7 @@ impl Segment {
         self.payload.append(arena, &mut next.payload);
         self.len += next.len;
         self.memory += next.memory;
+        self.packets = self.packets.saturating_add(next.packets);
         None
     }
 
@@ -33,6 +34,7 @@ impl Segment {
             && self.sequence + self.len == next.sequence
             && self.len + next.len <= JOINED_BYTES_MAX
             && self.word == next.word
+            && self.ecn == next.ecn
             && (self.header.flags | next.header.flags) & !(ACK | PSH) == 0
             && self.header.acknowledgment == next.header.acknowledgment
             && self.header.window == next.header.window

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Slot};
 
 use super::congestion::cubic::Cubic;
+use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
 use super::frto::Frto;
 use super::prr::Prr;
@@ -35,6 +36,7 @@ pub(crate) struct Cold {
     pub(crate) reassembly: Reassembly,
     pub(crate) scoreboard: Scoreboard,
     pub(crate) cubic: Cubic,
+    pub(crate) dctcp: Dctcp,
     pub(crate) timeouts: Timeouts,
     pub(crate) rack: Rack,
     pub(crate) probe: Probe,
@@ -63,6 +65,7 @@ impl Cold {
             reassembly: Reassembly::default(),
             scoreboard: Scoreboard::default(),
             cubic: Cubic::default(),
+            dctcp: Dctcp::default(),
             timeouts: Timeouts::default(),
             rack: Rack::default(),
             probe: Probe::default(),
@@ -83,7 +86,7 @@ impl Cold {
             && self.scoreboard.is_empty()
             && self.rack.is_idle()
             && self.probe.is_quiet()
-            && self.ecn.reduction.is_none()
+            && self.ecn.is_undisturbed()
     }
 
     fn is_quiet(&self) -> bool {
@@ -95,6 +98,7 @@ impl Cold {
             && self.undo.is_none()
             && self.ecn == EcnState::default()
             && self.cubic.is_quiet()
+            && self.dctcp == Dctcp::default()
             && self.timeouts == Timeouts::default()
     }
 }
@@ -144,6 +148,7 @@ impl ColdPool {
         cold.reassembly.clear(arena);
         cold.scoreboard.clear();
         cold.cubic = Cubic::default();
+        cold.dctcp = Dctcp::default();
         cold.timeouts = Timeouts::default();
         cold.rack.reset();
         cold.probe = Probe::default();

@@ -4,7 +4,7 @@
 
 use ringway_shm::Burst;
 
-use crate::config::{TcpConfig, TcpOptions};
+use crate::config::{CongestionControl, TcpConfig, TcpOptions};
 use crate::event::{Event, SocketError};
 use crate::ip::{Ip, LinkInfo};
 use crate::stats::Counter;
@@ -132,11 +132,14 @@ impl Connection<'_, '_> {
     pub(crate) fn write_syn(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let (local, remote) = self.tcb.template.addresses();
         let mtu = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?.mtu;
+        let answer = self.tcb.state == State::SynReceived;
+        if !answer {
+            self.choose_ecn();
+        }
         let flow = self.tcb.flow();
         if let Ok(template) = self.env.ip.template(self.now, &flow) {
             self.tcb.template = template;
         }
-        let answer = self.tcb.state == State::SynReceived;
         // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
         let clamp = TcpOptions { maximum_segment_size: if answer { 0 } else { self.mss_clamp() }, ..TcpOptions::default() };
         let mss = mss_to_offer(mtu, &clamp);
@@ -161,7 +164,7 @@ impl Connection<'_, '_> {
         };
         match answer {
             true => ecn::mark_syn_ack(self.tcb.ecn_mode(), &mut header),
-            false => self.request_ecn(&mut header),
+            false => ecn::mark_syn(self.tcb.ecn_mode(), &mut header),
         }
         self.write(&header, None, out)?;
         self.tcb.rcv_adv = self.tcb.rcv_nxt + window as u32;
@@ -257,7 +260,7 @@ impl Connection<'_, '_> {
         self.tcb.snd_wl1 = segment.sequence;
         self.tcb.max_window = self.tcb.snd_wnd;
         self.tcb.recover = self.tcb.snd_una;
-        if self.tcb.ecn_mode() != EcnMode::Off {
+        if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion == CongestionControl::Dctcp {
             // Its ECN field is another from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
         }

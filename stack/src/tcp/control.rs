@@ -38,19 +38,30 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    /// A loss episode begins: ssthresh as the algorithm says.
+    /// A loss episode begins: ssthresh as the algorithm says, unless a mark has reduced it in this window.
     pub(crate) fn reduce_window(&mut self) {
         if !self.begin_reduction() {
             return;
         }
+        let (algorithm, flight, mut window) = (self.tcb.congestion, self.flight_to_reduce(), self.window());
+        window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
+        self.set_window(window);
+    }
+
+    /// As [`reduce_window`](Connection::reduce_window), for a congestion mark.
+    pub(crate) fn reduce_window_for_mark(&mut self) {
+        self.begin_reduction();
+        let (algorithm, flight, mut window) = (self.tcb.congestion, self.flight_to_reduce(), self.window());
+        let cold = self.demand_cold();
+        window.on_ecn(algorithm, &mut cold.cubic, &cold.dctcp, flight);
+        self.set_window(window);
+    }
+
+    fn flight_to_reduce(&self) -> u32 {
         // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
         // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
         // window let out.
-        let flight = self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32));
-        let algorithm = self.tcb.congestion;
-        let mut window = self.window();
-        window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
-        self.set_window(window);
+        self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32))
     }
 
     /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size. RFC 2861 §3.1: what

@@ -136,7 +136,8 @@ impl Tcp {
     pub(super) fn send_cookie(&mut self, env: &mut Env, listener: u32, segment: &Segment) {
         let receive_buffer = self.receive_buffer_of(listener);
         let offer = agree(&self.shared.config, &segment.header.options, receive_buffer);
-        let agreed = restrict(Agreed { ecn: ecn::answer(&self.shared.config, segment), ..offer });
+        let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
+        let agreed = restrict(Agreed { ecn, ..offer });
         let iss = make(&self.shared.secrets, self.now, &segment.key, segment.sequence, agreed.mss);
         let Some(entry) = self.listeners.get_mut(listener) else { return };
         entry.cookies_at = Some(minute(self.now));

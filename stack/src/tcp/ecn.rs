@@ -8,7 +8,7 @@
 //! (RFC 3168 §6.1.1, §6.1.4-6.1.6). Whether a reset answers a SYN that asks for ECN is not looked at:
 //! as in Linux it refuses the connection.
 
-use crate::config::{Ecn, TcpConfig};
+use crate::config::{CongestionControl, Ecn, TcpConfig};
 use crate::wire::tcp::{ACK, CWR, ECE, Header, SYN};
 
 use super::cold;
@@ -17,7 +17,7 @@ use super::output::Plan;
 use super::prr::Prr;
 use super::segment::Segment;
 use super::sequence::SeqNum;
-use super::tcb::{Recovery, Tcb};
+use super::tcb::{Recovery, Tcb, flag};
 
 /// ECN-capable, in the IP header's field.
 pub(crate) const ECT_0: u8 = 2;
@@ -54,6 +54,13 @@ pub(crate) struct EcnState {
     pub(crate) delivered_ce: u32,
 }
 
+impl EcnState {
+    /// Whether segments may take the short way.
+    pub(crate) fn is_undisturbed(&self) -> bool {
+        !self.echo && self.reduction.is_none()
+    }
+}
+
 impl Ecn {
     /// What our SYNs ask for.
     fn request(self) -> EcnMode {
@@ -65,14 +72,23 @@ impl Ecn {
     }
 }
 
-/// RFC 3168 §6.1.1: whether a SYN asks for ECN. One that is marked itself does not, as in Linux.
-fn is_ecn_setup_syn(segment: &Segment) -> bool {
-    segment.header.flags & ECHO_AND_REDUCED == ECHO_AND_REDUCED && segment.ecn == 0
+/// RFC 3168 §6.1.1: what to answer to a SYN. One that is marked itself does not count, as in Linux, but for DCTCP.
+pub(crate) fn answer(config: &TcpConfig, algorithm: CongestionControl, syn: &Segment) -> EcnMode {
+    let asks = syn.header.flags & ECHO_AND_REDUCED == ECHO_AND_REDUCED;
+    let willing = (config.ecn != Ecn::Off && syn.ecn == 0) || algorithm == CongestionControl::Dctcp;
+    if asks && willing { EcnMode::Classic } else { EcnMode::Off }
 }
 
-/// What to answer to a SYN.
-pub(crate) fn answer(config: &TcpConfig, syn: &Segment) -> EcnMode {
-    if config.ecn != Ecn::Off && is_ecn_setup_syn(syn) { EcnMode::Classic } else { EcnMode::Off }
+/// Asks for ECN in a SYN.
+pub(crate) fn mark_syn(mode: EcnMode, header: &mut Header) {
+    if mode != EcnMode::Off {
+        header.flags |= ECHO_AND_REDUCED;
+    }
+}
+
+/// The ECN field of a SYN-ACK: RFC 8257 §3.5 wants all packets marked.
+pub(crate) fn ect_of_syn_ack(mode: EcnMode, algorithm: CongestionControl) -> u8 {
+    if mode == EcnMode::Classic && algorithm == CongestionControl::Dctcp { ECT_0 } else { 0 }
 }
 
 /// Says in a SYN-ACK what was agreed.
@@ -86,20 +102,22 @@ impl Tcb {
     /// The ECN field of packets that may be marked.
     pub(crate) fn ect(&self) -> u8 {
         let marks = matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
-        if marks && self.state.is_synchronized() { ECT_0 } else { 0 }
+        let may = self.state.is_synchronized() || self.congestion == CongestionControl::Dctcp;
+        if marks && may { ECT_0 } else { 0 }
     }
 }
 
 impl Connection<'_, '_> {
-    /// Our SYN asks for ECN; one that was lost may have been lost for that (RFC 3168 §6.1.1.1).
-    pub(crate) fn request_ecn(&mut self, header: &mut Header) {
+    /// What our SYN asks for; one that was lost may have been lost for that (RFC 3168 §6.1.1.1).
+    pub(crate) fn choose_ecn(&mut self) {
         let config = &self.shared.config;
         let gives_up = config.ecn_fallback && self.tcb.backoff > 0;
-        let mode = if gives_up { EcnMode::Off } else { config.ecn.request() };
+        let mode = match config.ecn.request() {
+            _ if gives_up => EcnMode::Off,
+            EcnMode::Off if self.tcb.congestion == CongestionControl::Dctcp => EcnMode::Classic,
+            mode => mode,
+        };
         self.tcb.set_ecn_mode(mode);
-        if mode != EcnMode::Off {
-            header.flags |= ECHO_AND_REDUCED;
-        }
     }
 
     /// What the peer's SYN or SYN-ACK says to what ours has asked for.
@@ -107,7 +125,7 @@ impl Connection<'_, '_> {
         let asked = self.tcb.ecn_mode() != EcnMode::Off;
         let agreed = match segment.has(ACK) {
             true => segment.header.flags & ECHO_AND_REDUCED == ECE,
-            false => is_ecn_setup_syn(segment),
+            false => answer(&self.shared.config, self.tcb.congestion, segment) != EcnMode::Off,
         };
         if asked && agreed { EcnMode::Classic } else { EcnMode::Off }
     }
@@ -115,7 +133,7 @@ impl Connection<'_, '_> {
     /// Whether a packet may be marked.
     #[inline]
     pub(crate) fn is_markable(&self, plan: Option<&Plan>) -> bool {
-        plan.is_some_and(|plan| plan.len > 0 && !plan.again)
+        plan.is_some_and(|plan| plan.len > 0 && !plan.again) || self.tcb.congestion == CongestionControl::Dctcp
     }
 
     /// What is known of marks.
@@ -128,6 +146,9 @@ impl Connection<'_, '_> {
         if self.tcb.ecn_mode() != EcnMode::Classic {
             return;
         }
+        if self.tcb.congestion == CongestionControl::Dctcp {
+            return self.heed_mark_exactly(segment.ecn == CE);
+        }
         if segment.has(CWR)
             && let Some(cold) = self.cold()
         {
@@ -139,6 +160,24 @@ impl Connection<'_, '_> {
             self.demand_cold().ecn.echo = true;
             self.ack_now();
         }
+        self.predict();
+    }
+
+    /// RFC 8257 §3.2, figure 1: ACKs say for exactly which segments there was a mark, so that what was received
+    /// before a change is acknowledged before.
+    fn heed_mark_exactly(&mut self, marked: bool) {
+        if self.ecn().echo == marked {
+            return;
+        }
+        if self.tcb.has(flag::ACK_PENDING) {
+            let header = self.header(self.tcb.snd_nxt);
+            let tos = self.tcb.flow().tos;
+            self.shared.replies.push(self.tcb.key(), tos, header);
+            self.ack_sent();
+        }
+        self.demand_cold().ecn.echo = marked;
+        self.ack_now();
+        self.predict();
     }
 
     /// ECE in everything that is sent, while a mark has to be told.
@@ -168,6 +207,19 @@ impl Connection<'_, '_> {
         self.tcb.cold != cold::NONE && self.ecn().reduction.is_some()
     }
 
+    /// RFC 8257 §3.3: DCTCP counts what every ACK acknowledges.
+    #[inline]
+    pub(crate) fn count_marked(&mut self, segment: &Segment) {
+        let ack = segment.acknowledgment();
+        if self.tcb.congestion != CongestionControl::Dctcp || self.tcb.ecn_mode() == EcnMode::Off || !ack.after(self.tcb.snd_una)
+        {
+            return;
+        }
+        let (acked, nxt) = (ack - self.tcb.snd_una, self.tcb.snd_nxt);
+        let marked = if segment.has(ECE) { acked } else { 0 };
+        self.demand_cold().dctcp.on_ack(ack, nxt, acked, marked);
+    }
+
     /// An acceptable ACK says ECE: the sender's part (RFC 3168 §6.1.2).
     pub(crate) fn heed_echo(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
@@ -192,7 +244,7 @@ impl Connection<'_, '_> {
         if self.tcb.recovery != Recovery::Open || self.is_reducing() {
             return;
         }
-        self.reduce_window();
+        self.reduce_window_for_mark();
         let nxt = self.tcb.snd_nxt;
         let cold = self.demand_cold();
         cold.undo = None;

@@ -88,6 +88,7 @@ impl Connection<'_, '_> {
         }
         let advanced = ack.after(self.tcb.snd_una);
         if advanced {
+            self.count_marked(segment);
             self.acknowledge(ack, segment);
             self.mark_data_if_any();
         }
@@ -240,6 +241,7 @@ impl Connection<'_, '_> {
         let advanced = ack.after(self.tcb.snd_una);
         let window = (segment.header.window as u32) << self.tcb.send_scale();
         let before = self.delivery();
+        self.count_marked(segment);
         self.heed_echo(segment);
         if advanced {
             self.acknowledge(ack, segment);

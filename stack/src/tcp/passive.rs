@@ -82,7 +82,7 @@ impl Tcp {
     fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss_min: Option<SeqNum>) {
         self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
-        let ecn = ecn::answer(&self.shared.config, segment);
+        let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
         let agreed = Agreed { ecn, ..agree(&self.shared.config, &segment.header.options, receive_buffer) };
         let mut iss = self.shared.secrets.initial_sequence(self.now, &segment.key);
         if let Some(min) = iss_min {
@@ -129,7 +129,8 @@ impl Tcp {
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
         let header = record.syn_ack(&self.shared.config, path.mtu, &options, buffer, timestamp);
-        self.shared.replies.push(record.key, options.type_of_service & !ecn::CE, header);
+        let ect = ecn::ect_of_syn_ack(record.agreed.ecn, options.congestion_control);
+        self.shared.replies.push(record.key, options.type_of_service & !ecn::CE | ect, header);
     }
 
     fn rearm_half_open(&mut self, index: u32) {

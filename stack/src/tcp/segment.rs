@@ -21,7 +21,7 @@ pub(crate) struct Segment {
     pub(crate) word: u32,
     /// The ECN field of the IP header (RFC 3168 §5).
     pub(crate) ecn: u8,
-    /// Packets that a device has made one of.
+    /// Packets that a device or `coalesce` has made one of.
     pub(crate) packets: u16,
     /// Bytes in `payload`.
     pub(crate) len: u32,

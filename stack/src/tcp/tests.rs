@@ -3,6 +3,7 @@
 mod close;
 mod coalesce;
 mod data;
+mod dctcp;
 mod defence;
 mod ecn;
 mod flood;

@@ -6,6 +6,7 @@
 //! begins, a timeout. Nothing here sends or knows segments.
 
 pub(crate) mod cubic;
+pub(crate) mod dctcp;
 pub(crate) mod hystart;
 pub(crate) mod newreno;
 
@@ -61,6 +62,14 @@ impl Window {
             _ => newreno::on_ack(self, acked),
         }
         self.cwnd = self.cwnd.min(CWND_MAX);
+    }
+
+    /// The peer reports marks for the first time in this window: sets ssthresh only.
+    pub(crate) fn on_ecn(&mut self, algorithm: CongestionControl, cubic: &mut cubic::Cubic, dctcp: &dctcp::Dctcp, flight: u32) {
+        match algorithm {
+            CongestionControl::Dctcp => self.ssthresh = dctcp.on_ecn(self),
+            _ => self.on_loss(algorithm, Some(cubic), flight),
+        }
     }
 
     /// A loss episode begins with `flight` bytes under way: sets ssthresh only; recovery moves cwnd.

@@ -1,0 +1,61 @@
+//! DCTCP: the window is reduced by as much as there were marks. Read RFC 8257 §3 first; the variables are the RFC's.
+//!
+//! Integers only: the share of marked bytes is counted in 1/1024, g = 1/16. Losses and growth are Reno's. The
+//! receiver's part (which ACK says ECE) is in `tcp::ecn`.
+
+use super::Window;
+use crate::tcp::sequence::SeqNum;
+
+/// A share of 1.
+const ALL: u32 = 1_024;
+/// g = 1/16.
+const GAIN_SHIFT: u32 = 4;
+
+/// What DCTCP remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dctcp {
+    /// 1 - DCTCP.Alpha: §3.3 begins with an alpha of 1.
+    unmarked: u32,
+    /// DCTCP.WindowEnd; `None`: nothing was acknowledged yet.
+    window_end: Option<SeqNum>,
+    /// DCTCP.BytesAcked
+    acked: u32,
+    /// DCTCP.BytesMarked
+    marked: u32,
+}
+
+impl Dctcp {
+    /// §3.3 (1-8): `acked` bytes were acknowledged, up to `ack`, `marked` of them with a mark; `nxt` is SND.NXT.
+    pub(crate) fn on_ack(&mut self, ack: SeqNum, nxt: SeqNum, acked: u32, marked: u32) {
+        self.acked = self.acked.saturating_add(acked);
+        self.marked = self.marked.saturating_add(marked).min(self.acked);
+        let end = *self.window_end.get_or_insert(nxt);
+        if !ack.after(end) {
+            return;
+        }
+        let share = (self.marked as u64 * ALL as u64 / self.acked.max(1) as u64) as u32;
+        let alpha = ALL - self.unmarked;
+        // As Linux: alpha falls to 0, though a sixteenth of little is nothing.
+        let fall = if alpha == 0 { 0 } else { (alpha >> GAIN_SHIFT).max(1) };
+        self.unmarked = ALL - (alpha - fall + (share >> GAIN_SHIFT)).min(ALL);
+        self.window_end = Some(nxt);
+        self.acked = 0;
+        self.marked = 0;
+    }
+
+    /// §3.3 (9): the new ssthresh after a mark, cwnd * (1 - alpha / 2).
+    pub(crate) fn on_ecn(&self, window: &Window) -> u32 {
+        let alpha = ALL - self.unmarked;
+        let reduction = (window.cwnd as u64 * alpha as u64 / (2 * ALL as u64)) as u32;
+        (window.cwnd - reduction).max(2 * window.mss)
+    }
+
+    /// DCTCP.Alpha in 1/1024.
+    #[cfg(test)]
+    pub(crate) fn alpha(&self) -> u32 {
+        ALL - self.unmarked
+    }
+}
+
+#[cfg(test)]
+mod tests;
