@@ -88,7 +88,7 @@ fn sender_reduces_in_proportion() {
         for _ in 0..under_way {
             acked += MSS;
             // One segment in forty has a mark.
-            let mark = if (acked / MSS) % 40 == 0 { ECE } else { 0 };
+            let mark = if (acked / MSS).is_multiple_of(40) { ECE } else { 0 };
             rig.receive(seg(ACK | mark, 1, 1 + acked));
         }
         if first == u32::MAX {
