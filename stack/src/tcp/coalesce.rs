@@ -1,6 +1,6 @@
 //! Coalescing: segments of one flow that follow each other in a burst become one before TCP works on them.
 //!
-//! As Linux's GRO: only plain data segments whose ACK, window and timestamps agree are joined, so that nothing is
+//! As Linux's GRO: only plain data segments whose ACK, window, timestamps and ECN marks agree are joined, so that nothing is
 //! lost but the boundaries, which TCP does not promise. The bytes stay where they are; lists of frames are joined.
 //! What the sender counts is not changed: ACKs follow bytes, and SACK and RACK never see the receiver's joins.
 
