@@ -5,11 +5,12 @@
 //! it: a RST is only believed at exactly the next expected number, so that one is left out.
 
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use ringway_device::{Capabilities, Counters, Device};
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
-use ringway_stack::wire::{checksum, ethernet, ipv4};
+use ringway_stack::wire::{checksum, ethernet, ipv4, ipv6};
 
 use crate::random::Random;
 
@@ -33,27 +34,24 @@ impl Forge {
         Forge { inner, arena: arena.clone(), random: Random::new(seed), ppm, forged: Burst::default() }
     }
 
-    /// A forged relative of the packet that starts with `first`; `None`: it is not TCP over IPv4.
+    /// A forged relative of the packet that starts with `first`; `None`: it is not TCP.
     fn forge(&mut self, first: &Frame) -> Option<Frame> {
         let link = first.bytes().get(..ethernet::HEADER_LEN)?;
         let network = first.bytes().get(ethernet::HEADER_LEN..)?;
-        let header = ipv4::Header::parse(network).filter(|header| header.protocol == ipv4::PROTOCOL_TCP)?;
-        let original: &[u8; TCP_LEN] = network.get(header.header_len.into()..)?.first_chunk()?;
+        let (header, source, destination) = network_header(network)?;
+        let original: &[u8; TCP_LEN] = network.get(header.len()..)?.first_chunk()?;
         if original[13] & (SYN | RST) != 0 {
             return None;
         }
         let mut tcp = self.lie(*original);
-        let pseudo = checksum::pseudo_header(header.source.into(), header.destination.into(), header.protocol, TCP_LEN as u32);
+        let pseudo = checksum::pseudo_header(source, destination, ipv4::PROTOCOL_TCP, TCP_LEN as u32);
         tcp[16..18].fill(0);
         let sum = !checksum::add(pseudo, checksum::sum(&tcp));
         tcp[16..18].copy_from_slice(&sum.to_be_bytes());
         let mut frame = self.arena.alloc(Class::Small)?;
-        let bytes = frame.extend(ethernet::HEADER_LEN + ipv4::HEADER_LEN + TCP_LEN);
-        bytes[..ethernet::HEADER_LEN].copy_from_slice(link);
-        let total_len = (ipv4::HEADER_LEN + TCP_LEN) as u16;
-        let header = ipv4::Header::atomic(header.source, header.destination, header.protocol, 0, 64, total_len);
-        header.write(&mut bytes[ethernet::HEADER_LEN..ethernet::HEADER_LEN + ipv4::HEADER_LEN]);
-        bytes[ethernet::HEADER_LEN + ipv4::HEADER_LEN..].copy_from_slice(&tcp);
+        for part in [link, &header, &tcp] {
+            frame.extend(part.len()).copy_from_slice(part);
+        }
         Some(frame)
     }
 
@@ -75,6 +73,21 @@ impl Forge {
         tcp[13] = flags;
         tcp
     }
+}
+
+/// The IP header of a forgery: that of `network`, for a segment without payload, and its ends.
+fn network_header(network: &[u8]) -> Option<(Vec<u8>, IpAddr, IpAddr)> {
+    if let Some(header) = ipv4::Header::parse(network) {
+        let header = Some(header).filter(|header| header.protocol == ipv4::PROTOCOL_TCP && header.header_len == 20)?;
+        let total_len = (ipv4::HEADER_LEN + TCP_LEN) as u16;
+        let mut bytes = vec![0; ipv4::HEADER_LEN];
+        ipv4::Header::atomic(header.source, header.destination, header.protocol, 0, 64, total_len).write(&mut bytes);
+        return Some((bytes, header.source.into(), header.destination.into()));
+    }
+    let header = ipv6::Header::parse(network).filter(|header| header.next_header == ipv6::PROTOCOL_TCP)?;
+    let mut bytes = vec![0; ipv6::HEADER_LEN];
+    ipv6::Header { payload_len: TCP_LEN as u16, ..header }.write(&mut bytes);
+    Some((bytes, header.source.into(), header.destination.into()))
 }
 
 impl Device for Forge {

@@ -1,6 +1,7 @@
 //! A host: a stack, an impaired wire, an application, and the order of a turn.
 
 use std::cell::RefCell;
+use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
 use ringway_device::impair::Impair;
@@ -42,7 +43,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host 10.0.0.`number`/24.
+    /// The host 10.0.0.`number`/24 and fd00::`number`/64.
     pub fn new(name: &'static str, number: u8, config: StackConfig, wiring: Wiring, application: Application) -> Host {
         let Wiring { wire, arena, faults, check } = wiring;
         let capabilities = wire.capabilities();
@@ -61,13 +62,20 @@ impl Host {
             gathers: capabilities.gathers,
             role: Role::Owned,
         });
-        let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
-        stack.set_addresses(interface, vec![network]);
-        stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
+        let network = Cidr { ip: Host::address(number, false), prefix_len: 24 };
+        let network6 = Cidr { ip: Host::address(number, true), prefix_len: 64 };
+        stack.set_addresses(interface, vec![network, network6]);
+        let route = |destination| Route { destination, gateway: None, interface, metric: 0, source: None };
+        stack.set_routes(vec![route(network), route(network6)]);
         let impaired = Impair::new(wire, &arena, config.seed, faults.wire, Default::default());
         let forging = Forge::new(Box::new(impaired), &arena, config.seed, faults.forged_ppm);
         let device = Watch::new(Box::new(forging), check);
         Host { name, stack, arena, application, device, inbound: Burst::default(), outbound: [Burst::default()] }
+    }
+
+    /// The address of the host `number`.
+    pub fn address(number: u8, ipv6: bool) -> IpAddr {
+        if ipv6 { Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into() } else { [10, 0, 0, number].into() }
     }
 
     /// One turn at `now`: packets in, timers, data that the window lets go, application, packets out.

@@ -22,6 +22,8 @@ use crate::random::Random;
 pub struct Scenario {
     /// From which everything random comes.
     pub seed: u64,
+    /// Over IPv6.
+    pub ipv6: bool,
     /// The wire.
     pub faults: Faults,
     /// What the wire's ends can do.
@@ -66,6 +68,7 @@ impl Scenario {
     pub fn transfer(seed: u64, bytes: u64, faults: Faults) -> Scenario {
         Scenario {
             seed,
+            ipv6: false,
             faults,
             link: MemoryOptions::default(),
             plans: Plans { seed, up_bytes: (bytes, bytes), down_bytes: (0, 0), slow_readers: false, abort_one_in: 0 },
@@ -91,6 +94,8 @@ impl Scenario {
         let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
         Scenario {
             seed,
+            // Of its own, so that the rest of a seed's scenario is the same over both.
+            ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),
             faults,
             link,
             plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
@@ -132,7 +137,7 @@ impl Scenario {
         let arenas = [arena(), arena()];
         let (left, right) = memory::pair(&arenas[0], &arenas[1], self.link);
         let pattern = Pattern::new(self.seed);
-        let server = SocketAddress { ip: [10, 0, 0, 2].into(), port: 80 };
+        let server = SocketAddress { ip: Host::address(2, self.ipv6), port: 80 };
         let ends = [(Side::Client, left), (Side::Server, right)].into_iter().zip(arenas);
         let hosts: Vec<Host> = ends
             .map(|((side, end), arena)| {
@@ -196,6 +201,9 @@ fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
     }
     link
 }
+
+/// Sets the draw of the family apart from all others.
+const IPV6_SALT: u64 = 0x8200;
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,20 @@ impl MacAddress {
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
+
+    /// The address that frames to a group carry (RFC 1112 §6.4, RFC 2464 §7).
+    pub const fn of_group(group: IpAddr) -> MacAddress {
+        match group {
+            IpAddr::V4(ip) => {
+                let [_, b, c, d] = ip.octets();
+                MacAddress([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+            }
+            IpAddr::V6(ip) => {
+                let [.., a, b, c, d] = ip.octets();
+                MacAddress([0x33, 0x33, a, b, c, d])
+            }
+        }
+    }
 }
 
 /// An IP address and a port: one end of a connection.

@@ -8,19 +8,19 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use ringway_device::{Capabilities, Counters, Device};
 use ringway_shm::{Burst, Checksum, Frame, Instant};
-use ringway_stack::wire::{checksum, ipv4};
+use ringway_stack::wire::{checksum, ipv4, ipv6};
 
 /// One TCP segment as a value.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    from: (Ipv4Addr, u16),
-    to: (Ipv4Addr, u16),
+    from: (IpAddr, u16),
+    to: (IpAddr, u16),
     sequence: u32,
     acknowledgment: u32,
     flags: u8,
@@ -49,7 +49,7 @@ struct End {
     timestamp: Option<u32>,
 }
 
-type Key = ((Ipv4Addr, u16), (Ipv4Addr, u16));
+type Key = ((IpAddr, u16), (IpAddr, u16));
 
 /// What is known of all connections, and the last packets for the report.
 #[derive(Debug, Default)]
@@ -180,28 +180,52 @@ impl End {
     }
 }
 
+/// What an IP header says of the TCP segment behind it.
+struct Network {
+    source: IpAddr,
+    destination: IpAddr,
+    header_len: usize,
+    payload_len: usize,
+}
+
+impl Network {
+    /// `None`: something else than TCP, or a piece of it.
+    fn parse(bytes: &[u8]) -> Option<Network> {
+        // What is no IP (ARP) fails the test of version or checksum.
+        if let Some(header) = ipv4::Header::parse(bytes) {
+            let (source, destination) = (header.source.into(), header.destination.into());
+            let header_len = usize::from(header.header_len);
+            let payload_len = usize::from(header.total_len) - header_len;
+            let network = Network { source, destination, header_len, payload_len };
+            return Some(network).filter(|_| header.protocol == ipv4::PROTOCOL_TCP && !header.is_fragment());
+        }
+        let header = ipv6::Header::parse(bytes).filter(|header| header.next_header == ipv6::PROTOCOL_TCP)?;
+        let (source, destination) = (header.source.into(), header.destination.into());
+        Some(Network { source, destination, header_len: ipv6::HEADER_LEN, payload_len: header.payload_len.into() })
+    }
+}
+
 impl Segment {
     fn parse(link_bytes: usize, packet: &[&Frame]) -> Option<Segment> {
-        // What is no IPv4 (ARP) fails the header's checksum.
         let network = packet.first()?.bytes().get(link_bytes..)?;
-        let header = ipv4::Header::parse(network).filter(|header| header.protocol == ipv4::PROTOCOL_TCP)?;
-        let tcp = network.get(header.header_len.into()..)?;
+        let ip = Network::parse(network)?;
+        let tcp = network.get(ip.header_len..)?;
         let fixed: &[u8; 20] = tcp.first_chunk()?;
         let word = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
         let long = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
         let header_len = usize::from(fixed[12] >> 4) * 4;
         let (window_scale, timestamp) = options(tcp.get(20..header_len)?);
         Some(Segment {
-            from: (header.source, word(0)),
-            to: (header.destination, word(2)),
+            from: (ip.source, word(0)),
+            to: (ip.destination, word(2)),
             sequence: long(4),
             acknowledgment: long(8),
             flags: fixed[13],
             window: word(14),
-            payload_len: u32::from(header.total_len) - u32::from(header.header_len) - header_len as u32,
+            payload_len: (ip.payload_len - header_len) as u32,
             window_scale,
             timestamp,
-            transport_at: link_bytes + usize::from(header.header_len),
+            transport_at: link_bytes + ip.header_len,
         })
     }
 
@@ -212,7 +236,7 @@ impl Segment {
         let skip = self.transport_at;
         let parts = packet.iter().enumerate().map(|(at, frame)| &frame.bytes()[if at == 0 { skip } else { 0 }..]);
         let len = packet.iter().map(|frame| frame.len()).sum::<usize>() - skip;
-        let pseudo = checksum::pseudo_header(self.from.0.into(), self.to.0.into(), ipv4::PROTOCOL_TCP, len as u32);
+        let pseudo = checksum::pseudo_header(self.from.0, self.to.0, ipv4::PROTOCOL_TCP, len as u32);
         checksum::add(pseudo, checksum::sum_of_parts(parts)) == 0xffff
     }
 
@@ -220,7 +244,7 @@ impl Segment {
         let letters = [(SYN, 'S'), (FIN, 'F'), (RST, 'R'), (ACK, '.')];
         let flags: String = letters.iter().filter(|(bit, _)| self.flags & bit != 0).map(|(_, letter)| letter).collect();
         format!(
-            "{:>12} us {}:{} > {}:{} {flags} seq {} len {} ack {} win {} ts {:?}",
+            "{:>12} us {} {} > {} {} {flags} seq {} len {} ack {} win {} ts {:?}",
             now.as_micros(),
             self.from.0,
             self.from.1,

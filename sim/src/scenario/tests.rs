@@ -184,3 +184,20 @@ fn a_slow_wire_is_filled() {
         assert!(percent >= least, "{congestion_control:?} {loss_ppm} ppm: {percent} % {report:?}");
     }
 }
+
+/// IPv6: the same transfers, clean and lossy, with super-segments and without; a segment carries 20 bytes less.
+#[test]
+fn over_ipv6() {
+    for link in [MemoryOptions::default(), MemoryOptions::offloading()] {
+        let clean = Scenario { ipv6: true, link, ..Scenario::transfer(6, 3_000_000, Faults::none(Duration::from_millis(5))) };
+        let report = clean.run().expect("a clean wire");
+        assert_eq!((report.complete, report.received_bytes, report.retransmitted), (1, 3_000_000, 0));
+        let over_ipv4 = Scenario { ipv6: false, ..clean }.run().expect("a clean wire");
+        assert!(report.segments >= over_ipv4.segments);
+        let mut faults = Faults::none(Duration::from_millis(5));
+        faults.wire.loss_ppm = 100_000;
+        let lossy = Scenario { ipv6: true, link, ..Scenario::transfer(7, 3_000_000, faults) };
+        let report = lossy.run().expect("losses are made good");
+        assert!(report.complete == 1 && report.retransmitted > 0);
+    }
+}

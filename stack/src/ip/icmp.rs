@@ -6,9 +6,10 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Instant, Segmentation};
+use ringway_shm::{Burst, Checksum, Frame, Segmentation};
 
-use super::{Datagram, Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
+use super::icmpv6;
+use super::{Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv4::{self, Header, code};
 use crate::wire::{checksum, ipv4};
@@ -72,67 +73,13 @@ impl Ip {
         Ok(())
     }
 
-    /// Tells the sender of a UDP datagram that nobody serves the port. `first` starts at the UDP header.
-    pub(crate) fn refuse_port(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        datagram: &Datagram,
-        mut first: Frame,
-    ) {
-        let header_len = usize::from(datagram.header_len);
-        if datagram.to_many || !first.is_exclusive() || first.headroom() < header_len {
-            return;
-        }
-        first.push(header_len);
-        if let Some(header) = ipv4::Header::parse_unverified(first.bytes()) {
-            self.refuse(now, arena, counters, datagram.interface, &header, &first, code::PORT);
-        }
-    }
-
-    /// Tells the sender of a packet whose first frame starts at the IPv4 header that nobody serves it.
-    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
-    pub(super) fn refuse(
-        &mut self,
-        now: Instant,
-        arena: &Arena,
-        counters: &mut Counters,
-        interface: u32,
-        header: &ipv4::Header,
-        first: &Frame,
-        code: u8,
-    ) {
-        if self.interfaces[interface as usize].interface.role == Role::Shared {
-            return;
-        }
-        if self.reply_flows.len() >= REPLIES_MAX || !self.limit.allow(now) {
-            counters.count(Counter::DropRateLimited);
-            return;
-        }
-        let Some(mut frame) = arena.alloc(Class::Small) else {
-            counters.count(Counter::DropNoFrame);
-            return;
-        };
-        // RFC 792: the IP header and eight bytes of what follows.
-        let original = first.bytes();
-        let quoted = &original[..original.len().min(usize::from(header.header_len) + QUOTED_BYTES)];
-        let message = frame.extend(icmpv4::HEADER_LEN + quoted.len());
-        message[icmpv4::HEADER_LEN..].copy_from_slice(quoted);
-        Header { kind: icmpv4::UNREACHABLE, code, low: 0 }.write(&mut message[..icmpv4::HEADER_LEN]);
-        let sum = !checksum::sum(message);
-        message[2..4].copy_from_slice(&sum.to_be_bytes());
-        self.replies.push(frame);
-        self.reply_flows.push_back(reply_flow(header, PRECEDENCE_INTERNETWORK_CONTROL));
-    }
-
     /// Nobody answers for the neighbor: what waited for it cannot be sent (RFC 1122 §2.4).
     pub(super) fn fail(&mut self, mut packets: Burst) {
         while let Some(frame) = packets.pop() {
             let about = ipv4::Header::parse_unverified(frame.bytes()).and_then(|header| {
                 quoted_flow(&header, frame.bytes(), IcmpErrorKind::HostUnreachable, &NO_ANSWER, header.source)
             });
-            if let Some(error) = about {
+            if let Some(error) = about.or_else(|| icmpv6::no_answer(frame.bytes())) {
                 self.keep_error(error);
             }
             let mut more = frame.continues();
@@ -145,7 +92,7 @@ impl Ip {
 
 fn reply_flow(header: &ipv4::Header, tos: u8) -> Flow {
     let (local, remote) = (header.destination.into(), header.source.into());
-    Flow { local, remote, protocol: ipv4::PROTOCOL_ICMP, tos, ttl: 0 }
+    Flow { local, remote, protocol: ipv4::PROTOCOL_ICMP, tos, ttl: 0, ports: (0, 0) }
 }
 
 /// What an ICMP error says of one of our TCP segments; `outer` is the header of the error itself.
@@ -201,11 +148,9 @@ fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
 /// What stands for an ICMP message when nobody answers for the neighbor.
 const NO_ANSWER: Header = Header { kind: icmpv4::UNREACHABLE, code: code::HOST, low: 0 };
 /// Link and IP header in front of a reply.
-const HEADERS_MAX: usize = 34;
+pub(super) const HEADERS_MAX: usize = 64;
 /// Bytes of the original packet behind its IP header that an error quotes: ports and sequence number.
 const QUOTED_BYTES: usize = 8;
-/// RFC 1122 §3.2.2: errors have precedence 6.
-const PRECEDENCE_INTERNETWORK_CONTROL: u8 = 0xc0;
 
 #[cfg(test)]
 mod tests;

@@ -2,22 +2,27 @@
 //!
 //! Promises: a TCP datagram that leaves here has a good IP header, a good TCP checksum (or a device
 //! that vouches for it), our address as destination, a possible host as source, and exactly the
-//! bytes that its header says. It does not reassemble fragments; it does not look at TTL or options.
+//! bytes that its header says. It does not reassemble fragments; it does not look at TTL or IPv4 options.
+//! What is particular to IPv6 is in `input_ipv6`.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
 
-use super::{ARP_MAX, ArpOut, Datagram, Datagrams, Ip, Medium, Role, is_host};
+use super::complaint::Complaint;
+use super::control::Control;
+use super::{Datagram, Datagrams, Ip, Medium, Role, Route, is_host};
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
-use crate::wire::{arp as arp_wire, checksum, icmpv4, ipv4};
+use crate::wire::{arp as arp_wire, checksum, ipv4};
 
 /// What the link layer found.
 enum Link {
     /// The packet starts at the IPv4 header now.
     Ipv4 { to_many: bool },
+    /// At the IPv6 header.
+    Ipv6 { to_many: bool },
     /// It was for the link layer itself.
     Done,
 }
@@ -59,6 +64,13 @@ impl Ip {
     ) -> Result<(), Counter> {
         let to_many = match self.receive_link(now, interface, &mut first)? {
             Link::Ipv4 { to_many } => to_many,
+            Link::Ipv6 { to_many } => {
+                let result = self.receive_ipv6(now, arena, counters, interface, first, to_many, datagrams);
+                if result.is_ok() {
+                    counters.count(Counter::IpInDelivers);
+                }
+                return result;
+            }
             Link::Done => return Ok(()),
         };
         counters.count(Counter::IpInReceives);
@@ -70,14 +82,25 @@ impl Ip {
         }
         trim(&mut first, &mut self.rest, header.total_len.into()).ok_or(Counter::IpInHdrErrors)?;
         let result = match header.protocol {
-            ipv4::PROTOCOL_TCP => self.deliver_tcp(counters, interface, &header, first, datagrams),
+            ipv4::PROTOCOL_TCP => {
+                first.pull(header.header_len.into());
+                let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
+                let len = u32::from(header.total_len) - u32::from(header.header_len);
+                let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
+                let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, to_many: false };
+                self.deliver_tcp(counters, datagram, first, datagrams)
+            }
             ipv4::PROTOCOL_ICMP => self.receive_icmp(counters, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
-                self.deliver_udp(interface, &header, to_many, first);
+                first.pull(header.header_len.into());
+                let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
+                let len = u32::from(header.total_len) - u32::from(header.header_len);
+                let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
+                self.deliver_udp(Datagram { local, remote, interface, tos, ttl, len, header_len, to_many }, first);
                 Ok(())
             }
             _ => {
-                self.refuse(now, arena, counters, interface, &header, &first, icmpv4::code::PROTOCOL);
+                self.complain(now, arena, counters, interface, &first, Complaint::Protocol { named_at: PROTOCOL_AT });
                 Err(Counter::IpInUnknownProtos)
             }
         };
@@ -91,10 +114,13 @@ impl Ip {
     fn receive_link(&mut self, now: Instant, interface: u32, first: &mut Frame) -> Result<Link, Counter> {
         let own = &self.interfaces[interface as usize].interface;
         match own.medium {
+            Medium::Ip if first.bytes().first().is_some_and(|first| first >> 4 == 6) => Ok(Link::Ipv6 { to_many: false }),
             Medium::Ip => Ok(Link::Ipv4 { to_many: false }),
             Medium::Ethernet => match ethernet::receive(own.mac, first).ok_or(Counter::DropMalformed)? {
                 ethernet::Carries::Ipv4 => Ok(Link::Ipv4 { to_many: false }),
                 ethernet::Carries::Ipv4ToMany => Ok(Link::Ipv4 { to_many: true }),
+                ethernet::Carries::Ipv6 => Ok(Link::Ipv6 { to_many: false }),
+                ethernet::Carries::Ipv6ToMany => Ok(Link::Ipv6 { to_many: true }),
                 ethernet::Carries::Arp => {
                     let packet = arp_wire::Packet::parse(first.bytes()).ok_or(Counter::DropMalformed)?;
                     self.receive_arp(now, interface, &packet);
@@ -111,17 +137,21 @@ impl Ip {
         }
         let owns = |ip| state.addresses.iter().any(|cidr| cidr.ip == ip);
         let Some(heard) = arp::receive(state.interface.mac, owns, packet) else { return };
-        if let Some(packet) = heard.reply.filter(|_| self.arp.len() < ARP_MAX) {
-            self.arp.push_back(ArpOut { interface, destination: packet.target_mac, packet });
+        if let Some(packet) = heard.reply {
+            self.answer(interface, packet.target_mac, Control::Arp(packet));
         }
         if let Some((ip, mac)) = heard.sender {
             // Only who can be on this link: anybody may say anything in ARP.
-            let on_link = self
-                .routes
-                .lookup(ip)
-                .is_some_and(|route| route.interface == interface && route.gateway.is_none_or(|gateway| gateway == ip));
+            let on_link = self.is_on_link(interface, ip);
             self.neighbors.heard(now, (interface, ip), mac, heard.for_us && on_link);
         }
+    }
+
+    /// Whether an address can be that of a neighbor on this link.
+    pub(super) fn is_on_link(&self, interface: u32, ip: IpAddr) -> bool {
+        let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let routed = |route: &Route| route.interface == interface && route.gateway.is_none_or(|gateway| gateway == ip);
+        link_local || self.routes.lookup(ip).is_some_and(routed)
     }
 
     /// RFC 1122 §3.2.1.3: from a host and to us; to many only UDP. Returns whether it is to many.
@@ -141,47 +171,32 @@ impl Ip {
         Err(Counter::IpInAddrErrors)
     }
 
-    /// UDP verifies checksums itself: the field may say that there is none.
-    fn deliver_udp(&mut self, interface: u32, header: &ipv4::Header, to_many: bool, mut first: Frame) {
-        let header_len = u16::from(header.header_len);
-        first.pull(header_len.into());
-        self.udp.headers.push(Datagram {
-            local: header.destination.into(),
-            remote: header.source.into(),
-            interface,
-            tos: header.tos,
-            ttl: header.ttl,
-            len: (header.total_len - header_len).into(),
-            header_len,
-            to_many,
-        });
+    /// Takes the datagram of `first`, which starts at the UDP header, and of the frames in `self.rest`. UDP verifies
+    /// checksums itself: the field may say that there is none.
+    pub(super) fn deliver_udp(&mut self, datagram: Datagram, first: Frame) {
+        self.udp.headers.push(datagram);
         self.udp.packets.push(first);
         self.rest.drain(..).for_each(|frame| self.udp.packets.push(frame));
     }
 
+    /// Takes the segment of `first`, which starts at the TCP header, and of the frames in `self.rest`.
     #[inline]
-    fn deliver_tcp(
+    pub(super) fn deliver_tcp(
         &mut self,
         counters: &mut Counters,
-        interface: u32,
-        header: &ipv4::Header,
-        mut first: Frame,
+        datagram: Datagram,
+        first: Frame,
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
-        let header_len = usize::from(header.header_len);
-        let len = u32::from(header.total_len) - header_len as u32;
-        first.pull(header_len);
-        let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
         if first.checksum() == Checksum::Complete {
-            let pseudo = checksum::pseudo_header(remote, local, ipv4::PROTOCOL_TCP, len);
+            let pseudo = checksum::pseudo_header(datagram.remote, datagram.local, ipv4::PROTOCOL_TCP, datagram.len);
             if checksum::add(pseudo, self.sum_of_packet(&first)) != 0xffff {
                 counters.count(Counter::TcpInSegs);
                 counters.count(Counter::TcpInErrs);
                 return Err(Counter::TcpInCsumErrors);
             }
         }
-        let (tos, ttl, header_len) = (header.tos, header.ttl, header_len as u16);
-        datagrams.headers.push(Datagram { local, remote, interface, tos, ttl, len, header_len, to_many: false });
+        datagrams.headers.push(datagram);
         datagrams.packets.push(first);
         self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())
@@ -230,6 +245,9 @@ pub(crate) fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Opti
     rest[last].set_continues(false);
     Some(())
 }
+
+/// Where the IPv4 header names its protocol.
+const PROTOCOL_AT: usize = 9;
 
 #[cfg(test)]
 mod tests;

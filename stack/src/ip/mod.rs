@@ -1,22 +1,29 @@
 //! The Internet layer: interfaces, addresses, routes, neighbors; packets in and out.
 //!
 //! Promises: nothing here allocates per packet of a transport protocol; whatever strangers can make
-//! us keep is bounded; `receive` only queues what has to be answered, `transmit` writes it. IPv4 is
-//! served; IPv6 packets are counted and dropped, but every type has room for them.
+//! us keep is bounded; `receive` only queues what has to be answered, `transmit` writes it. IPv4 and
+//! IPv6 are served alike; where they differ there is a file for each.
 
+mod complaint;
+mod control;
+mod discovery;
 mod ecn;
+mod extension;
 mod fragment;
 mod icmp;
+mod icmpv6;
 mod input;
+mod input_ipv6;
 mod interface;
 pub(crate) mod limit;
 mod output;
 mod path_mtu;
 mod route;
+mod source;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ringway_shm::{Burst, Frame, Instant};
 
@@ -25,7 +32,10 @@ use crate::config::StackConfig;
 use crate::link::arp;
 use crate::link::neighbor::{Key, Limits, NeighborTable, Task};
 use crate::stats::{Counter, Counters};
-use crate::wire::arp as arp_wire;
+use crate::tcp::isn::Secrets;
+use crate::wire::ndp::Message;
+use crate::wire::{ipv4, ipv6};
+use control::{Control, ControlOut};
 use fragment::Identifications;
 use limit::RateLimit;
 use path_mtu::PathMtus;
@@ -52,6 +62,13 @@ pub(crate) struct Path {
     pub(crate) source: IpAddr,
     pub(crate) next_hop: IpAddr,
     pub(crate) mtu: u16,
+}
+
+impl Path {
+    /// Bytes of transport header and payload that a packet has room for.
+    pub(crate) fn transport_max(&self) -> u16 {
+        self.mtu.saturating_sub(network_header_len(self.source) as u16)
+    }
 }
 
 /// What is known of a received datagram. Its frames start at the transport header; the checksum of
@@ -93,7 +110,7 @@ pub(crate) enum IcmpErrorKind {
     HostUnreachable,
     ProtocolUnreachable,
     PortUnreachable,
-    /// RFC 1191; `mtu` 0: the router did not say.
+    /// RFC 1191, RFC 8201; `mtu` 0: the router did not say.
     FragmentationNeeded {
         mtu: u16,
     },
@@ -132,14 +149,6 @@ struct InterfaceState {
     broadcasts: Vec<Ipv4Addr>,
 }
 
-/// An ARP packet that waits to be written.
-#[derive(Debug)]
-struct ArpOut {
-    interface: u32,
-    destination: MacAddress,
-    packet: arp_wire::Packet,
-}
-
 /// The Internet layer of one stack.
 pub(crate) struct Ip {
     interfaces: Vec<InterfaceState>,
@@ -147,16 +156,18 @@ pub(crate) struct Ip {
     local: Vec<IpAddr>,
     /// Those of them that every packet is compared with; few, so a plain search is the fastest.
     local_ipv4: Vec<Ipv4Addr>,
+    local_ipv6: Vec<Ipv6Addr>,
     routes: RouteTable,
     neighbors: NeighborTable,
     generation: u32,
     limit: RateLimit,
+    secrets: Secrets,
     /// ICMP messages that wait for `transmit`: `reply_flows[n]` belongs to the nth packet.
     replies: Burst,
     reply_flows: VecDeque<Flow>,
     /// Per interface: whole frames that waited for a neighbor and can leave.
     outbox: Vec<Burst>,
-    arp: VecDeque<ArpOut>,
+    control: VecDeque<ControlOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
     /// UDP datagrams that have come, until `take_udp`.
@@ -180,14 +191,16 @@ impl Ip {
             interfaces: Vec::new(),
             local: Vec::new(),
             local_ipv4: Vec::new(),
+            local_ipv6: Vec::new(),
             routes: RouteTable::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
             limit: RateLimit::new(config.replies_per_second),
+            secrets: Secrets::new(config.seed ^ SECRETS_SALT),
             replies: Burst::default(),
             reply_flows: VecDeque::new(),
             outbox: Vec::new(),
-            arp: VecDeque::new(),
+            control: VecDeque::new(),
             resolve: VecDeque::new(),
             errors: VecDeque::new(),
             udp: Datagrams::default(),
@@ -212,7 +225,11 @@ impl Ip {
             for cidr in state.addresses.iter().filter(|cidr| !before.contains(cidr)) {
                 let IpAddr::V4(ip) = cidr.ip else { continue };
                 let packet = arp::announcement(state.interface.mac, ip);
-                self.arp.push_back(ArpOut { interface, destination: MacAddress::BROADCAST, packet });
+                self.control.push_back(ControlOut {
+                    interface,
+                    destination: MacAddress::BROADCAST,
+                    message: Control::Arp(packet),
+                });
             }
         }
         state.broadcasts = state.addresses.iter().filter_map(Cidr::broadcast).collect();
@@ -220,6 +237,7 @@ impl Ip {
         self.local.sort_unstable();
         self.local.dedup();
         self.local_ipv4 = self.local.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
+        self.local_ipv6 = self.local.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
         self.bump_generation();
     }
 
@@ -255,15 +273,30 @@ impl Ip {
         if !is_host(remote) || self.owns(remote) {
             return None;
         }
-        let route = self.routes.lookup(remote)?;
-        let state = self.interfaces.get(route.interface as usize)?;
-        let next_hop = route.gateway.unwrap_or(remote);
+        let (interface, gateway, preferred) = match self.link_of(local, remote) {
+            Some(interface) => (interface, None, None),
+            None => {
+                let route = self.routes.lookup(remote)?;
+                (route.interface, route.gateway, route.source)
+            }
+        };
+        let state = self.interfaces.get(interface as usize)?;
+        let next_hop = gateway.unwrap_or(remote);
         let source = match local {
-            Some(local) => Some(local).filter(|&ip| self.owns(ip)),
-            None => route.source.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop)),
+            Some(local) => Some(local).filter(|&ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(ip)),
+            None => preferred.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop, remote)),
         }?;
         let mtu = self.path_mtus.limit(remote, state.interface.mtu);
-        Some(Path { interface: route.interface, source, next_hop, mtu })
+        Some(Path { interface, source, next_hop, mtu })
+    }
+
+    /// RFC 4007: link-local addresses mean something on one link only; our own end says on which.
+    fn link_of(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<u32> {
+        let (Some(IpAddr::V6(local)), IpAddr::V6(remote)) = (local, remote) else { return None };
+        if !(local.is_unicast_link_local() && remote.is_unicast_link_local()) {
+            return None;
+        }
+        self.interfaces.iter().position(|state| state.has(local.into())).map(|at| at as u32)
     }
 
     /// Changes whenever addresses, routes or neighbors change: cached templates are stale then.
@@ -341,12 +374,25 @@ impl Ip {
         match (state.interface.role, ip) {
             (Role::Shared, _) => self.resolve.push_back((interface, ip)),
             (Role::Owned, IpAddr::V4(target)) => {
-                let Some(IpAddr::V4(own_ip)) = state.source_towards(ip) else { return };
+                let Some(IpAddr::V4(own_ip)) = state.source_towards(ip, ip) else { return };
                 let packet = arp::request(state.interface.mac, own_ip, target);
                 let destination = known.unwrap_or(MacAddress::BROADCAST);
-                self.arp.push_back(ArpOut { interface, destination, packet });
+                self.control.push_back(ControlOut { interface, destination, message: Control::Arp(packet) });
             }
-            (Role::Owned, IpAddr::V6(_)) => {}
+            (Role::Owned, IpAddr::V6(target)) => {
+                let Some(IpAddr::V6(source)) = state.source_towards(ip, ip) else { return };
+                let group = ipv6::solicited_node(target);
+                let (destination, to) = match known {
+                    Some(mac) => (mac, target),
+                    None => (MacAddress::of_group(group.into()), group),
+                };
+                let message = Message::NeighborSolicitation { target, source_link: Some(state.interface.mac), nonce: None };
+                self.control.push_back(ControlOut {
+                    interface,
+                    destination,
+                    message: Control::Discovery { source, to, message },
+                });
+            }
         }
     }
 
@@ -362,10 +408,9 @@ impl Ip {
 }
 
 impl InterfaceState {
-    /// Our address to use towards a neighbor: one of the same network if there is one (RFC 1122 §3.3.4.3).
-    fn source_towards(&self, neighbor: IpAddr) -> Option<IpAddr> {
-        let same_family = || self.addresses.iter().filter(|cidr| cidr.ip.is_ipv4() == neighbor.is_ipv4());
-        same_family().find(|cidr| cidr.contains(neighbor)).or_else(|| same_family().next()).map(|cidr| cidr.ip)
+    /// Whether `ip` is one of its addresses.
+    fn has(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|cidr| cidr.ip == ip)
     }
 }
 
@@ -374,7 +419,16 @@ fn is_host(ip: IpAddr) -> bool {
     match ip {
         // 0.0.0.0/8 is "this network", 240.0.0.0/4 with broadcast is reserved.
         IpAddr::V4(ip) => !(ip.octets()[0] == 0 || ip.is_loopback() || ip.is_multicast() || ip.octets()[0] >= 240),
-        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast()),
+        // RFC 4291 §2.5.5.2: the mapped ones stand for IPv4 in interfaces of programs, never on a wire.
+        IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.to_ipv4_mapped().is_some()),
+    }
+}
+
+/// Bytes of the IP header of packets of an address's family.
+fn network_header_len(ip: IpAddr) -> usize {
+    match ip {
+        IpAddr::V4(_) => ipv4::HEADER_LEN,
+        IpAddr::V6(_) => ipv6::HEADER_LEN,
     }
 }
 
@@ -384,8 +438,10 @@ const INTERFACES_MAX: usize = 255;
 const HELD_MAX: usize = 1_024;
 /// ICMP messages that wait to be written.
 const REPLIES_MAX: usize = 256;
-/// ARP answers that wait to be written.
-const ARP_MAX: usize = 256;
+/// Answers of ARP and neighbor discovery that wait to be written.
+const CONTROL_MAX: usize = 256;
+/// Sets the secrets of this layer apart from those of TCP.
+const SECRETS_SALT: u64 = 0x1970_0a4e_0000_8200;
 /// Errors that wait to be handed to TCP.
 const ERRORS_MAX: usize = 256;
 

@@ -1,17 +1,18 @@
 //! Packets out: header templates for flows, and the slow path that adds headers one by one.
-//! Read RFC 791, RFC 6864, RFC 894 first.
+//! Read RFC 791, RFC 6864, RFC 894, RFC 8200 §3, RFC 6437, RFC 2464 first.
 
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+use ringway_shm::{Arena, Burst, Frame, Instant};
 
-use super::{Ip, Medium, Path};
+use super::{Ip, Medium, Path, network_header_len};
 use crate::address::MacAddress;
 use crate::link::ethernet;
 use crate::link::neighbor::{Key, move_packet};
 use crate::stats::{Counter, Counters};
-use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TYPE_ARP, TYPE_IPV4};
-use crate::wire::{arp, checksum, ipv4};
+use crate::tcp::demux::FlowKey;
+use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TYPE_IPV4, TYPE_IPV6};
+use crate::wire::{checksum, ipv4, ipv6};
 
 /// What the headers of a flow's packets say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) struct Flow {
     pub(crate) tos: u8,
     /// 0: the default, 64.
     pub(crate) ttl: u8,
+    /// Local and remote, 0 where there are none: the flow label depends on them.
+    pub(crate) ports: (u16, u16),
 }
 
 /// Why there is no template now.
@@ -44,7 +47,7 @@ pub(crate) struct Template {
     pub(crate) bytes: [u8; 54],
     pub(crate) len: u8,
     pub(crate) interface: u8,
-    /// One's-complement sum of the IP header with length and checksum zero.
+    /// One's-complement sum of the IPv4 header with length and checksum zero.
     header_sum: u16,
     /// One's-complement sum of the pseudo-header with length zero (RFC 9293 §3.1), not complemented.
     pub(crate) pseudo_sum: u16,
@@ -78,8 +81,8 @@ impl Template {
     #[inline]
     pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
         let len = self.len as usize;
-        // The addresses end the IP header; an IPv6 header alone has 40 bytes, Ethernet and IPv4 have 34.
-        if len < 40 {
+        // The addresses end the IP header.
+        if !self.is_ipv6() {
             let end: &[u8; 8] = self.bytes[len - 8..len].first_chunk().expect("eight bytes");
             let [a, b, c, d, e, f, g, h] = *end;
             return (IpAddr::from([a, b, c, d]), IpAddr::from([e, f, g, h]));
@@ -88,6 +91,18 @@ impl Template {
         local.copy_from_slice(&self.bytes[len - 32..len - 16]);
         remote.copy_from_slice(&self.bytes[len - 16..len]);
         (IpAddr::from(local), IpAddr::from(remote))
+    }
+
+    /// Whether the headers are of IPv6: alone they have 40 bytes, while Ethernet and IPv4 have 34.
+    #[inline]
+    pub(crate) fn is_ipv6(&self) -> bool {
+        self.len >= 40
+    }
+
+    /// Bytes of the IP header.
+    #[inline]
+    pub(crate) fn network_header_len(&self) -> usize {
+        if self.is_ipv6() { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }
     }
 
     /// Puts link and IP header in front of a transport header: `transport_len` bytes of transport
@@ -100,6 +115,11 @@ impl Template {
         let len = self.len as usize;
         let headers = frame.push(len);
         headers.copy_from_slice(&self.bytes[..len]);
+        if self.is_ipv6() {
+            let network = &mut headers[len - ipv6::HEADER_LEN..];
+            network[4..6].copy_from_slice(&(transport_len as u16).to_be_bytes());
+            return;
+        }
         let total = (transport_len + ipv4::HEADER_LEN) as u16;
         let sum = !checksum::add(self.header_sum, total);
         let network = &mut headers[len - ipv4::HEADER_LEN..];
@@ -115,7 +135,6 @@ impl Ip {
         let resolved = self.resolve_next_hop(now, &path).ok_or(OutputError::Unresolved);
         self.run_tasks();
         let destination = resolved?;
-        let header = network_header(flow, 0).ok_or(OutputError::NoRoute)?;
         let mut bytes = [0; 54];
         let own = &self.interfaces[path.interface as usize].interface;
         let link_len = match own.medium {
@@ -123,14 +142,19 @@ impl Ip {
             Medium::Ethernet => ETHERNET_LEN,
         };
         if own.medium == Medium::Ethernet {
-            crate::wire::ethernet::Header { destination, source: own.mac, ether_type: TYPE_IPV4 }
-                .write(&mut bytes[..ETHERNET_LEN]);
+            let ether_type = if flow.remote.is_ipv6() { TYPE_IPV6 } else { TYPE_IPV4 };
+            crate::wire::ethernet::Header { destination, source: own.mac, ether_type }.write(&mut bytes[..ETHERNET_LEN]);
         }
-        let len = link_len + ipv4::HEADER_LEN;
-        header.write(&mut bytes[link_len..len]);
-        bytes[len - 10..len - 8].fill(0);
+        let len = link_len + network_header_len(flow.remote);
+        // The length is filled in later, so the header is one without.
+        self.write_network_header(flow, None, &mut bytes[link_len..len]).ok_or(OutputError::NoRoute)?;
+        let mut header_sum = 0;
+        if flow.remote.is_ipv4() {
+            bytes[len - 10..len - 8].fill(0);
+            header_sum = checksum::sum(&bytes[link_len..len]);
+        }
         Ok(Template {
-            header_sum: checksum::sum(&bytes[link_len..len]),
+            header_sum,
             pseudo_sum: checksum::pseudo_header(flow.local, flow.remote, flow.protocol, 0),
             bytes,
             len: len as u8,
@@ -148,18 +172,20 @@ impl Ip {
     }
 
     /// Sends the first packet of `packets`, which starts at the transport header (checksum done or
-    /// `Partial`) and whose first frame is nobody else's and has 34 bytes of headroom or more: adds
+    /// `Partial`) and whose first frame is nobody else's and has 64 bytes of headroom or more: adds
     /// headers, or holds it while the neighbor is being resolved. Without a route it is dropped.
     pub(crate) fn send(&mut self, now: Instant, counters: &mut Counters, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) {
         let len = packets.front_len();
-        let routed = self.route(flow.remote, Some(flow.local)).zip(network_header(flow, len));
-        let Some((path, header)) = routed else {
+        let mut header = [0; ipv6::HEADER_LEN];
+        let header = &mut header[..network_header_len(flow.remote)];
+        let routed = self.route(flow.remote, Some(flow.local)).zip(self.write_network_header(flow, Some(len), header));
+        let Some((path, ())) = routed else {
             packets.drop_packet();
             counters.count(Counter::IpOutNoRoutes);
             return;
         };
         let Some(mut first) = packets.pop() else { return };
-        header.write(first.push(ipv4::HEADER_LEN));
+        first.push(header.len()).copy_from_slice(header);
         self.place(now, &path, first, packets, out);
     }
 
@@ -183,10 +209,10 @@ impl Ip {
         self.run_tasks();
     }
 
-    /// Writes what waits: ARP, ICMP, and packets whose neighbor has answered. Returns how many of
+    /// Writes what waits: ARP, neighbor discovery, ICMP, and packets whose neighbor has answered. Returns how many of
     /// the packets were ARP.
     pub(crate) fn transmit(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
-        let arp_packets = self.write_arp(arena, counters, out);
+        let arp_packets = self.write_control(arena, counters, out);
         let mut replies = core::mem::take(&mut self.replies);
         while let Some(flow) = self.reply_flows.pop_front() {
             counters.count(Counter::IcmpOutMsgs);
@@ -198,22 +224,6 @@ impl Ip {
         }
         self.count_dropped(counters);
         arp_packets
-    }
-
-    fn write_arp(&mut self, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
-        let mut written = 0;
-        while let Some(waiting) = self.arp.pop_front() {
-            let Some(mut frame) = arena.alloc(Class::Small) else {
-                counters.count(Counter::DropNoFrame);
-                continue;
-            };
-            waiting.packet.write(frame.extend(arp::LEN));
-            let source = self.interfaces[waiting.interface as usize].interface.mac;
-            ethernet::push_header(&mut frame, source, waiting.destination, TYPE_ARP);
-            out[waiting.interface as usize].push(frame);
-            written += 1;
-        }
-        written
     }
 
     /// Packets that waited for a neighbor, now that it has answered.
@@ -232,6 +242,7 @@ impl Ip {
     fn resolve_next_hop(&mut self, now: Instant, path: &Path) -> Option<MacAddress> {
         match self.interfaces[path.interface as usize].interface.medium {
             Medium::Ip => Some(MacAddress::default()),
+            Medium::Ethernet if path.next_hop.is_multicast() => Some(MacAddress::of_group(path.next_hop)),
             Medium::Ethernet => self.neighbors.lookup(now, (path.interface, path.next_hop)),
         }
     }
@@ -239,21 +250,48 @@ impl Ip {
     fn push_link_header(&self, interface: u32, destination: MacAddress, frame: &mut Frame) {
         let own = &self.interfaces[interface as usize].interface;
         if own.medium == Medium::Ethernet {
-            ethernet::push_header(frame, own.mac, destination, TYPE_IPV4);
+            let ether_type = if frame.bytes().first().is_some_and(|first| first >> 4 == 6) { TYPE_IPV6 } else { TYPE_IPV4 };
+            ethernet::push_header(frame, own.mac, destination, ether_type);
         }
+    }
+
+    /// Fills in the IP header of a packet of `transport_len` bytes, or of one whose length is not known yet.
+    /// `None`: too long, or ends of different families.
+    fn write_network_header(&self, flow: &Flow, transport_len: Option<usize>, bytes: &mut [u8]) -> Option<()> {
+        let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
+        match (flow.local, flow.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => {
+                let total_len = transport_len.map_or(Some(0), |len| u16::try_from(len + ipv4::HEADER_LEN).ok())?;
+                ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, total_len).write(bytes);
+            }
+            (IpAddr::V6(source), IpAddr::V6(destination)) => {
+                let payload_len = u16::try_from(transport_len.unwrap_or(0)).ok()?;
+                let header = ipv6::Header {
+                    traffic_class: flow.tos,
+                    flow_label: self.flow_label(flow),
+                    payload_len,
+                    next_header: flow.protocol,
+                    hop_limit: ttl,
+                    source,
+                    destination,
+                };
+                header.write(bytes);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// RFC 6437 §3: the same for all packets of a flow, and not to be guessed from other flows' labels.
+    fn flow_label(&self, flow: &Flow) -> u32 {
+        let (local_port, remote_port) = flow.ports;
+        let key = FlowKey { local: flow.local, remote: flow.remote, local_port, remote_port };
+        (self.secrets.keyed(&key, FLOW_LABEL) as u32 & ipv6::FLOW_LABEL_MASK).max(1)
     }
 }
 
-/// The IP header of a packet of `transport_len` bytes; `None`: too long, or a family that is not served.
-fn network_header(flow: &Flow, transport_len: usize) -> Option<ipv4::Header> {
-    let (IpAddr::V4(local), IpAddr::V4(remote)) = (flow.local, flow.remote) else { return None };
-    let total_len = u16::try_from(transport_len + ipv4::HEADER_LEN).ok()?;
-    let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
-    // A template's length is filled in later, so its header is one without length.
-    let total_len = if transport_len == 0 { 0 } else { total_len };
-    Some(ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, total_len))
-}
-
+/// See `Secrets::keyed`.
+const FLOW_LABEL: u64 = 0;
 /// RFC 1122 §3.2.1.7, Linux.
 pub(super) const DEFAULT_TTL: u8 = 64;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::wire::{checksum, ethernet, ipv4};
+use crate::wire::{checksum, ethernet, ipv4, ipv6};
 use alloc::string::ToString;
 use alloc::vec;
 use ringway_shm::{Arena, ArenaConfig, Class};
@@ -8,6 +8,12 @@ pub(super) const OWN_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 pub(super) const PEER_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 2]);
 pub(super) const OWN: [u8; 4] = [10, 0, 0, 1];
 pub(super) const PEER: [u8; 4] = [10, 0, 0, 2];
+
+pub(super) const OWN6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
+pub(super) const OWN6_LINK: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+pub(super) const PEER6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
+pub(super) const PEER6_LINK: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+pub(super) const ROUTER6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0xfe);
 
 pub(super) fn ms(millis: u64) -> Instant {
     Instant::from_millis(millis)
@@ -44,6 +50,19 @@ impl Rig {
         let arena = Arena::new(ArenaConfig { large: 64, small: 64 });
         let mut rig = Rig { ip, arena, counters: Counters::default(), datagrams: Datagrams::default() };
         assert_eq!(rig.transmit(ms(0)).len(), usize::from(medium == Medium::Ethernet && role == Role::Owned), "an announcement");
+        rig
+    }
+
+    /// As `new`, with 2001:db8::1/64, fe80::1/64 and a default route via fe80::fe too.
+    pub(super) fn ipv6(medium: Medium, role: Role) -> Rig {
+        let mut rig = Rig::new(medium, role);
+        let (v4, v6) = (Cidr { ip: OWN.into(), prefix_len: 24 }, Cidr { ip: OWN6.into(), prefix_len: 64 });
+        let link_local = Cidr { ip: OWN6_LINK.into(), prefix_len: 64 };
+        rig.ip.set_addresses(0, vec![v4, v6, link_local]);
+        let route = |destination, gateway| Route { destination, gateway, interface: 0, metric: 0, source: None };
+        let default = Cidr { ip: Ipv6Addr::UNSPECIFIED.into(), prefix_len: 0 };
+        rig.ip.set_routes(vec![route(v6, None), route(link_local, None), route(default, Some(ROUTER6.into())), route(v4, None)]);
+        assert!(rig.transmit(ms(0)).is_empty());
         rig
     }
 
@@ -96,6 +115,45 @@ pub(super) fn from_peer(protocol: u8, payload: &[u8], change: impl FnOnce(&mut i
     header.write(&mut bytes[14..]);
     bytes.extend(payload);
     bytes
+}
+
+/// An Ethernet frame from the peer with `payload` behind an IPv6 header that `change` may spoil.
+pub(super) fn from_peer6(next_header: u8, payload: &[u8], change: impl FnOnce(&mut ipv6::Header)) -> Vec<u8> {
+    let mut header = ipv6::Header {
+        traffic_class: 0,
+        flow_label: 0,
+        payload_len: payload.len() as u16,
+        next_header,
+        hop_limit: 64,
+        source: PEER6,
+        destination: OWN6,
+    };
+    change(&mut header);
+    let destination = if header.destination.is_multicast() { MacAddress::of_group(header.destination.into()) } else { OWN_MAC };
+    let mut bytes = vec![0; 54];
+    ethernet::Header { destination, source: PEER_MAC, ether_type: ethernet::TYPE_IPV6 }.write(&mut bytes[..14]);
+    header.write(&mut bytes[14..]);
+    bytes.extend(payload);
+    bytes
+}
+
+/// As `from_peer6` with an ICMPv6 message, whose checksum is filled in.
+pub(super) fn icmpv6_from_peer(message: &[u8], change: impl FnOnce(&mut ipv6::Header)) -> Vec<u8> {
+    let mut bytes = from_peer6(58, message, change);
+    let header = ipv6::Header::parse(&bytes[14..]).expect("just written");
+    bytes[56..58].fill(0);
+    control::finish_icmpv6(&mut bytes[54..], header.source, header.destination);
+    bytes
+}
+
+/// A TCP segment over IPv6 from the peer with a good checksum.
+pub(super) fn tcp_segment6(payload: &[u8]) -> Vec<u8> {
+    let mut segment = tcp_segment(payload);
+    segment[16..18].fill(0);
+    let pseudo = checksum::pseudo_header(PEER6.into(), OWN6.into(), 6, segment.len() as u32);
+    let sum = !checksum::add(pseudo, checksum::sum(&segment));
+    segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    segment
 }
 
 /// A TCP segment from the peer with a good checksum.

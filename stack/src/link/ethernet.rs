@@ -3,7 +3,7 @@
 use ringway_shm::Frame;
 
 use crate::address::MacAddress;
-use crate::wire::ethernet::{HEADER_LEN, Header, TYPE_ARP, TYPE_IPV4};
+use crate::wire::ethernet::{HEADER_LEN, Header, TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
 
 /// What a frame for us carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,9 @@ pub(crate) enum Carries {
     Ipv4,
     /// IPv4 in a frame to many: hosts must not answer those (RFC 1122 §3.3.6).
     Ipv4ToMany,
+    Ipv6,
+    /// IPv6 in a frame to many.
+    Ipv6ToMany,
 }
 
 /// Looks at the Ethernet header and takes it off. `None`: not for us, or nothing that we speak.
@@ -26,6 +29,8 @@ pub(crate) fn receive(own: MacAddress, frame: &mut Frame) -> Option<Carries> {
         TYPE_ARP => Carries::Arp,
         TYPE_IPV4 if to_many => Carries::Ipv4ToMany,
         TYPE_IPV4 => Carries::Ipv4,
+        TYPE_IPV6 if to_many => Carries::Ipv6ToMany,
+        TYPE_IPV6 => Carries::Ipv6,
         _ => return None,
     };
     frame.pull(HEADER_LEN);

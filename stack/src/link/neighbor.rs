@@ -1,6 +1,7 @@
-//! Who is where on the link: IP address to link address. Read RFC 826, RFC 1122 §2.3.2 first.
+//! Who is where on the link: IP address to link address. Read RFC 826, RFC 1122 §2.3.2, RFC 4861 §7.3 first.
 //!
-//! One state machine for two sources: the kernel's table (`told`), and ARP (`heard`). On a miss a
+//! One state machine for three sources: the kernel's table (`told`), ARP (`heard`), and neighbor
+//! discovery (`advertised`, `noticed`). On a miss a
 //! question is asked up to three times, a second apart, and a few packets wait for the answer. What
 //! ARP taught goes stale after a minute, is then confirmed when next used, and forgotten when not.
 //! The table is bounded: when full, the entry that would go soonest goes. It writes no packets:
@@ -16,6 +17,7 @@
 //! ```
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use ringway_shm::{Burst, Duration, Instant};
@@ -74,6 +76,15 @@ pub(crate) struct NeighborTable {
     asked: usize,
     dropped: u64,
     changed: bool,
+    /// Per interface: what its routers say of IPv6 neighbors.
+    times: Vec<Times>,
+}
+
+/// How long neighbors are believed, and how often they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) reachable: Duration,
+    pub(crate) retransmit: Duration,
 }
 
 impl NeighborTable {
@@ -87,7 +98,29 @@ impl NeighborTable {
             asked: 0,
             dropped: 0,
             changed: false,
+            times: Vec::new(),
         }
+    }
+
+    /// A router has said how long the IPv6 neighbors of an interface count as reachable, and how often to ask.
+    #[cfg(test)]
+    pub(crate) fn set_times(&mut self, interface: u32, times: Times) {
+        let at = interface as usize;
+        if self.times.len() <= at {
+            self.times.resize(at + 1, TIMES);
+        }
+        self.times[at] = times;
+    }
+
+    fn times(&self, (interface, ip): Key) -> Times {
+        let said = self.times.get(interface as usize).filter(|_| ip.is_ipv6());
+        said.copied().unwrap_or(TIMES)
+    }
+
+    /// Whether a neighbor is known, or about to be.
+    #[cfg(test)]
+    pub(crate) fn knows(&self, key: Key) -> bool {
+        self.entries.contains_key(&key)
     }
 
     /// The link address of a neighbor; `None`: it is being asked for.
@@ -95,7 +128,7 @@ impl NeighborTable {
         match self.entries.get(&key).map(|entry| entry.state) {
             Some(State::Reachable(mac) | State::Told(mac) | State::Probed { mac, .. }) => Some(mac),
             Some(State::Stale(mac)) => {
-                self.set(key, State::Probed { mac, tries: 1 }, Some(now + ASK_INTERVAL));
+                self.set(key, State::Probed { mac, tries: 1 }, Some(now + self.times(key).retransmit));
                 self.tasks.push_back(Task::Ask(key, Some(mac)));
                 Some(mac)
             }
@@ -103,7 +136,7 @@ impl NeighborTable {
             None => {
                 // Strangers can make us ask (a SYN from a made-up neighbor): leave room for the rest.
                 if self.asked < self.limits.entries.div_ceil(2) {
-                    self.set(key, State::Asked { tries: 1 }, Some(now + ASK_INTERVAL));
+                    self.set(key, State::Asked { tries: 1 }, Some(now + self.times(key).retransmit));
                     self.tasks.push_back(Task::Ask(key, None));
                 }
                 None
@@ -115,7 +148,7 @@ impl NeighborTable {
     /// since the address itself may be what is wrong. Meanwhile it stays in use.
     pub(crate) fn suspect(&mut self, now: Instant, key: Key) {
         if let Some(State::Reachable(mac) | State::Stale(mac)) = self.entries.get(&key).map(|entry| entry.state) {
-            self.set(key, State::Probed { mac, tries: 1 }, Some(now + ASK_INTERVAL));
+            self.set(key, State::Probed { mac, tries: 1 }, Some(now + self.times(key).retransmit));
             self.tasks.push_back(Task::Ask(key, None));
         }
     }
@@ -155,7 +188,39 @@ impl NeighborTable {
         if known.is_none() && !learn || matches!(known, Some(State::Told(_))) {
             return;
         }
-        self.answer(key, mac, State::Reachable(mac), Some(now + REACHABLE_TIME));
+        self.answer(key, mac, State::Reachable(mac), Some(now + self.times(key).reachable));
+    }
+
+    /// RFC 4861 §7.2.5: a neighbor advertisement. Strangers are not remembered.
+    pub(crate) fn advertised(&mut self, now: Instant, key: Key, mac: Option<MacAddress>, solicited: bool, overrides: bool) {
+        let Some(state) = self.entries.get(&key).map(|entry| entry.state) else { return };
+        if matches!(state, State::Told(_)) {
+            return;
+        }
+        let differs = state.mac().is_some() && mac.is_some_and(|mac| state.mac() != Some(mac));
+        if differs && !overrides {
+            if let State::Reachable(old) = state {
+                self.answer(key, old, State::Stale(old), Some(now + STALE_TIME));
+                self.changed = true;
+            }
+            return;
+        }
+        let Some(mac) = mac.or(state.mac()) else { return };
+        if solicited {
+            self.answer(key, mac, State::Reachable(mac), Some(now + self.times(key).reachable));
+        } else if differs || state.is_asked() {
+            self.answer(key, mac, State::Stale(mac), Some(now + STALE_TIME));
+        }
+    }
+
+    /// RFC 4861 §7.2.3, §6.2.6, §6.3.4, §8.3: a message names its sender's link address, or another's. Whether
+    /// that one hears us is not known.
+    pub(crate) fn noticed(&mut self, now: Instant, key: Key, mac: MacAddress) {
+        let known = self.entries.get(&key).map(|entry| entry.state);
+        if matches!(known, Some(State::Told(_))) || known.and_then(State::mac) == Some(mac) {
+            return;
+        }
+        self.answer(key, mac, State::Stale(mac), Some(now + STALE_TIME));
     }
 
     /// Does what was due at or before `now`, a bounded amount of it.
@@ -163,13 +228,14 @@ impl NeighborTable {
         for _ in 0..TIMEOUTS_PER_CALL {
             let Some(&(_, key)) = self.deadlines.first().filter(|(at, _)| *at <= now) else { return };
             let state = self.entries.get(&key).expect("each deadline has its entry").state;
+            let retransmit = self.times(key).retransmit;
             match state {
                 State::Asked { tries } if tries < ASK_TRIES => {
-                    self.set(key, State::Asked { tries: tries + 1 }, Some(now + ASK_INTERVAL));
+                    self.set(key, State::Asked { tries: tries + 1 }, Some(now + retransmit));
                     self.tasks.push_back(Task::Ask(key, None));
                 }
                 State::Probed { mac, tries } if tries < ASK_TRIES => {
-                    self.set(key, State::Probed { mac, tries: tries + 1 }, Some(now + ASK_INTERVAL));
+                    self.set(key, State::Probed { mac, tries: tries + 1 }, Some(now + retransmit));
                     self.tasks.push_back(Task::Ask(key, Some(mac)));
                 }
                 State::Reachable(mac) => {
@@ -283,8 +349,8 @@ pub(crate) fn move_packet(from: &mut Burst, to: &mut Burst) {
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 /// Questions before the neighbor counts as not there.
 const ASK_TRIES: u8 = 3;
-/// How long an answer is believed.
-const REACHABLE_TIME: Duration = Duration::from_secs(60);
+/// How long an answer is believed, and between two questions, unless a router says otherwise.
+const TIMES: Times = Times { reachable: Duration::from_secs(60), retransmit: ASK_INTERVAL };
 /// How long an answer that nobody uses is remembered.
 const STALE_TIME: Duration = Duration::from_secs(600);
 /// Entries looked at in one call.

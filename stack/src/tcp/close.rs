@@ -3,7 +3,7 @@
 //! Read RFC 9293 §3.6, §3.10.4-3.10.5, RFC 2525 §2.17 first.
 
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, Header, RST};
+use crate::wire::tcp::{ACK, HEADER_BYTES, Header, RST};
 
 use super::connection::Connection;
 use super::sequence::SeqNum;
@@ -103,7 +103,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 1191 §6.4: the way to the peer takes packets of at most `mtu` bytes.
+    /// RFC 1191 §6.4, RFC 8201 §5.4: the way to the peer takes packets of at most `mtu` bytes.
     pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
         if !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
             return;
@@ -112,7 +112,7 @@ impl Connection<'_, '_> {
         self.env.ip.learn_path_mtu(self.now, remote, mtu);
         let Some(mtu) = self.env.ip.route(remote, Some(local)).map(|path| path.mtu) else { return };
         let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
-        let mss = mtu - 40 - options;
+        let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
         if mss < self.tcb.mss {
             self.tcb.mss = mss;
             self.tcb.set(flag::RETRANSMIT);

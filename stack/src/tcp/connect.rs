@@ -8,7 +8,7 @@ use crate::config::{CongestionControl, TcpConfig, TcpOptions};
 use crate::event::{Event, SocketError};
 use crate::ip::{Ip, LinkInfo};
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, FIN, Header, Options, RST, SYN, TIMESTAMPS_BYTES, Timestamps};
+use crate::wire::tcp::{ACK, FIN, HEADER_BYTES, Header, Options, RST, SYN, TIMESTAMPS_BYTES, Timestamps};
 
 use super::congestion::initial_window;
 use super::connection::Connection;
@@ -24,8 +24,6 @@ use super::tcb::{NO_LISTENER, Tcb, flag};
 const MSS_DEFAULT: u16 = 536;
 /// A smaller MSS is not believed (Linux: tcp_min_snd_mss).
 const MSS_MIN: u16 = 48;
-/// IP and TCP header without options.
-const HEADERS_BYTES: u16 = 40;
 /// Payload that one frame holds behind its headers, for links that do not gather.
 const FRAME_PAYLOAD_MAX: u16 = 1_900;
 
@@ -50,16 +48,17 @@ pub(crate) fn window_shift(buffer: u32) -> u8 {
     (0..14).find(|&shift| buffer >> shift <= u16::MAX as u32).unwrap_or(14)
 }
 
-/// RFC 6691: the MSS that we tell the peer, from the MTU of the way to it.
-pub(crate) fn mss_to_offer(mtu: u16, options: &TcpOptions) -> u16 {
-    let mss = mtu.saturating_sub(HEADERS_BYTES).max(MSS_MIN);
+/// RFC 6691: the MSS that we tell the peer; packets on the way to it have room for `transport_max` bytes behind
+/// the IP header.
+pub(crate) fn mss_to_offer(transport_max: u16, options: &TcpOptions) -> u16 {
+    let mss = transport_max.saturating_sub(HEADER_BYTES as u16).max(MSS_MIN);
     if options.maximum_segment_size == 0 { mss } else { mss.min(options.maximum_segment_size.max(MSS_MIN)) }
 }
 
 /// Payload of a full segment to a peer.
-pub(crate) fn mss_to_send(link: &LinkInfo, mtu: u16, agreed: &Agreed) -> u16 {
+pub(crate) fn mss_to_send(link: &LinkInfo, transport_max: u16, agreed: &Agreed) -> u16 {
     let options = if agreed.timestamps { TIMESTAMPS_BYTES as u16 } else { 0 };
-    let own = mtu.saturating_sub(HEADERS_BYTES);
+    let own = transport_max.saturating_sub(HEADER_BYTES as u16);
     let limit = if link.gathers { u16::MAX } else { FRAME_PAYLOAD_MAX };
     agreed.mss.max(MSS_MIN).min(own.max(MSS_MIN)).min(limit) - options
 }
@@ -103,7 +102,7 @@ impl Tcb {
     pub(crate) fn agree(&mut self, ip: &Ip, agreed: &Agreed, mss_limit: u16) {
         let (local, remote) = self.template.addresses();
         if let Some(path) = ip.route(remote, Some(local)) {
-            self.mss = mss_to_send(&ip.link(path.interface), path.mtu, agreed);
+            self.mss = mss_to_send(&ip.link(path.interface), path.transport_max(), agreed);
         }
         if mss_limit != 0 {
             self.mss = self.mss.min(mss_limit.max(MSS_MIN));
@@ -131,7 +130,7 @@ impl Connection<'_, '_> {
     /// Writes our SYN, or SYN-ACK in a simultaneous open.
     pub(crate) fn write_syn(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let (local, remote) = self.tcb.template.addresses();
-        let mtu = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?.mtu;
+        let transport_max = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?.transport_max();
         let answer = self.tcb.state == State::SynReceived;
         if !answer {
             self.choose_ecn();
@@ -142,7 +141,7 @@ impl Connection<'_, '_> {
         }
         // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
         let clamp = TcpOptions { maximum_segment_size: if answer { 0 } else { self.mss_clamp() }, ..TcpOptions::default() };
-        let mss = mss_to_offer(mtu, &clamp);
+        let mss = mss_to_offer(transport_max, &clamp);
         let timestamp = self.shared.secrets.timestamp(self.now);
         let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
         if answer {

@@ -87,7 +87,7 @@ impl Listeners {
         core::iter::successors(listener(first), move |(_, previous)| listener(previous.next))
     }
 
-    /// Whether a listener on `local` would get in another one's way.
+    /// Whether a listener on `local` would get in another one's way. IPv4 and IPv6 have ports of their own.
     pub(crate) fn conflicts(&self, local: SocketAddress) -> bool {
         let overlap = |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() || other.is_unspecified();
         self.on_port(local.port)

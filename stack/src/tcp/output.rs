@@ -25,8 +25,6 @@ const HEADROOM: usize = 128;
 const INLINE_BYTES: usize = 100;
 /// Bytes of a packet with segmentation, at most: the IP length field.
 const PACKET_BYTES_MAX: u32 = 65_535;
-/// Bytes of the IP header.
-const IP_HEADER_BYTES: u32 = 20;
 
 /// One segment (or super-segment) to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +111,7 @@ impl Connection<'_, '_> {
             return mss;
         }
         let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
-        let payload = limit - IP_HEADER_BYTES - HEADER_BYTES_MAX as u32;
+        let payload = limit - (self.tcb.template.network_header_len() + HEADER_BYTES_MAX) as u32;
         (payload - payload % mss).max(mss)
     }
 
@@ -437,7 +435,9 @@ impl Connection<'_, '_> {
         };
         first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
         if len > self.tcb.mss as usize {
-            first.set_segmentation(Segmentation { kind: SegmentationKind::TcpIpv4, size: self.tcb.mss });
+            let is_ipv6 = self.tcb.template.is_ipv6();
+            let kind = if is_ipv6 { SegmentationKind::TcpIpv6 } else { SegmentationKind::TcpIpv4 };
+            first.set_segmentation(Segmentation { kind, size: self.tcb.mss });
         }
     }
 
@@ -471,7 +471,7 @@ impl Connection<'_, '_> {
 
 /// Whether a link takes packets of several segments.
 fn segments(link: &LinkInfo) -> bool {
-    let headers = IP_HEADER_BYTES + HEADER_BYTES_MAX as u32;
+    let headers = (crate::wire::ipv6::HEADER_LEN + HEADER_BYTES_MAX) as u32;
     link.gathers && link.sends_partial_checksums && link.segmentation_max_bytes > headers
 }
 

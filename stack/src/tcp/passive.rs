@@ -128,7 +128,7 @@ impl Tcp {
         let Some(path) = env.ip.route(record.key.remote, Some(record.key.local)) else { return };
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
-        let header = record.syn_ack(&self.shared.config, path.mtu, &options, buffer, timestamp);
+        let header = record.syn_ack(&self.shared.config, path.transport_max(), &options, buffer, timestamp);
         let ect = ecn::ect_of_syn_ack(record.agreed.ecn, options.congestion_control);
         self.shared.replies.push(record.key, options.type_of_service & !ecn::CE | ect, header);
     }

@@ -108,7 +108,8 @@ impl Replies {
     /// Writes what waits. Returns `false` when no frame was free.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         while let Some((key, tos, header)) = self.waiting.front() {
-            let flow = Flow { local: key.local, remote: key.remote, protocol: super::PROTOCOL, tos: *tos, ttl: 0 };
+            let ports = (key.local_port, key.remote_port);
+            let flow = Flow { local: key.local, remote: key.remote, protocol: super::PROTOCOL, tos: *tos, ttl: 0, ports };
             if !write(now, env, &mut self.scratch, &flow, header, out) {
                 return false;
             }

@@ -1,6 +1,6 @@
 //! The socket calls of the façade.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ringway_shm::{Burst, Frame, Instant};
 
@@ -76,7 +76,8 @@ impl Tcp {
         cookie: u64,
     ) -> Result<SocketId, ConnectError> {
         self.now = now;
-        let local = local.unwrap_or(SocketAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: 0 });
+        let any = if remote.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let local = local.unwrap_or(SocketAddress { ip: any, port: 0 });
         let wanted = (!local.ip.is_unspecified()).then_some(local.ip);
         let path = env.ip.route(remote.ip, wanted).ok_or(ConnectError::NoRoute)?;
         let mut key = FlowKey { local: path.source, remote: remote.ip, local_port: local.port, remote_port: remote.port };

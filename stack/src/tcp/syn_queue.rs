@@ -96,12 +96,12 @@ impl HalfOpen {
     pub(crate) fn syn_ack(
         &self,
         config: &TcpConfig,
-        mtu: u16,
+        transport_max: u16,
         options: &TcpOptions,
         receive_buffer: u32,
         timestamp: u32,
     ) -> Header {
-        let mss = mss_to_offer(mtu, options);
+        let mss = mss_to_offer(transport_max, options);
         let mut offered = syn_options(config, mss, receive_buffer, timestamp, self.agreed.ts_recent);
         offered.sack_permitted &= self.agreed.sack;
         offered.timestamps = offered.timestamps.filter(|_| self.agreed.timestamps);

@@ -304,7 +304,8 @@ impl Tcb {
     /// What IP must know to send.
     pub(crate) fn flow(&self) -> Flow {
         let (local, remote) = self.template.addresses();
-        Flow { local, remote, protocol: super::PROTOCOL, tos: self.tos & !super::ecn::CE | self.ect(), ttl: self.ttl }
+        let ports = (self.local_port, self.remote_port);
+        Flow { local, remote, protocol: super::PROTOCOL, tos: self.tos & !super::ecn::CE | self.ect(), ttl: self.ttl, ports }
     }
 
     /// Both ends as the application sees them.

@@ -129,6 +129,7 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
         protocol: ipv4::PROTOCOL_UDP,
         tos: send.type_of_service.unwrap_or(socket.options.type_of_service),
         ttl: send.time_to_live.unwrap_or(socket.options.time_to_live),
+        ports: (socket.local.port, to.port),
     };
     let outgoing = Outgoing {
         socket: index,

@@ -8,6 +8,8 @@ pub const HEADER_LEN: usize = 14;
 pub const TYPE_IPV4: u16 = 0x0800;
 /// ARP (RFC 826).
 pub const TYPE_ARP: u16 = 0x0806;
+/// IPv6 (RFC 2464).
+pub const TYPE_IPV6: u16 = 0x86dd;
 
 /// An Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

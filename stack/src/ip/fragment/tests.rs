@@ -4,7 +4,7 @@ use crate::ip::{Medium, Role};
 use alloc::collections::BTreeSet;
 
 fn flow() -> Flow {
-    Flow { local: OWN.into(), remote: PEER.into(), protocol: ipv4::PROTOCOL_UDP, tos: 0x2e, ttl: 3 }
+    Flow { local: OWN.into(), remote: PEER.into(), protocol: ipv4::PROTOCOL_UDP, tos: 0x2e, ttl: 3, ports: (53, 53) }
 }
 
 /// A datagram of `len` bytes in frames of at most `piece` bytes.

@@ -144,7 +144,7 @@ fn unserved_protocols_are_refused() {
 #[test]
 fn unanswered_neighbors_become_errors() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);
-    let flow = Flow { local: OWN.into(), remote: PEER.into(), protocol: 6, tos: 0, ttl: 0 };
+    let flow = Flow { local: OWN.into(), remote: PEER.into(), protocol: 6, tos: 0, ttl: 0, ports: (12_345, 80) };
     let mut burst = Burst::default();
     burst.push(rig.arena.alloc_from(&tcp_segment(b"")).expect("a frame"));
     let mut out = [Burst::default()];

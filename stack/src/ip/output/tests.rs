@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use ringway_shm::Class;
 
 fn flow() -> Flow {
-    Flow { local: OWN.into(), remote: PEER.into(), protocol: 6, tos: 0x28, ttl: 0 }
+    Flow { local: OWN.into(), remote: PEER.into(), protocol: 6, tos: 0x28, ttl: 0, ports: (80, 1_000) }
 }
 
 fn send(rig: &mut Rig, now: Instant, flow: &Flow, payload: &[u8]) -> Vec<Vec<u8>> {
@@ -63,18 +63,19 @@ fn arp_resolves_the_next_hop() {
     let far = Flow { remote: [8, 8, 8, 8].into(), ..flow() };
     assert!(send(&mut rig, ms(0), &far, &[1; 30]).is_empty());
     let sent = rig.transmit(ms(0));
-    let question = arp::Packet::parse(&sent[0][14..]).expect("an ARP packet");
+    let question = crate::wire::arp::Packet::parse(&sent[0][14..]).expect("an ARP packet");
     assert_eq!(&sent[0][..6], &MacAddress::BROADCAST.0);
     assert_eq!((question.sender_ip, question.target_ip), (OWN.into(), [10, 0, 0, 254].into()));
-    let answer = arp::Packet {
-        operation: arp::Operation::Reply,
+    let answer = crate::wire::arp::Packet {
+        operation: crate::wire::arp::Operation::Reply,
         sender_mac: PEER_MAC,
         sender_ip: question.target_ip,
         target_mac: OWN_MAC,
         target_ip: OWN.into(),
     };
     let mut bytes = alloc::vec![0; 42];
-    crate::wire::ethernet::Header { destination: OWN_MAC, source: PEER_MAC, ether_type: TYPE_ARP }.write(&mut bytes[..14]);
+    crate::wire::ethernet::Header { destination: OWN_MAC, source: PEER_MAC, ether_type: crate::wire::ethernet::TYPE_ARP }
+        .write(&mut bytes[..14]);
     answer.write(&mut bytes[14..]);
     rig.receive(ms(1), &bytes);
     let sent = rig.transmit(ms(1));
@@ -112,4 +113,43 @@ fn packets_of_many_frames() {
     let sent = packets(&mut out[0]);
     assert_eq!((sent[0].len(), sent[0][34], sent[0][183]), (184, 0, 2));
     assert_eq!(ipv4::Header::parse(&sent[0][14..]).expect("a good header").total_len, 170);
+}
+
+fn flow6() -> Flow {
+    Flow { local: super::super::tests::OWN6.into(), remote: super::super::tests::PEER6.into(), ..flow() }
+}
+
+/// IPv6: a template writes the same bytes as the slow path, and fills its cache line to the last byte on Ethernet.
+#[test]
+fn ipv6_templates_agree_with_the_slow_path() {
+    for medium in [Medium::Ethernet, Medium::Ip] {
+        let mut rig = Rig::ipv6(medium, Role::Shared);
+        rig.ip.set_neighbor(0, flow6().remote, Some(PEER_MAC));
+        let template = rig.ip.template(ms(0), &flow6()).expect("the neighbor is known");
+        assert_eq!((template.is_ipv6(), template.addresses()), (true, (flow6().local, flow6().remote)));
+        assert_eq!(template.len, if medium == Medium::Ethernet { 54 } else { 40 });
+        for len in [20usize, 21, 255, 256, 1000, 1440] {
+            let payload = alloc::vec![7; len];
+            let mut frame = rig.arena.alloc(Class::Large).expect("a frame");
+            frame.extend(len).copy_from_slice(&payload);
+            template.push_headers(&mut frame, len);
+            let sent = send(&mut rig, ms(0), &flow6(), &payload);
+            assert_eq!([frame.bytes()], *sent, "{medium:?}, {len} bytes");
+            let header = ipv6::Header::parse(&frame.bytes()[template.len as usize - 40..]).expect("a good header");
+            assert_eq!((header.payload_len as usize, header.hop_limit, header.traffic_class), (len, 64, 0x28));
+        }
+        assert_eq!(template.pseudo_sum, checksum::pseudo_header(flow6().local, flow6().remote, 6, 0));
+    }
+}
+
+/// RFC 6437: a flow keeps its label, another flow has another one, and none has the label that means nothing.
+#[test]
+fn flow_labels() {
+    let rig = Rig::ipv6(Medium::Ethernet, Role::Shared);
+    let label = |port: u16| rig.ip.flow_label(&Flow { ports: (80, port), ..flow6() });
+    assert_eq!(label(1_000), label(1_000));
+    let mut labels: Vec<u32> = (0..1_000).map(label).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    assert!(labels.len() > 990 && labels.iter().all(|label| (1..=ipv6::FLOW_LABEL_MASK).contains(label)));
 }

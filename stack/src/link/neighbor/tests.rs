@@ -202,3 +202,61 @@ fn the_books_balance() {
         }
     }
 }
+
+/// RFC 4861 §7.2.5, appendix C: what an advertisement does to a neighbor that is known.
+#[test]
+fn advertisements() {
+    let known = |state: &str| {
+        let mut table = table(8);
+        match state {
+            "asked" => drop(table.lookup(secs(0), key(2))),
+            "reachable" => table.heard(secs(0), key(2), A, true),
+            _ => table.noticed(secs(0), key(2), A),
+        }
+        asks(&mut table);
+        table.take_changed();
+        table
+    };
+    // (before, link address, solicited, overrides) -> (link address in use, whether it is confirmed on use).
+    let cases = [
+        (("asked", Some(B), true, false), (Some(B), false)),
+        (("asked", Some(B), false, false), (Some(B), true)),
+        (("asked", None, true, true), (None, false)),
+        (("reachable", Some(A), false, false), (Some(A), false)),
+        (("reachable", Some(B), true, false), (Some(A), true)),
+        (("reachable", Some(B), true, true), (Some(B), false)),
+        (("reachable", Some(B), false, true), (Some(B), true)),
+        (("stale", None, true, false), (Some(A), false)),
+        (("stale", Some(A), true, false), (Some(A), false)),
+        (("stale", Some(A), false, true), (Some(A), true)),
+        (("stale", Some(B), true, false), (Some(A), true)),
+        (("stale", Some(B), false, true), (Some(B), true)),
+    ];
+    for ((before, mac, solicited, overrides), (in_use, confirmed)) in cases {
+        let mut table = known(before);
+        table.advertised(secs(1), key(2), mac, solicited, overrides);
+        assert_eq!(table.lookup(secs(2), key(2)), in_use, "{before} {mac:?} {solicited} {overrides}");
+        let asked = asks(&mut table).contains(&(key(2), in_use));
+        assert_eq!(asked && in_use.is_some(), confirmed, "{before} {mac:?} {solicited} {overrides}");
+    }
+    let mut table = table(8);
+    table.advertised(secs(1), key(2), Some(A), true, true);
+    table.told(key(3), Some(A));
+    table.advertised(secs(1), key(3), Some(B), true, true);
+    assert_eq!((table.knows(key(2)), table.lookup(secs(1), key(3))), (false, Some(A)));
+}
+
+/// What a router says of times counts for IPv6 neighbors of its link only.
+#[test]
+fn times_of_a_router() {
+    let mut table = table(8);
+    let six = (1, "2001:db8::1".parse().expect("an address"));
+    table.set_times(1, Times { reachable: Duration::from_secs(5), retransmit: Duration::from_millis(100) });
+    table.lookup(secs(0), six);
+    assert_eq!(table.poll_timeout(), Some(Instant::from_millis(100)));
+    table.advertised(secs(0), six, Some(A), true, true);
+    assert_eq!(table.poll_timeout(), Some(secs(5)));
+    table.heard(secs(0), key(2), A, true);
+    table.handle_timeout(secs(5));
+    assert_eq!(table.poll_timeout(), Some(secs(60)), "IPv4 as ever");
+}

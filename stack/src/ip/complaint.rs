@@ -1,0 +1,159 @@
+//! ICMP errors that we send. Read RFC 1122 §3.2.2, RFC 4443 §2.4, RFC 792 first.
+//!
+//! Never about an error, about a packet to many or from nobody, about a fragment but the first, nor where the
+//! kernel answers for the address; and only so many in a second for the whole stack.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use ringway_shm::{Arena, Class, Frame, Instant};
+
+use super::control::finish_icmpv6;
+use super::{Datagram, Flow, Ip, REPLIES_MAX, Role, icmpv6, is_host};
+use crate::stats::{Counter, Counters};
+use crate::wire::{checksum, icmpv4, icmpv6 as wire_icmpv6, ipv4, ipv6};
+
+/// What is wrong with a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Complaint {
+    /// Nobody serves the port.
+    Port,
+    /// The protocol is not known; where the packet names it.
+    Protocol { named_at: usize },
+    /// RFC 4443 §3.4; IPv6 only.
+    Problem { code: u8, pointer: u32, even_to_many: bool },
+}
+
+/// An error, ready but for what it quotes.
+struct Draft {
+    kind: u8,
+    code: u8,
+    word: u32,
+    flow: Flow,
+    /// Bytes of the packet that are quoted at most.
+    quoted: usize,
+}
+
+impl Ip {
+    /// Tells the sender of a UDP datagram that nobody serves the port. `first` starts at the UDP header.
+    pub(crate) fn refuse_port(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        datagram: &Datagram,
+        mut first: Frame,
+    ) {
+        let header_len = usize::from(datagram.header_len);
+        if datagram.to_many || !first.is_exclusive() || first.headroom() < header_len {
+            return;
+        }
+        first.push(header_len);
+        self.complain(now, arena, counters, datagram.interface, &first, Complaint::Port);
+    }
+
+    /// Tells the sender of a packet, which starts at its IP header in `first`, what is wrong with it.
+    pub(crate) fn complain(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        first: &Frame,
+        complaint: Complaint,
+    ) {
+        if self.interfaces[interface as usize].interface.role == Role::Shared {
+            return;
+        }
+        let Some(draft) = self.draft(interface, first.bytes(), complaint) else { return };
+        if self.reply_flows.len() >= REPLIES_MAX || !self.limit.allow(now) {
+            counters.count(Counter::DropRateLimited);
+            return;
+        }
+        let quoted = &first.bytes()[..first.len().min(draft.quoted)];
+        let class = if quoted.len() > SMALL_QUOTE { Class::Large } else { Class::Small };
+        let Some(mut frame) = arena.alloc(class) else {
+            counters.count(Counter::DropNoFrame);
+            return;
+        };
+        let message = frame.extend(icmpv4::HEADER_LEN + quoted.len());
+        message[..4].copy_from_slice(&[draft.kind, draft.code, 0, 0]);
+        message[4..8].copy_from_slice(&draft.word.to_be_bytes());
+        message[8..].copy_from_slice(quoted);
+        match (draft.flow.local, draft.flow.remote) {
+            (IpAddr::V6(local), IpAddr::V6(remote)) => finish_icmpv6(message, local, remote),
+            _ => {
+                let sum = !checksum::sum(message);
+                message[2..4].copy_from_slice(&sum.to_be_bytes());
+            }
+        }
+        self.replies.push(frame);
+        self.reply_flows.push_back(draft.flow);
+    }
+
+    fn draft(&self, interface: u32, packet: &[u8], complaint: Complaint) -> Option<Draft> {
+        match packet.first()? >> 4 {
+            4 => self.draft_ipv4(packet, complaint),
+            _ => self.draft_ipv6(interface, packet, complaint),
+        }
+    }
+
+    fn draft_ipv4(&self, packet: &[u8], complaint: Complaint) -> Option<Draft> {
+        let header = ipv4::Header::parse_unverified(packet)?;
+        let (kind, code) = match complaint {
+            Complaint::Port => (icmpv4::UNREACHABLE, icmpv4::code::PORT),
+            Complaint::Protocol { .. } => (icmpv4::UNREACHABLE, icmpv4::code::PROTOCOL),
+            Complaint::Problem { .. } => return None,
+        };
+        let about_error = header.protocol == ipv4::PROTOCOL_ICMP
+            && icmpv4::Header::parse(packet.get(header.header_len.into()..)?).is_none_or(|quoted| quoted.is_error());
+        let answerable = is_host(header.source.into())
+            && self.local_ipv4.contains(&header.destination)
+            && header.fragment_offset == 0
+            && !about_error;
+        let (local, remote) = (header.destination.into(), header.source.into());
+        let tos = PRECEDENCE_INTERNETWORK_CONTROL;
+        let flow = Flow { local, remote, protocol: ipv4::PROTOCOL_ICMP, tos, ttl: 0, ports: (0, 0) };
+        // RFC 792: the IP header and eight bytes of what follows.
+        let quoted = usize::from(header.header_len) + QUOTED_BYTES;
+        answerable.then_some(Draft { kind, code, word: 0, flow, quoted })
+    }
+
+    fn draft_ipv6(&self, interface: u32, packet: &[u8], complaint: Complaint) -> Option<Draft> {
+        let header = ipv6::Header::parse(packet)?;
+        let (kind, code, word) = match complaint {
+            Complaint::Port => (wire_icmpv6::UNREACHABLE, wire_icmpv6::unreachable::PORT, 0),
+            Complaint::Protocol { named_at } => {
+                (wire_icmpv6::PARAMETER_PROBLEM, wire_icmpv6::problem::NEXT_HEADER, named_at as u32)
+            }
+            Complaint::Problem { code, pointer, .. } => (wire_icmpv6::PARAMETER_PROBLEM, code, pointer),
+        };
+        // RFC 4443 §2.4 (e)
+        let to_us = self.local_ipv6.contains(&header.destination);
+        let to_many = header.destination.is_multicast() && matches!(complaint, Complaint::Problem { even_to_many: true, .. });
+        if !is_host(header.source.into()) || !(to_us || to_many) || icmpv6::is_about_error(packet) {
+            return None;
+        }
+        let local: Ipv6Addr = match to_us {
+            true => header.destination,
+            false => match self.interfaces[interface as usize].source_towards(header.source.into(), header.source.into())? {
+                IpAddr::V6(ip) => ip,
+                IpAddr::V4(_) => return None,
+            },
+        };
+        let (local, remote) = (local.into(), header.source.into());
+        let flow = Flow { local, remote, protocol: ipv6::PROTOCOL_ICMP, tos: 0, ttl: 0, ports: (0, 0) };
+        // RFC 4443 §2.4 (c): as much as fits the least MTU.
+        let quoted = usize::from(ipv6::MTU_MIN) - ipv6::HEADER_LEN - wire_icmpv6::HEADER_LEN;
+        Some(Draft { kind, code, word, flow, quoted })
+    }
+}
+
+/// Bytes of the original packet behind its IPv4 header that an error quotes: ports and sequence number.
+const QUOTED_BYTES: usize = 8;
+/// Quotations up to this length fit a small frame.
+const SMALL_QUOTE: usize = 100;
+/// RFC 1122 §3.2.2: errors have precedence 6.
+const PRECEDENCE_INTERNETWORK_CONTROL: u8 = 0xc0;
+
+#[cfg(test)]
+mod tests;

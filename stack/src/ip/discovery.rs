@@ -1,0 +1,101 @@
+//! Neighbor discovery where the stack alone answers for its addresses. Read RFC 4861 §7 first.
+//!
+//! Who is asked for is answered, who answers is remembered (`link::neighbor` keeps the states of §7.3.2).
+//! Believes nothing that a router may have let through (hop limit 255).
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use ringway_shm::Instant;
+
+use super::control::Control;
+use super::{Ip, Medium, Role};
+use crate::address::MacAddress;
+use crate::stats::Counter;
+use crate::wire::ipv6;
+use crate::wire::ndp::{self, Message};
+
+impl Ip {
+    /// Takes a message with a good checksum, from its ICMPv6 header on.
+    pub(super) fn receive_discovery(
+        &mut self,
+        now: Instant,
+        interface: u32,
+        outer: &ipv6::Header,
+        bytes: &[u8],
+    ) -> Result<(), Counter> {
+        let own = &self.interfaces[interface as usize].interface;
+        if own.role == Role::Shared || own.medium == Medium::Ip {
+            return Ok(());
+        }
+        if outer.hop_limit != ndp::HOP_LIMIT {
+            return Err(Counter::IcmpInErrors);
+        }
+        match Message::parse(bytes).ok_or(Counter::IcmpInErrors)? {
+            Message::NeighborSolicitation { target, source_link, .. } => {
+                self.receive_solicitation(now, interface, outer, target, source_link)
+            }
+            Message::NeighborAdvertisement { target, target_link, solicited, overrides, .. } => {
+                // §7.1.2: an answer is for one.
+                if outer.destination.is_multicast() && solicited {
+                    return Err(Counter::IcmpInErrors);
+                }
+                if !self.owns(target.into()) {
+                    let link = target_link.filter(|mac| is_neighbors(*mac));
+                    self.neighbors.advertised(now, (interface, target.into()), link, solicited, overrides);
+                }
+                Ok(())
+            }
+            Message::RouterSolicitation { .. } | Message::RouterAdvertisement(_) | Message::Redirect { .. } => Ok(()),
+        }
+    }
+
+    /// §7.2.3, §7.2.4
+    fn receive_solicitation(
+        &mut self,
+        now: Instant,
+        interface: u32,
+        outer: &ipv6::Header,
+        target: Ipv6Addr,
+        source_link: Option<MacAddress>,
+    ) -> Result<(), Counter> {
+        let from_nobody = outer.source.is_unspecified();
+        // §7.1.1: who has no address yet asks everybody and names no link address.
+        if from_nobody && (outer.destination != ipv6::solicited_node(target) || source_link.is_some()) {
+            return Err(Counter::IcmpInErrors);
+        }
+        let state = &self.interfaces[interface as usize];
+        if !state.has(target.into()) {
+            return Ok(());
+        }
+        let own_mac = state.interface.mac;
+        let (source, sender) = (outer.source, IpAddr::V6(outer.source));
+        let on_link = !from_nobody && self.is_on_link(interface, sender);
+        if let Some(mac) = source_link.filter(|mac| on_link && is_neighbors(*mac) && *mac != own_mac) {
+            self.neighbors.noticed(now, (interface, sender), mac);
+        }
+        let advertisement = Message::NeighborAdvertisement {
+            target,
+            target_link: Some(own_mac),
+            router: false,
+            solicited: !from_nobody,
+            overrides: true,
+        };
+        let (to, destination) = match from_nobody {
+            true => (ipv6::ALL_NODES, Some(MacAddress::of_group(ipv6::ALL_NODES.into()))),
+            // Somebody who only confirms us may leave its link address out: it is known, or being asked for.
+            false => (source, source_link.or_else(|| self.neighbors.lookup(now, (interface, sender)))),
+        };
+        if let Some(destination) = destination.filter(|mac| from_nobody || is_neighbors(*mac)) {
+            self.answer(interface, destination, Control::Discovery { source: target, to, message: advertisement });
+        }
+        Ok(())
+    }
+}
+
+/// Whether a link address can be that of one neighbor.
+pub(super) fn is_neighbors(mac: MacAddress) -> bool {
+    !mac.is_multicast() && mac != MacAddress::default()
+}
+
+#[cfg(test)]
+mod tests;

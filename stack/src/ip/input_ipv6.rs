@@ -1,0 +1,137 @@
+//! IPv6 packets in. Read RFC 8200 §3, §4, RFC 4291 §2.5-2.8 first.
+//!
+//! Promises the same of a datagram as `input` does for IPv4. Extension headers are walked over (`extension`);
+//! fragments are dropped.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use ringway_shm::{Arena, Frame, Instant};
+
+use super::complaint::Complaint;
+use super::extension::{Found, Refused, walk};
+use super::input::trim;
+use super::{Datagram, Datagrams, Ip, is_host};
+use crate::stats::{Counter, Counters};
+use crate::wire::ipv6::{self, Header, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
+
+/// For whom a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    Us,
+    Many,
+}
+
+impl Ip {
+    /// Takes the packet of `first`, which starts at the IPv6 header, and of the frames in `self.rest`.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(super) fn receive_ipv6(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        mut first: Frame,
+        link_to_many: bool,
+        datagrams: &mut Datagrams,
+    ) -> Result<(), Counter> {
+        counters.count(Counter::IpInReceives);
+        let header = match first.bytes().first().map(|first| first >> 4) {
+            Some(6) => Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?,
+            _ => return Err(Counter::DropMalformed),
+        };
+        let audience = self.audience(interface, &header).ok_or(Counter::IpInAddrErrors)?;
+        if link_to_many && audience == Audience::Us {
+            return Err(Counter::IpInAddrErrors);
+        }
+        let len = ipv6::HEADER_LEN + usize::from(header.payload_len);
+        trim(&mut first, &mut self.rest, len).ok_or(Counter::IpInHdrErrors)?;
+        let (protocol, at, named_at) = match self.find_transport(now, arena, counters, interface, &header, &first)? {
+            Found::Transport { protocol, at, named_at } => (protocol, at, named_at),
+            Found::Fragment { .. } => return Err(Counter::DropFragment),
+            Found::Nothing => return Ok(()),
+        };
+        let datagram = Datagram {
+            local: IpAddr::V6(header.destination),
+            remote: IpAddr::V6(header.source),
+            interface,
+            tos: header.traffic_class,
+            ttl: header.hop_limit,
+            len: (len - at) as u32,
+            header_len: at as u16,
+            to_many: audience == Audience::Many,
+        };
+        match protocol {
+            PROTOCOL_TCP if audience == Audience::Us && is_host(header.source.into()) => {
+                first.pull(at);
+                self.deliver_tcp(counters, datagram, first, datagrams)
+            }
+            PROTOCOL_ICMP => {
+                first.pull(at);
+                self.receive_icmpv6(now, counters, &header, &datagram, first)
+            }
+            _ if !is_host(header.source.into()) => Err(Counter::IpInAddrErrors),
+            PROTOCOL_TCP => Err(Counter::IpInAddrErrors),
+            PROTOCOL_UDP => {
+                first.pull(at);
+                self.deliver_udp(datagram, first);
+                Ok(())
+            }
+            _ => {
+                self.complain(now, arena, counters, interface, &first, Complaint::Protocol { named_at });
+                Err(Counter::IpInUnknownProtos)
+            }
+        }
+    }
+
+    #[inline]
+    fn find_transport(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        header: &Header,
+        first: &Frame,
+    ) -> Result<Found, Counter> {
+        if matches!(header.next_header, PROTOCOL_TCP | PROTOCOL_UDP | PROTOCOL_ICMP) {
+            let (at, named_at) = (ipv6::HEADER_LEN, NEXT_HEADER_AT);
+            return Ok(Found::Transport { protocol: header.next_header, at, named_at });
+        }
+        walk(first.bytes()).map_err(|refused| match refused {
+            Refused::Silently(counter) => counter,
+            Refused::Problem { code, pointer, even_to_many } => {
+                let complaint = Complaint::Problem { code, pointer, even_to_many };
+                self.complain(now, arena, counters, interface, first, complaint);
+                Counter::IpInHdrErrors
+            }
+        })
+    }
+
+    /// RFC 4291 §2.5.2-2.5.3, §2.7: from somebody else, to us or to a group that we are in. The unspecified address may be
+    /// the source; what comes from nobody is for ICMPv6 to look at.
+    #[inline]
+    fn audience(&self, interface: u32, header: &Header) -> Option<Audience> {
+        let (source, destination) = (header.source, header.destination);
+        if !(is_host(source.into()) || source.is_unspecified()) || self.local_ipv6.contains(&source) {
+            return None;
+        }
+        if destination.is_multicast() {
+            return self.is_member(interface, destination).then_some(Audience::Many);
+        }
+        let on_its_link = !destination.is_unicast_link_local() || self.interfaces[interface as usize].has(destination.into());
+        (self.local_ipv6.contains(&destination) && on_its_link).then_some(Audience::Us)
+    }
+
+    /// RFC 4291 §2.8: the groups that every host is in.
+    fn is_member(&self, interface: u32, group: Ipv6Addr) -> bool {
+        let addresses = || self.interfaces[interface as usize].addresses.iter();
+        let asks_for = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ipv6::solicited_node(ip) == group);
+        group == ipv6::ALL_NODES || addresses().any(|cidr| asks_for(cidr.ip))
+    }
+}
+
+/// Where the IPv6 header names what follows.
+const NEXT_HEADER_AT: usize = 6;
+
+#[cfg(test)]
+mod tests;
