@@ -75,6 +75,46 @@ impl Ecn {
     }
 }
 
+/// RFC 7413, as Linux's tcp_fastopen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastOpenConfig {
+    /// Active opens may carry data (bit 0).
+    pub client: bool,
+    /// Listeners may take it (bit 1).
+    pub server: bool,
+    /// Data is sent without a cookie (bit 2).
+    pub client_without_cookie: bool,
+    /// Data is taken without a cookie (bit 9).
+    pub server_without_cookie: bool,
+    /// Listeners need not ask for it (bit 10).
+    pub every_listener: bool,
+    /// How long no data is sent in SYNs after those with data went lost and those without did not; zero: no matter.
+    pub black_hole_rest: Duration,
+}
+
+impl FastOpenConfig {
+    /// What the number in Linux's net.ipv4.tcp_fastopen means.
+    pub fn from_bits(bits: u32) -> FastOpenConfig {
+        FastOpenConfig {
+            client: bits & 1 != 0,
+            server: bits & 2 != 0,
+            client_without_cookie: bits & 4 != 0,
+            server_without_cookie: bits & 0x200 != 0,
+            every_listener: bits & 0x400 != 0,
+            black_hole_rest: Duration::ZERO,
+        }
+    }
+}
+
+/// Secrets of which Fast Open cookies are made (RFC 7413 §4.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FastOpenKeys {
+    /// Makes cookies.
+    pub primary: [u8; 16],
+    /// Cookies made with this one are still good.
+    pub backup: Option<[u8; 16]>,
+}
+
 /// Limits and defaults of one stack.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
@@ -188,6 +228,8 @@ pub struct TcpConfig {
     pub syn_retries: u8,
     /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
     pub synack_retries: u8,
+    /// RFC 7413; Linux: clients only.
+    pub fast_open: FastOpenConfig,
     /// RFC 4987
     pub syn_cookies: SynCookies,
     /// How long a closed connection stays in TIME-WAIT; Linux: 60 s.
@@ -256,6 +298,12 @@ pub struct TcpOptions {
     pub type_of_service: u8,
     /// IP_TTL; zero: 64.
     pub time_to_live: u8,
+    /// TCP_FASTOPEN_CONNECT or MSG_FASTOPEN: an active open may wait for data that its SYN carries.
+    pub fast_open: bool,
+    /// TCP_FASTOPEN_NO_COOKIE
+    pub fast_open_without_cookie: bool,
+    /// TCP_FASTOPEN of a listener: connections at most that have sent data and not finished the handshake.
+    pub fast_open_queue: u32,
 }
 
 impl Default for StackConfig {
@@ -318,6 +366,7 @@ impl Default for TcpConfig {
             retries: 15,
             syn_retries: 6,
             synack_retries: 5,
+            fast_open: FastOpenConfig::from_bits(1),
             syn_cookies: SynCookies::WhenFull,
             time_wait: Duration::from_secs(60),
             fin_timeout: Duration::from_secs(60),
@@ -356,6 +405,9 @@ impl Default for TcpOptions {
             congestion_control: CongestionControl::Cubic,
             type_of_service: 0,
             time_to_live: 0,
+            fast_open: false,
+            fast_open_without_cookie: false,
+            fast_open_queue: 0,
         }
     }
 }

@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
-use crate::config::{StackConfig, TcpOptions};
+use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId};
 use crate::ip::{Datagrams, Interface, Ip, Route};
@@ -216,6 +216,23 @@ impl Stack {
     ) -> Result<SocketId, ConnectError> {
         let (tcp, env) = env!(self);
         tcp.connect(now, env, local, remote, options, cookie)
+    }
+
+    /// Bytes that the SYN of an active open may carry, while it waits for the first data (RFC 7413). `None`: it does
+    /// not wait.
+    pub fn fast_open_room(&mut self, id: SocketId) -> Option<usize> {
+        let (tcp, env) = env!(self);
+        tcp.fast_open_room(env, id)
+    }
+
+    /// Replaces the Fast Open keys of a listener, or (`None`) those of all listeners that have none of their own.
+    pub fn set_fast_open_keys(&mut self, listener: Option<SocketId>, keys: FastOpenKeys) {
+        self.tcp.set_fast_open_keys(listener, keys);
+    }
+
+    /// The Fast Open keys of a listener, or (`None`) those of all listeners that have none of their own.
+    pub fn fast_open_keys(&self, listener: Option<SocketId>) -> FastOpenKeys {
+        self.tcp.fast_open_keys(listener)
     }
 
     /// Bytes that `send_with` would take now.

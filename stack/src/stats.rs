@@ -140,6 +140,22 @@ counters! {
     TcpReqQFullDrop = "TcpExtTCPReqQFullDrop",
     /// SYNs answered with a cookie because the SYN queue was full.
     TcpReqQFullDoCookies = "TcpExtTCPReqQFullDoCookies",
+    /// Fast Open: data in our SYN was acknowledged.
+    TcpFastOpenActive = "TcpExtTCPFastOpenActive",
+    /// Fast Open: it was not.
+    TcpFastOpenActiveFail = "TcpExtTCPFastOpenActiveFail",
+    /// Fast Open: connections made of a SYN.
+    TcpFastOpenPassive = "TcpExtTCPFastOpenPassive",
+    /// Fast Open: SYNs with a bad cookie, or for which there was no room.
+    TcpFastOpenPassiveFail = "TcpExtTCPFastOpenPassiveFail",
+    /// Fast Open: SYNs beyond a listener's limit.
+    TcpFastOpenListenOverflow = "TcpExtTCPFastOpenListenOverflow",
+    /// Fast Open: SYNs that asked for a cookie.
+    TcpFastOpenCookieReqd = "TcpExtTCPFastOpenCookieReqd",
+    /// Fast Open: rests after SYNs with data went lost.
+    TcpFastOpenBlackhole = "TcpExtTCPFastOpenBlackhole",
+    /// Fast Open: connections made with a cookie of the backup key.
+    TcpFastOpenPassiveAltKey = "TcpExtTCPFastOpenPassiveAltKey",
     /// SYN cookies sent.
     SyncookiesSent = "TcpExtSyncookiesSent",
     /// SYN cookies that came back.

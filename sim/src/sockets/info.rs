@@ -63,7 +63,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
     let mss = info.send_mss.max(1);
     let segments = |bytes: u32| u64::from(bytes.div_ceil(mss));
     let options = number(info.timestamps) | number(info.sack) << 1 | u64::from(info.send_scale | info.receive_scale != 0) << 2;
-    let options = options | u64::from(info.ecn) << 3;
+    let options = options | u64::from(info.ecn) << 3 | u64::from(info.syn_data) << 5;
     let ssthresh = if info.ssthresh_bytes >= 0x7fff_ffff { 0x7fff_ffff } else { number(info.ssthresh_bytes / mss) };
     let head: [Field; 8] = [
         ("tcpi_state", 1, number(state.linux())),
@@ -73,7 +73,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
         ("tcpi_backoff", 1, number(info.backoff)),
         ("tcpi_options", 1, options),
         ("tcpi_wscale", 1, number(info.send_scale & 15 | (info.receive_scale & 15) << 4)),
-        ("tcpi_delivery_rate_app_limited", 1, 0),
+        ("tcpi_delivery_rate_app_limited", 1, number(info.fast_open_failure) << 1),
     ];
     let words = [
         ("tcpi_rto", number(info.rto_us)),
@@ -186,5 +186,7 @@ const NOTHING: TcpInfo = TcpInfo {
     bytes_acked: 0,
     bytes_received: 0,
     unsent_bytes: 0,
+    syn_data: false,
+    fast_open_failure: 0,
     delivery_rate: 0,
 };

@@ -14,7 +14,13 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.10.4: no more data from us; a FIN follows what is queued.
     pub(crate) fn shutdown_write(&mut self) {
         match self.tcb.state {
-            State::SynSent | State::SynReceived => self.tcb.set(flag::FIN_QUEUED),
+            State::SynSent | State::SynReceived => {
+                self.tcb.set(flag::FIN_QUEUED);
+                self.open_waiting();
+                if self.tcb.is_early() {
+                    self.mark_data();
+                }
+            }
             State::Established => {
                 self.tcb.set(flag::FIN_QUEUED);
                 self.enter(State::FinWait1);

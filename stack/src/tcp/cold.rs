@@ -9,6 +9,7 @@ use ringway_shm::{Arena, Slot};
 use super::congestion::cubic::Cubic;
 use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
+use super::fast_open::Early;
 use super::frto::Frto;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -44,6 +45,7 @@ pub(crate) struct Cold {
     pub(crate) undo: Option<Undo>,
     pub(crate) frto: Frto,
     pub(crate) ecn: EcnState,
+    pub(crate) fast_open: Early,
     /// What has come twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
     /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
@@ -73,6 +75,7 @@ impl Cold {
             undo: None,
             frto: Frto::Off,
             ecn: EcnState::default(),
+            fast_open: Early::Off,
             duplicate: None,
             cursors: [Slot::NONE; 3],
             next_free: NONE,
@@ -99,6 +102,7 @@ impl Cold {
             && self.ecn == EcnState::default()
             && self.cubic.is_quiet()
             && self.dctcp == Dctcp::default()
+            && self.fast_open.is_off()
             && self.timeouts == Timeouts::default()
     }
 }
@@ -156,6 +160,7 @@ impl ColdPool {
         cold.undo = None;
         cold.frto = Frto::Off;
         cold.ecn = EcnState::default();
+        cold.fast_open = Early::Off;
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
         cold.next_free = next_free;

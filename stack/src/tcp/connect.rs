@@ -140,7 +140,9 @@ impl Connection<'_, '_> {
             self.tcb.template = template;
         }
         // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
-        let clamp = TcpOptions { maximum_segment_size: if answer { 0 } else { self.mss_clamp() }, ..TcpOptions::default() };
+        let early = self.early_answer();
+        let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
+        let clamp = TcpOptions { maximum_segment_size: limit, ..TcpOptions::default() };
         let mss = mss_to_offer(transport_max, &clamp);
         let timestamp = self.shared.secrets.timestamp(self.now);
         let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
@@ -148,7 +150,9 @@ impl Connection<'_, '_> {
             options.sack_permitted &= self.tcb.has(flag::SACK);
             options.timestamps = options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS));
             options.window_scale = options.window_scale.filter(|_| self.tcb.receive_scale() > 0 || self.tcb.send_scale() > 0);
+            options.fast_open = early.and_then(|(option, _)| option);
         }
+        let plan = self.fast_open_syn(&mut options);
         // RFC 7323 §2.2: the window of a SYN is not scaled.
         let window = self.tcb.receive_buffer.min(u16::MAX as u32) as u16;
         let mut header = Header {
@@ -165,7 +169,10 @@ impl Connection<'_, '_> {
             true => ecn::mark_syn_ack(self.tcb.ecn_mode(), &mut header),
             false => ecn::mark_syn(self.tcb.ecn_mode(), &mut header),
         }
-        self.write(&header, None, out)?;
+        self.write(&header, plan.as_ref(), out)?;
+        if let Some(plan) = plan {
+            self.tcb.snd_nxt = plan.sequence + plan.len;
+        }
         self.tcb.rcv_adv = self.tcb.rcv_nxt + window as u32;
         if self.tcb.backoff > 0 {
             self.env.counters.count(Counter::TcpRetransSegs);
@@ -183,7 +190,7 @@ impl Connection<'_, '_> {
     pub(crate) fn on_segment_in_syn_sent(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         // First, check the ACK bit.
         let ack = segment.acknowledgment();
-        let acceptable = segment.has(ACK) && ack == self.tcb.snd_nxt;
+        let acceptable = segment.has(ACK) && ack.after(self.tcb.snd_una) && ack.at_or_before(self.tcb.snd_nxt);
         if segment.has(ACK) && !acceptable {
             self.shared.replies.reset(self.now, self.env, segment);
             return Err(Drop::DropUnacceptable);
@@ -202,11 +209,15 @@ impl Connection<'_, '_> {
         self.take_syn(segment);
         if !acceptable {
             // Simultaneous open.
+            self.open_waiting();
             self.tcb.state = State::SynReceived;
             self.ack_now();
             return Ok(());
         }
         self.established(segment);
+        if segment.acknowledgment().after(self.tcb.snd_una) {
+            self.acknowledge(segment.acknowledgment(), segment);
+        }
         self.ack_now();
         self.take_rest_of_syn(segment)
     }
@@ -218,12 +229,16 @@ impl Connection<'_, '_> {
         self.tcb.state == State::SynReceived
             && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
             && segment.sequence + 1 == self.tcb.rcv_nxt
-            && segment.acknowledgment() == self.tcb.snd_nxt
+            && segment.acknowledgment().after(self.tcb.snd_una)
+            && segment.acknowledgment().at_or_before(self.tcb.snd_nxt)
     }
 
     /// See [`completes_simultaneous_open`](Connection::completes_simultaneous_open).
     pub(crate) fn on_syn_ack_in_syn_received(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         self.established(segment);
+        if segment.acknowledgment().after(self.tcb.snd_una) {
+            self.acknowledge(segment.acknowledgment(), segment);
+        }
         self.ack_now();
         self.take_rest_of_syn(segment)
     }
@@ -254,6 +269,8 @@ impl Connection<'_, '_> {
     pub(crate) fn established(&mut self, segment: &Segment) {
         let scaled = if segment.has(SYN) { 0 } else { self.tcb.send_scale() };
         let first_try = self.tcb.backoff == 0;
+        self.fast_open_answered(segment);
+        let was_early = self.leave_early();
         self.tcb.snd_una += 1;
         self.tcb.snd_wnd = (segment.header.window as u32) << scaled;
         self.tcb.snd_wl1 = segment.sequence;
@@ -271,10 +288,10 @@ impl Connection<'_, '_> {
             // RFC 6298 (5.7): the SYN was lost; RFC 5681 §3.1: one segment then.
             self.tcb.cwnd = self.tcb.mss as u32;
         }
-        self.tcb.rto_deadline = 0;
+        self.restart_rto();
         self.tcb.last_received = crate::timer::tick_at(self.now).max(1);
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
-        if self.tcb.listener == NO_LISTENER && !self.tcb.has(flag::ORPHAN) {
+        if self.tcb.listener == NO_LISTENER && !self.tcb.has(flag::ORPHAN) && !was_early {
             let (socket, cookie) = (self.id(), self.tcb.cookie);
             self.env.events.push_back(Event::Connected { socket, cookie });
         }

@@ -32,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) timers: TimerWheel,
     pub(crate) secrets: Secrets,
     pub(crate) replies: Replies,
+    pub(crate) fast_open: super::fast_open::Shared,
     /// Connections with control work: SYN, ACK, probe.
     pub(crate) control: VecDeque<u32>,
     /// Connections with data to send.

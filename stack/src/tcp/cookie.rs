@@ -144,7 +144,7 @@ impl Tcp {
         env.counters.count(Counter::SyncookiesSent);
         let record = self.record_of_cookie(listener, segment.key, segment.sequence, iss, agreed);
         let value = timestamp(self.shared.secrets.timestamp(self.now), &agreed);
-        self.push_syn_ack(env, &record, value);
+        self.push_syn_ack(env, &record, value, None);
     }
 
     fn record_of_cookie(&self, listener: u32, key: FlowKey, irs: SeqNum, iss: SeqNum, agreed: Agreed) -> HalfOpen {

@@ -5,6 +5,7 @@ use crate::event::SocketId;
 
 use super::Tcp;
 use super::ecn::{EcnMode, EcnState};
+use super::fast_open::{Early, Failure};
 use super::listener::LISTENER_BIT;
 use super::rtt;
 use super::state::State;
@@ -76,6 +77,10 @@ pub struct TcpInfo {
     pub bytes_received: u64,
     /// Queued bytes that were never sent.
     pub unsent_bytes: u32,
+    /// RFC 7413: data in the SYN was taken.
+    pub syn_data: bool,
+    /// Linux's tcpi_fastopen_client_fail: 1 no cookie, 2 data not acknowledged, 3 SYN sent again.
+    pub fast_open_failure: u8,
     /// Estimated delivery rate, bytes per second; 0: not known.
     pub delivery_rate: u64,
 }
@@ -138,6 +143,13 @@ impl Tcp {
         let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
         let ecn = self.shared.cold.get(tcb.cold).map_or(EcnState::default(), |cold| cold.ecn);
         let rate = tcb.cwnd as u64 * 1_000_000 / tcb.srtt_us.max(1) as u64;
+        let early = self.shared.cold.get(tcb.cold).map(|cold| cold.fast_open).unwrap_or_default();
+        let (syn_data, failure) = match early {
+            Early::Over { data, failure } => (data, failure),
+            Early::Sent { failure, .. } => (false, failure),
+            Early::Passive { .. } => (tcb.bytes_received > 0, Failure::None),
+            Early::Off | Early::Waiting { .. } => (false, Failure::None),
+        };
         Some(TcpInfo {
             state: tcb.state,
             congestion_state: match tcb.recovery {
@@ -176,6 +188,8 @@ impl Tcp {
             bytes_acked: tcb.bytes_acked,
             bytes_received: tcb.bytes_received,
             unsent_bytes: tcb.unsent(),
+            syn_data,
+            fast_open_failure: failure as u8,
             delivery_rate: if tcb.srtt_us == 0 { 0 } else { rate },
         })
     }

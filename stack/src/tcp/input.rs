@@ -46,6 +46,10 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.10.7.4: a segment arrives in SYN-RECEIVED or a synchronized state.
     fn on_segment(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        if self.is_early_syn_again(segment) {
+            self.ack_now();
+            return Ok(());
+        }
         if self.completes_simultaneous_open(segment) {
             return self.on_syn_ack_in_syn_received(segment);
         }
@@ -196,6 +200,10 @@ impl Connection<'_, '_> {
         match self.tcb.state {
             // RFC 9293: a reset of a closing connection ends it quietly.
             State::Closing | State::LastAck => self.end(),
+            State::SynReceived if self.tcb.is_early() => {
+                self.early_reset();
+                self.fail(SocketError::Reset);
+            }
             State::SynReceived => self.fail(SocketError::Refused),
             _ => self.fail(SocketError::Reset),
         }

@@ -8,6 +8,7 @@ use ringway_shm::Instant;
 
 use super::demux::FlowKey;
 use super::sequence::SeqNum;
+use super::siphash::{SIP_1_3, Sip};
 
 /// See [`Secrets::keyed`]: RFC 6528's F.
 const INITIAL_SEQUENCE: u64 = 0x6528;
@@ -47,7 +48,7 @@ impl Secrets {
 
     /// SipHash-1-3 of the 4-tuple and a purpose: unlike the flow table's hash its output is seen outside.
     pub(crate) fn keyed(&self, key: &FlowKey, purpose: u64) -> u64 {
-        let mut state = Sip::new(self.keys);
+        let mut state = Sip::new(self.keys, SIP_1_3);
         state.word(purpose);
         for ip in [key.local, key.remote] {
             match ip {
@@ -68,46 +69,3 @@ impl Secrets {
         mix(self.random)
     }
 }
-
-struct Sip {
-    v: [u64; 4],
-}
-
-impl Sip {
-    fn new(keys: [u64; 2]) -> Sip {
-        let [a, b] = keys;
-        Sip { v: [a ^ 0x736f_6d65_7073_6575, b ^ 0x646f_7261_6e64_6f6d, a ^ 0x6c79_6765_6e65_7261, b ^ 0x7465_6462_7974_6573] }
-    }
-
-    fn round(&mut self) {
-        let [mut a, mut b, mut c, mut d] = self.v;
-        a = a.wrapping_add(b);
-        b = b.rotate_left(13) ^ a;
-        a = a.rotate_left(32);
-        c = c.wrapping_add(d);
-        d = d.rotate_left(16) ^ c;
-        a = a.wrapping_add(d);
-        d = d.rotate_left(21) ^ a;
-        c = c.wrapping_add(b);
-        b = b.rotate_left(17) ^ c;
-        c = c.rotate_left(32);
-        self.v = [a, b, c, d];
-    }
-
-    fn word(&mut self, word: u64) {
-        self.v[3] ^= word;
-        self.round();
-        self.v[0] ^= word;
-    }
-
-    fn finish(mut self) -> u64 {
-        self.v[2] ^= 0xff;
-        for _ in 0..3 {
-            self.round();
-        }
-        self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3]
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use crate::address::SocketAddress;
-use crate::config::TcpOptions;
+use crate::config::{FastOpenKeys, TcpOptions};
 
 use super::syn_queue::Line;
 
@@ -33,6 +33,12 @@ pub(crate) struct Listener {
     pub(crate) half_open: Line,
     /// When its last SYN cookie was sent, minutes.
     pub(crate) cookies_at: Option<u32>,
+    /// Fast Open: connections that have not finished the handshake.
+    pub(crate) early: u32,
+    /// Fast Open: until when (ticks) those that were reset keep their place.
+    pub(crate) early_resets: VecDeque<u32>,
+    /// Fast Open: keys of its own.
+    pub(crate) fast_open_keys: Option<FastOpenKeys>,
     pub(crate) alive: bool,
     /// The next listener on the same port.
     next: u32,
@@ -103,7 +109,6 @@ impl Listeners {
         let generation = free.map_or(0, |index| self.list[index].generation.wrapping_add(1));
         let next = self.by_port[local.port as usize];
         let accept_queue = VecDeque::new();
-        let half_open = Line::default();
         let listener = Listener {
             local,
             backlog,
@@ -111,8 +116,11 @@ impl Listeners {
             cookie,
             generation,
             accept_queue,
-            half_open,
+            half_open: Line::default(),
             cookies_at: None,
+            early: 0,
+            early_resets: VecDeque::new(),
+            fast_open_keys: None,
             alive: true,
             next,
         };

@@ -19,6 +19,9 @@ mod cookie;
 pub(crate) mod demux;
 mod dsack;
 mod ecn;
+mod fast_open;
+mod fast_open_client;
+mod fast_open_server;
 mod frto;
 mod info;
 mod input;
@@ -39,6 +42,7 @@ mod sack;
 mod segment;
 mod send_queue;
 pub(crate) mod sequence;
+mod siphash;
 mod socket;
 mod state;
 mod syn_queue;
@@ -131,6 +135,7 @@ impl Tcp {
                 slow_starts: Vec::new(),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
+                fast_open: fast_open::Shared::new(config.seed),
                 replies: replies::Replies::new(config.replies_per_second),
                 control: VecDeque::new(),
                 data: VecDeque::new(),
@@ -272,6 +277,7 @@ impl Tcp {
     /// Takes connections that have ended out of the tables, and frees those that nobody holds.
     fn settle(&mut self, env: &mut Env) {
         while let Some(index) = self.shared.ended.pop() {
+            self.connection(env, index).leave_early();
             let key = self.tcbs[index as usize].key();
             let attached = self.flows.remove(self.hasher.hash(&key), Target::Connection(index));
             if self.tcbs[index as usize].state == State::TimeWait {
@@ -280,6 +286,9 @@ impl Tcp {
             if self.tcbs[index as usize].has(flag::ORPHAN) {
                 self.free(env, index);
             }
+        }
+        if !self.shared.fast_open.finished.is_empty() {
+            self.finish_early();
         }
     }
 

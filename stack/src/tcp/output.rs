@@ -59,7 +59,7 @@ pub(crate) enum WriteError {
 impl Connection<'_, '_> {
     /// Sends what windows and `quantum` (bytes) allow.
     pub(crate) fn transmit_data(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
-        if !self.tcb.state.sends_data() {
+        if !self.tcb.sends_data() {
             return Turn::Done;
         }
         self.restart_after_idle();
@@ -456,7 +456,7 @@ impl Connection<'_, '_> {
         let reports_gaps = cold.is_some_and(|cold| !cold.reassembly.is_empty() || cold.duplicate.is_some());
         self.tcb.has(flag::ON_DATA)
             && self.tcb.state != State::SynSent
-            && self.tcb.state.sends_data()
+            && self.tcb.sends_data()
             && !reports_gaps
             && self.next_transmission_exists()
     }

@@ -8,7 +8,7 @@ use crate::ip::Template;
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer;
-use crate::wire::tcp::{ACK, RST, SYN};
+use crate::wire::tcp::{ACK, FastOpen, RST, SYN};
 
 use super::connect::{Agreed, agree};
 use super::demux::Target;
@@ -42,8 +42,14 @@ impl Tcp {
         }
         if iss_min.is_none() && self.wants_cookie(env, listener) {
             self.send_cookie(env, listener, segment);
-        } else {
-            self.queue_syn(env, listener, segment, iss_min);
+            return;
+        }
+        let mut iss = self.shared.secrets.initial_sequence(self.now, &segment.key);
+        if let Some(min) = iss_min {
+            iss = iss.latest(min);
+        }
+        if let Some(answer) = self.open_early(env, listener, segment, iss) {
+            self.queue_syn(env, listener, segment, iss, answer);
         }
     }
 
@@ -79,15 +85,12 @@ impl Tcp {
         }
     }
 
-    fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss_min: Option<SeqNum>) {
+    /// `answer`: the Fast Open option of the first SYN-ACK.
+    fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss: SeqNum, answer: Option<FastOpen>) {
         self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
         let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
         let agreed = Agreed { ecn, ..agree(&self.shared.config, &segment.header.options, receive_buffer) };
-        let mut iss = self.shared.secrets.initial_sequence(self.now, &segment.key);
-        if let Some(min) = iss_min {
-            iss = iss.latest(min);
-        }
         let record = HalfOpen {
             key: segment.key,
             irs: segment.sequence,
@@ -102,7 +105,8 @@ impl Tcp {
         let Some(entry) = self.listeners.get_mut(listener) else { return };
         let Some(index) = self.syn_queue.insert(&mut entry.half_open, record) else { return };
         self.flows.insert(self.hasher.hash(&segment.key), Target::HalfOpen(index));
-        self.send_syn_ack(env, index);
+        let timestamp = self.shared.secrets.timestamp(self.now);
+        self.push_syn_ack(env, &record, timestamp, answer);
         self.rearm_half_open(index);
     }
 
@@ -120,15 +124,16 @@ impl Tcp {
     fn send_syn_ack(&mut self, env: &mut Env, index: u32) {
         let Some(record) = self.syn_queue.get(index).copied() else { return };
         let timestamp = self.shared.secrets.timestamp(self.now);
-        self.push_syn_ack(env, &record, timestamp);
+        self.push_syn_ack(env, &record, timestamp, None);
     }
 
     /// Queues the SYN-ACK of a record, whether it is in the queue or in a cookie.
-    pub(super) fn push_syn_ack(&mut self, env: &mut Env, record: &HalfOpen, timestamp: u32) {
+    pub(super) fn push_syn_ack(&mut self, env: &mut Env, record: &HalfOpen, timestamp: u32, answer: Option<FastOpen>) {
         let Some(path) = env.ip.route(record.key.remote, Some(record.key.local)) else { return };
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
-        let header = record.syn_ack(&self.shared.config, path.transport_max(), &options, buffer, timestamp);
+        let mut header = record.syn_ack(&self.shared.config, path.transport_max(), &options, buffer, timestamp);
+        header.options.fast_open = answer;
         let ect = ecn::ect_of_syn_ack(record.agreed.ecn, options.congestion_control);
         self.shared.replies.push(record.key, options.type_of_service & !ecn::CE | ect, header);
     }
@@ -269,7 +274,7 @@ impl Tcp {
     }
 
     /// Puts an established connection into its listener's accept queue.
-    fn offer(&mut self, env: &mut Env, index: u32, listener: u32) {
+    pub(super) fn offer(&mut self, env: &mut Env, index: u32, listener: u32) {
         env.counters.count(Counter::TcpPassiveOpens);
         let Some(entry) = self.listeners.get_mut(listener) else { return };
         entry.accept_queue.push_back(index);

@@ -161,7 +161,7 @@ impl Tcb {
 
     /// Whether a `send` would not block.
     pub(crate) fn is_writable(&self) -> bool {
-        let open = matches!(self.state, State::Established | State::CloseWait);
+        let open = matches!(self.state, State::Established | State::CloseWait) || self.is_early();
         if open && !self.has(flag::FIN_QUEUED) {
             // As Linux: writable when a third of the buffer is free.
             return self.send_space() as u32 >= self.send_buffer / 3;

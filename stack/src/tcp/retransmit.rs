@@ -78,7 +78,11 @@ impl Connection<'_, '_> {
     fn on_retransmission_timeout(&mut self) {
         self.env.counters.count(Counter::TcpTimeouts);
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
-        if self.is_given_up(self.retries_max()) {
+        let given_up = self.is_given_up(self.retries_max());
+        if self.tcb.state == State::SynSent {
+            self.fast_open_timed_out(given_up);
+        }
+        if given_up {
             self.give_up();
             return;
         }
@@ -98,7 +102,8 @@ impl Connection<'_, '_> {
     fn retries_max(&self) -> u8 {
         match self.tcb.state {
             State::SynSent => self.shared.config.syn_retries,
-            State::SynReceived => self.shared.config.synack_retries,
+            // As Linux: one more for who has data already.
+            State::SynReceived => self.shared.config.synack_retries.saturating_add(self.tcb.is_early() as u8),
             _ if self.tcb.has(flag::ORPHAN) => ORPHAN_RETRIES.min(self.shared.config.retries),
             _ => self.shared.config.retries,
         }

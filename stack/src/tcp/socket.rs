@@ -42,7 +42,12 @@ impl Tcp {
         Ok(SocketId { index: index | LISTENER_BIT, generation })
     }
 
-    fn listener_index(&self, id: SocketId) -> Option<u32> {
+    /// Bytes that the SYN of an active open may carry, while it waits for them.
+    pub(crate) fn fast_open_room(&mut self, env: &mut Env, id: SocketId) -> Option<usize> {
+        self.named(env, id)?.fast_open_room().map(usize::from)
+    }
+
+    pub(super) fn listener_index(&self, id: SocketId) -> Option<u32> {
         let index = id.index & !LISTENER_BIT;
         let is_listener = id.index & LISTENER_BIT != 0;
         self.listeners.get(index).filter(|listener| is_listener && listener.generation == id.generation).map(|_| index)
@@ -96,7 +101,11 @@ impl Tcp {
             connection.tcb.mss = options.maximum_segment_size;
         }
         connection.apply_timeouts(&options);
-        connection.open(iss);
+        if options.fast_open {
+            connection.open_fast(iss, &options);
+        } else {
+            connection.open(iss);
+        }
         Ok(connection.id())
     }
 
@@ -152,6 +161,7 @@ impl Tcp {
         let shape = connection.extent_shape();
         let queued = connection.tcb.enqueue_with(connection.env.arena, shape, count, copy);
         connection.mark_data();
+        connection.open_waiting();
         if queued < count {
             connection.shared.starved.insert(id.index);
             if queued == 0 {
@@ -174,6 +184,7 @@ impl Tcp {
         let shape = connection.extent_shape();
         connection.tcb.enqueue(frame, shape);
         connection.mark_data();
+        connection.open_waiting();
         Ok(())
     }
 

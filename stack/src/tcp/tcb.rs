@@ -176,7 +176,8 @@ pub(crate) struct Tcb {
     pub(crate) backoff: u8,
     /// Keepalive probes without an answer.
     pub(crate) probes: u8,
-    /// Low four bits: why the connection has failed; then two of [`TimerKind`], two of [`EcnMode`].
+    /// Low three bits: why the connection has failed; then one for [`is_early`](Tcb::is_early), two of [`TimerKind`],
+    /// two of [`EcnMode`].
     error_and_timer: u8,
     pub(crate) congestion: CongestionControl,
     pub(crate) tos: u8,
@@ -376,9 +377,20 @@ impl Tcb {
         self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
     }
 
+    /// Fast Open: data is welcome before the handshake is over.
+    #[inline]
+    pub(crate) fn is_early(&self) -> bool {
+        self.error_and_timer & EARLY != 0
+    }
+
+    /// Sets or clears [`is_early`](Tcb::is_early).
+    pub(crate) fn set_early(&mut self, on: bool) {
+        self.error_and_timer = if on { self.error_and_timer | EARLY } else { self.error_and_timer & !EARLY };
+    }
+
     /// Why the connection ended, if it failed.
     pub(crate) fn error(&self) -> Option<SocketError> {
-        ERRORS.get(((self.error_and_timer & 15) as usize).checked_sub(1)?).copied()
+        ERRORS.get(((self.error_and_timer & ERROR) as usize).checked_sub(1)?).copied()
     }
 
     /// Remembers why the connection ended; the first reason stays.
@@ -388,6 +400,10 @@ impl Tcb {
         }
     }
 }
+
+const ERROR: u8 = 7;
+const EARLY: u8 = 8;
+const _: () = assert!(ERRORS.len() <= ERROR as usize);
 
 const ERRORS: [SocketError; 7] = [
     SocketError::Reset,

@@ -6,6 +6,7 @@ mod data;
 mod dctcp;
 mod defence;
 mod ecn;
+mod fast_open;
 mod flood;
 mod handshake;
 mod offload;

@@ -1,6 +1,6 @@
 //! The TCP header: bytes to values and back.
 //!
-//! Read RFC 9293 §3.1, RFC 7323 §2-3 and RFC 2018 §2-3 first. Parsing never panics, whatever the
+//! Read RFC 9293 §3.1, RFC 7323 §2-3, RFC 2018 §2-3 and RFC 7413 §4.1.1 first. Parsing never panics, whatever the
 //! bytes are; unknown options are skipped, a malformed option ends the list. The checksum is not
 //! looked at here.
 
@@ -16,6 +16,9 @@ pub const CHECKSUM_OFFSET: usize = 16;
 pub const TIMESTAMPS_BYTES: usize = 12;
 /// Blocks that one SACK option can hold.
 pub const SACK_BLOCKS_MAX: usize = 4;
+
+/// RFC 7413 §4.1.1: bytes of the longest cookie.
+pub const FAST_OPEN_BYTES_MAX: usize = 16;
 
 /// FIN
 pub const FIN: u8 = 0x01;
@@ -52,6 +55,40 @@ pub struct SackBlock {
     pub right: SeqNum,
 }
 
+/// RFC 7413 §4.1.1: the Fast Open option, with a cookie or to ask for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastOpen {
+    bytes: [u8; FAST_OPEN_BYTES_MAX],
+    len: u8,
+    /// As it was before it had a number of its own: kind 254 and the magic number F989 (RFC 6994).
+    pub experimental: bool,
+}
+
+impl FastOpen {
+    /// Asks for a cookie.
+    pub fn request(experimental: bool) -> FastOpen {
+        FastOpen { experimental, ..FastOpen::default() }
+    }
+
+    /// With a cookie, or without one to ask for it; `None`: no cookie has this length.
+    pub fn new(cookie: &[u8], experimental: bool) -> Option<FastOpen> {
+        let good = cookie.is_empty() || (4..=FAST_OPEN_BYTES_MAX).contains(&cookie.len()) && cookie.len().is_multiple_of(2);
+        let mut bytes = [0; FAST_OPEN_BYTES_MAX];
+        bytes.get_mut(..cookie.len())?.copy_from_slice(cookie);
+        good.then_some(FastOpen { bytes, len: cookie.len() as u8, experimental })
+    }
+
+    /// The cookie; empty: one is asked for.
+    pub fn cookie(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
+    }
+
+    /// Bytes of the option without padding.
+    fn option_len(&self) -> usize {
+        (if self.experimental { 4 } else { 2 }) + self.len as usize
+    }
+}
+
 /// The options that are understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -63,6 +100,8 @@ pub struct Options {
     pub sack_permitted: bool,
     /// RFC 7323 §3
     pub timestamps: Option<Timestamps>,
+    /// RFC 7413 §4.1.1, in SYNs only.
+    pub fast_open: Option<FastOpen>,
     sack: [SackBlock; SACK_BLOCKS_MAX],
     sack_count: u8,
 }
@@ -132,7 +171,7 @@ impl Options {
         // RFC 7323 appendix A: SACK-permitted takes the place of the timestamps' padding.
         len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
         len += if self.sack_count > 0 { 4 + 8 * self.sack_count as usize } else { 0 };
-        len
+        len + self.fast_open.map_or(0, |option| option.option_len().next_multiple_of(4))
     }
 
     /// Whether no option is set.
@@ -178,11 +217,13 @@ impl Options {
                 }
             }
             (8, 8) => self.timestamps = Some(Timestamps { value: read_u32(value, 0), echo: read_u32(value, 4) }),
+            (34, _) => self.fast_open = FastOpen::new(value, false),
+            (254, 2..) if value[..2] == FAST_OPEN_MAGIC => self.fast_open = FastOpen::new(&value[2..], true),
             _ => {}
         }
     }
 
-    /// Writes the options in Linux's order: MSS, SACK-permitted, timestamps, window scale, SACK.
+    /// Writes the options in Linux's order: MSS, SACK-permitted, timestamps, window scale, SACK, Fast Open.
     fn emit(&self, bytes: &mut [u8]) {
         let mut at = 0;
         if let Some(size) = self.maximum_segment_size {
@@ -213,8 +254,24 @@ impl Options {
                 at += 8;
             }
         }
+        if let Some(option) = &self.fast_open {
+            option.emit(&mut bytes[at..]);
+        }
     }
 }
+
+impl FastOpen {
+    fn emit(&self, bytes: &mut [u8]) {
+        let len = self.option_len();
+        let cookie_at = len - self.len as usize;
+        bytes[0..2].copy_from_slice(&[if self.experimental { 254 } else { 34 }, len as u8]);
+        bytes[2..cookie_at].copy_from_slice(&FAST_OPEN_MAGIC[..cookie_at - 2]);
+        bytes[cookie_at..len].copy_from_slice(self.cookie());
+        bytes[len..len.next_multiple_of(4)].fill(1);
+    }
+}
+
+const FAST_OPEN_MAGIC: [u8; 2] = [0xf9, 0x89];
 
 impl Header {
     /// The header at the start of `bytes` and its length; `None` when it is cut off or its length

@@ -25,6 +25,9 @@ const DEFAULT: TcpOptions = TcpOptions {
     congestion_control: crate::CongestionControl::Cubic,
     type_of_service: 0,
     time_to_live: 0,
+    fast_open: false,
+    fast_open_without_cookie: false,
+    fast_open_queue: 0,
 };
 
 /// In order: the data is there, and an answer carries the ACK.
