@@ -72,6 +72,8 @@ pub struct RegionMemory {
 
 pub(crate) enum Command {
     AddInterface(InterfaceInfo, OpenDevice, Reply<io::Result<u32>>),
+    ReplaceInterface(u32, InterfaceInfo, OpenDevice, Reply<io::Result<()>>),
+    RemoveInterface(u32),
     SetAddresses(u32, Vec<Cidr>),
     SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
@@ -110,6 +112,26 @@ impl WorkerHandle {
     /// Until the worker has opened the device.
     pub fn add_interface(&self, interface: InterfaceInfo, open: OpenDevice) -> io::Result<u32> {
         self.ask(|reply| Command::AddInterface(interface, open, reply))?
+    }
+
+    /// Closes the device of an interface and opens another one in its place: the link address or the MTU has changed.
+    /// Addresses stay.
+    ///
+    /// # Errors
+    /// The device could not be opened: the interface is there, without a device. Or the worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has opened the device.
+    pub fn replace_interface(&self, number: u32, interface: InterfaceInfo, open: OpenDevice) -> io::Result<()> {
+        self.ask(|reply| Command::ReplaceInterface(number, interface, open, reply))?
+    }
+
+    /// Closes an interface; its number may name another one from then on.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn remove_interface(&self, number: u32) -> Result<(), Gone> {
+        self.tell(Command::RemoveInterface(number))
     }
 
     /// Replaces the addresses of an interface.

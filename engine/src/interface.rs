@@ -3,10 +3,11 @@
 //! Promises: a device that fails is counted and asked again, never trusted with more. Does not do:
 //! cutting and summing; that is the offload middleware's.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use ringway_device::offload::Offload;
-use ringway_device::{Device, Medium};
+use ringway_device::{Capabilities, Counters, Device, Medium};
 use ringway_shm::capture::{CaptureWriter, Direction};
 use ringway_shm::{Arena, Burst, Instant};
 use ringway_stack::{Interface, Role, Stack};
@@ -28,6 +29,8 @@ pub(crate) struct Port {
     left: usize,
     /// The operator has been told what is wrong around the device.
     advised: bool,
+    /// The interface is gone; its number waits for another one.
+    pub(crate) removed: bool,
 }
 
 /// All interfaces of a worker.
@@ -42,28 +45,51 @@ impl Interfaces {
         Interfaces { ports: Vec::new(), received: Burst::with_capacity(BURST_FRAMES), out: Vec::new() }
     }
 
-    /// Adds a device, with offloads in front of it where it lacks them, and names it to the stack.
+    /// Adds a device, with offloads in front of it where it lacks them, and names it to the stack. The number is that of a
+    /// removed one, if there is one.
     pub(crate) fn add(&mut self, new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena, stack: &mut Stack) -> u32 {
-        let device = Offload::where_needed(device, arena);
-        let capabilities = device.capabilities();
-        let mtu = new.mtu.min(capabilities.mtu);
-        let number = stack.add_interface(Interface {
-            name: new.name.clone(),
-            medium: match capabilities.medium {
-                Medium::Ethernet => ringway_stack::Medium::Ethernet,
-                Medium::Ip => ringway_stack::Medium::Ip,
-            },
-            mac: new.mac,
-            mtu,
-            sends_partial_checksums: capabilities.sends_partial_checksums,
-            segmentation_max_bytes: capabilities.segmentation_max_bytes,
-            gathers: capabilities.gathers,
-            role: if new.owned { Role::Owned } else { Role::Shared },
-        });
+        if let Some(number) = self.ports.iter().position(|port| port.removed) {
+            self.replace(number as u32, new, device, arena, stack);
+            return number as u32;
+        }
+        let (port, described) = describe(new, device, arena);
+        let number = stack.add_interface(described);
         assert_eq!(number as usize, self.ports.len(), "the stack numbers interfaces in order");
-        self.ports.push(Port { name: new.name.clone(), mac: new.mac.0, mtu, device, errors: 0, left: 0, advised: false });
+        self.ports.push(port);
         self.out.push(Burst::with_capacity(BURST_FRAMES));
         number
+    }
+
+    /// Puts a device into the place of another one, which may have been removed before.
+    pub(crate) fn replace(
+        &mut self,
+        number: u32,
+        new: &InterfaceInfo,
+        device: Box<dyn Device>,
+        arena: &Arena,
+        stack: &mut Stack,
+    ) {
+        let (port, described) = describe(new, device, arena);
+        stack.set_interface(number, described);
+        self.ports[number as usize] = port;
+    }
+
+    /// Closes the device of an interface. What waits for it is dropped; the number stays taken until `free`.
+    pub(crate) fn close(&mut self, number: u32) {
+        let port = &mut self.ports[number as usize];
+        port.device = Box::new(Closed(port.device.capabilities()));
+        port.left = 0;
+        self.out[number as usize].clear();
+    }
+
+    /// The number of a closed interface may be used again.
+    pub(crate) fn free(&mut self, number: u32) {
+        self.ports[number as usize].removed = true;
+    }
+
+    /// Whether an interface of this number exists.
+    pub(crate) fn exists(&self, number: u32) -> bool {
+        self.ports.get(number as usize).is_some_and(|port| !port.removed)
     }
 
     /// Tells the operator, once per device, what around it makes packets get lost.
@@ -137,6 +163,58 @@ impl Interfaces {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter()
+    }
+}
+
+fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Port, Interface) {
+    let device = Offload::where_needed(device, arena);
+    let capabilities = device.capabilities();
+    let mtu = new.mtu.min(capabilities.mtu);
+    let described = Interface {
+        name: new.name.clone(),
+        medium: match capabilities.medium {
+            Medium::Ethernet => ringway_stack::Medium::Ethernet,
+            Medium::Ip => ringway_stack::Medium::Ip,
+        },
+        mac: new.mac,
+        mtu,
+        sends_partial_checksums: capabilities.sends_partial_checksums,
+        segmentation_max_bytes: capabilities.segmentation_max_bytes,
+        gathers: capabilities.gathers,
+        role: if new.owned { Role::Owned } else { Role::Shared },
+    };
+    let (name, mac) = (new.name.clone(), new.mac.0);
+    (Port { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)
+}
+
+/// Stands where a device was: nothing arrives, and what is sent is lost.
+struct Closed(Capabilities);
+
+impl Device for Closed {
+    fn capabilities(&self) -> Capabilities {
+        self.0
+    }
+
+    fn receive(&mut self, _now: Instant, _burst: &mut Burst) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn transmit(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let packets = burst.packets();
+        burst.clear();
+        Ok(packets)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
     }
 }
 

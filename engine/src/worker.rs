@@ -15,11 +15,11 @@ use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
 use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
-use ringway_stack::{Event, Stack, StackConfig, State};
+use ringway_stack::{Cidr, Event, Stack, StackConfig, State};
 
 use crate::attach::Attachments;
 use crate::clock;
-use crate::command::{Command, Commands, InterfaceInfo, WorkerHandle};
+use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
 use crate::core::Core;
 use crate::idle::{Idle, Source};
 use crate::interface::Interfaces;
@@ -210,10 +210,43 @@ impl Worker {
     /// The device cannot be waited for.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> io::Result<u32> {
         let number = self.interfaces.add(interface, device, &self.arena, &mut self.core.stack);
-        if let Some(fd) = self.interfaces.wait_fd(number) {
-            self.idle.add(fd, Source::Level)?;
-        }
+        self.watch(number)?;
         Ok(number)
+    }
+
+    fn replace_interface(&mut self, number: u32, interface: &InterfaceInfo, open: OpenDevice) -> io::Result<()> {
+        if !self.interfaces.exists(number) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        self.close_interface(number);
+        let device = open(&self.arena)?;
+        self.interfaces.replace(number, interface, device, &self.arena, &mut self.core.stack);
+        self.watch(number)
+    }
+
+    fn remove_interface(&mut self, number: u32) {
+        if self.interfaces.exists(number) {
+            self.close_interface(number);
+            self.interfaces.free(number);
+            self.set_addresses(number, Vec::new());
+        }
+    }
+
+    fn close_interface(&mut self, number: u32) {
+        // A descriptor that cannot be taken out was never in; the device goes either way.
+        if self.interfaces.wait_fd(number).is_some_and(|fd| self.idle.remove(fd).is_err()) {
+            self.core.metrics.add(Work::Violations, 1);
+        }
+        self.interfaces.close(number);
+    }
+
+    fn watch(&self, number: u32) -> io::Result<()> {
+        self.interfaces.wait_fd(number).map_or(Ok(()), |fd| self.idle.add(fd, Source::Level))
+    }
+
+    fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
+        self.core.stack.set_addresses(interface, addresses);
+        self.attachments.addresses_changed(&mut self.core);
     }
 
     fn count(&mut self, packets: usize, worked: bool) {
@@ -286,10 +319,11 @@ impl Worker {
                 let opened = open(&self.arena);
                 reply.answer(opened.and_then(|device| self.add_interface(&interface, device)));
             }
-            Command::SetAddresses(interface, addresses) => {
-                self.core.stack.set_addresses(interface, addresses);
-                self.attachments.addresses_changed(&mut self.core);
+            Command::ReplaceInterface(number, interface, open, reply) => {
+                reply.answer(self.replace_interface(number, &interface, open));
             }
+            Command::RemoveInterface(number) => self.remove_interface(number),
+            Command::SetAddresses(interface, addresses) => self.set_addresses(interface, addresses),
             Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
             Command::AttachRegion(request, reply) => reply.answer(self.attachments.attach(request, &self.idle)),

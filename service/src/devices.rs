@@ -23,15 +23,13 @@ use crate::ports::{self, NoSteering};
 pub(crate) struct Devices {
     /// `None`: no device is shared with the kernel.
     steering: Option<Arc<Steering>>,
-    /// Programs on the interfaces; dropping one gives the interface back to the kernel.
-    attachments: Vec<Attachment>,
 }
 
 /// What opens a device, and what must be kept while it is open.
 pub(crate) struct Opener {
     /// Runs in the worker's thread.
     pub(crate) open: OpenDevice,
-    /// Hides owned packets from the kernel.
+    /// Hides owned packets from the kernel; dropping it gives the interface back.
     pub(crate) attachment: Option<Attachment>,
     /// How exactly the device works, once it is open.
     pub(crate) detail: Arc<OnceLock<String>>,
@@ -45,7 +43,7 @@ impl Devices {
     pub(crate) fn new(planned: &[Planned], ports_max: u32) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
-        Ok(Devices { steering, attachments: Vec::new() })
+        Ok(Devices { steering })
     }
 
     /// What tells the filters which ports are ours.
@@ -94,11 +92,6 @@ impl Devices {
 
     fn shared(&self) -> io::Result<&Arc<Steering>> {
         self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))
-    }
-
-    /// A device is open: its program stays.
-    pub(crate) fn keep(&mut self, attachment: Option<Attachment>) {
-        self.attachments.extend(attachment);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Keeps the worker's addresses, routes and neighbors equal to the kernel's, in a thread of its own.
 //!
 //! Promises: after [`Served::push_all`] the worker knows what the mirror knew; every later
-//! difference follows. Does not do: open devices.
+//! difference follows. Does not do: open devices; see `interfaces`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,9 @@ use ringway::{Gone, WorkerHandle};
 use ringway_stack::Route;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::netlink::{Differences, LinkRoute, Mirror, Snapshot};
-use crate::plan::is_served;
+use crate::interfaces::Interfaces;
+use crate::netlink::{Differences, LinkRoute, Mirror, NO_LINK, Snapshot};
+use crate::plan::{is_neighbor, is_served};
 
 /// Routes that leave through an interface that is not served name this one, so that the worker
 /// knows that they are not its own.
@@ -32,7 +33,12 @@ impl Served {
         self.lock().insert(link, interface);
     }
 
-    fn interface(&self, link: u32) -> Option<u32> {
+    /// Link `link` is gone.
+    pub(crate) fn remove(&self, link: u32) {
+        self.lock().remove(&link);
+    }
+
+    pub(crate) fn interface(&self, link: u32) -> Option<u32> {
         self.lock().get(&link).copied()
     }
 
@@ -55,6 +61,16 @@ impl Served {
         self.push(kernel, &everything, worker)
     }
 
+    /// Tells the worker everything of links that are served from now on.
+    fn push_new(&self, kernel: &Snapshot, links: BTreeSet<u32>, worker: &WorkerHandle) -> Result<(), Gone> {
+        if links.is_empty() {
+            return Ok(());
+        }
+        let neighbors = kernel.neighbors.iter().filter(|((link, _), _)| links.contains(link));
+        let neighbors = neighbors.map(|(key, mac)| (*key, Some(*mac))).collect();
+        self.push(kernel, &Differences { links, routes: true, neighbors }, worker)
+    }
+
     /// Tells the worker what is different.
     fn push(&self, kernel: &Snapshot, found: &Differences, worker: &WorkerHandle) -> Result<(), Gone> {
         for link in &found.links {
@@ -67,7 +83,7 @@ impl Served {
             worker.set_routes(self.routes(kernel))?;
         }
         for ((link, ip), mac) in &found.neighbors {
-            if let (Some(interface), true) = (self.interface(*link), is_served(*ip)) {
+            if let (Some(interface), true) = (self.interface(*link), is_neighbor(*ip)) {
                 worker.set_neighbor(interface, *ip, *mac)?;
             }
         }
@@ -82,19 +98,25 @@ impl Served {
             metric: route.metric,
             source: route.source,
         };
-        let usable =
-            |route: &&LinkRoute| is_served(route.destination.ip) && kernel.links.get(&route.link).is_some_and(|link| link.up);
+        let leads = |route: &LinkRoute| route.link == NO_LINK || kernel.links.get(&route.link).is_some_and(|link| link.up);
+        let usable = |route: &&LinkRoute| is_served(route.destination.ip) && leads(route);
         kernel.routes.iter().filter(usable).map(convert).collect()
     }
 }
 
 /// The thread that follows; ends when `stop` becomes readable or the worker is gone.
-pub(crate) fn start(mut mirror: Mirror, served: Served, worker: WorkerHandle, stop: Arc<OwnedFd>) -> io::Result<JoinHandle<()>> {
+pub(crate) fn start(
+    mut mirror: Mirror,
+    served: Served,
+    interfaces: Arc<Mutex<Interfaces>>,
+    worker: WorkerHandle,
+    stop: Arc<OwnedFd>,
+) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ringway-netlink".to_owned()).spawn(move || {
         while wait(&mirror, &stop) {
             match mirror.update() {
                 Ok(found) => {
-                    if served.push(mirror.now(), &found, &worker).is_err() {
+                    if follow(mirror.now(), &found, &served, &interfaces, &worker).is_err() {
                         return;
                     }
                 }
@@ -105,6 +127,19 @@ pub(crate) fn start(mut mirror: Mirror, served: Served, worker: WorkerHandle, st
             }
         }
     })
+}
+
+/// What is gone is told before its interface closes, what is new after its interface is open.
+fn follow(
+    kernel: &Snapshot,
+    found: &Differences,
+    served: &Served,
+    interfaces: &Mutex<Interfaces>,
+    worker: &WorkerHandle,
+) -> Result<(), Gone> {
+    served.push(kernel, found, worker)?;
+    let opened = interfaces.lock().expect("nobody panics while holding it").follow(kernel, &found.links);
+    served.push_new(kernel, opened, worker)
 }
 
 /// `false`: time to stop.

@@ -10,6 +10,7 @@ pub mod config;
 mod devices;
 mod follow;
 mod host;
+mod interfaces;
 pub mod kernel;
 pub mod netlink;
 pub mod plan;

@@ -45,22 +45,29 @@ pub struct Address {
     pub link: u32,
     /// Address and the length of its network's prefix.
     pub cidr: Cidr,
+    /// Nobody may use it (yet): duplicate address detection is not over, or has found another host (RFC 4862 §5.4).
+    pub tentative: bool,
+    /// New connections should come from another one (RFC 4862 §5.5.4).
+    pub deprecated: bool,
 }
 
-/// A unicast route of the main table.
+/// A route of the main table, also one that says that nothing leads there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkRoute {
     /// Which addresses it leads to.
     pub destination: Cidr,
     /// The router; `None`: the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// The interface.
+    /// The interface; [`NO_LINK`]: packets are refused.
     pub link: u32,
     /// The smaller wins.
     pub metric: u32,
     /// Preferred source address.
     pub source: Option<IpAddr>,
 }
+
+/// The interface of routes that lead nowhere (unreachable, prohibit, blackhole).
+pub const NO_LINK: u32 = u32::MAX;
 
 /// A neighbor on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

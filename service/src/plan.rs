@@ -122,9 +122,17 @@ pub fn plan(config: &Config, kernel: &Snapshot, tcx: bool) -> Plan {
     plan
 }
 
-/// Whether the stack speaks the protocol of this address today.
+/// Whether an address can be the stack's. Link-local ones mean something on one link only and stay with the kernel.
 pub fn is_served(ip: IpAddr) -> bool {
-    ip.is_ipv4()
+    match ip {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(ip) => !ip.is_unicast_link_local() && !ip.is_multicast() && !ip.is_loopback(),
+    }
+}
+
+/// Whether packets of the stack may be sent to this neighbor: routers are named by their link-local addresses.
+pub(crate) fn is_neighbor(ip: IpAddr) -> bool {
+    !ip.is_multicast()
 }
 
 fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_named: bool, plan: &mut Plan) {
@@ -134,7 +142,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
         () if link.loopback => Some("is the loopback, which the kernel serves"),
         () if !link.ethernet => Some("is not an Ethernet interface"),
         () if !link.up && !was_named => Some("is down"),
-        () if addresses.is_empty() && !was_named => Some("has no IPv4 address"),
+        () if addresses.is_empty() && !was_named => Some("has no address that can be served"),
         () => None,
     };
     match refusal {

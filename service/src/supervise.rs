@@ -8,13 +8,13 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{InterfaceInfo, WorkerConfig, WorkerHandle, WorkerThread};
+use ringway::{WorkerConfig, WorkerHandle, WorkerThread};
 use ringway_shm::Duration;
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
@@ -23,9 +23,10 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::broker::{self, Admission, BrokerConfig, BrokerStatus};
 use crate::config::Config;
-use crate::devices::{Devices, Opener};
+use crate::devices::Devices;
 use crate::follow::{self, Served};
 use crate::host::{Forks, ServiceHost};
+use crate::interfaces::Interfaces;
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Plan, Planned, plan};
 use crate::ports::SharedPorts;
@@ -77,7 +78,7 @@ pub struct Service {
     worker: WorkerHandle,
     /// Waits for the end of the worker and rings `idle` and `ended` then.
     watch: Option<JoinHandle<io::Result<()>>>,
-    devices: Devices,
+    interfaces: Arc<Mutex<Interfaces>>,
     stop: Arc<OwnedFd>,
     idle: Arc<OwnedFd>,
     /// Readable when the worker has ended.
@@ -112,12 +113,13 @@ impl Service {
         let ended = bell().map_err(StartError::Start)?;
         let bells = [idle.clone(), ended.clone()];
         let (worker, watch) = watch_worker(worker.map_err(StartError::Start)?, bells).map_err(StartError::Start)?;
+        let interfaces = Interfaces::new(config.clone(), devices, worker.clone(), links.clone());
         let mut service = Service {
             broker: None,
             follower: None,
             worker,
             watch: Some(watch),
-            devices,
+            interfaces: Arc::new(Mutex::new(interfaces)),
             stop,
             idle,
             ended,
@@ -126,7 +128,7 @@ impl Service {
             notes: Vec::new(),
             claim,
         };
-        service.open_devices(plan, &links)?;
+        service.open_devices(plan)?;
         service.follow(config, mirror, links).map_err(StartError::Start)?;
         service.open_doors(config, admission, forks).map_err(StartError::Start)?;
         Ok(service)
@@ -191,12 +193,12 @@ impl Service {
         self.end()
     }
 
-    fn open_devices(&mut self, plan: Plan, links: &Served) -> Result<(), StartError> {
+    fn open_devices(&mut self, plan: Plan) -> Result<(), StartError> {
         for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named) {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
         for planned in plan.served {
-            match self.open_device(planned.clone(), links) {
+            match self.open_device(planned.clone()) {
                 Ok(opened) => self.served.push(opened),
                 Err(error) => self.notes.push(format!("{} cannot be opened: {error}", planned.name)),
             }
@@ -204,17 +206,9 @@ impl Service {
         if self.served.is_empty() { Err(StartError::NoInterface(std::mem::take(&mut self.notes))) } else { Ok(()) }
     }
 
-    fn open_device(&mut self, mut planned: Planned, links: &Served) -> io::Result<Planned> {
-        let owned = planned.backend == Backend::Tap;
-        let mac = if owned { MacAddress(random_mac(random()?)) } else { planned.mac };
-        let interface = InterfaceInfo { name: planned.name.clone(), mac, mtu: planned.mtu, owned };
-        let Opener { open, attachment, detail } = self.devices.opener(&planned)?;
-        let number = self.worker.add_interface(interface, open)?;
-        self.devices.keep(attachment);
-        links.insert(planned.link, number);
-        self.worker.set_addresses(number, planned.addresses.clone())?;
-        planned.detail = detail.get().cloned().unwrap_or_default();
-        Ok(planned)
+    fn open_device(&mut self, planned: Planned) -> io::Result<Planned> {
+        let mac = MacAddress(random_mac(random()?));
+        self.interfaces.lock().expect("nobody panics while holding it").open(planned, mac)
     }
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
@@ -223,7 +217,8 @@ impl Service {
             (Some(address), gateway) => Ok(self.worker.set_routes(own_routes(address, gateway))?),
             (None, _) => {
                 links.push_all(mirror.now(), &self.worker)?;
-                self.follower = Some(follow::start(mirror, links, self.worker.clone(), self.stop.clone())?);
+                let (interfaces, worker) = (self.interfaces.clone(), self.worker.clone());
+                self.follower = Some(follow::start(mirror, links, interfaces, worker, self.stop.clone())?);
                 Ok(())
             }
         }
@@ -329,7 +324,8 @@ fn pin(name: &str, core: u32) -> io::Result<()> {
 /// The network of a device of its own, and everything else behind `gateway`.
 fn own_routes(address: Cidr, gateway: Option<IpAddr>) -> Vec<Route> {
     let route = |destination, gateway| Route { destination, gateway, interface: 0, metric: 0, source: Some(address.ip) };
-    let everywhere = Cidr { ip: Ipv4Addr::UNSPECIFIED.into(), prefix_len: 0 };
+    let everywhere: IpAddr = if address.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let everywhere = Cidr { ip: everywhere, prefix_len: 0 };
     let default = gateway.map(|gateway| route(everywhere, Some(gateway)));
     [route(address, None)].into_iter().chain(default).collect()
 }

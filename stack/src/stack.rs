@@ -77,6 +77,14 @@ impl Stack {
         self.ip.add_interface(interface)
     }
 
+    /// An interface has changed (its link address, its MTU, what its device can do), or another one takes its index.
+    ///
+    /// # Panics
+    /// When there is no such interface.
+    pub fn set_interface(&mut self, interface: u32, description: Interface) {
+        self.ip.set_interface(interface, description);
+    }
+
     /// Replaces all addresses of an interface.
     pub fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
         self.ip.set_addresses(interface, addresses);

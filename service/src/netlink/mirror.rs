@@ -21,7 +21,7 @@ pub struct Snapshot {
     pub links: BTreeMap<u32, Link>,
     /// In the kernel's order: the first of a network is its primary address.
     pub addresses: Vec<Address>,
-    /// Unicast routes of the main table.
+    /// Routes of the main table.
     pub routes: Vec<LinkRoute>,
     /// Resolved neighbors.
     pub neighbors: BTreeMap<(u32, IpAddr), MacAddress>,
@@ -53,9 +53,13 @@ impl Snapshot {
         read_all(&mut RouteSocket::quiet()?)
     }
 
-    /// The addresses of a link.
+    /// The addresses of a link that may be used, deprecated ones last.
     pub fn addresses_of(&self, link: u32) -> Vec<Cidr> {
-        self.addresses.iter().filter(|address| address.link == link).map(|address| address.cidr).collect()
+        let usable = |deprecated: bool| {
+            let wanted = move |address: &&Address| !address.tentative && address.deprecated == deprecated;
+            self.addresses.iter().filter(move |address| address.link == link).filter(wanted).map(|address| address.cidr)
+        };
+        usable(false).chain(usable(true)).collect()
     }
 
     /// The link of this name.
@@ -73,13 +77,15 @@ impl Snapshot {
             }
             Message::LinkGone(index) => self.forget_link(index, differences),
             Message::Address(address) => {
-                if !self.addresses.contains(&address) {
-                    self.addresses.push(address);
-                    differences.links.insert(address.link);
+                match self.addresses.iter_mut().find(|known| same_address(known, &address)) {
+                    Some(known) if *known == address => return,
+                    Some(known) => *known = address,
+                    None => self.addresses.push(address),
                 }
+                differences.links.insert(address.link);
             }
             Message::AddressGone(address) => {
-                self.addresses.retain(|known| *known != address);
+                self.addresses.retain(|known| !same_address(known, &address));
                 differences.links.insert(address.link);
             }
             Message::Route(route) => {
@@ -101,6 +107,8 @@ impl Snapshot {
         self.links.remove(&index);
         self.addresses.retain(|address| address.link != index);
         self.routes.retain(|route| route.link != index);
+        let gone = self.neighbors.keys().filter(|(link, _)| *link == index);
+        differences.neighbors.extend(gone.map(|key| (*key, None)));
         self.neighbors.retain(|(link, _), _| *link != index);
         differences.links.insert(index);
         differences.routes = true;
@@ -134,6 +142,11 @@ fn differences(before: &Snapshot, after: &Snapshot) -> Differences {
         }
     }
     found
+}
+
+/// Whatever their flags say.
+fn same_address(left: &Address, right: &Address) -> bool {
+    (left.link, left.cidr) == (right.link, right.cidr)
 }
 
 /// `ip route replace` puts one in the place of the other.
@@ -179,7 +192,7 @@ impl Mirror {
     /// # Errors
     /// The kernel refuses its tables when they must be read again.
     pub fn update(&mut self) -> io::Result<Differences> {
-        let mut found = Differences::default();
+        let (mut found, mut reread) = (Differences::default(), false);
         for _ in 0..DATAGRAMS_MAX {
             match self.socket.receive()? {
                 Notifications::Messages(received) => {
@@ -187,6 +200,8 @@ impl Mirror {
                         if let (true, Message::Route(route)) = (replaces, &message) {
                             self.now.routes.retain(|known| !same_place(known, route));
                         }
+                        // One of several equal ways may be left (IPv6 tells of each alone).
+                        reread |= matches!(&message, Message::RouteGone(route) if route.destination.ip.is_ipv6());
                         self.now.apply(message, &mut found);
                     }
                 }
@@ -194,7 +209,7 @@ impl Mirror {
                 Notifications::Lost => self.resynchronize(&mut found)?,
             }
         }
-        if !found.links.is_empty() {
+        if reread || !found.links.is_empty() {
             self.reread_routes(&mut found)?;
         }
         Ok(found)

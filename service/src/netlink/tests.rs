@@ -5,7 +5,7 @@ use ringway_stack::{Cidr, MacAddress};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::wire::{Message, Table, dump_request, messages, resolve_request};
-use super::{Differences, Mirror, NeighborResolver, Snapshot};
+use super::{Address, Differences, Mirror, NO_LINK, NeighborResolver, Snapshot};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
@@ -40,6 +40,42 @@ fn a_neighbor_is_read() {
     assert_eq!(received.len(), 1);
     let Message::Neighbor(neighbor) = &received[0].message else { panic!("{received:?}") };
     assert_eq!((neighbor.link, neighbor.ip, neighbor.mac), (3, ip("10.0.0.2"), Some(MacAddress([2, 0, 0, 0, 0, 9]))));
+}
+
+/// RTM_NEWADDR for fd00::1/64 on link 3, with flags in the header and (`all`) in an attribute of its own.
+fn address_datagram(flags: u8, all: Option<u32>) -> Vec<u8> {
+    let mut body = vec![10, 64, flags, 0];
+    body.extend(3u32.to_ne_bytes());
+    body.extend(20u16.to_ne_bytes());
+    body.extend(1u16.to_ne_bytes());
+    body.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    if let Some(all) = all {
+        body.extend(8u16.to_ne_bytes());
+        body.extend(8u16.to_ne_bytes());
+        body.extend(all.to_ne_bytes());
+    }
+    let mut datagram = (16 + body.len() as u32).to_ne_bytes().to_vec();
+    datagram.extend(20u16.to_ne_bytes());
+    datagram.extend([0; 10]);
+    datagram.extend(body);
+    datagram
+}
+
+/// Permanent (0x80), tentative (0x40), deprecated (0x20), duplicate (0x08), optimistic (0x04).
+#[test]
+fn addresses_say_whether_they_may_be_used() {
+    for (flags, all, tentative, deprecated) in [
+        (0x80, None, false, false),
+        (0xc0, None, true, false),
+        (0x80, Some(0x1c0), true, false),
+        (0xc4, None, false, false),
+        (0xa0, None, false, true),
+        (0x88, None, true, false),
+    ] {
+        let received = messages(&address_datagram(flags, all));
+        let Message::Address(address) = &received[0].message else { panic!("{received:?}") };
+        assert_eq!(*address, Address { link: 3, cidr: cidr("fd00::1/64"), tentative, deprecated }, "{flags:x} {all:x?}");
+    }
 }
 
 #[test]
@@ -145,6 +181,26 @@ fn namespace_mirror_follows() {
     shell("ip route add 10.8.0.0/16 via 10.9.0.7 metric 50; ip route replace 10.8.0.0/16 via 10.9.0.8 metric 50");
     follow(&mut mirror, |now| now.routes.iter().any(|route| route.gateway == Some(ip("10.9.0.8")) && route.metric == 50));
     assert!(!mirror.now().routes.iter().any(|route| route.gateway == Some(ip("10.9.0.7"))), "replaced");
+
+    shell(
+        "ip addr add fd00:9::1/64 dev rwa nodad preferred_lft 0; ip addr add fd00:9::2/64 dev rwa nodad;
+        ip -6 route add fd00:8::/32 via fe80::7 dev rwa metric 50; ip -6 route add unreachable fd00:7::/32;
+        ip route add blackhole 10.7.0.0/16; ip neigh add fe80::7 lladdr 02:00:00:00:00:07 dev rwa nud reachable",
+    );
+    let router = (link.index, ip("fe80::7"));
+    follow(&mut mirror, |now| {
+        now.neighbors.contains_key(&router) && now.addresses_of(link.index).contains(&cidr("fd00:9::2/64"))
+    });
+    let addresses = mirror.now().addresses_of(link.index);
+    assert_eq!(addresses.last(), Some(&cidr("fd00:9::1/64")), "deprecated ones come last");
+    let route = |text| *mirror.now().routes.iter().find(|route| route.destination == cidr(text)).expect("just added");
+    assert_eq!((route("fd00:8::/32").gateway, route("fd00:8::/32").link), (Some(ip("fe80::7")), link.index));
+    assert_eq!((route("fd00:7::/32").link, route("10.7.0.0/16").link), (NO_LINK, NO_LINK));
+    shell("ip addr change fd00:9::1/64 dev rwa nodad preferred_lft 1000 valid_lft 1000");
+    follow(&mut mirror, |now| now.addresses.iter().all(|address| !address.deprecated));
+    shell("ip -6 route del fd00:8::/32 via fe80::7 dev rwa metric 50");
+    follow(&mut mirror, |now| now.routes.iter().all(|route| route.destination != cidr("fd00:8::/32")));
+    shell("ip addr del fd00:9::1/64 dev rwa; ip addr del fd00:9::2/64 dev rwa; ip route del blackhole 10.7.0.0/16");
 
     shell("ip neigh add 10.9.0.9 lladdr 02:00:00:00:00:09 dev rwa nud reachable");
     let key = (link.index, ip("10.9.0.9"));

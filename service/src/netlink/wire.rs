@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ringway_stack::{Cidr, MacAddress};
 
-use super::{Address, Link, LinkRoute, Neighbor};
+use super::{Address, Link, LinkRoute, NO_LINK, Neighbor};
 
 /// What can be dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +83,16 @@ const IFLA_INFO_KIND: u16 = 1;
 
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+const IFA_F_OPTIMISTIC: u32 = 0x04;
+const IFA_F_DADFAILED: u32 = 0x08;
+const IFA_F_DEPRECATED: u32 = 0x20;
+const IFA_F_TENTATIVE: u32 = 0x40;
 
 const RT_TABLE_MAIN: u32 = 254;
 const RTN_UNICAST: u8 = 1;
+/// Blackhole, unreachable, prohibit.
+const RTN_NOWHERE: [u8; 3] = [6, 7, 8];
 const RTM_F_CLONED: u32 = 0x200;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -218,23 +225,33 @@ fn link(body: &[u8]) -> Option<Link> {
 /// struct ifaddrmsg {family u8, prefixlen u8, flags u8, scope u8, index u32}
 fn address(body: &[u8]) -> Option<Address> {
     let (family, prefix_len) = (*body.first()?, *body.get(1)?);
+    let mut flags = u32::from(*body.get(2)?);
     let mut local = None;
     for (kind, payload) in Attributes(body.get(8..)?) {
         match kind {
             // On point-to-point links IFA_ADDRESS is the peer's; IFA_LOCAL is always ours.
             IFA_LOCAL => local = ip(family, payload),
             IFA_ADDRESS if local.is_none() => local = ip(family, payload),
+            // All flags; the header has room for eight.
+            IFA_FLAGS => flags = u32_at(payload, 0)?,
             _ => {}
         }
     }
-    Some(Address { link: u32_at(body, 4)?, cidr: cidr(local?, prefix_len)? })
+    let unconfirmed = flags & IFA_F_TENTATIVE != 0 && flags & IFA_F_OPTIMISTIC == 0;
+    Some(Address {
+        link: u32_at(body, 4)?,
+        cidr: cidr(local?, prefix_len)?,
+        tentative: unconfirmed || flags & IFA_F_DADFAILED != 0,
+        deprecated: flags & IFA_F_DEPRECATED != 0,
+    })
 }
 
 /// struct rtmsg {family, dst_len, src_len, tos, table, protocol, scope, type: u8, flags u32}
 fn route(body: &[u8]) -> Option<LinkRoute> {
     let (family, prefix_len) = (*body.first()?, *body.get(1)?);
     let (kind, flags) = (*body.get(7)?, u32_at(body, 8)?);
-    if kind != RTN_UNICAST || flags & RTM_F_CLONED != 0 {
+    let nowhere = RTN_NOWHERE.contains(&kind);
+    if (kind != RTN_UNICAST && !nowhere) || flags & RTM_F_CLONED != 0 {
         return None;
     }
     let mut table = u32::from(*body.get(4)?);
@@ -258,7 +275,7 @@ fn route(body: &[u8]) -> Option<LinkRoute> {
     (table == RT_TABLE_MAIN).then_some(LinkRoute {
         destination: cidr(destination, prefix_len)?,
         gateway,
-        link: link?,
+        link: if nowhere { NO_LINK } else { link? },
         metric,
         source,
     })

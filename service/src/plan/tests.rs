@@ -8,7 +8,7 @@ fn config(text: &str) -> Config {
     Config::parse("t.toml", text, Vec::new()).expect("valid")
 }
 
-/// lo, eth0 with both families, eth1 down, tun0 without Ethernet, br0 with IPv6 only.
+/// lo, eth0 with both families, eth1 down, tun0 without Ethernet, br0 with a link-local address only.
 fn kernel() -> Snapshot {
     let link = |index: u32, name: &str| Link {
         index,
@@ -27,13 +27,14 @@ fn kernel() -> Snapshot {
         Link { ethernet: false, ..link(4, "tun0") },
         link(5, "br0"),
     ];
-    let address = |link, text| Address { link, cidr: parse_cidr(text).expect("valid") };
+    let address = |link, text| Address { link, cidr: parse_cidr(text).expect("valid"), tentative: false, deprecated: false };
     Snapshot {
         links: links.into_iter().map(|link| (link.index, link)).collect(),
         addresses: vec![
             address(1, "127.0.0.1/8"),
             address(2, "10.0.0.1/24"),
             address(2, "fe80::1/64"),
+            address(2, "fd00::1/64"),
             address(3, "10.0.1.1/24"),
             address(4, "10.0.2.1/24"),
             address(5, "fe80::2/64"),
@@ -48,7 +49,8 @@ fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
     assert_eq!(plan.served.len(), 1);
     let eth0 = &plan.served[0];
     assert_eq!((eth0.name.as_str(), eth0.link, eth0.mtu, eth0.backend), ("eth0", 2, 1500, Backend::Packet));
-    assert_eq!(eth0.addresses, [parse_cidr("10.0.0.1/24").expect("valid")]);
+    let addresses = ["10.0.0.1/24", "fd00::1/64"].map(|text| parse_cidr(text).expect("valid"));
+    assert_eq!(eth0.addresses, addresses);
     let skipped: Vec<(&str, &str)> =
         plan.skipped.iter().map(|skipped| (skipped.name.as_str(), skipped.reason.as_str())).collect();
     assert_eq!(
@@ -57,7 +59,7 @@ fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
             ("lo", "is the loopback, which the kernel serves"),
             ("eth1", "is down"),
             ("tun0", "is not an Ethernet interface"),
-            ("br0", "has no IPv4 address"),
+            ("br0", "has no address that can be served"),
         ]
     );
 }

@@ -9,23 +9,45 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Linux's number of the state LISTEN.
 const LISTEN: &str = "0A";
+const TABLE_V4: &str = "/proc/thread-self/net/tcp";
+const TABLE_V6: &str = "/proc/thread-self/net/tcp6";
 
-/// Users whose kernel sockets listen on `ip`:`port`, or on all addresses.
-pub(super) fn users(ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
-    let mut users = Vec::new();
-    for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
-        match File::open(table) {
-            Ok(file) => collect(BufReader::new(file), ip, port, &mut users)?,
-            // No IPv6 in this kernel.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(users)
+/// A kernel socket that listens on the port in question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Listener {
+    /// IPv4-mapped ones as IPv4.
+    ip: IpAddr,
+    user: u32,
 }
 
-/// Adds the users of the listeners of one table.
-fn collect(table: impl BufRead, ip: IpAddr, port: u16, users: &mut Vec<u32>) -> io::Result<()> {
+/// Users whose kernel sockets serve `ip`:`port`.
+pub(super) fn users(ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
+    Ok(serving(ip, &listeners(TABLE_V4, port)?, &listeners(TABLE_V6, port)?))
+}
+
+/// The table does not say whether a socket on `::` serves IPv4 too. Where an IPv4 socket listens on the port it does
+/// not: the kernel would have refused the second of them.
+fn serving(ip: IpAddr, v4: &[Listener], v6: &[Listener]) -> Vec<u32> {
+    let speaks = |listener: &&Listener| match ip {
+        IpAddr::V6(_) => listener.ip.is_ipv6(),
+        IpAddr::V4(_) => listener.ip.is_ipv4() || v4.is_empty(),
+    };
+    let serves = |listener: &&Listener| listener.ip == ip || listener.ip.is_unspecified();
+    v4.iter().chain(v6).filter(speaks).filter(serves).map(|listener| listener.user).collect()
+}
+
+fn listeners(table: &str, port: u16) -> io::Result<Vec<Listener>> {
+    match File::open(table) {
+        Ok(file) => read(BufReader::new(file), port),
+        // No IPv6 in this kernel.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The listeners on `port` of one table.
+fn read(table: impl BufRead, port: u16) -> io::Result<Vec<Listener>> {
+    let mut found = Vec::new();
     for line in table.lines().skip(1) {
         let line = line?;
         let mut fields = line.split_ascii_whitespace().skip(1);
@@ -33,12 +55,13 @@ fn collect(table: impl BufRead, ip: IpAddr, port: u16, users: &mut Vec<u32>) -> 
         if state != LISTEN {
             break;
         }
-        let serves = endpoint(local).is_some_and(|(at, on)| on == port && (at == ip || at.is_unspecified()));
-        if let (true, Ok(user)) = (serves, user.parse()) {
-            users.push(user);
+        if let (Some((ip, on)), Ok(user)) = (endpoint(local), user.parse())
+            && on == port
+        {
+            found.push(Listener { ip, user });
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// `0100007F:0050`: words of the address in the machine's order, then the port.

@@ -218,6 +218,12 @@ impl Ip {
         (self.interfaces.len() - 1) as u32
     }
 
+    /// Puts another description in the place of an interface's; its addresses stay.
+    pub(crate) fn set_interface(&mut self, interface: u32, description: Interface) {
+        self.interfaces[interface as usize].interface = description;
+        self.bump_generation();
+    }
+
     pub(crate) fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
         let state = &mut self.interfaces[interface as usize];
         let before = core::mem::replace(&mut state.addresses, addresses);

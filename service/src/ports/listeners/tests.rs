@@ -1,6 +1,6 @@
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 
-use super::{collect, users};
+use super::{read, serving, users};
 
 const TABLE: &str = "\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -11,9 +11,31 @@ const TABLE: &str = "\
 ";
 
 fn in_table(ip: [u8; 4], port: u16) -> Vec<u32> {
-    let mut found = Vec::new();
-    collect(TABLE.as_bytes(), IpAddr::V4(Ipv4Addr::from(ip)), port, &mut found).expect("it reads from memory");
-    found
+    serving(IpAddr::V4(Ipv4Addr::from(ip)), &read(TABLE.as_bytes(), port).expect("it reads from memory"), &[])
+}
+
+const TABLE_V6: &str = "\
+  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid
+   0: 00000000000000000000000000000000:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  2000
+   1: 00000000000000000000000000000000:0051 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  2000
+   2: 0000000000000000FFFF00000100000A:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  3000
+   3: 000000FD000000000000000001000000:0052 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  4000
+";
+
+/// A socket on `::` counts for IPv4 only where no IPv4 socket listens; one on a v4-mapped address always does.
+#[test]
+fn listeners_of_both_families() {
+    let users = |ip: &str, port| {
+        let tables = [TABLE, TABLE_V6].map(|table| read(table.as_bytes(), port).expect("it reads from memory"));
+        serving(ip.parse().expect("an address"), &tables[0], &tables[1])
+    };
+    assert_eq!(users("fd00::1", 80), [2000]);
+    assert_eq!(users("10.0.0.1", 80), [33, 3000]);
+    assert_eq!(users("10.0.0.1", 81), [2000]);
+    assert_eq!(users("fd00::100:0", 82), []);
+    assert_eq!(users("0.0.0.0", 81), [2000]);
+    assert_eq!(users("0.0.0.0", 82), []);
+    assert_eq!(users("fd00::1", 82), [4000]);
 }
 
 /// Listeners on the address itself and on all addresses count; connections and other ports do not.

@@ -1,0 +1,108 @@
+//! The interfaces that are served: opened at the start, and followed as they come, change and go.
+//!
+//! Promises: an interface that appears later, or gets its first address later, is served as if it had been there at the
+//! start; one whose link address or MTU changes gets a device that knows; one that goes is closed. What cannot be opened
+//! is said once per change and stays with the kernel. Does not do: addresses, routes, neighbors; see `follow`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use ringway::{InterfaceInfo, WorkerHandle};
+use ringway_device::steering::Attachment;
+use ringway_stack::MacAddress;
+
+use crate::config::Config;
+use crate::devices::{Devices, Opener};
+use crate::follow::Served;
+use crate::netlink::Snapshot;
+use crate::plan::{Backend, Planned, plan};
+
+/// What was true of a link when its device was opened.
+struct Open {
+    mac: MacAddress,
+    mtu: u16,
+    /// Dropping it gives the interface back to the kernel.
+    _attachment: Option<Attachment>,
+}
+
+/// See the module's text.
+pub(crate) struct Interfaces {
+    config: Config,
+    devices: Devices,
+    worker: WorkerHandle,
+    links: Served,
+    /// By link.
+    open: BTreeMap<u32, Open>,
+}
+
+impl Interfaces {
+    pub(crate) fn new(config: Config, devices: Devices, worker: WorkerHandle, links: Served) -> Interfaces {
+        Interfaces { config, devices, worker, links, open: BTreeMap::new() }
+    }
+
+    /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
+    /// interface of its own.
+    ///
+    /// # Errors
+    /// The device or a program cannot be opened; the text says why.
+    ///
+    /// # Blocking
+    /// Until the worker has opened it.
+    pub(crate) fn open(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
+        let owned = planned.backend == Backend::Tap;
+        let info = info(&planned, if owned { random_mac } else { planned.mac });
+        let Opener { open, attachment, detail } = self.devices.opener(&planned)?;
+        let number = match self.links.interface(planned.link) {
+            Some(number) => self.worker.replace_interface(number, info, open).map(|()| number)?,
+            None => self.worker.add_interface(info, open)?,
+        };
+        self.links.insert(planned.link, number);
+        self.open.insert(planned.link, Open { mac: planned.mac, mtu: planned.mtu, _attachment: attachment });
+        self.worker.set_addresses(number, planned.addresses.clone())?;
+        planned.detail = detail.get().cloned().unwrap_or_default();
+        Ok(planned)
+    }
+
+    /// Follows the links that have changed; returns those that are served since.
+    pub(crate) fn follow(&mut self, kernel: &Snapshot, changed: &BTreeSet<u32>) -> BTreeSet<u32> {
+        for link in changed.iter().filter(|link| !kernel.links.contains_key(link)) {
+            self.close(*link);
+        }
+        let mut opened = BTreeSet::new();
+        if changed.iter().all(|link| !kernel.links.contains_key(link)) {
+            return opened;
+        }
+        for planned in plan(&self.config, kernel, crate::kernel::has_tcx()).served {
+            let link = planned.link;
+            if !changed.contains(&link) || self.is_open_as(&planned) {
+                continue;
+            }
+            let (name, is_new) = (planned.name.clone(), !self.open.contains_key(&link));
+            match self.open(planned, MacAddress::default()) {
+                Ok(planned) if is_new => {
+                    opened.insert(link);
+                    eprintln!("ringway: serves {name} ({}) too", planned.device());
+                }
+                Ok(_) => {}
+                Err(error) => eprintln!("ringway: {name} cannot be opened: {error}"),
+            }
+        }
+        opened
+    }
+
+    fn is_open_as(&self, planned: &Planned) -> bool {
+        self.open.get(&planned.link).is_some_and(|open| open.mac == planned.mac && open.mtu == planned.mtu)
+    }
+
+    fn close(&mut self, link: u32) {
+        if let (Some(_), Some(number)) = (self.open.remove(&link), self.links.interface(link)) {
+            self.links.remove(link);
+            // `Err`: the worker has stopped, and its devices with it.
+            self.worker.remove_interface(number).ok();
+        }
+    }
+}
+
+fn info(planned: &Planned, mac: MacAddress) -> InterfaceInfo {
+    InterfaceInfo { name: planned.name.clone(), mac, mtu: planned.mtu, owned: planned.backend == Backend::Tap }
+}
