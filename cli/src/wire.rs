@@ -22,9 +22,9 @@ use signal_hook::iterator::Signals;
 /// The end of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Address `.1`.
+    /// Addresses `.1` and `::1`.
     Server,
-    /// Address `.2`.
+    /// Addresses `.2` and `::2`.
     Client,
 }
 
@@ -74,6 +74,8 @@ impl Wire {
             let namespace = self.namespace(side);
             ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
             ip(&["-n", &namespace, "address", "add", &format!("{}/24", self.address(side)), "dev", INTERFACE])?;
+            let address6 = format!("{}/64", self.address6(side));
+            ip(&["-n", &namespace, "address", "add", &address6, "dev", INTERFACE, "nodad"])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
             // The kernel's default differs from machine to machine; named per route, as a namespace may not set its own.
             let (subnet, address) = (format!("10.77.{}.0/24", self.subnet), self.address(side));
@@ -82,6 +84,10 @@ impl Wire {
                 "cubic",
             ];
             ip(&[&["-n", &namespace][..], &route].concat())?;
+            let subnet6 = format!("fd77:{:x}::/64", self.subnet);
+            let route6 =
+                ["-6", "route", "change", &subnet6, "dev", INTERFACE, "proto", "kernel", "metric", "256", "congctl", "cubic"];
+            ip(&[&["-n", &namespace][..], &route6].concat())?;
         }
         Ok(())
     }
@@ -100,6 +106,11 @@ impl Wire {
     pub(crate) fn address(&self, side: Side) -> String {
         let host = if side == Side::Server { 1 } else { 2 };
         format!("10.77.{}.{host}", self.subnet)
+    }
+
+    /// The IPv6 address.
+    pub(crate) fn address6(&self, side: Side) -> String {
+        format!("fd77:{:x}::{}", self.subnet, if side == Side::Server { 1 } else { 2 })
     }
 
     /// A command that runs inside the namespace, in a process group of its own.

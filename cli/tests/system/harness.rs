@@ -47,6 +47,15 @@ impl Net {
         self.wire.address(side)
     }
 
+    pub(crate) fn address6(&self, side: Side) -> String {
+        self.wire.address6(side)
+    }
+
+    /// `http://[SERVER]:PORT/NAME`
+    pub(crate) fn url6(&self, port: u16, name: &str) -> String {
+        format!("http://[{}]:{port}/{name}", self.address6(Server))
+    }
+
     /// `http://SERVER:PORT/NAME`
     pub(crate) fn url(&self, port: u16, name: &str) -> String {
         format!("http://{}:{port}/{name}", self.address(Server))

@@ -1,7 +1,8 @@
 //! What libc's socket calls do: each script runs on the kernel first, then on Ringway, and must say the same.
 //!
 //! A script (`posix/NAME.py`) has two roles. Reference: both on the kernel. Then the server on
-//! Ringway, then the client on Ringway; what either prints must not change by a word.
+//! Ringway, then the client on Ringway; what either prints must not change by a word. All of it over
+//! IPv4 and over IPv6 (`posix::ipv6`), where the server's socket serves both families.
 
 use crate::harness::*;
 
@@ -9,17 +10,16 @@ const PORT: &str = "5500";
 const COMMON: &str = include_str!("posix/common.py");
 
 /// What server and client printed.
-fn play(net: &Net, name: &str, server: &[&str], client: &[&str]) -> [String; 2] {
+fn play(net: &Net, name: &str, address: &str, server: &[&str], client: &[&str]) -> [String; 2] {
     let script = text(&net.path(&format!("{name}.py")));
-    let address = net.address(Server);
-    let mut serving = net.spawn(Server, &[server, &["python3", &script, "server", &address, PORT]].concat());
+    let mut serving = net.spawn(Server, &[server, &["python3", &script, "server", address, PORT]].concat());
     let port = PORT.parse().expect("a number");
     if server.is_empty() {
         net.wait_listening(Server, port, &mut serving);
     } else {
         net.wait_served(Server, port, &mut serving);
     }
-    let client = net.run(Client, &[client, &["python3", &script, "client", &address, PORT]].concat());
+    let client = net.run(Client, &[client, &["python3", &script, "client", address, PORT]].concat());
     let server = serving.finish(DEADLINE);
     [server, client].map(|ended| {
         assert!(ended.status.success(), "{name}: {}\n{}\n{}", ended.status, ended.stdout, ended.stderr);
@@ -28,36 +28,54 @@ fn play(net: &Net, name: &str, server: &[&str], client: &[&str]) -> [String; 2] 
 }
 
 /// `unserved`: segments that the script's client sends to ports that nobody serves; they are the kernel's.
-fn same_on_both(name: &str, script: &str, unserved: u64) {
+fn same_on_both(name: &str, script: &str, address: fn(&Net, Side) -> String, unserved: u64) {
     let net = Net::new();
+    let address = address(&net, Server);
     net.file("common.py", COMMON);
     net.file(&format!("{name}.py"), script);
     let ringway = [RINGWAY, "run", "-q", "--"];
-    let reference = play(&net, name, &[], &[]);
+    let reference = play(&net, name, &address, &[], &[]);
     let before = net.kernel_segments(Server);
-    let server_on_ringway = play(&net, name, &ringway, &[]);
+    let server_on_ringway = play(&net, name, &address, &ringway, &[]);
     assert_eq!(net.kernel_segments(Server) - before, unserved, "segments received by the kernel's TCP");
     assert_eq!(server_on_ringway, reference, "the server on Ringway against the kernel's (left: Ringway)");
-    let client_on_ringway = net.untouched(Client, || play(&net, name, &[], &ringway));
+    let client_on_ringway = net.untouched(Client, || play(&net, name, &address, &[], &ringway));
     assert_eq!(client_on_ringway, reference, "the client on Ringway against the kernel's (left: Ringway)");
 }
 
 /// One test for each script.
 macro_rules! scripts {
-    ($($name:ident),* $(,)?) => {
+    ($address:expr; $($name:ident),* $(,)?) => {
         $(#[test]
         fn $name() {
-            same_on_both(stringify!($name), include_str!(concat!("posix/", stringify!($name), ".py")), 0);
+            same_on_both(stringify!($name), include_str!(concat!("posix/", stringify!($name), ".py")), $address, 0);
         })*
     };
 }
 
 scripts! {
+    Net::address;
     corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names, nested_epoll,
     options, rights, streams,
 }
 
 #[test]
 fn nonblocking() {
-    same_on_both("nonblocking", include_str!("posix/nonblocking.py"), 1);
+    same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address, 1);
+}
+
+/// The same over IPv6, and what only IPv6 sockets have.
+mod ipv6 {
+    use super::*;
+
+    scripts! {
+        Net::address6;
+        corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names,
+        nested_epoll, rights, streams, options, families,
+    }
+
+    #[test]
+    fn nonblocking() {
+        same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address6, 1);
+    }
 }

@@ -2,6 +2,8 @@
 import errno, os, select, signal, socket, struct, sys, time
 
 role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+anywhere, loopback = ("::", "::1") if ":" in address else ("0.0.0.0", "127.0.0.1")
 
 
 def say(*words):
@@ -20,10 +22,14 @@ def attempt(name, call, *arguments):
         say(name, code(error))
 
 
+def fresh_socket():
+    return socket.socket(family, socket.SOCK_STREAM)
+
+
 def listener(backlog=16):
-    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    s = fresh_socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind(("0.0.0.0", port))
+    s.bind((anywhere, port))
     s.listen(backlog)
     return s
 

@@ -38,7 +38,7 @@ def client():
     exactly(c, 4)
     say("segments of", c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
     nobody = address.rsplit(".", 1)[0] + ".250"
-    s = socket.socket()
+    s = fresh_socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 100_000))
     attempt("connect", s.connect, (nobody, 9))
     attempt("and again", s.connect, (nobody, 9))

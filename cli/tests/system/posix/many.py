@@ -22,7 +22,7 @@ async def serve():
         if count == 200:
             done.set()
 
-    async with await asyncio.start_server(one, "0.0.0.0", port, backlog=256):
+    async with await asyncio.start_server(one, anywhere, port, backlog=256):
         await done.wait()
     say("served", count)
 

@@ -41,7 +41,7 @@ def server():
 
 
 def client():
-    c = socket.socket()
+    c = fresh_socket()
     c.setblocking(False)
     say("connect", errno.errorcode[c.connect_ex((address, port))])
     p = select.poll()
@@ -56,7 +56,7 @@ def client():
     say("zeros then end", got.strip(b"\0"))
     c.sendall(b"bye")
     c.close()
-    r = socket.socket()
+    r = fresh_socket()
     r.setblocking(False)
     r.connect_ex((address, 9))
     p = select.poll()

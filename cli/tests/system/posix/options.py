@@ -53,7 +53,7 @@ def server():
 
 
 def client():
-    fresh = socket.socket()
+    fresh = fresh_socket()
     show("fresh", fresh)
     fresh.connect((address, port))
     show("connected", fresh)
