@@ -29,6 +29,8 @@ enum Form {
     Switch,
     /// Reads back as it was set.
     Number,
+    /// A byte whose ECN bits are TCP's own (net/ipv4/ip_sockglue.c, __ip_sock_set_tos).
+    Class,
     /// Reads back doubled, within bounds (socket(7), SO_SNDBUF).
     Buffer { least: u32 },
 }
@@ -64,10 +66,10 @@ const KNOWN: [Known; 33] = [
     known(libc::IPPROTO_TCP, libc::TCP_SYNCNT, Some(SocketOption::SynCount), 6, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Some(SocketOption::WindowClamp), 0, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_LINGER2, None, 60, Form::Number),
-    known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Number),
+    known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
     known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, None, 1, Form::Number),
-    known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Number),
+    known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Some(SocketOption::TimeToLive), 64, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, None, 1, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, None, 0, Form::Switch),
@@ -190,6 +192,14 @@ impl Posix {
         let value = match known.form {
             Form::Switch => u32::from(number != 0),
             Form::Number => number as u32,
+            // -1 asks for the default, zero (RFC 3542 §6.5).
+            Form::Class => {
+                if number == -1 {
+                    0
+                } else {
+                    number as u32 & CLASS_MASK
+                }
+            }
             Form::Buffer { least } => (number.max(0) as u32).min(BUFFER_MAX).saturating_mul(2).max(least),
         };
         description.values[place].store(value, Ordering::Release);
@@ -327,9 +337,9 @@ fn is_about(level: i32, peer: Option<IpAddr>) -> bool {
 fn for_stack(known: &Known, value: u32) -> u32 {
     match known.form {
         Form::Buffer { .. } => value / 2,
-        // -1 asks for the default (RFC 3542 §6.3, §6.5).
+        // -1 asks for the default (RFC 3542 §6.3).
         Form::Number if value == UNSET => known.default,
-        Form::Switch | Form::Number => value,
+        Form::Switch | Form::Number | Form::Class => value,
     }
 }
 
@@ -394,6 +404,8 @@ fn takes_any_number(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK)
 }
 
+/// A type of service or traffic class without its ECN bits.
+const CLASS_MASK: u32 = 0xfc;
 /// linux/socket.h, 64-bit time.
 const SO_RCVTIMEO_NEW: i32 = 66;
 const SO_SNDTIMEO_NEW: i32 = 67;

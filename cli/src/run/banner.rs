@@ -15,9 +15,7 @@ pub(crate) fn served(interfaces: &[Planned]) -> String {
 pub(super) fn line(name: &str, pid: u32, served: &str, notes: &[String], obstacles: &[String]) -> String {
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     if obstacles.is_empty() {
-        format!(
-            "ringway: {name}[{pid}]: accelerated TCP on {served}; UDP, IPv6, loopback -> kernel{notes}; \"ringway ss\" to inspect"
-        )
+        format!("ringway: {name}[{pid}]: accelerated TCP on {served}; UDP, loopback -> kernel{notes}; \"ringway ss\" to inspect")
     } else {
         format!("ringway: {name}[{pid}]: not accelerated, everything -> kernel: {}{notes}", obstacles.join("; "))
     }

@@ -29,7 +29,7 @@ pub(crate) fn site(net: &Net) -> [String; 2] {
 }
 
 /// Fetches with curl from `side` and returns the digest of what came.
-fn fetch(net: &Net, side: Side, launcher: &[&str], url: &str) -> String {
+pub(crate) fn fetch(net: &Net, side: Side, launcher: &[&str], url: &str) -> String {
     let got = text(&net.path("got"));
     net.output(side, &[launcher, &["curl", "-sS", "--fail", "--max-time", "50", "-o", &got, url]].concat());
     digest_of(&got).expect("curl has written the file")

@@ -7,9 +7,8 @@ use crate::harness::*;
 const SHAPES: &[&[&str]] =
     &[&["-P", "1"], &["-P", "4"], &["-P", "1", "-R"], &["-P", "4", "-R"], &["-P", "1", "--bidir"], &["-P", "4", "--bidir"]];
 
-fn measure(net: &Net, launcher: &[&str], shape: &[&str]) {
-    let address = net.address(Server);
-    let report = net.output(Client, &[launcher, &["iperf3", "-c", &address, "-t", "2", "-J"], shape].concat());
+pub(crate) fn measure(net: &Net, address: &str, launcher: &[&str], shape: &[&str]) {
+    let report = net.output(Client, &[launcher, &["iperf3", "-c", address, "-t", "2", "-J"], shape].concat());
     let report: Value = serde_json::from_str(&report).expect("iperf3 -J prints JSON");
     assert_eq!(report["error"], Value::Null, "{shape:?}: {report}");
     let mut sums = vec!["sum_received"];
@@ -27,7 +26,8 @@ fn iperf3_server_on_ringway() {
     let net = Net::new();
     let mut server = net.spawn_ringway(Server, &["iperf3", "-s"]);
     net.wait_served(Server, 5201, &mut server);
-    net.untouched(Server, || SHAPES.iter().for_each(|shape| measure(&net, &[], shape)));
+    let address = net.address(Server);
+    net.untouched(Server, || SHAPES.iter().for_each(|shape| measure(&net, &address, &[], shape)));
 }
 
 #[test]
@@ -35,5 +35,6 @@ fn iperf3_client_on_ringway() {
     let net = Net::new();
     let mut server = net.spawn(Server, &["iperf3", "-s"]);
     net.wait_listening(Server, 5201, &mut server);
-    net.untouched(Client, || SHAPES.iter().for_each(|shape| measure(&net, &[RINGWAY, "run", "-q", "--"], shape)));
+    let address = net.address(Server);
+    net.untouched(Client, || SHAPES.iter().for_each(|shape| measure(&net, &address, &[RINGWAY, "run", "-q", "--"], shape)));
 }

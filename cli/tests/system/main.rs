@@ -12,6 +12,7 @@ mod harness;
 mod http;
 mod idle;
 mod iperf;
+mod ipv6;
 mod kill;
 mod memcached;
 mod posix;
