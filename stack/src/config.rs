@@ -260,6 +260,8 @@ pub struct TcpConfig {
     pub initial_window: u8,
     /// RFC 3168 and RFC 9768.
     pub ecn: Ecn,
+    /// RFC 9768 §3.2.3: counts of bytes are told in an option (Linux: tcp_ecn_option).
+    pub accurate_option: bool,
     /// RFC 3168 §6.1.1.1: a SYN that is sent again does not ask for ECN (Linux: tcp_ecn_fallback).
     pub ecn_fallback: bool,
     /// PSH also on the last segment of each train that Linux would hand to a link as one packet, so that a receiver which
@@ -382,6 +384,7 @@ impl Default for TcpConfig {
             f_rto: true,
             initial_window: 10,
             ecn: Ecn::Passive,
+            accurate_option: true,
             ecn_fallback: true,
             push_trains: 0,
         }

@@ -40,6 +40,7 @@ impl Sysctl {
         switch("tcp_sack", &mut tcp.sack);
         switch("tcp_window_scaling", &mut tcp.window_scaling);
         switch("tcp_ecn_fallback", &mut tcp.ecn_fallback);
+        switch("tcp_ecn_option", &mut tcp.accurate_option);
         tcp.ecn = self.number("tcp_ecn").and_then(Ecn::from_number).unwrap_or(tcp.ecn);
         if let Some(count) = self.number("tcp_syn_retries") {
             tcp.syn_retries = byte(count);
@@ -94,6 +95,7 @@ const NAMES: &[&str] = &[
     "tcp_window_scaling",
     "tcp_ecn",
     "tcp_ecn_fallback",
+    "tcp_ecn_option",
     "tcp_min_tso_segs",
     "tcp_rto_max_ms",
     "tcp_syn_retries",

@@ -21,6 +21,13 @@ pub(crate) struct Delivery {
     lost: u32,
 }
 
+impl Delivery {
+    /// Bytes that have arrived since. A peer that takes back what it has SACKed has delivered nothing.
+    pub(crate) fn since(&self, before: &Delivery) -> u32 {
+        self.mark.wrapping_sub(before.mark).cast_signed().max(0).cast_unsigned()
+    }
+}
+
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
     pub(crate) fn acknowledge(&mut self, ack: SeqNum, segment: &Segment) {
@@ -103,8 +110,7 @@ impl Connection<'_, '_> {
         }
         let after = self.delivery();
         let safe = advanced && after.lost <= before.lost;
-        // A peer that takes back what it has SACKed has delivered nothing.
-        let delivered = after.mark.wrapping_sub(before.mark).cast_signed().max(0).cast_unsigned();
+        let delivered = after.since(&before);
         self.reduce_proportionally(delivered, safe);
     }
 

@@ -39,6 +39,7 @@ impl Segment {
             && self.header.acknowledgment == next.header.acknowledgment
             && self.header.window == next.header.window
             && self.header.options.timestamps == next.header.options.timestamps
+            && self.header.options.counters() == next.header.options.counters()
             && self.header.options.sack().is_empty()
             && next.header.options.sack().is_empty()
             && self.key == next.key

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Arena, Slot};
 
+use super::accurate::Accurate;
 use super::congestion::cubic::Cubic;
 use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
@@ -45,6 +46,7 @@ pub(crate) struct Cold {
     pub(crate) undo: Option<Undo>,
     pub(crate) frto: Frto,
     pub(crate) ecn: EcnState,
+    pub(crate) accurate: Option<Accurate>,
     pub(crate) fast_open: Early,
     /// What has come twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
@@ -75,6 +77,7 @@ impl Cold {
             undo: None,
             frto: Frto::Off,
             ecn: EcnState::default(),
+            accurate: None,
             fast_open: Early::Off,
             duplicate: None,
             cursors: [Slot::NONE; 3],
@@ -100,6 +103,7 @@ impl Cold {
             && self.duplicate.is_none()
             && self.undo.is_none()
             && self.ecn == EcnState::default()
+            && self.accurate.is_none()
             && self.cubic.is_quiet()
             && self.dctcp == Dctcp::default()
             && self.fast_open.is_off()
@@ -160,6 +164,7 @@ impl ColdPool {
         cold.undo = None;
         cold.frto = Frto::Off;
         cold.ecn = EcnState::default();
+        cold.accurate = None;
         cold.fast_open = Early::Off;
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];

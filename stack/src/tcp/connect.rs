@@ -41,6 +41,8 @@ pub(crate) struct Agreed {
     /// TSval of the peer's SYN.
     pub(crate) ts_recent: u32,
     pub(crate) ecn: EcnMode,
+    /// The ECN field of the peer's SYN.
+    pub(crate) syn_field: u8,
 }
 
 /// RFC 7323 §2.3: the shift that lets a window of `buffer` bytes be told.
@@ -81,6 +83,7 @@ pub(crate) fn agree(config: &TcpConfig, peer: &Options, receive_buffer: u32) -> 
         sack: config.sack && peer.sack_permitted,
         ts_recent: peer.timestamps.map_or(0, |timestamps| timestamps.value),
         ecn: EcnMode::Off,
+        syn_field: 0,
     }
 }
 
@@ -166,7 +169,9 @@ impl Connection<'_, '_> {
             ..Header::default()
         };
         match answer {
-            true => ecn::mark_syn_ack(self.tcb.ecn_mode(), &mut header),
+            true => {
+                ecn::mark_syn_ack((self.tcb.ecn_mode(), self.syn_field()), &self.shared.config, self.tcb.backoff, &mut header)
+            }
             false => ecn::mark_syn(self.tcb.ecn_mode(), &mut header),
         }
         self.write(&header, plan.as_ref(), out)?;
@@ -215,6 +220,8 @@ impl Connection<'_, '_> {
             return Ok(());
         }
         self.established(segment);
+        self.begin_accurate();
+        self.remember_syn_ack(segment);
         if segment.acknowledgment().after(self.tcb.snd_una) {
             self.acknowledge(segment.acknowledgment(), segment);
         }

@@ -48,10 +48,12 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    /// As [`reduce_window`](Connection::reduce_window), for a congestion mark.
-    pub(crate) fn reduce_window_for_mark(&mut self) {
+    /// As [`reduce_window`](Connection::reduce_window), for a congestion mark that came with the ACK of
+    /// `delivered` bytes.
+    pub(crate) fn reduce_window_for_mark(&mut self, delivered: u32) {
         self.begin_reduction();
-        let (algorithm, flight, mut window) = (self.tcb.congestion, self.flight_to_reduce(), self.window());
+        let (algorithm, mut window) = (self.tcb.congestion, self.window());
+        let flight = (self.tcb.flight() + delivered).min(window.cwnd);
         let cold = self.demand_cold();
         window.on_ecn(algorithm, &mut cold.cubic, &cold.dctcp, flight);
         self.set_window(window);

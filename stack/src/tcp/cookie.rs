@@ -111,7 +111,7 @@ fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, recei
         timestamps: true,
         sack,
         ts_recent,
-        // Accurate feedback needs what the record would have remembered.
+        syn_field: 0,
         ecn: if ecn { EcnMode::Classic } else { EcnMode::Off },
     })
 }
@@ -137,6 +137,8 @@ impl Tcp {
         let receive_buffer = self.receive_buffer_of(listener);
         let offer = agree(&self.shared.config, &segment.header.options, receive_buffer);
         let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
+        // Accurate feedback needs what the record would have remembered.
+        let ecn = if ecn == EcnMode::Off { ecn } else { EcnMode::Classic };
         let agreed = restrict(Agreed { ecn, ..offer });
         let iss = make(&self.shared.secrets, self.now, &segment.key, segment.sequence, agreed.mss);
         let Some(entry) = self.listeners.get_mut(listener) else { return };

@@ -9,8 +9,9 @@
 //! as in Linux it refuses the connection.
 
 use crate::config::{CongestionControl, Ecn, TcpConfig};
-use crate::wire::tcp::{ACK, CWR, ECE, Header, SYN};
+use crate::wire::tcp::{ACK, CWR, ECE, Header};
 
+use super::accurate;
 use super::cold;
 use super::connection::Connection;
 use super::output::Plan;
@@ -70,10 +71,18 @@ impl Ecn {
             Ecn::AccurateRequest => EcnMode::Accurate,
         }
     }
+
+    fn answers_accurately(self) -> bool {
+        matches!(self, Ecn::AccurateRequest | Ecn::AccuratePassiveRequest | Ecn::AccuratePassive)
+    }
 }
 
 /// RFC 3168 §6.1.1: what to answer to a SYN. One that is marked itself does not count, as in Linux, but for DCTCP.
 pub(crate) fn answer(config: &TcpConfig, algorithm: CongestionControl, syn: &Segment) -> EcnMode {
+    // RFC 9768 §3.1.3: what is neither nothing nor classic asks for accurate feedback.
+    if config.ecn.answers_accurately() && !matches!(accurate::ace(&syn.header), 0b000 | 0b011) {
+        return EcnMode::Accurate;
+    }
     let asks = syn.header.flags & ECHO_AND_REDUCED == ECHO_AND_REDUCED;
     let willing = (config.ecn != Ecn::Off && syn.ecn == 0) || algorithm == CongestionControl::Dctcp;
     if asks && willing { EcnMode::Classic } else { EcnMode::Off }
@@ -83,6 +92,7 @@ pub(crate) fn answer(config: &TcpConfig, algorithm: CongestionControl, syn: &Seg
 pub(crate) fn mark_syn(mode: EcnMode, header: &mut Header) {
     if mode != EcnMode::Off {
         header.flags |= ECHO_AND_REDUCED;
+        header.ae = mode == EcnMode::Accurate;
     }
 }
 
@@ -91,10 +101,18 @@ pub(crate) fn ect_of_syn_ack(mode: EcnMode, algorithm: CongestionControl) -> u8 
     if mode == EcnMode::Classic && algorithm == CongestionControl::Dctcp { ECT_0 } else { 0 }
 }
 
-/// Says in a SYN-ACK what was agreed.
-pub(crate) fn mark_syn_ack(mode: EcnMode, header: &mut Header) {
-    if mode == EcnMode::Classic {
-        header.flags |= ECE;
+/// Says in a SYN-ACK what was agreed, when the SYN had `field`. One that was lost may have been lost for that (RFC
+/// 9768 §3.1.4.2): first it goes without the option, then without anything.
+pub(crate) fn mark_syn_ack(agreed: (EcnMode, u8), config: &TcpConfig, retries: u8, header: &mut Header) {
+    match agreed.0 {
+        EcnMode::Classic => header.flags |= ECE,
+        EcnMode::Accurate if retries <= 1 || !config.ecn_fallback => {
+            accurate::set_ace(header, accurate::ace_of_field(agreed.1));
+            if retries == 0 && config.accurate_option {
+                header.options.add_counters(accurate::initial_option(), usize::MAX);
+            }
+        }
+        EcnMode::Off | EcnMode::Accurate | EcnMode::AccurateUnmarked => {}
     }
 }
 
@@ -108,11 +126,14 @@ impl Tcb {
 }
 
 impl Connection<'_, '_> {
-    /// What our SYN asks for; one that was lost may have been lost for that (RFC 3168 §6.1.1.1).
+    /// What our SYN asks for; one that was lost may have been lost for that (RFC 3168 §6.1.1.1; RFC 9768 §3.1.4.1 has
+    /// a second try).
     pub(crate) fn choose_ecn(&mut self) {
         let config = &self.shared.config;
-        let gives_up = config.ecn_fallback && self.tcb.backoff > 0;
-        let mode = match config.ecn.request() {
+        let request = config.ecn.request();
+        let tries = if request == EcnMode::Accurate { 2 } else { 1 };
+        let gives_up = config.ecn_fallback && self.tcb.backoff >= tries;
+        let mode = match request {
             _ if gives_up => EcnMode::Off,
             EcnMode::Off if self.tcb.congestion == CongestionControl::Dctcp => EcnMode::Classic,
             mode => mode,
@@ -122,18 +143,38 @@ impl Connection<'_, '_> {
 
     /// What the peer's SYN or SYN-ACK says to what ours has asked for.
     pub(crate) fn agree_on_ecn(&self, segment: &Segment) -> EcnMode {
-        let asked = self.tcb.ecn_mode() != EcnMode::Off;
-        let agreed = match segment.has(ACK) {
-            true => segment.header.flags & ECHO_AND_REDUCED == ECE,
-            false => answer(&self.shared.config, self.tcb.congestion, segment) != EcnMode::Off,
-        };
-        if asked && agreed { EcnMode::Classic } else { EcnMode::Off }
+        let asked = self.tcb.ecn_mode();
+        if !segment.has(ACK) {
+            // Both ends open: classic, or nothing.
+            let answer = answer(&self.shared.config, self.tcb.congestion, segment);
+            return if asked == EcnMode::Classic && answer == EcnMode::Classic { answer } else { EcnMode::Off };
+        }
+        let ace = accurate::ace(&segment.header);
+        match asked {
+            EcnMode::Off => EcnMode::Off,
+            EcnMode::Classic if ace & 0b011 == 0b001 => EcnMode::Classic,
+            EcnMode::Classic => EcnMode::Off,
+            EcnMode::Accurate | EcnMode::AccurateUnmarked => self.agree_on_accurate(ace),
+        }
+    }
+
+    /// RFC 9768 §3.1.1, table 2. Our SYN was not ECN-capable; who saw it marked tells of a way that garbles marks.
+    fn agree_on_accurate(&self, ace: u32) -> EcnMode {
+        match (ace, accurate::field_of_ace(ace)) {
+            (0b001 | 0b101, _) => EcnMode::Classic,
+            (_, Some(0)) => EcnMode::Accurate,
+            (_, Some(_)) if self.shared.config.ecn_fallback => EcnMode::AccurateUnmarked,
+            (_, Some(_)) => EcnMode::Accurate,
+            (_, None) => EcnMode::Off,
+        }
     }
 
     /// Whether a packet may be marked.
     #[inline]
     pub(crate) fn is_markable(&self, plan: Option<&Plan>) -> bool {
-        plan.is_some_and(|plan| plan.len > 0 && !plan.again) || self.tcb.congestion == CongestionControl::Dctcp
+        plan.is_some_and(|plan| plan.len > 0 && !plan.again)
+            || self.tcb.congestion == CongestionControl::Dctcp
+            || self.tcb.ecn_mode() == EcnMode::Accurate
     }
 
     /// What is known of marks.
@@ -180,18 +221,29 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// ECE in everything that is sent, while a mark has to be told.
+    /// ECE in everything that is sent, while a mark has to be told; or what accurate feedback has in its place.
     #[inline]
-    pub(crate) fn mark_header(&self, header: &mut Header) {
-        if self.tcb.cold != cold::NONE && self.ecn().echo && header.flags & SYN == 0 {
+    pub(crate) fn mark_header(&mut self, header: &mut Header) {
+        if self.tcb.cold == cold::NONE {
+            return;
+        }
+        if self.ecn().echo {
             header.flags |= ECE;
         }
+        self.tell_ace(header);
     }
 
-    /// Whether the next new data has to say CWR: one segment, since a link that cuts packets might repeat it.
+    /// Whether the next new data has to say CWR.
     #[inline]
     pub(crate) fn has_to_tell_reduction(&self) -> bool {
         self.tcb.cold != cold::NONE && self.ecn().tell
+    }
+
+    /// Whether new data goes in packets of one segment: a link that cuts others would repeat CWR, or clear it in all
+    /// but the first piece.
+    #[inline]
+    pub(crate) fn has_cwr_to_send(&self) -> bool {
+        self.tcb.cold != cold::NONE && (self.ecn().tell || self.is_ace_fragile())
     }
 
     /// New data goes out with CWR.
@@ -216,7 +268,7 @@ impl Connection<'_, '_> {
             return;
         }
         let (acked, nxt) = (ack - self.tcb.snd_una, self.tcb.snd_nxt);
-        let marked = if segment.has(ECE) { acked } else { 0 };
+        let marked = if segment.has(ECE) && self.tcb.ecn_mode() == EcnMode::Classic { acked } else { 0 };
         self.demand_cold().dctcp.on_ack(ack, nxt, acked, marked);
     }
 
@@ -229,7 +281,7 @@ impl Connection<'_, '_> {
         }
         let delivered = (ack - self.tcb.snd_una).div_ceil(self.tcb.mss as u32);
         self.count_delivered_ce(delivered);
-        self.react_to_mark();
+        self.react_to_mark(0);
     }
 
     /// The peer reports that `segments` more have arrived with a mark.
@@ -239,12 +291,13 @@ impl Connection<'_, '_> {
         cold.ecn.delivered_ce = cold.ecn.delivered_ce.wrapping_add(segments);
     }
 
-    /// Once per window, and not in a recovery, which has reduced the window already.
-    pub(crate) fn react_to_mark(&mut self) {
+    /// Once per window, and not in a recovery, which has reduced the window already. `delivered` bytes are not under
+    /// way any more since the ACK that tells of the mark.
+    pub(crate) fn react_to_mark(&mut self, delivered: u32) {
         if self.tcb.recovery != Recovery::Open || self.is_reducing() {
             return;
         }
-        self.reduce_window_for_mark();
+        self.reduce_window_for_mark(delivered);
         let nxt = self.tcb.snd_nxt;
         let cold = self.demand_cold();
         cold.undo = None;

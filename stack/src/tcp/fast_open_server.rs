@@ -132,6 +132,8 @@ impl Tcp {
         let agreed = Agreed { ecn, ..agree(&connection.shared.config, &segment.header.options, tcb.receive_buffer) };
         tcb.agree(connection.env.ip, &agreed, mss_limit);
         connection.begin_early(key, iss, segment);
+        connection.begin_accurate();
+        connection.remember_syn(segment);
         connection.tcb.listener = listener;
         connection.demand_cold().fast_open = Early::Passive { listener, generation, answer, mss_limit, sent_at, reset: false };
         connection.take_early_data(segment);

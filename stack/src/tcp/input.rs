@@ -54,11 +54,14 @@ impl Connection<'_, '_> {
             return self.on_syn_ack_in_syn_received(segment);
         }
         self.check_timestamps(segment)?;
+        let payload = segment.len;
         self.first_check_sequence(segment)?;
         self.second_check_reset(segment)?;
         self.fourth_check_syn(segment)?; // third: security and compartment are not used
         self.fifth_check_ack(segment)?;
         self.remember_timestamp(segment);
+        self.count_arrival(segment, payload);
+        self.note_option(segment);
         // sixth: urgent data is ordinary data here (RFC 6093 §3)
         let fin = self.seventh_process_text(segment)?;
         self.eighth_check_fin(fin);
@@ -93,10 +96,17 @@ impl Connection<'_, '_> {
         let advanced = ack.after(self.tcb.snd_una);
         if advanced {
             self.count_marked(segment);
+            let delivered = ack - self.tcb.snd_una;
             self.acknowledge(ack, segment);
+            if self.tcb.is_accurate() {
+                self.heed_ace(segment, delivered);
+            }
             self.mark_data_if_any();
         }
         self.update_window(segment, advanced);
+        if segment.ecn != 0 {
+            self.count_arrival(segment, segment.len);
+        }
         if segment.len > 0 {
             let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
             self.append_in_order(frames, len, false);
@@ -116,8 +126,9 @@ impl Connection<'_, '_> {
             && self.tcb.dup_acks == 0
             && !self.tcb.has(flag::ORPHAN)
             && self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_undisturbed);
-        let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 };
-        self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) } else { 0 };
+        let (ace, option_words) = self.predicted_ace();
+        let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 } + option_words;
+        self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) | ace } else { 0 };
     }
 
     /// The seventh and eighth step for what came with a SYN-ACK.
@@ -264,6 +275,10 @@ impl Connection<'_, '_> {
         if self.tcb.pred_word == 0 && (self.tcb.has(flag::SACK) || self.is_reducing()) {
             self.recover(segment, before, advanced, sacked);
         }
+        if self.tcb.is_accurate() {
+            let delivered = self.delivery().since(&before);
+            self.heed_ace(segment, delivered);
+        }
         if sacked && self.tcb.recovery == Recovery::Open {
             self.predict();
         }
@@ -285,6 +300,7 @@ impl Connection<'_, '_> {
             return Err(Drop::DropUnacceptable);
         }
         self.established(segment);
+        self.check_reflection(segment);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! [`Tcp::handle_timeout`] wakes those whose deadline has come. Cost follows marked connections,
 //! never open ones. IP has verified checksums before anything comes here.
 
+mod accurate;
 mod ack;
 mod acknowledged;
 mod close;

@@ -187,7 +187,7 @@ impl Connection<'_, '_> {
 
     /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
     fn plan_new(&mut self, pipe: u32, link_max: u32) -> Option<Plan> {
-        let link_max = if self.has_to_tell_reduction() { self.tcb.mss as u32 } else { link_max };
+        let link_max = if self.has_cwr_to_send() { self.tcb.mss as u32 } else { link_max };
         let tcb = &mut *self.tcb;
         let mss = tcb.mss as u32;
         let unsent = tcb.unsent();
@@ -264,6 +264,9 @@ impl Connection<'_, '_> {
         header.flags |= if push { PSH } else { 0 };
         let tells = plan.len > 0 && !plan.again && self.has_to_tell_reduction();
         header.flags |= if tells { CWR } else { 0 };
+        if self.tcb.is_accurate() {
+            self.tell_counters(&mut header, (self.tcb.mss as u32).saturating_sub(plan.len));
+        }
         self.write(&header, Some(plan), out)?;
         if tells {
             self.reduction_told();
@@ -322,6 +325,8 @@ impl Connection<'_, '_> {
             }
             cold.reassembly.report(&mut header.options);
         }
+        self.reflect_syn_ack(&mut header);
+        self.tell_counters(&mut header, u32::MAX);
         self.refresh_template();
         self.write(&header, None, out)?;
         self.duplicate_reported();

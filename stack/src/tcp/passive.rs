@@ -90,7 +90,8 @@ impl Tcp {
         self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
         let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
-        let agreed = Agreed { ecn, ..agree(&self.shared.config, &segment.header.options, receive_buffer) };
+        let agreed =
+            Agreed { ecn, syn_field: segment.ecn, ..agree(&self.shared.config, &segment.header.options, receive_buffer) };
         let record = HalfOpen {
             key: segment.key,
             irs: segment.sequence,
@@ -134,6 +135,8 @@ impl Tcp {
         let buffer = self.receive_buffer_of(record.listener);
         let mut header = record.syn_ack(&self.shared.config, path.transport_max(), &options, buffer, timestamp);
         header.options.fast_open = answer;
+        let agreed = (record.agreed.ecn, record.agreed.syn_field);
+        ecn::mark_syn_ack(agreed, &self.shared.config, record.retries, &mut header);
         let ect = ecn::ect_of_syn_ack(record.agreed.ecn, options.congestion_control);
         self.shared.replies.push(record.key, options.type_of_service & !ecn::CE | ect, header);
     }
@@ -261,6 +264,8 @@ impl Tcp {
         tcb.backoff = record.retries;
         let round_trip = record.round_trip_us(connection.now);
         connection.established(segment);
+        connection.begin_accurate();
+        connection.check_reflection(segment);
         if round_trip.is_some() || record.from_cookie {
             // We know better, or the timestamp that came back was a cookie's.
             connection.tcb.srtt_us = 0;

@@ -14,7 +14,6 @@ use crate::wire::tcp::{ACK, Header, SYN};
 
 use super::connect::{Agreed, mss_to_offer, syn_options};
 use super::demux::FlowKey;
-use super::ecn;
 use super::sequence::SeqNum;
 
 const NIL: u32 = u32::MAX;
@@ -106,7 +105,7 @@ impl HalfOpen {
         offered.sack_permitted &= self.agreed.sack;
         offered.timestamps = offered.timestamps.filter(|_| self.agreed.timestamps);
         offered.window_scale = offered.window_scale.filter(|_| self.agreed.scales);
-        let mut header = Header {
+        Header {
             source_port: self.key.local_port,
             destination_port: self.key.remote_port,
             sequence: self.iss,
@@ -115,9 +114,7 @@ impl HalfOpen {
             window: receive_buffer.min(u16::MAX as u32) as u16,
             options: offered,
             ..Header::default()
-        };
-        ecn::mark_syn_ack(self.agreed.ecn, &mut header);
-        header
+        }
     }
 
     /// Microseconds since the SYN-ACK was sent, for the first measurement of the round trip.

@@ -1,5 +1,6 @@
 //! TCP as its peer sees it: a stack on one side, segments written by hand on the other.
 
+mod accurate;
 mod close;
 mod coalesce;
 mod data;

@@ -89,6 +89,72 @@ impl FastOpen {
     }
 }
 
+/// RFC 9768 §3.2.3: bytes of payload received by ECN field, modulo 2^24.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByteCounters {
+    /// ECT(1), CE, ECT(0).
+    counts: [u32; 3],
+    /// How many of them the option has, in its own order.
+    fields: u8,
+    /// Its kind; 0: there is no such option.
+    kind: u8,
+}
+
+/// The option that begins with ECT(0).
+const COUNTERS_ECT_0_FIRST: u8 = 172;
+/// The option that begins with ECT(1).
+const COUNTERS_ECT_1_FIRST: u8 = 174;
+
+impl ByteCounters {
+    /// All three: ECT(1), CE, ECT(0).
+    pub fn all(counts: [u32; 3]) -> ByteCounters {
+        ByteCounters { counts, fields: 3, kind: COUNTERS_ECT_1_FIRST }
+    }
+
+    /// Bytes that arrived marked CE, when the option says so.
+    pub fn ce(&self) -> Option<u32> {
+        (self.fields >= 2).then_some(self.counts[1])
+    }
+
+    /// Whether somebody on the way has cleared them: no count of ECT begins at zero (§3.2.3.2.4).
+    pub fn is_cleared(&self) -> bool {
+        self.fields > 0 && self.counts == [0; 3]
+    }
+
+    /// Bytes of the option with its padding.
+    pub fn len(&self) -> usize {
+        if self.kind == 0 { 0 } else { (2 + 3 * self.fields as usize).next_multiple_of(4) }
+    }
+
+    /// Whether there is no such option.
+    pub fn is_empty(&self) -> bool {
+        self.kind == 0
+    }
+
+    /// Which count stands at a place of the option.
+    fn place(kind: u8, field: usize) -> usize {
+        if kind == COUNTERS_ECT_0_FIRST { 2 - field } else { field }
+    }
+
+    fn parse(kind: u8, value: &[u8]) -> ByteCounters {
+        let mut counters = ByteCounters { counts: [0; 3], fields: (value.len() / 3).min(3) as u8, kind };
+        for (field, count) in value.chunks_exact(3).take(3).enumerate() {
+            counters.counts[ByteCounters::place(kind, field)] = u32::from_be_bytes([0, count[0], count[1], count[2]]);
+        }
+        counters
+    }
+
+    fn emit(&self, bytes: &mut [u8]) {
+        bytes.fill(1);
+        bytes[0] = self.kind;
+        bytes[1] = 2 + 3 * self.fields;
+        for field in 0..self.fields as usize {
+            let count = self.counts[ByteCounters::place(self.kind, field)];
+            bytes[2 + 3 * field..5 + 3 * field].copy_from_slice(&count.to_be_bytes()[1..]);
+        }
+    }
+}
+
 /// The options that are understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -102,6 +168,7 @@ pub struct Options {
     pub timestamps: Option<Timestamps>,
     /// RFC 7413 §4.1.1, in SYNs only.
     pub fast_open: Option<FastOpen>,
+    counters: ByteCounters,
     sack: [SackBlock; SACK_BLOCKS_MAX],
     sack_count: u8,
 }
@@ -133,6 +200,22 @@ impl Options {
     /// The options of a SYN.
     pub fn of_syn(mss: u16, window_scale: Option<u8>, sack_permitted: bool, timestamps: Option<Timestamps>) -> Options {
         Options { maximum_segment_size: Some(mss), window_scale, sack_permitted, timestamps, ..Options::default() }
+    }
+
+    /// RFC 9768 §3.2.3
+    #[inline]
+    pub fn counters(&self) -> Option<ByteCounters> {
+        (self.counters.kind != 0).then_some(self.counters)
+    }
+
+    /// Adds as many byte counters as fit in `room` bytes and beside the other options: all, two or none.
+    pub fn add_counters(&mut self, counters: ByteCounters, room: usize) {
+        let fields = match room.min((HEADER_BYTES_MAX - HEADER_BYTES).saturating_sub(self.len())) {
+            12.. => 3,
+            8.. => 2,
+            _ => return,
+        };
+        self.counters = ByteCounters { fields: counters.fields.min(fields), ..counters };
     }
 
     /// The SACK blocks in the order of the option.
@@ -170,6 +253,7 @@ impl Options {
         len += if self.timestamps.is_some() { TIMESTAMPS_BYTES } else { 0 };
         // RFC 7323 appendix A: SACK-permitted takes the place of the timestamps' padding.
         len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
+        len += self.counters.len();
         len += if self.sack_count > 0 { 4 + 8 * self.sack_count as usize } else { 0 };
         len + self.fast_open.map_or(0, |option| option.option_len().next_multiple_of(4))
     }
@@ -219,11 +303,12 @@ impl Options {
             (8, 8) => self.timestamps = Some(Timestamps { value: read_u32(value, 0), echo: read_u32(value, 4) }),
             (34, _) => self.fast_open = FastOpen::new(value, false),
             (254, 2..) if value[..2] == FAST_OPEN_MAGIC => self.fast_open = FastOpen::new(&value[2..], true),
+            (COUNTERS_ECT_0_FIRST | COUNTERS_ECT_1_FIRST, _) => self.counters = ByteCounters::parse(kind, value),
             _ => {}
         }
     }
 
-    /// Writes the options in Linux's order: MSS, SACK-permitted, timestamps, window scale, SACK, Fast Open.
+    /// Writes the options in Linux's order: MSS, timestamps, byte counters, SACK-permitted, window scale, SACK, Fast Open.
     fn emit(&self, bytes: &mut [u8]) {
         let mut at = 0;
         if let Some(size) = self.maximum_segment_size {
@@ -237,7 +322,12 @@ impl Options {
             bytes[at + 4..at + 8].copy_from_slice(&timestamps.value.to_be_bytes());
             bytes[at + 8..at + 12].copy_from_slice(&timestamps.echo.to_be_bytes());
             at += TIMESTAMPS_BYTES;
-        } else if self.sack_permitted {
+        }
+        if self.counters.kind != 0 {
+            self.counters.emit(&mut bytes[at..at + self.counters.len()]);
+            at += self.counters.len();
+        }
+        if self.sack_permitted && self.timestamps.is_none() {
             bytes[at..at + 4].copy_from_slice(&[1, 1, 4, 2]);
             at += 4;
         }

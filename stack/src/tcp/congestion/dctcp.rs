@@ -28,12 +28,13 @@ impl Dctcp {
     /// §3.3 (1-8): `acked` bytes were acknowledged, up to `ack`, `marked` of them with a mark; `nxt` is SND.NXT.
     pub(crate) fn on_ack(&mut self, ack: SeqNum, nxt: SeqNum, acked: u32, marked: u32) {
         self.acked = self.acked.saturating_add(acked);
-        self.marked = self.marked.saturating_add(marked).min(self.acked);
+        self.marked = self.marked.saturating_add(marked);
         let end = *self.window_end.get_or_insert(nxt);
         if !ack.after(end) {
             return;
         }
-        let share = (self.marked as u64 * ALL as u64 / self.acked.max(1) as u64) as u32;
+        let marked = self.marked.min(self.acked);
+        let share = (marked as u64 * ALL as u64 / self.acked.max(1) as u64) as u32;
         let alpha = ALL - self.unmarked;
         // As Linux: alpha falls to 0, though a sixteenth of little is nothing.
         let fall = if alpha == 0 { 0 } else { (alpha >> GAIN_SHIFT).max(1) };
@@ -41,6 +42,11 @@ impl Dctcp {
         self.window_end = Some(nxt);
         self.acked = 0;
         self.marked = 0;
+    }
+
+    /// `bytes` of those that were counted, or will be, had a mark: for feedback that comes by itself.
+    pub(crate) fn mark(&mut self, bytes: u32) {
+        self.marked = self.marked.saturating_add(bytes);
     }
 
     /// §3.3 (9): the new ssthresh after a mark, cwnd * (1 - alpha / 2).

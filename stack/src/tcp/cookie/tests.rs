@@ -66,6 +66,7 @@ fn timestamps_tell_options() {
                 sack,
                 scales,
                 ts_recent: 99,
+                syn_field: 0,
                 ecn: if sack { EcnMode::Classic } else { EcnMode::Off },
             };
             let value = timestamp(now, &agreed_on);

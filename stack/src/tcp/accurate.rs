@@ -1,0 +1,313 @@
+//! Accurate ECN: how many packets and bytes have arrived with a mark, counted instead of one bit.
+//!
+//! Read RFC 9768 §3.2 first. Three bits of every header (ACE) are the low bits of a count of marked packets; an
+//! option, where the peer has shown that options pass, has counts of bytes. `ecn` has the handshake's questions and the
+//! reaction to marks, which is the same for all kinds of feedback.
+//!
+//! As in Linux every packet of such a connection is ECN-capable, ACKs and retransmissions too, and the option has the
+//! order of kind 174. It rides on whatever has room for it beside a full segment's payload.
+
+use crate::wire::tcp::{ByteCounters, CWR, ECE, Header};
+
+use super::connection::Connection;
+use super::ecn::{CE, ECT_0, EcnMode};
+use super::segment::Segment;
+use super::tcb::Tcb;
+
+/// §3.2.1: where the count of packets begins.
+const PACKETS_INITIAL: u32 = 5;
+/// §3.2.1: where the counts of bytes with ECT(0) and ECT(1) begin.
+const BYTES_INITIAL: u32 = 1;
+/// Counts of bytes travel modulo this.
+const BYTES_MASK: u32 = 0xff_ffff;
+/// §3.2.2.5.1: so many marked packets are told at once, if some of them had data.
+const MARKS_UNTOLD_MAX: u32 = 2;
+/// §3.2.2.5.1: as before, for pure ACKs.
+const MARKED_ACKS_UNTOLD_MAX: u32 = 3;
+/// More packets than ACE can tell.
+const ACE_MAX: u32 = 7;
+/// Linux: a peer that acknowledges so many at once on average does not lose ACKs, it joins them.
+const JOINED_ACKS: u32 = 4;
+/// Fraction bits of that average.
+const AVERAGE_SHIFT: u32 = 6;
+/// ECT(1) in the IP header.
+const ECT_1: u8 = 1;
+
+/// What an end remembers of accurate feedback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Accurate {
+    /// r.cep - 5
+    pub(crate) received_ce: u32,
+    /// As last told.
+    told_ce: u32,
+    /// r.e1b, r.ceb, r.e0b
+    received: [u32; 3],
+    /// The ECN field of the last payload.
+    last_field: u8,
+    /// The ECN field of the peer's SYN-ACK, to be told in the ACK of it.
+    reflect: Option<u8>,
+    /// The ECN field of the peer's SYN, where it has made a control block at once.
+    syn_field: u8,
+    /// The peer's options arrive.
+    pub(crate) options_seen: bool,
+    /// Words of the option in the last segment.
+    option_words: u32,
+    /// s.ceb
+    delivered_bytes_ce: u32,
+    /// Segments that an ACK acknowledges on average.
+    acked_average: u32,
+}
+
+impl Accurate {
+    fn new() -> Accurate {
+        Accurate {
+            received_ce: 0,
+            told_ce: 0,
+            received: [BYTES_INITIAL, 0, BYTES_INITIAL],
+            last_field: 0,
+            reflect: None,
+            syn_field: 0,
+            options_seen: false,
+            option_words: 0,
+            delivered_bytes_ce: 0,
+            acked_average: 0,
+        }
+    }
+
+    /// The option that tells all counts.
+    pub(crate) fn option(&self) -> ByteCounters {
+        ByteCounters::all(self.received.map(|count| count & BYTES_MASK))
+    }
+
+    /// §3.2.2.5.2 and appendix A.2: by how many packets the peer's count has grown, when `ace` is its low bits less
+    /// ours and `segments` of `mss` bytes were delivered; `marked_bytes`, if the option has told.
+    fn safest(&mut self, ace: u32, segments: u32, mss: u32, marked_bytes: Option<u32>) -> u32 {
+        self.acked_average = self.acked_average - (self.acked_average >> AVERAGE_SHIFT) + segments;
+        if segments <= ACE_MAX {
+            return ace;
+        }
+        let safe = segments - ((segments - ace) & ACE_MAX);
+        match marked_bytes {
+            Some(0) => ace,
+            Some(bytes) if bytes > ace * mss => safe,
+            Some(bytes) if bytes < safe * mss / 2 => ace,
+            _ if self.acked_average > JOINED_ACKS << AVERAGE_SHIFT => ace,
+            _ => safe,
+        }
+    }
+}
+
+/// The initial counts, as a SYN-ACK tells them.
+pub(crate) fn initial_option() -> ByteCounters {
+    ByteCounters::all([BYTES_INITIAL, 0, BYTES_INITIAL])
+}
+
+/// The three bits AE, CWR and ECE as a number.
+pub(crate) fn ace(header: &Header) -> u32 {
+    (header.ae as u32) << 2 | ((header.flags & CWR != 0) as u32) << 1 | (header.flags & ECE != 0) as u32
+}
+
+/// Writes the three bits.
+pub(crate) fn set_ace(header: &mut Header, ace: u32) {
+    header.ae = ace & 4 != 0;
+    header.flags = header.flags & !(CWR | ECE) | if ace & 2 != 0 { CWR } else { 0 } | if ace & 1 != 0 { ECE } else { 0 };
+}
+
+/// §3.1.1, table 2; §3.2.2.1, table 3: how the ECN field of a SYN or SYN-ACK is told.
+pub(crate) fn ace_of_field(field: u8) -> u32 {
+    match field {
+        ECT_1 => 0b011,
+        ECT_0 => 0b100,
+        CE => 0b110,
+        _ => 0b010,
+    }
+}
+
+/// The other way; `None`: no such field.
+pub(crate) fn field_of_ace(ace: u32) -> Option<u8> {
+    match ace {
+        0b010 => Some(0),
+        0b011 => Some(ECT_1),
+        0b100 => Some(ECT_0),
+        0b110 => Some(CE),
+        _ => None,
+    }
+}
+
+impl Tcb {
+    /// Whether there is accurate feedback.
+    #[inline]
+    pub(crate) fn is_accurate(&self) -> bool {
+        matches!(self.ecn_mode(), EcnMode::Accurate | EcnMode::AccurateUnmarked)
+    }
+}
+
+impl Connection<'_, '_> {
+    fn accurate(&mut self) -> Option<&mut Accurate> {
+        if !self.tcb.is_accurate() {
+            return None;
+        }
+        self.cold()?.accurate.as_mut()
+    }
+
+    /// §3.2.1: counting begins.
+    pub(crate) fn begin_accurate(&mut self) {
+        if self.tcb.is_accurate() {
+            self.demand_cold().accurate = Some(Accurate::new());
+        }
+    }
+
+    /// §3.2.2.1, table 3: a SYN-ACK has opened the connection.
+    pub(crate) fn remember_syn_ack(&mut self, segment: &Segment) {
+        let Some(accurate) = self.accurate() else { return };
+        accurate.reflect = Some(segment.ecn);
+        accurate.received_ce = (segment.ecn == CE) as u32;
+        accurate.options_seen = segment.header.options.counters().is_some();
+    }
+
+    /// A SYN has made a control block.
+    pub(crate) fn remember_syn(&mut self, segment: &Segment) {
+        if let Some(accurate) = self.accurate() {
+            accurate.syn_field = segment.ecn;
+        }
+    }
+
+    /// What our SYN-ACK tells of the peer's SYN.
+    pub(crate) fn syn_field(&mut self) -> u8 {
+        self.accurate().map_or(0, |accurate| accurate.syn_field)
+    }
+
+    /// §3.2.2.1, table 4; §3.2.2.4: what the client says of our SYN-ACK, which was not ECN-capable.
+    pub(crate) fn check_reflection(&mut self, segment: &Segment) {
+        let Some(accurate) = self.accurate() else { return };
+        accurate.options_seen = segment.header.options.counters().is_some();
+        let ace = ace(&segment.header);
+        let pure = segment.len == 0 && segment.header.options.sack().is_empty();
+        let field = field_of_ace(ace).filter(|_| pure);
+        if ace == 0 || field.is_some_and(|field| field != 0) {
+            self.stop_marking();
+        }
+        if field == Some(CE) {
+            self.count_delivered_ce(1);
+        }
+    }
+
+    /// §3.2.2.3, §3.2.2.4: the way garbles marks or what is said of them: feedback goes on, ECN-capable packets do not.
+    pub(crate) fn stop_marking(&mut self) {
+        if self.shared.config.ecn_fallback {
+            self.tcb.set_ecn_mode(EcnMode::AccurateUnmarked);
+            self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
+        }
+    }
+
+    /// A segment in the window has arrived with `payload` bytes (§3.2.1, §3.2.2.5.1, §3.2.3.3).
+    pub(crate) fn count_arrival(&mut self, segment: &Segment, payload: u32) {
+        let Some(accurate) = self.accurate() else { return };
+        let marked = segment.ecn == CE;
+        if marked {
+            accurate.received_ce = accurate.received_ce.wrapping_add(segment.packets as u32);
+        }
+        if let Some(counter) = (segment.ecn as usize).checked_sub(1)
+            && payload > 0
+        {
+            // In the order of the option: ECT(1), CE, ECT(0).
+            let place = [0, 2, 1][counter];
+            accurate.received[place] = accurate.received[place].wrapping_add(payload);
+        }
+        let untold = accurate.received_ce.wrapping_sub(accurate.told_ce);
+        let changed = payload > 0 && accurate.last_field != segment.ecn;
+        if payload > 0 {
+            accurate.last_field = segment.ecn;
+        }
+        let enough = if payload > 0 { MARKS_UNTOLD_MAX } else { MARKED_ACKS_UNTOLD_MAX };
+        if marked && (untold >= enough || changed) || (changed && payload > 0 && accurate.options_seen) {
+            self.ack_now();
+        }
+    }
+
+    /// The layout of the peer's segments, for header prediction.
+    pub(crate) fn note_option(&mut self, segment: &Segment) {
+        let words = segment.header.options.counters().map_or(0, |counters| counters.len() as u32 / 4);
+        let Some(accurate) = self.accurate() else { return };
+        accurate.options_seen |= words > 0;
+        if accurate.option_words != words {
+            accurate.option_words = words;
+            self.predict();
+        }
+    }
+
+    /// What header prediction expects: ACE in the flags' places, and words of the option.
+    pub(crate) fn predicted_ace(&self) -> (u32, u32) {
+        if !self.tcb.is_accurate() {
+            return (0, 0);
+        }
+        let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return (0, 0) };
+        let ace = cold.ecn.delivered_ce.wrapping_add(PACKETS_INITIAL) & ACE_MAX;
+        (ace << 22, cold.accurate.map_or(0, |accurate| accurate.option_words))
+    }
+
+    /// An ACK has reported `delivered` bytes for the first time: what it says of marks (§3.2.2.5.2).
+    pub(crate) fn heed_ace(&mut self, segment: &Segment, delivered: u32) {
+        if delivered == 0 {
+            return;
+        }
+        let mss = self.tcb.mss as u32;
+        // §3.2.2.4: nobody has counted three packets before the first data was acknowledged.
+        let is_first = self.tcb.bytes_acked <= delivered as u64;
+        let is_cleared = is_first && ace(&segment.header) == 0 && self.ecn().delivered_ce == 0;
+        let known = self.ecn().delivered_ce.wrapping_add(PACKETS_INITIAL);
+        let ace = ace(&segment.header).wrapping_sub(known) & ACE_MAX;
+        let told = segment.header.options.counters().filter(|counters| !counters.is_cleared()).and_then(|counters| counters.ce());
+        if is_cleared && told.is_none() {
+            return self.stop_marking();
+        }
+        let Some(accurate) = self.accurate() else { return };
+        let marked_bytes = told.map(|told| told.wrapping_sub(accurate.delivered_bytes_ce) & BYTES_MASK);
+        // A count that goes back is an old one.
+        let marked_bytes = marked_bytes.filter(|&bytes| bytes <= BYTES_MASK / 2);
+        if let (Some(told), Some(_)) = (told, marked_bytes) {
+            accurate.delivered_bytes_ce = told;
+        }
+        let segments = accurate.safest(ace, delivered.div_ceil(mss), mss, marked_bytes);
+        if segments == 0 {
+            return;
+        }
+        self.count_delivered_ce(segments);
+        self.demand_cold().dctcp.mark(segments.saturating_mul(mss));
+        self.react_to_mark(delivered);
+        self.predict();
+    }
+
+    /// ACE, in every header.
+    pub(crate) fn tell_ace(&mut self, header: &mut Header) {
+        let Some(accurate) = self.accurate() else { return };
+        set_ace(header, accurate.received_ce.wrapping_add(PACKETS_INITIAL));
+        accurate.told_ce = accurate.received_ce;
+    }
+
+    /// §3.2.2.1: the ACK of a SYN-ACK tells its ECN field instead, once.
+    pub(crate) fn reflect_syn_ack(&mut self, header: &mut Header) {
+        if let Some(field) = self.accurate().and_then(|accurate| accurate.reflect.take()) {
+            set_ace(header, ace_of_field(field));
+        }
+    }
+
+    /// The option, as far as `room` bytes allow, when the peer's have arrived (§3.2.3.2.3).
+    pub(crate) fn tell_counters(&mut self, header: &mut Header, room: u32) {
+        if !self.shared.config.accurate_option {
+            return;
+        }
+        let Some(accurate) = self.accurate().filter(|accurate| accurate.options_seen) else { return };
+        let option = accurate.option();
+        header.options.add_counters(option, room as usize);
+    }
+
+    /// Whether ACE has the bit that a link which cuts packets clears in all but the first.
+    pub(crate) fn is_ace_fragile(&self) -> bool {
+        let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
+        accurate.is_some_and(|accurate| accurate.received_ce.wrapping_add(PACKETS_INITIAL) & 2 != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,323 @@
+//! RFC 9768: the handshake and its fallbacks, counters in both directions, ways that garble.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::rig::*;
+use crate::config::{CongestionControl, Ecn, StackConfig, TcpOptions};
+use crate::stats::Counter;
+use crate::tcp::accurate::{ace, set_ace};
+use crate::wire::tcp::{ACK, ByteCounters, CWR, ECE, Header, SYN};
+
+const NOT_ECT: u8 = 0;
+const ECT_1: u8 = 1;
+const ECT_0: u8 = 2;
+const CE: u8 = 3;
+
+fn newreno() -> TcpOptions {
+    TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
+}
+
+fn config(ecn: Ecn) -> StackConfig {
+    let mut config = Rig::config();
+    config.tcp.ecn = ecn;
+    config
+}
+
+impl Seg {
+    /// With AE, CWR and ECE as this number.
+    fn ace(mut self, number: u32) -> Seg {
+        let mut header = Header { flags: self.flags, ..Header::default() };
+        set_ace(&mut header, number);
+        (self.flags, self.ae) = (header.flags, header.ae);
+        self
+    }
+
+    fn counts(mut self, ect_1: u32, ce: u32, ect_0: u32) -> Seg {
+        self.options.add_counters(ByteCounters::all([ect_1, ce, ect_0]), 12);
+        self
+    }
+
+    fn number(&self) -> u32 {
+        ace(&Header { flags: self.flags, ae: self.ae, ..Header::default() })
+    }
+}
+
+fn numbers(sent: &[Seg]) -> Vec<(u32, u8)> {
+    sent.iter().map(|segment| (segment.number(), segment.ecn)).collect()
+}
+
+fn syn() -> Seg {
+    seg(SYN, 0, 0).mss(MSS as u16).ace(0b111)
+}
+
+/// A connection that the peer has opened and asked for accurate feedback in; its last ACK says `last`.
+fn accepted(last: Seg) -> Rig {
+    let mut rig = Rig::with(config(Ecn::AccuratePassive));
+    let listener = rig.listen(newreno(), 16);
+    rig.receive(syn());
+    assert_eq!(numbers(&rig.sent()), vec![(0b010, NOT_ECT)]);
+    rig.receive(last);
+    rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+    rig.events();
+    rig
+}
+
+fn agreed() -> Rig {
+    accepted(seg(ACK, 1, 1).ace(0b010).counts(1, 0, 1))
+}
+
+/// Table 2: what a server answers, by what it is asked and by the mark that the SYN had.
+#[test]
+fn passive_handshake() {
+    let answer = |ecn: Ecn, syn: Seg| {
+        let mut rig = Rig::with(config(ecn));
+        rig.listen(newreno(), 16);
+        rig.receive(syn.mss(MSS as u16));
+        let sent = rig.sent();
+        (sent[0].number(), sent[0].options.counters().is_some())
+    };
+    let accurate = Ecn::AccuratePassive;
+    assert_eq!(answer(accurate, syn()), (0b010, true));
+    assert_eq!(answer(accurate, syn().ecn(ECT_1)), (0b011, true));
+    assert_eq!(answer(accurate, syn().ecn(ECT_0)), (0b100, true));
+    assert_eq!(answer(accurate, syn().ecn(CE)), (0b110, true));
+    assert_eq!(answer(accurate, syn().ace(0b011)), (0b001, false), "a classic client");
+    assert_eq!(answer(accurate, syn().ace(0)), (0, false));
+    // §3.1.3: whatever later documents may mean by it.
+    assert_eq!(answer(accurate, syn().ace(0b100)), (0b010, true));
+    assert_eq!(answer(Ecn::Passive, syn()), (0b001, false), "a classic server");
+    assert_eq!(answer(Ecn::Off, syn()), (0, false));
+}
+
+/// Table 2: what a client makes of the answers.
+#[test]
+fn active_handshake() {
+    // The answer, what the ACK of it says, and how data goes.
+    let cases = [
+        (0b010, 0b010, ECT_0),
+        (0b011, 0b010, NOT_ECT), // our SYN was not marked
+        (0b100, 0b010, NOT_ECT),
+        (0b110, 0b010, NOT_ECT),
+        (0b001, 0, ECT_0),
+        (0b101, 0, ECT_0),
+        (0b000, 0, NOT_ECT),
+        (0b111, 0, NOT_ECT),
+    ];
+    for (answer, ack, data) in cases {
+        let mut rig = Rig::with(config(Ecn::AccurateRequest));
+        rig.connect(newreno());
+        assert_eq!(numbers(&rig.sent()), vec![(0b111, NOT_ECT)]);
+        rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(answer));
+        assert_eq!(rig.sent()[0].number(), ack, "{answer:03b}");
+        rig.send(1, 100);
+        assert_eq!(rig.sent()[0].ecn, data, "{answer:03b}");
+    }
+}
+
+/// Table 3: the ACK of the SYN-ACK says how that has arrived; a mark on it counts.
+#[test]
+fn reflection() {
+    for (field, reflected, first) in [(NOT_ECT, 0b010, 5), (ECT_1, 0b011, 5), (ECT_0, 0b100, 5), (CE, 0b110, 6)] {
+        let mut rig = Rig::with(config(Ecn::AccurateRequest));
+        rig.connect(newreno());
+        rig.sent();
+        rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(0b010).ecn(field));
+        assert_eq!(numbers(&rig.sent()), vec![(reflected, ECT_0)]);
+        rig.send(1, 100);
+        assert_eq!(rig.sent()[0].number(), first);
+    }
+}
+
+/// §3.1.4.1: a SYN that is lost is sent once more as it was, then without a question.
+#[test]
+fn lost_syns() {
+    let mut rig = Rig::with(config(Ecn::AccurateRequest));
+    rig.connect(newreno());
+    let tries: Vec<u32> = (0..3).map(|_| rig.next_sent().1[0].number()).collect();
+    assert_eq!(tries, vec![0b111, 0b111, 0]);
+    rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(0b010));
+    assert!(!rig.info().ecn);
+}
+
+/// §3.1.4.2, §3.2.3.2.2: a SYN-ACK that is lost is sent without the option, then without an answer.
+#[test]
+fn lost_syn_acks() {
+    let mut rig = Rig::with(config(Ecn::AccuratePassive));
+    rig.listen(newreno(), 16);
+    rig.receive(syn());
+    let mut tries = Vec::new();
+    for _ in 0..3 {
+        let sent = rig.next_sent().1;
+        tries.push((sent[0].number(), sent[0].options.counters().is_some()));
+    }
+    assert_eq!(tries, vec![(0b010, true), (0b010, false), (0, false)]);
+}
+
+/// §3.2.2: marked packets are counted from 5 on, with or without payload; bytes by their field.
+#[test]
+fn receiver_counts() {
+    let mut rig = agreed();
+    rig.receive(seg(ACK, 1, 1).ace(5).data(100).ecn(CE));
+    let sent = rig.sent();
+    assert_eq!(numbers(&sent), vec![(6, ECT_0)], "at once");
+    assert_eq!(sent[0].options.counters(), Some(ByteCounters::all([1, 100, 1])));
+    rig.receive(seg(ACK, 101, 1).ace(5).data(100).ecn(ECT_0));
+    let sent = rig.sent();
+    assert_eq!(sent[0].options.counters(), Some(ByteCounters::all([1, 100, 101])), "a change is told at once");
+    rig.receive(seg(ACK, 201, 1).ace(5).data(100).ecn(ECT_1));
+    assert_eq!(rig.sent()[0].options.counters(), Some(ByteCounters::all([101, 100, 101])));
+    rig.receive_all([301, 401, 501].map(|at| seg(ACK, at, 1).ace(5).data(100).ecn(CE)));
+    assert_eq!(numbers(&rig.sent()), vec![(9 & 7, ECT_0)], "the count wraps in its three bits");
+    // Marked ACKs are told when there are three; what answers them never answers an answer.
+    rig.receive(seg(ACK, 601, 1).ace(5).ecn(CE));
+    rig.receive(seg(ACK, 601, 1).ace(5).ecn(CE));
+    assert_eq!(rig.sent(), vec![]);
+    rig.receive(seg(ACK, 601, 1).ace(5).ecn(CE));
+    assert_eq!(numbers(&rig.sent()), vec![(12 & 7, ECT_0)]);
+}
+
+/// The option is for peers whose options have arrived; and it can be switched off.
+#[test]
+fn options_only_to_who_sends_them() {
+    let mut rig = accepted(seg(ACK, 1, 1).ace(0b010));
+    rig.receive(seg(ACK, 1, 1).ace(5).data(100).ecn(CE));
+    let sent = rig.sent();
+    assert_eq!((sent[0].number(), sent[0].options.counters()), (6, None));
+    rig.receive(seg(ACK, 101, 1).ace(5).data(100).ecn(CE).counts(1, 0, 1));
+    assert!(rig.next_sent().1[0].options.counters().is_some());
+}
+
+/// The option rides on data that leaves room for it, and never makes a full segment larger.
+#[test]
+fn options_beside_data() {
+    let mut rig = agreed();
+    rig.send(1, MSS + 100);
+    let sent = rig.sent();
+    let shape: Vec<_> = sent.iter().map(|s| (s.payload.len() as u32, s.options.counters().is_some())).collect();
+    assert_eq!(shape, vec![(MSS, false), (100, true)]);
+}
+
+/// §3.2.2.5: the sender reduces once per window, however many marks there are, and counts them all.
+#[test]
+fn sender_reacts() {
+    let mut rig = agreed();
+    rig.send(1, 40 * MSS);
+    assert!(rig.sent().iter().all(|segment| segment.ecn == ECT_0 && segment.number() == 5));
+    let mut after = vec![];
+    for n in 1..=10 {
+        rig.receive(seg(ACK, 1, 1 + n * MSS).ace((5 + n) & 7));
+        after.extend(rig.sent());
+    }
+    assert_eq!(rig.info().delivered_ce, 10);
+    assert_eq!(rig.count(Counter::TcpDeliveredCe), 10);
+    assert_eq!(rig.info().congestion_state, 2);
+    assert_eq!(rig.info().ssthresh_bytes, 5 * MSS);
+    assert!(after.iter().all(|segment| segment.number() == 5), "CWR is no signal of its own here");
+}
+
+/// Header prediction goes on while the count stays, and after it has changed.
+#[test]
+fn prediction() {
+    let mut rig = agreed();
+    let hits = |rig: &Rig| rig.count(Counter::TcpHpHits);
+    rig.receive(seg(ACK, 1, 1).ace(5).data(100).ecn(ECT_0).counts(1, 0, 1));
+    rig.sent();
+    let before = hits(&rig);
+    rig.receive(seg(ACK, 101, 1).ace(5).data(100).ecn(ECT_0).counts(1, 0, 1));
+    assert_eq!(hits(&rig), before + 1);
+    assert_eq!(rig.next_sent().1[0].options.counters(), Some(ByteCounters::all([1, 0, 201])), "the short way counts too");
+    rig.send(1, 2 * MSS);
+    rig.sent();
+    rig.receive(seg(ACK, 201, 1 + MSS).ace(6).counts(1, MSS, 1));
+    rig.receive(seg(ACK, 201, 1 + 2 * MSS).ace(6).counts(1, MSS, 1 + MSS));
+    rig.send(1 + 2 * MSS, MSS);
+    rig.sent();
+    rig.receive(seg(ACK, 201, 1 + 3 * MSS).ace(6).counts(1, MSS, 1 + 2 * MSS));
+    assert_eq!((rig.info().delivered_ce, rig.info().congestion_state), (1, 0));
+    let before = hits(&rig);
+    rig.receive(seg(ACK, 201, 1 + 3 * MSS).ace(6).data(10).ecn(ECT_0).counts(1, MSS, 1 + 2 * MSS));
+    assert_eq!(hits(&rig), before + 1);
+}
+
+/// Appendix A.2: when one ACK covers more packets than ACE can count, the option tells; without it the worst counts.
+#[test]
+fn stretched_acks() {
+    for (counts, marks) in [(Some((1, 0, 1 + 10 * MSS)), 0), (Some((1, 8 * MSS, 1 + 2 * MSS)), 8), (None, 8)] {
+        let mut rig = agreed();
+        rig.send(1, 10 * MSS);
+        rig.sent();
+        let ack = seg(ACK, 1, 1 + 10 * MSS).ace(5);
+        rig.receive(match counts {
+            Some((ect_1, ce, ect_0)) => ack.counts(ect_1, ce, ect_0),
+            None => ack,
+        });
+        assert_eq!(rig.info().delivered_ce, marks, "{counts:?}");
+    }
+}
+
+/// An old ACK that comes late says nothing.
+#[test]
+fn reordered_acks() {
+    let mut rig = agreed();
+    rig.send(1, 4 * MSS);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 1 + 3 * MSS).ace(7));
+    assert_eq!(rig.info().delivered_ce, 2);
+    rig.receive(seg(ACK, 1, 1 + MSS).ace(6));
+    rig.receive(seg(ACK, 1, 1 + 3 * MSS).ace(6));
+    assert_eq!(rig.info().delivered_ce, 2);
+}
+
+/// §3.2.2.3, §3.2.2.4: where fields or flags are changed on the way, feedback goes on and marking ends.
+#[test]
+fn garbled_ways() {
+    // The client's ACK says that our SYN-ACK was ECN-capable, or nothing at all.
+    for (last, marks) in [(0b011, 0), (0b100, 0), (0b000, 0), (0b110, 1)] {
+        let mut rig = accepted(seg(ACK, 1, 1).ace(last));
+        assert_eq!(rig.info().delivered_ce, marks, "{last:03b}");
+        rig.send(1, 100);
+        assert_eq!(rig.sent()[0].ecn, NOT_ECT, "{last:03b}");
+        rig.receive(seg(ACK, 1, 101).ace(5).data(100).ecn(CE));
+        assert_eq!(numbers(&rig.sent()), vec![(6, NOT_ECT)]);
+    }
+    // What is unused today is let through.
+    for last in [0b001, 0b101, 0b111] {
+        let mut rig = accepted(seg(ACK, 1, 1).ace(last));
+        rig.send(1, 100);
+        assert_eq!(rig.sent()[0].ecn, ECT_0, "{last:03b}");
+    }
+    // Somebody clears the flags of segments that are not SYNs.
+    let mut rig = agreed();
+    rig.send(1, MSS);
+    rig.sent();
+    rig.receive(seg(ACK, 1, 1 + MSS).ace(0));
+    assert_eq!(rig.info().delivered_ce, 0);
+    rig.send(1 + MSS, MSS);
+    assert_eq!(rig.sent()[0].ecn, NOT_ECT);
+}
+
+/// The ACK of the handshake is lost: the first data is no reflection but a count.
+#[test]
+fn data_completes_the_handshake() {
+    let mut rig = accepted(seg(ACK, 1, 1).ace(6).data(100).ecn(CE));
+    assert_eq!(numbers(&rig.sent()), vec![(6, ECT_0)]);
+    rig.send(1, 100);
+    rig.sent();
+    rig.receive(seg(ACK, 101, 101).ace(6));
+    assert_eq!(rig.info().delivered_ce, 1);
+}
+
+/// A classic peer of an accurate host speaks RFC 3168 with all that belongs to it.
+#[test]
+fn classic_fallback() {
+    let mut rig = Rig::with(config(Ecn::AccurateRequest));
+    rig.connect(newreno());
+    rig.sent();
+    rig.receive(seg(SYN | ACK | ECE, 0, 1).mss(MSS as u16));
+    rig.sent();
+    rig.receive(seg(ACK, 1, 1).data(100).ecn(CE));
+    assert_eq!(rig.brief(), vec![(ACK | ECE, 1, 101, 0)]);
+    rig.receive(seg(ACK | CWR, 101, 1).data(100).ecn(ECT_0));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 201, 0)]);
+}
