@@ -15,7 +15,7 @@ use std::path::Path;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{Cidr, CongestionControl, Ecn, StackConfig, SynCookies, TcpConfig};
+use ringway_stack::{Cidr, CongestionControl, Ecn, MtuProbing, StackConfig, SynCookies, TcpConfig};
 
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
@@ -314,6 +314,12 @@ fn tcp(values: &Values) -> TcpConfig {
         rack: values.flag("tcp.rack"),
         tail_loss_probe: values.flag("tcp.tail_loss_probe"),
         f_rto: values.flag("tcp.f_rto"),
+        mtu_probing: match values.text("tcp.mtu_probing") {
+            "off" => MtuProbing::Off,
+            "always" => MtuProbing::Always,
+            _ => MtuProbing::BlackHole,
+        },
+        mtu_base_mss: values.u16("tcp.mtu_base_mss"),
         initial_window: values.u8("tcp.initial_window"),
         ..TcpConfig::default()
     }

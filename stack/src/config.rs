@@ -115,6 +115,18 @@ pub struct FastOpenKeys {
     pub backup: Option<[u8; 16]>,
 }
 
+/// Packetization-layer path MTU discovery (RFC 4821); Linux: tcp_mtu_probing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MtuProbing {
+    /// Only ICMP tells (RFC 1191). Linux: 0.
+    Off,
+    /// When segments vanish. Linux: 1.
+    #[default]
+    BlackHole,
+    /// On every connection. Linux: 2.
+    Always,
+}
+
 /// Limits and defaults of one stack.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
@@ -256,6 +268,10 @@ pub struct TcpConfig {
     pub tail_loss_probe: bool,
     /// RFC 5682 F-RTO, where RACK is on.
     pub f_rto: bool,
+    /// RFC 4821.
+    pub mtu_probing: MtuProbing,
+    /// Payload bytes from which the search for the path MTU starts; Linux tcp_base_mss: 1024.
+    pub mtu_base_mss: u16,
     /// RFC 6928 initial window, segments.
     pub initial_window: u8,
     /// RFC 3168 and RFC 9768.
@@ -382,6 +398,8 @@ impl Default for TcpConfig {
             rack: true,
             tail_loss_probe: true,
             f_rto: true,
+            mtu_probing: MtuProbing::BlackHole,
+            mtu_base_mss: 1_024,
             initial_window: 10,
             ecn: Ecn::Passive,
             accurate_option: true,

@@ -23,8 +23,8 @@ pub mod wire;
 
 pub use address::{Cidr, MacAddress, SocketAddress};
 pub use config::{
-    CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig, TcpOptions,
-    UdpConfig, UdpOptions,
+    CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig,
+    TcpOptions, UdpConfig, UdpOptions,
 };
 pub use error::{AcceptError, BindError, ConnectError, ListenError, ReceiveError, SendError, UdpSendError};
 pub use event::{Event, Readiness, SocketError, SocketId};

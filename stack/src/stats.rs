@@ -82,6 +82,12 @@ counters! {
     TcpHpHits = "TcpExtTCPHPHits",
     /// Segments that were joined to the one before them.
     TcpRcvCoalesce = "TcpExtTCPRcvCoalesce",
+    /// Probes of the path MTU that have arrived.
+    TcpMtupSuccess = "TcpExtTCPMTUPSuccess",
+    /// Probes of the path MTU that were lost.
+    TcpMtupFail = "TcpExtTCPMTUPFail",
+    /// Windows taken back since only a probe of the path MTU was lost.
+    TcpMtupUndo = "TcpExtTCPMTUPUndo",
     /// Retransmission timeouts.
     TcpTimeouts = "TcpExtTCPTimeouts",
     /// Fast retransmissions.

@@ -237,6 +237,13 @@ pub const KEYS: &[Key] = &[
     flag("tcp.rack", true, "RFC 8985 RACK: losses are found by time; otherwise by counting (RFC 6675)."),
     flag("tcp.tail_loss_probe", true, "RFC 8985 tail loss probes, where RACK is on: fewer timeouts."),
     flag("tcp.f_rto", true, "RFC 5682: timeouts that were not needed are recognized and undone."),
+    choice(
+        "tcp.mtu_probing",
+        "black_hole",
+        &["off", "black_hole", "always"],
+        "RFC 4821: the size that a path lets through is searched when large segments vanish (tcp_mtu_probing 1; Linux: 0).",
+    ),
+    number("tcp.mtu_base_mss", 1_024, 48, 9_000, "Payload bytes where that search begins (tcp_base_mss)."),
     number("tcp.initial_window", 10, 1, 64, "Segments sent before the first acknowledgment (RFC 6928: 10)."),
     number("limits.connections", 65_536, 16, 4_194_304, "Connections of all applications."),
     number("limits.listeners", 1_024, 1, 65_536, "Listening sockets of all applications."),

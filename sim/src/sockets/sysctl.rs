@@ -1,7 +1,7 @@
 //! Linux's `net.ipv4.tcp_*` settings, as far as the stack has them.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, Ecn, SynCookies, TcpConfig, TcpOptions};
+use ringway_stack::{CongestionControl, Ecn, MtuProbing, SynCookies, TcpConfig, TcpOptions};
 use std::collections::BTreeMap;
 
 /// Settings by their name without `net.ipv4.`.
@@ -54,6 +54,14 @@ impl Sysctl {
             Some(_) => SynCookies::Always,
             None => tcp.syn_cookies,
         };
+        tcp.mtu_probing = match self.number("tcp_mtu_probing") {
+            Some(1) => MtuProbing::BlackHole,
+            Some(2) => MtuProbing::Always,
+            _ => MtuProbing::Off,
+        };
+        if let Some(size) = self.number("tcp_base_mss") {
+            tcp.mtu_base_mss = size.clamp(48, 9_000) as u16;
+        }
         if let Some(count) = self.number("tcp_retries2") {
             tcp.retries = byte(count);
         }
@@ -101,6 +109,8 @@ const NAMES: &[&str] = &[
     "tcp_syn_retries",
     "tcp_synack_retries",
     "tcp_syncookies",
+    "tcp_mtu_probing",
+    "tcp_base_mss",
     "tcp_retries2",
     "tcp_fin_timeout",
     "tcp_keepalive_time",

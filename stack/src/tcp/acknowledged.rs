@@ -44,6 +44,7 @@ impl Connection<'_, '_> {
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
         let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment);
         self.tcb.snd_una = ack;
+        self.mtu_acknowledged(ack);
         self.tcb.bytes_acked += data_acked as u64;
         self.tcb.backoff = 0;
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
@@ -156,6 +157,7 @@ impl Connection<'_, '_> {
                     true => self.tcb.ssthresh,
                     false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
                 };
+                self.mtu_recovered();
                 self.leave_recovery();
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
@@ -246,6 +248,7 @@ impl Connection<'_, '_> {
         self.env.counters.count(if sack { Counter::TcpSackRecovery } else { Counter::TcpRenoRecovery });
         self.env.counters.count(Counter::TcpFastRetrans);
         self.remember_windows();
+        self.mtu_lost();
         self.tcb.recovery = Recovery::Fast;
         self.tcb.recover = self.tcb.snd_nxt;
         self.reduce_window();

@@ -119,6 +119,7 @@ impl Connection<'_, '_> {
         let Some(mtu) = self.env.ip.route(remote, Some(local)).map(|path| path.mtu) else { return };
         let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
+        self.mtu_search_ends_at(mss);
         if mss < self.tcb.mss {
             self.tcb.mss = mss;
             self.tcb.set(flag::RETRANSMIT);

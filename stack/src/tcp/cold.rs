@@ -12,6 +12,7 @@ use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
 use super::fast_open::Early;
 use super::frto::Frto;
+use super::mtu_probe::MtuProbe;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::reassembly::Reassembly;
@@ -45,6 +46,7 @@ pub(crate) struct Cold {
     pub(crate) prr: Prr,
     pub(crate) undo: Option<Undo>,
     pub(crate) frto: Frto,
+    pub(crate) mtu_probe: MtuProbe,
     pub(crate) ecn: EcnState,
     pub(crate) accurate: Option<Accurate>,
     pub(crate) fast_open: Early,
@@ -76,6 +78,7 @@ impl Cold {
             prr: Prr::default(),
             undo: None,
             frto: Frto::Off,
+            mtu_probe: MtuProbe::default(),
             ecn: EcnState::default(),
             accurate: None,
             fast_open: Early::Off,
@@ -102,6 +105,7 @@ impl Cold {
             && self.probe.is_quiet()
             && self.duplicate.is_none()
             && self.undo.is_none()
+            && self.mtu_probe.is_quiet()
             && self.ecn == EcnState::default()
             && self.accurate.is_none()
             && self.cubic.is_quiet()
@@ -163,6 +167,7 @@ impl ColdPool {
         cold.prr = Prr::default();
         cold.undo = None;
         cold.frto = Frto::Off;
+        cold.mtu_probe = MtuProbe::default();
         cold.ecn = EcnState::default();
         cold.accurate = None;
         cold.fast_open = Early::Off;

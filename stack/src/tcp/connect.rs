@@ -295,6 +295,7 @@ impl Connection<'_, '_> {
             // RFC 6298 (5.7): the SYN was lost; RFC 5681 §3.1: one segment then.
             self.tcb.cwnd = self.tcb.mss as u32;
         }
+        self.begin_mtu_search();
         self.restart_rto();
         self.tcb.last_received = crate::timer::tick_at(self.now).max(1);
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });

@@ -145,7 +145,7 @@ impl Connection<'_, '_> {
         }
         let len = self.tcb.unsent().min(room as u32);
         let good = failure == Failure::None && len > 0;
-        good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false })
+        good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false, whole: false })
     }
 
     /// The SYN was not answered in time.

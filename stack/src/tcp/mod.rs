@@ -28,6 +28,7 @@ mod info;
 mod input;
 pub(crate) mod isn;
 mod listener;
+mod mtu_probe;
 mod output;
 mod passive;
 pub(crate) mod ports;

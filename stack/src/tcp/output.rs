@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) again: bool,
     /// A tail loss probe.
     pub(crate) probe: bool,
+    /// One segment however large: a probe of the path.
+    pub(crate) whole: bool,
 }
 
 /// How a connection's turn to send has ended.
@@ -137,6 +139,11 @@ impl Connection<'_, '_> {
         {
             return Some(plan);
         }
+        if self.tcb.cold != super::cold::NONE
+            && let Some(plan) = self.plan_mtu_probe(pipe)
+        {
+            return Some(plan);
+        }
         let new = self.plan_new(pipe, link_max);
         if new.is_none() && self.tcb.recovery == Recovery::Fast {
             return self.plan_again(pipe, true);
@@ -182,7 +189,7 @@ impl Connection<'_, '_> {
     pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum) -> Plan {
         let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
         let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
-        Plan { sequence: start, len: data_end - start, fin, again: true, probe: false }
+        Plan { sequence: start, len: data_end - start, fin, again: true, probe: false, whole: false }
     }
 
     /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
@@ -194,7 +201,7 @@ impl Connection<'_, '_> {
         let fin = tcb.has(flag::FIN_QUEUED) && !tcb.is_fin_sent();
         if unsent == 0 {
             tcb.clear(flag::CWND_LIMITED);
-            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false });
+            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, whole: false });
         }
         let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
         let room = tcb.cwnd.saturating_sub(pipe);
@@ -213,7 +220,7 @@ impl Connection<'_, '_> {
             return None;
         }
         let fin = fin && len == unsent;
-        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false })
+        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, whole: false })
     }
 
     /// Whether a packet whose last segment is not full may go (RFC 9293 §3.8.6.2.1, §3.7.4).
@@ -400,6 +407,11 @@ impl Connection<'_, '_> {
         self.move_cursor(plan, start, next);
         header.emit(first.push(header.len()));
         self.finish_checksum(&mut first, header.len(), len, sum, link);
+        if len > self.tcb.mss as usize && plan.is_some_and(|plan| !plan.whole) {
+            let is_ipv6 = self.tcb.template.is_ipv6();
+            let kind = if is_ipv6 { SegmentationKind::TcpIpv6 } else { SegmentationKind::TcpIpv4 };
+            first.set_segmentation(Segmentation { kind, size: self.tcb.mss });
+        }
         let shared = (!inline && link.gathers).then_some(start);
         first.set_continues(shared.is_some());
         Ok((first, shared))
@@ -439,11 +451,6 @@ impl Connection<'_, '_> {
             !checksum::add(checksum::add(pseudo, header_sum), payload_sum)
         };
         first.bytes_mut()[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].copy_from_slice(&field.to_be_bytes());
-        if len > self.tcb.mss as usize {
-            let is_ipv6 = self.tcb.template.is_ipv6();
-            let kind = if is_ipv6 { SegmentationKind::TcpIpv6 } else { SegmentationKind::TcpIpv4 };
-            first.set_segmentation(Segmentation { kind, size: self.tcb.mss });
-        }
     }
 
     fn pseudo_sum(&self, len: u16) -> u16 {

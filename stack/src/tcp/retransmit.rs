@@ -94,6 +94,7 @@ impl Connection<'_, '_> {
             self.ack_now();
         } else {
             self.enter_loss();
+            self.mtu_timed_out();
             self.mark_data();
         }
         self.restart_rto();

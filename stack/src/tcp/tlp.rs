@@ -85,7 +85,7 @@ impl Connection<'_, '_> {
         let len = tcb.unsent().min(tcb.mss as u32);
         if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd {
             let fin = tcb.has(flag::FIN_QUEUED) && len == tcb.unsent();
-            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true };
+            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true, whole: false };
         }
         let data_end = tcb.snd_end.earliest(tcb.snd_nxt);
         let start = if tcb.snd_una.before(data_end) { (data_end - tcb.mss as u32).latest(tcb.snd_una) } else { data_end };

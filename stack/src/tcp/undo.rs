@@ -37,6 +37,11 @@ impl Undo {
         self.end = Some(nxt);
     }
 
+    /// Bytes sent again, as far as no DSACK has reported them.
+    pub(crate) fn sent_again(&self) -> u32 {
+        self.unreported
+    }
+
     /// Whether no news of the episode can come any more.
     pub(crate) fn is_over(&self, ack: SeqNum) -> bool {
         self.end.is_some_and(|end| ack.after(end))

@@ -153,6 +153,7 @@ impl Rig {
         let mut config = StackConfig { seed: 7, ..StackConfig::default() };
         config.tcp.timestamps = false;
         config.tcp.sack = false;
+        config.tcp.mtu_probing = crate::config::MtuProbing::Off;
         config
     }
 

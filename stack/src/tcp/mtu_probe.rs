@@ -1,0 +1,156 @@
+//! Packetization-layer path MTU discovery: finding out without ICMP what the path lets through.
+//!
+//! Read RFC 4821 §7 and RFC 8899 §5 first; like Linux's tcp_mtu_probing. After [`SUSPECT_AFTER`] timeouts
+//! in a row large segments may be what vanishes (a black hole): the segment size falls to the base, and
+//! to half of it with each further timeout. From there single larger segments of real data search the
+//! size between what has passed and what has not. A probe that is lost alone says nothing of congestion:
+//! the window that its loss has cost is given back. Sizes are payload bytes of a full segment.
+
+use crate::config::MtuProbing;
+use crate::stats::Counter;
+
+use super::connection::Connection;
+use super::output::Plan;
+use super::retransmit::SUSPECT_AFTER;
+use super::sequence::SeqNum;
+use super::tcb::Recovery;
+
+/// The search ends when the sizes are this close; Linux: tcp_probe_threshold.
+const CLOSE_ENOUGH: u16 = 8;
+/// No path is believed to be narrower; Linux: tcp_mtu_probe_floor.
+const FLOOR: u16 = 48;
+/// Segments that the window must hold for a lone loss to be repaired without a timeout (RFC 4821 §7.2).
+const WINDOW_SEGMENTS_MIN: u32 = 11;
+
+/// What a connection knows of the sizes that its path lets through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MtuProbe {
+    /// The size that passes and the largest that may; `None`: not searched.
+    search: Option<(u16, u16)>,
+    /// The probe that is under way: where it begins, its size.
+    under_way: Option<(SeqNum, u16)>,
+    /// This episode of recovery began with a probe of this size.
+    failed: Option<u16>,
+}
+
+impl MtuProbe {
+    /// Whether nothing would be lost by forgetting it.
+    pub(crate) fn is_quiet(&self) -> bool {
+        *self == MtuProbe::default()
+    }
+
+    /// The size to try next.
+    fn next_size(&self) -> Option<u16> {
+        let (low, high) = self.search?;
+        let idle = self.under_way.is_none() && self.failed.is_none();
+        (idle && high - low >= CLOSE_ENOUGH).then(|| low + (high - low).div_ceil(2))
+    }
+
+    /// Everything before `una` has arrived; returns the size that has passed.
+    fn acknowledge(&mut self, una: SeqNum) -> Option<u16> {
+        let (start, size) = self.under_way?;
+        if una.before(start + u32::from(size)) {
+            return None;
+        }
+        self.under_way = None;
+        let (_, high) = self.search?;
+        self.search = Some((size, high));
+        Some(size)
+    }
+
+    /// What begins at `una` is lost.
+    fn lose(&mut self, una: SeqNum) -> bool {
+        let Some((_, size)) = self.under_way.take_if(|(start, _)| *start == una) else { return false };
+        self.search = self.search.map(|(low, _)| (low, size - 1));
+        self.failed = Some(size);
+        true
+    }
+}
+
+impl Connection<'_, '_> {
+    /// The connection is established: the search begins at once if that is configured.
+    pub(crate) fn begin_mtu_search(&mut self) {
+        if self.shared.config.mtu_probing == MtuProbing::Always {
+            self.search_from(self.shared.config.mtu_base_mss);
+        }
+    }
+
+    /// A retransmission timeout, one of `backoff` in a row (RFC 4821 §7.7).
+    pub(crate) fn mtu_timed_out(&mut self) {
+        let una = self.tcb.snd_una;
+        if let Some(cold) = self.cold() {
+            cold.mtu_probe.lose(una);
+            cold.mtu_probe.failed = None;
+        }
+        if self.tcb.backoff < SUSPECT_AFTER || self.shared.config.mtu_probing == MtuProbing::Off {
+            return;
+        }
+        let base = self.shared.config.mtu_base_mss;
+        let known = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.mtu_probe.search);
+        self.search_from(known.map_or(base, |(low, _)| (low / 2).min(base)));
+    }
+
+    /// Sends no more than `size` from now on and looks for more.
+    fn search_from(&mut self, size: u16) {
+        let low = size.max(FLOOR).min(self.tcb.mss);
+        let mss = self.tcb.mss;
+        let probe = &mut self.demand_cold().mtu_probe;
+        let high = probe.search.map_or(mss, |(_, high)| high).max(low);
+        *probe = MtuProbe { search: Some((low, high)), ..MtuProbe::default() };
+        self.tcb.mss = low;
+    }
+
+    /// A router has said what the path takes: the search has nothing to find above it.
+    pub(crate) fn mtu_search_ends_at(&mut self, mss: u16) {
+        if let Some(probe) = self.cold().map(|cold| &mut cold.mtu_probe) {
+            probe.search = probe.search.map(|(low, high)| (low.min(mss), high.min(mss)));
+            probe.under_way = None;
+        }
+    }
+
+    /// A probe instead of the next segments, when one is due and its loss would be noticed soon (RFC 4821 §7.2-7.4).
+    pub(crate) fn plan_mtu_probe(&mut self, pipe: u32) -> Option<Plan> {
+        let cold = self.shared.cold.get(self.tcb.cold)?;
+        let size = u32::from(cold.mtu_probe.next_size()?);
+        let tcb = &*self.tcb;
+        let mss = u32::from(tcb.mss);
+        let quiet = tcb.recovery == Recovery::Open && tcb.dup_acks == 0 && cold.is_undisturbed();
+        let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd.saturating_sub(tcb.flight()));
+        // Three segments behind it tell at once whether it has arrived.
+        let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd >= WINDOW_SEGMENTS_MIN * mss;
+        if !(quiet && noticed) {
+            return None;
+        }
+        let sequence = tcb.snd_nxt;
+        self.demand_cold().mtu_probe.under_way = Some((sequence, size as u16));
+        Some(Plan { sequence, len: size, fin: false, again: false, probe: false, whole: true })
+    }
+
+    /// SND.UNA has moved.
+    #[inline]
+    pub(crate) fn mtu_acknowledged(&mut self, una: SeqNum) {
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
+        if let Some(size) = cold.mtu_probe.acknowledge(una) {
+            self.tcb.mss = size;
+            self.env.counters.count(Counter::TcpMtupSuccess);
+        }
+    }
+
+    /// Fast recovery begins: it may be for the probe.
+    pub(crate) fn mtu_lost(&mut self) {
+        let una = self.tcb.snd_una;
+        if self.cold().is_some_and(|cold| cold.mtu_probe.lose(una)) {
+            self.env.counters.count(Counter::TcpMtupFail);
+        }
+    }
+
+    /// Fast recovery ends. If only the probe was lost the window is as before (RFC 4821 §7.6.2).
+    pub(crate) fn mtu_recovered(&mut self) {
+        let Some(cold) = self.cold() else { return };
+        if let Some(size) = cold.mtu_probe.failed.take()
+            && cold.undo.is_some_and(|undo| undo.sent_again() <= u32::from(size))
+        {
+            self.undo(Counter::TcpMtupUndo);
+        }
+    }
+}
