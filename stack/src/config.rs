@@ -146,6 +146,8 @@ pub struct StackConfig {
     pub neighbor_queue_max: u32,
     /// Replies (RST, ICMP, challenge ACK) per second at most.
     pub replies_per_second: u32,
+    /// Memory that fragments which wait for others may hold, bytes; Linux ipfrag_high_thresh: 4 MiB.
+    pub reassembly_memory_bytes: u32,
     /// Destinations whose path MTU is remembered at most.
     pub path_mtus_max: u32,
     /// TCP defaults.
@@ -335,6 +337,7 @@ impl Default for StackConfig {
             neighbors_max: 4_096,
             neighbor_queue_max: 64,
             replies_per_second: 1_000,
+            reassembly_memory_bytes: 4 << 20,
             path_mtus_max: 4_096,
             tcp: TcpConfig::default(),
             udp: UdpConfig::default(),

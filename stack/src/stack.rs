@@ -123,10 +123,12 @@ impl Stack {
         self.ip.receive(now, &self.arena, &mut self.counters, interface, burst, &mut self.datagrams);
         let (tcp, env) = env!(self);
         tcp.receive(now, env, &mut self.datagrams);
-        self.ip.take_udp(&mut self.datagrams);
-        let (udp, env) = env!(self, udp);
-        udp.receive(now, env, &mut self.datagrams);
-        self.ip.take_udp(&mut self.datagrams);
+        if self.ip.has_udp() {
+            self.ip.exchange_udp(&mut self.datagrams);
+            let (udp, env) = env!(self, udp);
+            udp.receive(now, env, &mut self.datagrams);
+            self.ip.exchange_udp(&mut self.datagrams);
+        }
         self.deliver_ip_errors(now);
     }
 

@@ -42,6 +42,14 @@ counters! {
     IpInUnknownProtos = "IpInUnknownProtos",
     /// No route for an outgoing packet.
     IpOutNoRoutes = "IpOutNoRoutes",
+    /// Fragments received.
+    IpReasmReqds = "IpReasmReqds",
+    /// Datagrams put together.
+    IpReasmOks = "IpReasmOKs",
+    /// Fragments or datagrams that could not be put together.
+    IpReasmFails = "IpReasmFails",
+    /// Datagrams whose fragments did not come in time.
+    IpReasmTimeout = "IpReasmTimeout",
     /// Datagrams cut into fragments.
     IpFragOks = "IpFragOKs",
     /// Datagrams that could not be cut.
@@ -218,8 +226,6 @@ counters! {
     DropNoNeighbor = "RingwayDropNoNeighbor",
     /// Replies held back by the rate limit.
     DropRateLimited = "RingwayDropRateLimited",
-    /// IP fragments (not reassembled yet).
-    DropFragment = "RingwayDropFragment",
 }
 
 /// How many counters there are.

@@ -19,6 +19,8 @@ pub(crate) enum Complaint {
     Port,
     /// The protocol is not known; where the packet names it.
     Protocol { named_at: usize },
+    /// Not all fragments came in time.
+    Reassembly,
     /// RFC 4443 §3.4; IPv6 only.
     Problem { code: u8, pointer: u32, even_to_many: bool },
 }
@@ -102,6 +104,7 @@ impl Ip {
         let (kind, code) = match complaint {
             Complaint::Port => (icmpv4::UNREACHABLE, icmpv4::code::PORT),
             Complaint::Protocol { .. } => (icmpv4::UNREACHABLE, icmpv4::code::PROTOCOL),
+            Complaint::Reassembly => (icmpv4::TIME_EXCEEDED, icmpv4::REASSEMBLY_TIME),
             Complaint::Problem { .. } => return None,
         };
         let about_error = header.protocol == ipv4::PROTOCOL_ICMP
@@ -125,6 +128,7 @@ impl Ip {
             Complaint::Protocol { named_at } => {
                 (wire_icmpv6::PARAMETER_PROBLEM, wire_icmpv6::problem::NEXT_HEADER, named_at as u32)
             }
+            Complaint::Reassembly => (wire_icmpv6::TIME_EXCEEDED, wire_icmpv6::exceeded::REASSEMBLY, 0),
             Complaint::Problem { code, pointer, .. } => (wire_icmpv6::PARAMETER_PROBLEM, code, pointer),
         };
         // RFC 4443 §2.4 (e)

@@ -12,11 +12,11 @@ use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use super::output::DEFAULT_TTL;
-use super::{Flow, Ip};
+use super::{Flow, Ip, network_header_len};
 use crate::stats::{Counter, Counters};
 use crate::tcp::demux::FlowKey;
 use crate::tcp::isn::Secrets;
-use crate::wire::ipv4;
+use crate::wire::{ipv4, ipv6};
 
 /// Where identifications come from: a keyed offset for each pair of addresses, and counters that
 /// many pairs share, which step by chance.
@@ -46,7 +46,7 @@ impl Identifications {
 
 impl Ip {
     /// Sends the datagram of `packet`, which starts at the transport header and has its checksum.
-    /// `whole`: it fits and says "don't fragment"; otherwise it may be cut, here and by routers.
+    /// `whole`: it fits and says "don't fragment"; otherwise it may be cut, here and (IPv4) by routers.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(crate) fn send_datagram(
         &mut self,
@@ -58,36 +58,26 @@ impl Ip {
         packet: &mut Burst,
         out: &mut [Burst],
     ) {
-        let (IpAddr::V4(local), IpAddr::V4(remote), false) = (flow.local, flow.remote, whole) else {
+        let Some(path) = self.route(flow.remote, Some(flow.local)).filter(|_| !whole) else {
             return self.send(now, counters, flow, packet, out);
         };
-        let Some(path) = self.route(flow.remote, Some(flow.local)) else {
-            packet.drop_packet();
-            counters.count(Counter::IpOutNoRoutes);
-            return;
-        };
         let len = packet.front_len();
-        let identification = self.identifications.next(flow.local, flow.remote, flow.protocol) as u16;
-        let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
-        let header = |offset: usize, count: usize| ipv4::Header {
-            identification,
-            dont_fragment: false,
-            more_fragments: offset + count < len,
-            fragment_offset: offset as u16,
-            ..ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, (count + ipv4::HEADER_LEN) as u16)
-        };
         let gathers = self.link(path.interface).gathers;
         let one_frame = packet.iter().next().is_some_and(|first| !first.continues());
-        if len + ipv4::HEADER_LEN <= path.mtu.into() && (gathers || one_frame) {
+        let fits = len + network_header_len(flow.remote) <= path.mtu.into() && (gathers || one_frame);
+        if fits && flow.remote.is_ipv6() {
+            return self.send(now, counters, flow, packet, out);
+        }
+        let identification = self.identifications.next(flow.local, flow.remote, flow.protocol);
+        if fits {
             let Some(mut first) = packet.pop() else { return };
-            header(0, len).write(first.push(ipv4::HEADER_LEN));
+            self.push_fragment_header(flow, identification, (0, len, false), &mut first);
             return self.place(now, &path, first, packet, out);
         }
-        let piece_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
-        let piece_max = (piece_max - ipv4::HEADER_LEN) / FRAGMENT_UNIT * FRAGMENT_UNIT;
-        let pieces = len.div_ceil(piece_max);
+        let packet_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
+        let piece_max = (packet_max - headers_len(flow.remote)) / FRAGMENT_UNIT * FRAGMENT_UNIT;
         let class = if gathers { Class::Small } else { Class::Large };
-        if (arena.free(class) as usize) < pieces {
+        if (arena.free(class) as usize) < len.div_ceil(piece_max) || len > usize::from(u16::MAX) {
             packet.drop_packet();
             counters.count(Counter::IpFragFails);
             return;
@@ -98,12 +88,46 @@ impl Ip {
             let mut piece = Burst::default();
             cursor.cut(arena, class, count, &mut piece);
             let Some(mut first) = piece.pop() else { break };
-            header(offset, count).write(first.push(ipv4::HEADER_LEN));
+            self.push_fragment_header(flow, identification, (offset, count, offset + count < len), &mut first);
             self.place(now, &path, first, &mut piece, out);
             counters.count(Counter::IpFragCreates);
         }
         counters.count(Counter::IpFragOks);
     }
+
+    /// Puts the IP header of a fragment in front: of `count` bytes at `offset`, with more behind it or not.
+    fn push_fragment_header(
+        &self,
+        flow: &Flow,
+        identification: u32,
+        (offset, count, more): (usize, usize, bool),
+        frame: &mut Frame,
+    ) {
+        let (offset, header_len) = (offset as u16, headers_len(flow.remote));
+        let bytes = frame.push(header_len);
+        if let (IpAddr::V4(local), IpAddr::V4(remote)) = (flow.local, flow.remote) {
+            let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
+            let total_len = (count + ipv4::HEADER_LEN) as u16;
+            let header = ipv4::Header {
+                identification: identification as u16,
+                dont_fragment: false,
+                more_fragments: more,
+                fragment_offset: offset,
+                ..ipv4::Header::atomic(local, remote, flow.protocol, flow.tos, ttl, total_len)
+            };
+            return header.write(bytes);
+        }
+        let (network, fragment) = bytes.split_at_mut(ipv6::HEADER_LEN);
+        ipv6::Fragment { next_header: flow.protocol, offset, more, identification }.write(fragment);
+        let flow = Flow { protocol: ipv6::FRAGMENT, ..*flow };
+        let written = self.write_network_header(&flow, Some(ipv6::FRAGMENT_LEN + count), network);
+        debug_assert!(written.is_some(), "a route has one family at both ends");
+    }
+}
+
+/// Bytes in front of the data of a fragment to `remote`.
+fn headers_len(remote: IpAddr) -> usize {
+    network_header_len(remote) + if remote.is_ipv4() { 0 } else { ipv6::FRAGMENT_LEN }
 }
 
 /// The bytes of a packet that were not taken yet.

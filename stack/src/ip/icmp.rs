@@ -37,7 +37,7 @@ impl Ip {
         if message.kind == icmpv4::ECHO_REQUEST {
             counters.count(Counter::IcmpInEchos);
             if self.interfaces[interface as usize].interface.role == Role::Owned {
-                self.answer_echo(interface, header, first, counters)?;
+                self.answer_echo(header, first, counters)?;
             }
         } else if let Some(error) = quoted_error(&message, &first.bytes()[icmpv4::HEADER_LEN..], header) {
             self.keep_error(error);
@@ -46,16 +46,9 @@ impl Ip {
     }
 
     /// Turns the echo request at hand into its reply, in place.
-    fn answer_echo(
-        &mut self,
-        interface: u32,
-        header: &ipv4::Header,
-        mut first: Frame,
-        counters: &mut Counters,
-    ) -> Result<(), Counter> {
-        let fits = header.total_len <= self.interfaces[interface as usize].interface.mtu;
+    fn answer_echo(&mut self, header: &ipv4::Header, mut first: Frame, counters: &mut Counters) -> Result<(), Counter> {
         let writable = first.is_exclusive() && first.headroom() >= HEADERS_MAX;
-        if !fits || !writable || self.reply_flows.len() >= REPLIES_MAX {
+        if !writable || self.reply_flows.len() >= REPLIES_MAX {
             return Err(Counter::DropRateLimited);
         }
         let bytes = first.bytes_mut();

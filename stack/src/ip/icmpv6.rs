@@ -60,9 +60,8 @@ impl Ip {
     /// Turns the echo request at hand into its reply, in place.
     fn answer_echo_ipv6(&mut self, datagram: &Datagram, mut first: Frame, counters: &mut Counters) -> Result<(), Counter> {
         let own = &self.interfaces[datagram.interface as usize];
-        let fits = datagram.len as usize + ipv6::HEADER_LEN <= usize::from(own.interface.mtu);
         let writable = first.is_exclusive() && first.headroom() >= HEADERS_MAX;
-        if !fits || !writable || self.reply_flows.len() >= REPLIES_MAX {
+        if !writable || self.reply_flows.len() >= REPLIES_MAX {
             return Err(Counter::DropRateLimited);
         }
         // RFC 4443 §4.2: a request to many is answered from an address of this interface.

@@ -2,7 +2,7 @@
 //!
 //! Promises: a TCP datagram that leaves here has a good IP header, a good TCP checksum (or a device
 //! that vouches for it), our address as destination, a possible host as source, and exactly the
-//! bytes that its header says. It does not reassemble fragments; it does not look at TTL or IPv4 options.
+//! bytes that its header says; fragments have been put together (`defragment`). It does not look at TTL or IPv4 options.
 //! What is particular to IPv6 is in `input_ipv6`.
 
 use alloc::vec::Vec;
@@ -77,10 +77,14 @@ impl Ip {
         let header = check_header(first.bytes())?;
         counters.count(ECN_COUNTERS[usize::from(header.tos & 3)]);
         let to_many = self.check_addresses(interface, &header, to_many)?;
-        if header.is_fragment() {
-            return Err(Counter::DropFragment);
-        }
         trim(&mut first, &mut self.rest, header.total_len.into()).ok_or(Counter::IpInHdrErrors)?;
+        let (header, mut first) = match header.is_fragment() {
+            false => (header, first),
+            true => match self.reassemble_ipv4(now, arena, counters, interface, &header, to_many, first)? {
+                Some(whole) => whole,
+                None => return Ok(()),
+            },
+        };
         let result = match header.protocol {
             ipv4::PROTOCOL_TCP => {
                 first.pull(header.header_len.into());

@@ -1,7 +1,7 @@
 //! IPv6 packets in. Read RFC 8200 §3, §4, RFC 4291 §2.5-2.8 first.
 //!
 //! Promises the same of a datagram as `input` does for IPv4. Extension headers are walked over (`extension`);
-//! fragments are dropped.
+//! fragments have been put together (`defragment`).
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -43,11 +43,21 @@ impl Ip {
         if link_to_many && audience == Audience::Us {
             return Err(Counter::IpInAddrErrors);
         }
-        let len = ipv6::HEADER_LEN + usize::from(header.payload_len);
-        trim(&mut first, &mut self.rest, len).ok_or(Counter::IpInHdrErrors)?;
-        let (protocol, at, named_at) = match self.find_transport(now, arena, counters, interface, &header, &first)? {
+        trim(&mut first, &mut self.rest, packet_len(&header)).ok_or(Counter::IpInHdrErrors)?;
+        let (header, mut first, found) = match self.find_transport(now, arena, counters, interface, &header, &first)? {
+            Found::Fragment { header: piece, at, named_at } => {
+                let (piece, to_many) = ((piece, at, named_at), audience == Audience::Many);
+                let whole = self.reassemble_ipv6(now, arena, counters, interface, &header, piece, to_many, first)?;
+                let Some((header, first)) = whole else { return Ok(()) };
+                let found = self.find_transport(now, arena, counters, interface, &header, &first)?;
+                (header, first, found)
+            }
+            found => (header, first, found),
+        };
+        let (protocol, at, named_at) = match found {
             Found::Transport { protocol, at, named_at } => (protocol, at, named_at),
-            Found::Fragment { .. } => return Err(Counter::DropFragment),
+            // Fragments of fragments: nobody makes those.
+            Found::Fragment { .. } => return Err(Counter::IpReasmFails),
             Found::Nothing => return Ok(()),
         };
         let datagram = Datagram {
@@ -56,7 +66,7 @@ impl Ip {
             interface,
             tos: header.traffic_class,
             ttl: header.hop_limit,
-            len: (len - at) as u32,
+            len: (packet_len(&header) - at) as u32,
             header_len: at as u16,
             to_many: audience == Audience::Many,
         };
@@ -128,6 +138,10 @@ impl Ip {
         let asks_for = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ipv6::solicited_node(ip) == group);
         group == ipv6::ALL_NODES || addresses().any(|cidr| asks_for(cidr.ip))
     }
+}
+
+fn packet_len(header: &Header) -> usize {
+    ipv6::HEADER_LEN + usize::from(header.payload_len)
 }
 
 /// Where the IPv6 header names what follows.

@@ -6,6 +6,7 @@
 
 mod complaint;
 mod control;
+mod defragment;
 mod discovery;
 mod ecn;
 mod extension;
@@ -18,6 +19,7 @@ mod interface;
 pub(crate) mod limit;
 mod output;
 mod path_mtu;
+mod reassembly;
 mod route;
 mod source;
 
@@ -39,6 +41,7 @@ use control::{Control, ControlOut};
 use fragment::Identifications;
 use limit::RateLimit;
 use path_mtu::PathMtus;
+use reassembly::Reassembly;
 use route::RouteTable;
 
 pub(crate) use input::trim;
@@ -170,10 +173,15 @@ pub(crate) struct Ip {
     control: VecDeque<ControlOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
-    /// UDP datagrams that have come, until `take_udp`.
+    /// UDP datagrams that have come, until `exchange_udp`.
     udp: Datagrams,
     path_mtus: PathMtus,
     identifications: Identifications,
+    reassembly: Reassembly,
+    /// Datagrams that did not become whole, until they are counted, and the first fragments of those
+    /// whose sender is to be told: (interface, from the IP header on).
+    reassembly_timeouts: u64,
+    expired: Vec<(u32, Frame)>,
     /// Scratch: the frames behind the first one of the packet at hand.
     rest: Vec<Frame>,
     /// Scratch: the packet on its way out.
@@ -206,6 +214,9 @@ impl Ip {
             udp: Datagrams::default(),
             path_mtus: PathMtus::new(config.path_mtus_max as usize),
             identifications: Identifications::new(config.seed),
+            reassembly: Reassembly::new(config.reassembly_memory_bytes),
+            reassembly_timeouts: 0,
+            expired: Vec::new(),
             rest: Vec::new(),
             outgoing: Burst::default(),
         }
@@ -327,11 +338,12 @@ impl Ip {
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         self.neighbors.handle_timeout(now);
         self.path_mtus.handle_timeout(now);
+        self.reassembly_timeouts += self.reassembly.expire(now, &mut self.expired);
         self.run_tasks();
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout()].into_iter().flatten().min()
+        [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout(), self.reassembly.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The next neighbor that the kernel must resolve: (interface, address).
@@ -347,8 +359,14 @@ impl Ip {
         }
     }
 
-    /// Exchanges the UDP datagrams that have come for an empty list.
-    pub(crate) fn take_udp(&mut self, datagrams: &mut Datagrams) {
+    /// Whether UDP datagrams have come.
+    #[inline]
+    pub(crate) fn has_udp(&self) -> bool {
+        !self.udp.headers.is_empty()
+    }
+
+    /// Exchanges the UDP datagrams that have come for those in `datagrams`.
+    pub(crate) fn exchange_udp(&mut self, datagrams: &mut Datagrams) {
         core::mem::swap(&mut self.udp, datagrams);
     }
 
@@ -431,7 +449,7 @@ fn is_host(ip: IpAddr) -> bool {
 }
 
 /// Bytes of the IP header of packets of an address's family.
-fn network_header_len(ip: IpAddr) -> usize {
+pub(crate) fn network_header_len(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(_) => ipv4::HEADER_LEN,
         IpAddr::V6(_) => ipv6::HEADER_LEN,

@@ -213,10 +213,14 @@ impl Ip {
     /// the packets were ARP.
     pub(crate) fn transmit(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
         let arp_packets = self.write_control(arena, counters, out);
+        self.tell_expired(now, arena, counters);
         let mut replies = core::mem::take(&mut self.replies);
         while let Some(flow) = self.reply_flows.pop_front() {
             counters.count(Counter::IcmpOutMsgs);
-            self.send(now, counters, &flow, &mut replies, out);
+            // Only answers to what had been cut itself are large.
+            let mtu = self.route(flow.remote, Some(flow.local)).map_or(u16::MAX, |path| path.mtu);
+            let whole = replies.front_len() + network_header_len(flow.remote) <= mtu.into();
+            self.send_datagram(now, arena, counters, &flow, whole, &mut replies, out);
         }
         self.replies = replies;
         for (waiting, out) in self.outbox.iter_mut().zip(out) {
@@ -257,7 +261,7 @@ impl Ip {
 
     /// Fills in the IP header of a packet of `transport_len` bytes, or of one whose length is not known yet.
     /// `None`: too long, or ends of different families.
-    fn write_network_header(&self, flow: &Flow, transport_len: Option<usize>, bytes: &mut [u8]) -> Option<()> {
+    pub(super) fn write_network_header(&self, flow: &Flow, transport_len: Option<usize>, bytes: &mut [u8]) -> Option<()> {
         let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
         match (flow.local, flow.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {

@@ -78,7 +78,7 @@ impl Rig {
         }
         self.ip.receive(now, &self.arena, &mut self.counters, 0, &mut burst, &mut self.datagrams);
         // What came for UDP is of no interest here.
-        self.ip.take_udp(&mut Datagrams::default());
+        self.ip.exchange_udp(&mut Datagrams::default());
     }
 
     pub(super) fn receive(&mut self, now: Instant, bytes: &[u8]) {

@@ -12,7 +12,7 @@ use crate::address::SocketAddress;
 use crate::config::PathMtuDiscovery;
 use crate::error::UdpSendError;
 use crate::event::SocketId;
-use crate::ip::{Flow, Path};
+use crate::ip::{Flow, Path, network_header_len};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::ipv4;
@@ -168,12 +168,7 @@ fn fits(env: &Env, path: &Path, remote: IpAddr, len: usize, discovery: PathMtuDi
     let link = env.ip.link(path.interface);
     let mtu = if discovery == PathMtuDiscovery::Probe { link.mtu } else { path.mtu };
     let one_frame = link.gathers || len <= FIRST_MAX;
-    one_frame && len + HEADER_LEN + ip_header_len(remote) <= mtu.into()
-}
-
-/// Bytes of the IP header in front of a datagram to `remote`.
-pub(super) fn ip_header_len(remote: IpAddr) -> usize {
-    if remote.is_ipv4() { ipv4::HEADER_LEN } else { IPV6_HEADER_LEN }
+    one_frame && len + HEADER_LEN + network_header_len(remote) <= mtu.into()
 }
 
 /// The largest payload: the length of an IPv4 packet, or of an IPv6 packet's payload, is 16 bits.
@@ -215,7 +210,6 @@ fn fill(arena: &Arena, len: usize, copy: &mut dyn FnMut(&mut [u8]), to: &mut Bur
 const HEADROOM: usize = 80;
 /// Payload that the first frame of a datagram holds.
 const FIRST_MAX: usize = LARGE_BYTES - HEADROOM;
-const IPV6_HEADER_LEN: usize = 40;
 /// Datagrams of one train; Linux: UDP_MAX_SEGMENTS.
 const TRAIN_MAX: usize = 128;
 /// Payload of one train, bytes: what one call of Linux takes.

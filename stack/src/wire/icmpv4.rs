@@ -11,6 +11,8 @@ pub const ECHO_REPLY: u8 = 0;
 pub const UNREACHABLE: u8 = 3;
 /// Type of "time exceeded".
 pub const TIME_EXCEEDED: u8 = 11;
+/// Code of [`TIME_EXCEEDED`]: fragments did not come in time.
+pub const REASSEMBLY_TIME: u8 = 1;
 /// Type of "parameter problem".
 pub const PARAMETER_PROBLEM: u8 = 12;
 

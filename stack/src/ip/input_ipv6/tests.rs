@@ -68,7 +68,7 @@ fn bad_packets_are_counted() {
         check(&from_peer6(6, &segment, |header| header.destination = ip(destination)), Counter::IpInAddrErrors);
     }
     check(&from_peer6(6, &segment, |header| header.payload_len += 1), Counter::IpInHdrErrors);
-    check(&from_peer6(44, &[6, 0, 0, 1, 0, 0, 0, 1, 0, 0], |_| {}), Counter::DropFragment);
+    check(&from_peer6(44, &[6, 0, 0, 1, 0, 0, 0, 1, 0, 0], |_| {}), Counter::IpReasmFails);
     let mut in_broadcast = from_peer6(6, &segment, |_| {});
     in_broadcast[..6].fill(0xff);
     check(&in_broadcast, Counter::IpInAddrErrors);

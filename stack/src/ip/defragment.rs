@@ -1,0 +1,172 @@
+//! Fragments on their way from packets to `reassembly` and back. Read RFC 791 §3.2, RFC 1122 §3.3.2, RFC 8200 §4.5, RFC 792 first.
+//!
+//! What comes back is a packet as if nobody had cut it: one IP header (that of the first fragment),
+//! no fragment header, all bytes. Whose datagram never became whole is told when its first fragment
+//! had come, and the stack alone has the address.
+
+use core::net::IpAddr;
+
+use ringway_shm::{Arena, Frame, Instant};
+
+use super::Ip;
+use super::complaint::Complaint;
+use super::reassembly::{Fragment, Key, Outcome};
+use crate::stats::{Counter, Counters};
+use crate::wire::icmpv6::problem;
+use crate::wire::{ipv4, ipv6};
+
+/// A packet, perhaps put together: `None` until the rest has come.
+type Whole<H> = Result<Option<(H, Frame)>, Counter>;
+
+impl Ip {
+    /// Takes a fragment: `first` starts at the IPv4 header, `self.rest` follows. What is given back does too.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(super) fn reassemble_ipv4(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        header: &ipv4::Header,
+        to_many: bool,
+        mut first: Frame,
+    ) -> Whole<ipv4::Header> {
+        first.pull(header.header_len.into());
+        let fragment = Fragment {
+            key: Key {
+                remote: header.source.into(),
+                local: header.destination.into(),
+                identification: header.identification.into(),
+                protocol: header.protocol,
+            },
+            interface,
+            offset: header.fragment_offset.into(),
+            more: header.more_fragments,
+            next_header: header.protocol,
+            named_at: 0,
+            header_len: header.header_len.into(),
+            tos: header.tos,
+            ttl: header.ttl,
+            to_many,
+        };
+        let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
+        first.push(fragment.header_len.into());
+        let whole = ipv4::Header {
+            header_len: fragment.header_len as u8,
+            tos: fragment.tos,
+            total_len: (u32::from(fragment.header_len) + len) as u16,
+            more_fragments: false,
+            fragment_offset: 0,
+            ttl: fragment.ttl,
+            ..*header
+        };
+        Ok(Some((whole, first)))
+    }
+
+    /// Takes a fragment: `first` starts at the IPv6 header, the fragment header at byte `at`, which the
+    /// field at byte `named_at` names; `self.rest` follows. What is given back has no fragment header.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(super) fn reassemble_ipv6(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        header: &ipv6::Header,
+        (piece, at, named_at): (ipv6::Fragment, usize, usize),
+        to_many: bool,
+        mut first: Frame,
+    ) -> Whole<ipv6::Header> {
+        let header_len = at + ipv6::FRAGMENT_LEN;
+        let len = ipv6::HEADER_LEN + usize::from(header.payload_len) - header_len;
+        // RFC 8200 §4.5: the sender of what cannot be is told where.
+        let pointer = if piece.more && !len.is_multiple_of(8) {
+            Some(PAYLOAD_LENGTH_AT)
+        } else if usize::from(piece.offset) + len > usize::from(u16::MAX) {
+            Some(at + 2)
+        } else {
+            None
+        };
+        if let Some(pointer) = pointer {
+            let complaint = Complaint::Problem { code: problem::FIELD, pointer: pointer as u32, even_to_many: false };
+            self.complain(now, arena, counters, interface, &first, complaint);
+            counters.count(Counter::IpReasmReqds);
+            return Err(Counter::IpReasmFails);
+        }
+        first.pull(header_len);
+        let fragment = Fragment {
+            key: Key {
+                remote: IpAddr::V6(header.source),
+                local: IpAddr::V6(header.destination),
+                identification: piece.identification,
+                protocol: 0,
+            },
+            interface,
+            offset: piece.offset.into(),
+            more: piece.more,
+            next_header: piece.next_header,
+            named_at: named_at as u16,
+            header_len: header_len as u16,
+            tos: header.traffic_class,
+            ttl: header.hop_limit,
+            to_many,
+        };
+        let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
+        // The first fragment's headers, each eight bytes later, over its fragment header.
+        let at = usize::from(fragment.header_len) - ipv6::FRAGMENT_LEN;
+        first.push(fragment.header_len.into());
+        let bytes = first.bytes_mut();
+        bytes[usize::from(fragment.named_at)] = fragment.next_header;
+        bytes.copy_within(..at, ipv6::FRAGMENT_LEN);
+        first.pull(ipv6::FRAGMENT_LEN);
+        let payload_len = (at - ipv6::HEADER_LEN + len as usize) as u16;
+        let whole = ipv6::Header {
+            traffic_class: fragment.tos,
+            payload_len,
+            next_header: first.bytes()[NEXT_HEADER_AT],
+            hop_limit: fragment.ttl,
+            ..*header
+        };
+        Ok(Some((whole, first)))
+    }
+
+    /// Gives a fragment to the table; `Some`: the datagram is whole, its first frame starts behind its
+    /// network headers, `self.rest` follows.
+    fn reassemble(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        fragment: &Fragment,
+        first: Frame,
+    ) -> Result<Option<(Fragment, Frame, u32)>, Counter> {
+        counters.count(Counter::IpReasmReqds);
+        match self.reassembly.insert(now, arena, fragment, first, &mut self.rest) {
+            Outcome::Kept => Ok(None),
+            Outcome::Whole(fragment, first, len) => {
+                counters.count(Counter::IpReasmOks);
+                Ok(Some((fragment, first, len)))
+            }
+            Outcome::Failed => Err(Counter::IpReasmFails),
+        }
+    }
+
+    /// Tells the senders of datagrams that did not become whole in time.
+    pub(super) fn tell_expired(&mut self, now: Instant, arena: &Arena, counters: &mut Counters) {
+        let timeouts = core::mem::take(&mut self.reassembly_timeouts);
+        counters.add(Counter::IpReasmTimeout, timeouts);
+        counters.add(Counter::IpReasmFails, timeouts);
+        let mut expired = core::mem::take(&mut self.expired);
+        for (interface, first) in expired.drain(..) {
+            self.complain(now, arena, counters, interface, &first, Complaint::Reassembly);
+        }
+        self.expired = expired;
+    }
+}
+
+/// Where the IPv6 header says how long the payload is, and what follows.
+const PAYLOAD_LENGTH_AT: usize = 4;
+const NEXT_HEADER_AT: usize = 6;
+
+#[cfg(test)]
+mod tests;
