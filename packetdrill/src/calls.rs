@@ -125,6 +125,9 @@ extern "C" fn read(user: User, fd: c_int, to: *mut c_void, count: size_t) -> ssi
 }
 
 extern "C" fn recv(user: User, fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t {
+    if to.is_null() && count > 0 {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
     let result = receive(user, fd, count, flags);
     // SAFETY: no more than `count` bytes came, and `to` has room for them.
     unsafe { copy_out(&result.bytes, to.cast()) };
@@ -177,6 +180,9 @@ extern "C" fn write(user: User, fd: c_int, from: *const c_void, count: size_t) -
 }
 
 extern "C" fn send(user: User, fd: c_int, from: *const c_void, count: size_t, flags: c_int) -> ssize_t {
+    if from.is_null() && count > 0 {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
     // SAFETY: `from` has `count` bytes.
     transmit(user, fd, unsafe { copy_in(from, count) }, flags)
 }

@@ -1,14 +1,14 @@
 //! C's structures as values and back. Every pointer is the tool's: its promise is C's own contract of the call.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libc::{iovec, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
-/// The address that a `sockaddr` names, v4-mapped ones and the IPv6 wildcard included.
+/// The address that a `sockaddr` names; a v4-mapped one is the one of IPv4.
 ///
 /// # Safety
 /// `address` is null or has `len` bytes.
-pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddrV4, i32> {
+pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> Result<SocketAddr, i32> {
     if address.is_null() || (len as usize) < size_of::<sockaddr_in>() {
         return Err(libc::EINVAL);
     }
@@ -16,13 +16,12 @@ pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> R
     let plain = unsafe { address.cast::<sockaddr_in>().read_unaligned() };
     let port = u16::from_be(plain.sin_port);
     match i32::from(plain.sin_family) {
-        libc::AF_INET => Ok(SocketAddrV4::new(Ipv4Addr::from_bits(u32::from_be(plain.sin_addr.s_addr)), port)),
+        libc::AF_INET => Ok(SocketAddr::new(Ipv4Addr::from_bits(u32::from_be(plain.sin_addr.s_addr)).into(), port)),
         libc::AF_INET6 if len as usize >= size_of::<sockaddr_in6>() => {
             // SAFETY: the length says that a `sockaddr_in6` is there.
             let wide = unsafe { address.cast::<sockaddr_in6>().read_unaligned() };
             let ip = Ipv6Addr::from(wide.sin6_addr.s6_addr);
-            let mapped = if ip.is_unspecified() { Some(Ipv4Addr::UNSPECIFIED) } else { ip.to_ipv4_mapped() };
-            mapped.map(|ip| SocketAddrV4::new(ip, port)).ok_or(libc::EADDRNOTAVAIL)
+            Ok(SocketAddr::new(ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4), port))
         }
         _ => Err(libc::EAFNOSUPPORT),
     }
@@ -32,7 +31,7 @@ pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> R
 ///
 /// # Safety
 /// `out` is null or has `*len` bytes; `len` is null or valid.
-pub(crate) unsafe fn write_address(address: SocketAddrV4, inet6: bool, out: *mut sockaddr, len: *mut socklen_t) {
+pub(crate) unsafe fn write_address(address: SocketAddr, inet6: bool, out: *mut sockaddr, len: *mut socklen_t) {
     if out.is_null() || len.is_null() {
         return;
     }
@@ -40,10 +39,11 @@ pub(crate) unsafe fn write_address(address: SocketAddrV4, inet6: bool, out: *mut
     let mut bytes = vec![0; if inet6 { size_of::<sockaddr_in6>() } else { size_of::<sockaddr_in>() }];
     bytes[..2].copy_from_slice(&(family as u16).to_ne_bytes());
     bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
-    if inet6 {
-        bytes[8..24].copy_from_slice(&address.ip().to_ipv6_mapped().octets());
-    } else {
-        bytes[4..8].copy_from_slice(&address.ip().octets());
+    match address.ip() {
+        IpAddr::V4(ip) if inet6 => bytes[8..24].copy_from_slice(&ip.to_ipv6_mapped().octets()),
+        IpAddr::V4(ip) => bytes[4..8].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) if inet6 => bytes[8..24].copy_from_slice(&ip.octets()),
+        IpAddr::V6(_) => {}
     }
     // SAFETY: `len` is valid, and `out` has as many bytes as it says.
     unsafe {

@@ -2,7 +2,7 @@
 //!
 //! Promises: every call that packetdrill may make is answered by the stack in virtual time; nothing reads a clock, no
 //! call waits for ever on the tool's main thread. Blocking calls come from the tool's second thread and sleep until the
-//! main thread has brought what they wait for. Does not do: IPv6 on the wire, more than one instance at a time per tool.
+//! main thread has brought what they wait for. Does not do: UDP, more than one instance at a time per tool.
 //!
 //! `session` is the machine shared by the tool's two threads, `calls` are the functions of the table, `convert` reads
 //! and writes C's structures.

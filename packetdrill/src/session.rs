@@ -4,7 +4,7 @@
 //! tried again by whoever makes something happen, so the outcome does not depend on which thread runs first: the answer
 //! and its time are fixed then, and the second thread only fetches them.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
@@ -20,7 +20,7 @@ pub(crate) struct Session {
 
 pub(crate) struct State {
     machine: Movable,
-    local: Ipv4Addr,
+    local: IpAddr,
     mtu: u16,
     /// The settings of the system have been read.
     settled: bool,
@@ -226,13 +226,13 @@ fn given_up(call: &Call) -> Answer {
 }
 
 /// The machine's address and MTU, from the tool's own options or from its flags.
-fn settings(words: &str) -> (Ipv4Addr, u16) {
+fn settings(words: &str) -> (IpAddr, u16) {
     let value = |name: &str| {
         let (_, rest) = words.rsplit_once(name)?;
         let rest = rest.strip_prefix(['=', ' '])?;
         rest.split_whitespace().next().map(str::to_string)
     };
-    let local = value("local_ip").and_then(|text| text.parse().ok()).unwrap_or(Ipv4Addr::new(192, 168, 0, 1));
+    let local = value("local_ip").and_then(|text| text.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)));
     (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= 576).unwrap_or(1_500))
 }
 

@@ -1,9 +1,10 @@
 //! A machine of one stack in virtual time, seen through Linux's socket calls: what a `.pkt` script acts on.
 //!
 //! Promises: no clock, no thread, no kernel socket; the same calls with the same arguments give the same packets. Packets
-//! are raw IP. A call that would block answers `None` and is tried again after anything has happened. Does not do: IPv6
-//! on the wire (v4-mapped addresses work), UDP, signals.
+//! are raw IP. A call that would block answers `None` and is tried again after anything has happened. Does not do: UDP,
+//! signals.
 
+mod clocks;
 mod connections;
 mod info;
 mod options;
@@ -12,7 +13,7 @@ mod sysctl;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Frame, Instant};
 use ringway_stack::{
@@ -45,7 +46,7 @@ pub enum Call {
         /// The socket.
         fd: i32,
         /// The peer.
-        to: SocketAddrV4,
+        to: SocketAddr,
         /// The handshake has begun.
         begun: bool,
     },
@@ -97,7 +98,7 @@ pub struct Answer {
     /// Bytes that were received.
     pub bytes: Vec<u8>,
     /// The peer that was accepted.
-    pub peer: Option<SocketAddrV4>,
+    pub peer: Option<SocketAddr>,
     /// poll: what each entry reports.
     pub reported: Vec<i16>,
     /// epoll_wait: events and data.
@@ -136,8 +137,8 @@ enum Phase {
 struct Socket {
     phase: Phase,
     id: Option<SocketId>,
-    bound: Option<SocketAddrV4>,
-    remote: Option<SocketAddrV4>,
+    bound: Option<SocketAddr>,
+    remote: Option<SocketAddr>,
     inet6: bool,
     nonblocking: bool,
     error: i32,
@@ -154,6 +155,11 @@ struct Socket {
     /// The rest of a frame that was read in part, and bytes that were peeked at.
     stash: VecDeque<u8>,
     end_of_stream: bool,
+    /// MSG_MORE holds the last bytes back: until something comes, or this time.
+    held_until: Option<Instant>,
+    /// A send waits for room.
+    blocked: bool,
+    clocks: clocks::Clocks,
     /// The peer's FIN has come.
     peer_closed: bool,
     info: Option<ringway_stack::TcpInfo>,
@@ -176,14 +182,14 @@ pub struct Machine {
     sockets: BTreeMap<u64, Socket>,
     descriptors: BTreeMap<i32, Descriptor>,
     pipes: Vec<Vec<u8>>,
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<IpAddr>,
     next_cookie: u64,
     defaults: TcpOptions,
 }
 
 impl Machine {
-    /// A machine with one interface of `mtu` bytes and the address `local`.
-    pub fn new(local: Ipv4Addr, mtu: u16, sysctl: &Sysctl) -> Machine {
+    /// A machine with one interface of `mtu` bytes and the address `local`; it has one of the other family too.
+    pub fn new(local: IpAddr, mtu: u16, sysctl: &Sysctl) -> Machine {
         let arena = Arena::new(ArenaConfig { large: 16_384, small: 16_384 });
         let mut config = StackConfig {
             seed: 0x5eed,
@@ -227,6 +233,7 @@ impl Machine {
             defaults,
         };
         machine.add_address(local);
+        machine.add_address(if local.is_ipv4() { DEFAULT_IPV6.into() } else { DEFAULT_IPV4.into() });
         machine
     }
 
@@ -235,23 +242,25 @@ impl Machine {
         self.now
     }
 
-    fn add_address(&mut self, ip: Ipv4Addr) {
+    fn add_address(&mut self, ip: IpAddr) {
         self.addresses.push(ip);
-        let cidrs = self.addresses.iter().map(|ip| Cidr { ip: IpAddr::V4(*ip), prefix_len: 32 }).collect();
-        self.stack.set_addresses(0, cidrs);
-        let everywhere = Cidr { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix_len: 0 };
-        let source = self.addresses.first().map(|ip| IpAddr::V4(*ip));
-        self.stack.set_routes(vec![Route { destination: everywhere, gateway: None, interface: 0, metric: 0, source }]);
+        let cidr = |ip: &IpAddr| Cidr { ip: *ip, prefix_len: if ip.is_ipv4() { 32 } else { 128 } };
+        self.stack.set_addresses(0, self.addresses.iter().map(cidr).collect());
+        let nowhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+        let everywhere = |ip: IpAddr| {
+            let source = self.addresses.iter().find(|address| address.is_ipv4() == ip.is_ipv4()).copied();
+            Route { destination: Cidr { ip, prefix_len: 0 }, gateway: None, interface: 0, metric: 0, source }
+        };
+        let routes = nowhere.map(everywhere).into_iter().filter(|route| route.source.is_some()).collect();
+        self.stack.set_routes(routes);
     }
 
     /// A packet arrives. Its destination becomes an address of the machine: a script's packets are always for it.
     pub fn deliver(&mut self, packet: &[u8]) {
-        if packet.len() >= 20 && packet[0] >> 4 == 4 {
-            let destination = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
-            let unicast = !(destination.is_multicast() || destination.is_broadcast() || destination.is_unspecified());
-            if unicast && !self.addresses.contains(&destination) {
-                self.add_address(destination);
-            }
+        if let Some(destination) = unicast_destination(packet)
+            && !self.addresses.contains(&destination)
+        {
+            self.add_address(destination);
         }
         let mut burst = Burst::default();
         let mut rest = packet;
@@ -263,6 +272,7 @@ impl Machine {
             burst.push(frame);
         }
         self.stack.receive(self.now, 0, &mut burst);
+        self.release_held(None);
         self.settle();
     }
 
@@ -274,7 +284,7 @@ impl Machine {
     /// Time goes on to `until`; everything due on the way happens at its time.
     pub fn advance(&mut self, until: Instant) {
         for _ in 0..TIMERS_MAX {
-            match self.stack.poll_timeout() {
+            match self.next_timer() {
                 Some(at) if at <= until => self.run_timer(at),
                 _ => break,
             }
@@ -285,7 +295,7 @@ impl Machine {
 
     /// Time goes on to the next timer; `false`: there is none before `limit`.
     pub fn advance_to_timer(&mut self, limit: Instant) -> bool {
-        match self.stack.poll_timeout() {
+        match self.next_timer() {
             Some(at) if at <= limit => {
                 self.run_timer(at);
                 true
@@ -296,13 +306,24 @@ impl Machine {
 
     /// When the next timer is due.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.stack.poll_timeout()
+        self.sockets.values().filter_map(|socket| socket.held_until).chain(self.stack.poll_timeout()).min()
     }
 
     fn run_timer(&mut self, at: Instant) {
         self.now = self.now.max(at);
         self.stack.handle_timeout(self.now);
+        self.release_held(Some(self.now));
         self.settle();
+    }
+
+    /// What MSG_MORE has held back may go: of all sockets, or of those whose time has come.
+    fn release_held(&mut self, due: Option<Instant>) {
+        for socket in self.sockets.values_mut() {
+            let is_due = |until: &mut Instant| due.is_none_or(|now| *until <= now);
+            if let (Some(_), Some(id)) = (socket.held_until.take_if(is_due), socket.id) {
+                self.stack.set_options(self.now, id, socket.options);
+            }
+        }
     }
 
     /// Lets everything that can happen now happen: packets leave, events change sockets.
@@ -316,7 +337,12 @@ impl Machine {
                 events = true;
             }
             if !more && !events {
-                return;
+                break;
+            }
+        }
+        for socket in self.sockets.values_mut().filter(|socket| socket.phase == Phase::Connected) {
+            if let Some(info) = socket.id.and_then(|id| self.stack.info(id)) {
+                socket.clocks.look(self.now, &info, socket.blocked);
             }
         }
     }
@@ -394,6 +420,16 @@ impl Machine {
         fd
     }
 
+    /// Gives the descriptor `from` the number `to`. `false`: there is none, or one of that number.
+    pub fn renumber(&mut self, from: i32, to: i32) -> bool {
+        if self.descriptors.contains_key(&to) {
+            return from == to;
+        }
+        let Some(descriptor) = self.descriptors.remove(&from) else { return false };
+        self.descriptors.insert(to, descriptor);
+        true
+    }
+
     fn cookie(&self, fd: i32) -> Result<u64, i32> {
         match self.descriptors.get(&fd) {
             Some(Descriptor::Socket(cookie)) => Ok(*cookie),
@@ -408,21 +444,36 @@ impl Machine {
     }
 }
 
-fn stack_address(address: SocketAddrV4) -> SocketAddress {
-    SocketAddress { ip: IpAddr::V4(*address.ip()), port: address.port() }
+/// Where a packet goes to, if that can be an address of one machine.
+fn unicast_destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => {
+            let ip = Ipv4Addr::from(*packet.get(16..20)?.first_chunk::<4>()?);
+            (!(ip.is_multicast() || ip.is_broadcast() || ip.is_unspecified())).then_some(ip.into())
+        }
+        6 => {
+            let ip = Ipv6Addr::from(*packet.get(24..40)?.first_chunk::<16>()?);
+            (!(ip.is_multicast() || ip.is_unspecified())).then_some(ip.into())
+        }
+        _ => None,
+    }
 }
 
-fn plain_address(address: SocketAddress) -> SocketAddrV4 {
-    match address.ip {
-        IpAddr::V4(ip) => SocketAddrV4::new(ip, address.port),
-        IpAddr::V6(_) => SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, address.port),
-    }
+fn stack_address(address: SocketAddr) -> SocketAddress {
+    SocketAddress { ip: address.ip(), port: address.port() }
+}
+
+fn plain_address(address: SocketAddress) -> SocketAddr {
+    SocketAddr::new(address.ip, address.port)
 }
 
 fn append(stash: &mut VecDeque<u8>, frame: &Frame) {
     stash.extend(frame.bytes());
 }
 
+/// The machine's addresses where the caller names none; as the stock tool's.
+const DEFAULT_IPV4: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+const DEFAULT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1);
 /// As in a process that has the three standard ones.
 const FIRST_DESCRIPTOR: i32 = 3;
 /// Turns without an end are a fault of the stack; the script then fails instead of hanging.

@@ -282,6 +282,8 @@ pub struct TcpConfig {
     pub accurate_option: bool,
     /// RFC 3168 §6.1.1.1: a SYN that is sent again does not ask for ECN (Linux: tcp_ecn_fallback).
     pub ecn_fallback: bool,
+    /// RFC 5681 §4.1: after an idle time the window restarts from its initial size (Linux: tcp_slow_start_after_idle).
+    pub restart_after_idle: bool,
     /// PSH also on the last segment of each train that Linux would hand to a link as one packet, so that a receiver which
     /// coalesces does not wait; the least train, segments (Linux tcp_min_tso_segs: 2). 0: only where the data ends.
     pub push_trains: u8,
@@ -407,6 +409,7 @@ impl Default for TcpConfig {
             ecn: Ecn::Passive,
             accurate_option: true,
             ecn_fallback: true,
+            restart_after_idle: true,
             push_trains: 0,
         }
     }

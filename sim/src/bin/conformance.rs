@@ -1,13 +1,25 @@
 //! `make conformance`: runs all `.pkt` scripts below the folders named (by default `conformance/`) and prints a table by
-//! mechanism. Closes with `N passed, N failed`; the exit code says whether all passed.
+//! mechanism; `--ipv6` and `--mapped` choose the family where a script does not. Closes with `N passed, N failed`; the exit code says whether all passed.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ringway_sim::script::{Family, run_as};
+
 fn main() -> ExitCode {
-    let named: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let mut named: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    let asked = |named: &mut Vec<PathBuf>, option: &str| {
+        let before = named.len();
+        named.retain(|path| path.as_os_str() != option);
+        named.len() < before
+    };
+    let family = match (asked(&mut named, "--ipv6"), asked(&mut named, "--mapped")) {
+        (true, _) => Family::Ipv6,
+        (_, true) => Family::Mapped,
+        _ => Family::Ipv4,
+    };
     let roots = if named.is_empty() { vec![PathBuf::from("conformance")] } else { named };
     let mut scripts = Vec::new();
     for root in &roots {
@@ -20,8 +32,7 @@ fn main() -> ExitCode {
     let mut table: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     for script in &scripts {
         let mechanism = script.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let result =
-            std::fs::read_to_string(script).map_err(|error| error.to_string()).and_then(|text| ringway_sim::script::run(&text));
+        let result = std::fs::read_to_string(script).map_err(|error| error.to_string()).and_then(|text| run_as(&text, family));
         let row = table.entry(mechanism).or_default();
         match result {
             Ok(()) => row.0 += 1,

@@ -1,15 +1,10 @@
 //! System calls of a script: from their line to the machine, and what came back against what was expected.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
-
 use ringway_shm::Duration;
 
 use super::arguments::{Parsed, field, number, split};
+use super::parse::Family;
 use crate::sockets::{Answer, Call, Machine};
-
-/// Where scripts' sockets are bound, and where they connect to.
-pub(super) const LOCAL: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 168, 0, 1), 8_080);
-pub(super) const REMOTE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 8_080);
 
 /// What became of a call.
 pub(super) enum Outcome {
@@ -18,15 +13,18 @@ pub(super) enum Outcome {
 }
 
 /// Begins a call.
-pub(super) fn begin(machine: &mut Machine, parsed: &Parsed<'_>) -> Result<Outcome, String> {
+pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Outcome, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
     let fd = || value(0).map(|fd| fd as i32);
     let flags = |index: usize| arguments.get(index).and_then(|text| number(text)).unwrap_or(0) as i32;
+    if text(1).is_ok_and(|buffer| buffer == "NULL") && value(2).is_ok_and(|count| count > 0) {
+        return Ok(Outcome::Done(Answer::error(libc::EFAULT)));
+    }
     let call = match parsed.name {
         "accept" => Call::Accept { fd: fd()?, flags: 0 },
-        "connect" => Call::Connect { fd: fd()?, to: REMOTE, begun: false },
+        "connect" => Call::Connect { fd: fd()?, to: family.remote(), begun: false },
         "read" | "recv" | "recvfrom" => Call::Receive { fd: fd()?, count: value(2)? as usize, flags: flags(3) },
         "readv" | "recvmsg" => Call::Receive { fd: fd()?, count: pieces(text(1)?), flags: message_flags(parsed) },
         "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], done: 0, flags: flags(3) },
@@ -36,7 +34,7 @@ pub(super) fn begin(machine: &mut Machine, parsed: &Parsed<'_>) -> Result<Outcom
             let deadline = deadline(machine, value(3)?);
             Call::EpollWait { fd: fd()?, count: value(2)? as usize, deadline }
         }
-        _ => return at_once(machine, parsed).map(Outcome::Done),
+        _ => return at_once(machine, family, parsed).map(Outcome::Done),
     };
     let mut call = call;
     Ok(match machine.attempt(&mut call) {
@@ -46,14 +44,14 @@ pub(super) fn begin(machine: &mut Machine, parsed: &Parsed<'_>) -> Result<Outcom
 }
 
 /// Calls that never wait.
-fn at_once(machine: &mut Machine, parsed: &Parsed<'_>) -> Result<Answer, String> {
+fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Answer, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
     let int = |index: usize| value(index).map(|value| value as i32);
     Ok(match parsed.name {
-        "socket" => machine.socket(libc::AF_INET, int(1)?, int(2)?),
-        "bind" => machine.bind(int(0)?, LOCAL),
+        "socket" => machine.socket(family.domain(), int(1)?, int(2)?),
+        "bind" => machine.bind(int(0)?, family.local()),
         "listen" => machine.listen(int(0)?, int(1)?),
         "close" => machine.close(int(0)?),
         "shutdown" => machine.shutdown(int(0)?, int(1)?),

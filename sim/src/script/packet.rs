@@ -1,7 +1,4 @@
-//! Packets as a script writes them, and as bytes. Sequence numbers in a line are the script's own.
-
-use ringway_stack::wire::checksum;
-use std::net::{IpAddr, Ipv4Addr};
+//! Packets as a script writes them. Sequence numbers in a line are the script's own. `bytes` has them as they travel.
 
 /// One TCP option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +10,10 @@ pub(super) enum Choice {
     Nop,
     End,
     Sack(Vec<(u32, u32)>),
+    /// RFC 7413; whether it is the experimental option of before.
+    FastOpen(Vec<u8>, bool),
+    /// RFC 9768: whether ECT(0) comes first, and as many of the three counters as there are.
+    AccurateEcn(bool, Vec<u32>),
     Other(u8, Vec<u8>),
 }
 
@@ -30,7 +31,11 @@ pub(super) struct Line {
     pub(super) icmp: Option<Icmp>,
     /// The two ECN bits of the IP header; `None`: not said.
     pub(super) ecn: Option<u8>,
-    pub(super) flags: u8,
+    /// The whole byte that the ECN bits are part of.
+    pub(super) tos: Option<u8>,
+    pub(super) ttl: Option<u8>,
+    /// The bits of TCP's header, and AE (RFC 9768) above them.
+    pub(super) flags: u16,
     pub(super) sequence: u32,
     pub(super) payload: usize,
     pub(super) acknowledgment: Option<u32>,
@@ -40,11 +45,15 @@ pub(super) struct Line {
     pub(super) options: Option<Vec<Choice>>,
 }
 
-pub(super) const FIN: u8 = 1;
-pub(super) const PSH: u8 = 8;
-pub(super) const SYN: u8 = 2;
-pub(super) const ACK: u8 = 16;
-const FLAGS: [(char, u8); 8] = [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('.', 16), ('U', 32), ('E', 64), ('W', 128)];
+pub(super) const FIN: u16 = 1;
+pub(super) const SYN: u16 = 2;
+pub(super) const PSH: u16 = 8;
+pub(super) const ACK: u16 = 16;
+const ECE: u16 = 64;
+const CWR: u16 = 128;
+const AE: u16 = 256;
+const FLAGS: [(char, u16); 9] =
+    [('F', FIN), ('S', SYN), ('R', 4), ('P', PSH), ('.', ACK), ('U', 32), ('E', ECE), ('W', CWR), ('A', AE)];
 
 /// Reads what follows the direction.
 pub(super) fn read(text: &str) -> Result<Line, String> {
@@ -54,22 +63,16 @@ pub(super) fn read(text: &str) -> Result<Line, String> {
         line.options = if choices.trim() == "..." { None } else { Some(read_options(choices)?) };
         text = before.trim();
     }
-    if let Some((mark, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        line.ecn = match mark.trim() {
-            "noecn" => Some(0),
-            "ect1" => Some(1),
-            "ect0" => Some(2),
-            "ce" => Some(3),
-            _ => None,
-        };
+    if let Some((marks, rest)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        marks.split(',').try_for_each(|mark| read_mark(&mut line, mark.trim()))?;
         text = rest.trim();
     }
     let mut words = text.split_whitespace().peekable();
-    if words.peek() == Some(&"icmp") {
+    if words.peek().is_some_and(|word| word.starts_with("icmp")) {
         return read_icmp(line, words);
     }
     for letter in words.next().ok_or("no flags")?.chars().filter(|c| *c != '-') {
-        line.flags |= FLAGS.iter().find(|(c, _)| *c == letter).ok_or_else(|| format!("no flag {letter}"))?.1;
+        line.flags |= read_flag(letter).ok_or_else(|| format!("no flag {letter}"))?;
     }
     (line.sequence, line.payload) = read_range(words.next().ok_or("no sequence numbers")?)?;
     while let Some(word) = words.next() {
@@ -83,6 +86,33 @@ pub(super) fn read(text: &str) -> Result<Line, String> {
         }
     }
     Ok(line)
+}
+
+/// A letter of `FLAGS`, or what the three bits of RFC 9768's ACE field count.
+fn read_flag(letter: char) -> Option<u16> {
+    if let Some(count) = letter.to_digit(8) {
+        return Some([ECE, CWR, AE].into_iter().enumerate().filter(|(bit, _)| count >> bit & 1 == 1).map(|(_, flag)| flag).sum());
+    }
+    FLAGS.iter().find(|(c, _)| *c == letter).map(|(_, flag)| *flag)
+}
+
+/// What stands in brackets in front: about the IP header.
+fn read_mark(line: &mut Line, mark: &str) -> Result<(), String> {
+    let number = |text: &str| {
+        let hex = text.trim().strip_prefix("0x").map(|digits| u8::from_str_radix(digits, 16));
+        hex.unwrap_or_else(|| text.trim().parse()).map_err(|_| format!("{mark} has no number"))
+    };
+    match mark.split_once(' ').unwrap_or((mark, "")) {
+        ("noecn", _) => line.ecn = Some(0),
+        ("ect1", _) => line.ecn = Some(1),
+        ("ect0", _) => line.ecn = Some(2),
+        ("ce", _) => line.ecn = Some(3),
+        ("tos", value) => line.tos = Some(number(value)?),
+        ("ttl", value) => line.ttl = Some(number(value)?),
+        ("ect01" | "flowlabel", _) => {}
+        _ => return Err(format!("what is [{mark}]?")),
+    }
+    Ok(())
 }
 
 /// `first:last(length)`
@@ -99,7 +129,8 @@ fn read_icmp<'a>(mut line: Line, words: impl Iterator<Item = &'a str>) -> Result
     for (index, word) in words.iter().enumerate() {
         let next = words.get(index + 1).copied().unwrap_or("");
         match *word {
-            "icmp" | "unreachable" => {}
+            "icmp" | "icmpv4" | "icmpv6" | "unreachable" => {}
+            "packet_too_big" => icmp.code = 4,
             "source_quench" => icmp.kind = 4,
             "time_exceeded" => icmp.kind = 11,
             "net_unreachable" => icmp.code = 0,
@@ -123,6 +154,12 @@ fn read_icmp<'a>(mut line: Line, words: impl Iterator<Item = &'a str>) -> Result
     Ok(line)
 }
 
+/// Bytes as hexadecimal digits.
+fn hex(text: &str) -> Result<Vec<u8>, String> {
+    let byte = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+    (0..text.len()).step_by(2).map(byte).collect::<Option<_>>().ok_or_else(|| format!("{text} is not hexadecimal"))
+}
+
 fn read_options(text: &str) -> Result<Vec<Choice>, String> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(read_option).collect()
 }
@@ -144,133 +181,15 @@ fn read_option(text: &str) -> Result<Choice, String> {
             };
             Choice::Sack(words[1..].iter().map(block).collect::<Option<_>>().ok_or(format!("{text}: not blocks"))?)
         }
+        "FO" => Choice::FastOpen(hex(words.get(1).copied().unwrap_or(""))?, false),
+        "FOEXP" => Choice::FastOpen(hex(words.get(1).copied().unwrap_or(""))?, true),
+        "ECN" => {
+            let counters = (2..words.len()).step_by(2).map(number).collect::<Result<_, _>>()?;
+            Choice::AccurateEcn(words.get(1) == Some(&"e0b"), counters)
+        }
+        "md5" => Choice::Other(19, hex(words.get(1).copied().unwrap_or(""))?),
         _ => return Err(format!("what option is {text}?")),
     })
-}
-
-/// Both ends of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
-    pub(super) from: (Ipv4Addr, u16),
-    pub(super) to: (Ipv4Addr, u16),
-}
-
-fn option_bytes(options: &[Choice]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for option in options {
-        match option {
-            Choice::Mss(size) => bytes.extend([2, 4].into_iter().chain(size.to_be_bytes())),
-            Choice::SackPermitted => bytes.extend([4, 2]),
-            Choice::WindowScale(shift) => bytes.extend([3, 3, *shift]),
-            Choice::Timestamp(value, echo) => {
-                bytes.extend([8, 10].into_iter().chain(value.to_be_bytes()).chain(echo.to_be_bytes()));
-            }
-            Choice::Nop => bytes.push(1),
-            Choice::End => bytes.push(0),
-            Choice::Sack(blocks) => {
-                bytes.extend([5, 2 + 8 * blocks.len() as u8]);
-                bytes.extend(blocks.iter().flat_map(|(left, right)| left.to_be_bytes().into_iter().chain(right.to_be_bytes())));
-            }
-            Choice::Other(kind, data) => bytes.extend([*kind, 2 + data.len() as u8].iter().chain(data)),
-        }
-    }
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
-    bytes
-}
-
-/// The bytes of a TCP segment whose numbers are live ones.
-pub(super) fn build(ends: Ends, line: &Line) -> Vec<u8> {
-    let options = option_bytes(line.options.as_deref().unwrap_or(&[]));
-    let mut segment = Vec::new();
-    segment.extend(ends.from.1.to_be_bytes());
-    segment.extend(ends.to.1.to_be_bytes());
-    segment.extend(line.sequence.to_be_bytes());
-    segment.extend(line.acknowledgment.unwrap_or(0).to_be_bytes());
-    segment.push((5 + options.len() as u8 / 4) << 4);
-    segment.push(line.flags);
-    segment.extend(line.window.unwrap_or(0).to_be_bytes());
-    segment.extend([0, 0]);
-    segment.extend(line.urgent.to_be_bytes());
-    segment.extend(&options);
-    segment.resize(segment.len() + line.payload, 0);
-    let (from, to) = (IpAddr::V4(ends.from.0), IpAddr::V4(ends.to.0));
-    let pseudo = checksum::pseudo_header(from, to, 6, segment.len() as u32);
-    let sum = !checksum::add(pseudo, checksum::sum(&segment));
-    segment[16..18].copy_from_slice(&sum.to_be_bytes());
-    with_header(ends, 6, line.ecn.unwrap_or(0), &segment)
-}
-
-fn with_header(ends: Ends, protocol: u8, ecn: u8, body: &[u8]) -> Vec<u8> {
-    let mut header = [0_u8; 20];
-    header[0] = 0x45;
-    header[1] = ecn;
-    header[2..4].copy_from_slice(&((20 + body.len()) as u16).to_be_bytes());
-    (header[8], header[9]) = (255, protocol);
-    header[12..16].copy_from_slice(&ends.from.0.octets());
-    header[16..20].copy_from_slice(&ends.to.0.octets());
-    let sum = !checksum::sum(&header);
-    header[10..12].copy_from_slice(&sum.to_be_bytes());
-    [&header[..], body].concat()
-}
-
-/// An ICMP error about a segment that was sent from `ends.to` (live numbers).
-pub(super) fn build_icmp(ends: Ends, line: &Line, icmp: Icmp) -> Vec<u8> {
-    let about = Ends { from: ends.to, to: ends.from };
-    let original = build(about, &Line { options: Some(Vec::new()), icmp: None, flags: ACK, ..line.clone() });
-    let mut body = vec![icmp.kind, icmp.code, 0, 0, 0, 0];
-    body.extend(icmp.mtu.to_be_bytes());
-    body.extend(&original[..28]);
-    let sum = !checksum::sum(&body);
-    body[2..4].copy_from_slice(&sum.to_be_bytes());
-    with_header(ends, 1, 0, &body)
-}
-
-/// A packet that was sent, with live numbers. `None`: not TCP over IPv4.
-pub(super) fn parse(packet: &[u8]) -> Option<(Ends, Line)> {
-    let (header, segment) = packet.split_at_checked(20)?;
-    if header[0] != 0x45 || header[9] != 6 || segment.len() < 20 {
-        return None;
-    }
-    let ip = |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-    let word = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
-    let long = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
-    let data = usize::from(segment[12] >> 4) * 4;
-    let line = Line {
-        icmp: None,
-        ecn: Some(header[1] & 3),
-        flags: segment[13],
-        sequence: long(4),
-        payload: segment.len().checked_sub(data)?,
-        acknowledgment: (segment[13] & ACK != 0).then(|| long(8)),
-        window: Some(word(14)),
-        urgent: word(18),
-        options: Some(parse_options(segment.get(20..data)?)?),
-    };
-    Some((Ends { from: (ip(12), word(0)), to: (ip(16), word(2)) }, line))
-}
-
-fn parse_options(mut bytes: &[u8]) -> Option<Vec<Choice>> {
-    let mut options = Vec::new();
-    while let [kind, rest @ ..] = bytes {
-        if *kind <= 1 {
-            options.push(if *kind == 1 { Choice::Nop } else { Choice::End });
-            bytes = rest;
-            continue;
-        }
-        let len = usize::from(*rest.first()?);
-        let data = bytes.get(2..len)?;
-        let long = |at: usize| data.get(at..at + 4).map(|b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]));
-        options.push(match (*kind, data) {
-            (2, [high, low]) => Choice::Mss(u16::from_be_bytes([*high, *low])),
-            (3, [shift]) => Choice::WindowScale(*shift),
-            (4, []) => Choice::SackPermitted,
-            (5, _) => Choice::Sack((0..data.len() / 8).map(|i| Some((long(i * 8)?, long(i * 8 + 4)?))).collect::<Option<_>>()?),
-            (8, _) => Choice::Timestamp(long(0)?, long(4)?),
-            _ => Choice::Other(*kind, data.to_vec()),
-        });
-        bytes = &bytes[len..];
-    }
-    Some(options)
 }
 
 /// A packet as a script would write it.

@@ -1,5 +1,7 @@
 //! From text to events.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use super::packet::{self, Line};
 
 /// When something is to happen, microseconds.
@@ -31,16 +33,55 @@ pub(super) struct Event {
     pub(super) action: Action,
 }
 
+/// What `--ip_version` of the stock tool says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// AF_INET
+    #[default]
+    Ipv4,
+    /// Sockets of AF_INET6 with addresses of IPv4.
+    Mapped,
+    /// AF_INET6. The link takes 20 bytes more, so that segments are as large as with IPv4.
+    Ipv6,
+}
+
+impl Family {
+    /// Where scripts' sockets are bound.
+    pub(super) fn local(self) -> SocketAddr {
+        let ip = match self {
+            Family::Ipv6 => IpAddr::V6(Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1)),
+            _ => IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)),
+        };
+        SocketAddr::new(ip, 8_080)
+    }
+
+    /// Where they connect to.
+    pub(super) fn remote(self) -> SocketAddr {
+        let ip = match self {
+            Family::Ipv6 => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+            _ => IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        };
+        SocketAddr::new(ip, 8_080)
+    }
+
+    /// What socket(2) is asked for.
+    pub(super) fn domain(self) -> i32 {
+        if self == Family::Ipv4 { libc::AF_INET } else { libc::AF_INET6 }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
+    pub(super) family: Family,
     pub(super) events: Vec<Event>,
     /// How far from its time a thing may happen, microseconds.
     pub(super) tolerance_us: u64,
     pub(super) mtu: u16,
 }
 
-pub(super) fn parse(text: &str) -> Result<Script, String> {
-    let mut script = Script { tolerance_us: 4_000, mtu: 1_500, events: Vec::new() };
+/// `family`: unless the script says another.
+pub(super) fn parse(text: &str, family: Family) -> Result<Script, String> {
+    let mut script = Script { family, tolerance_us: 4_000, mtu: 0, events: Vec::new() };
     let text = without_comments(text);
     let mut lines = text.lines().enumerate();
     while let Some((number, first)) = lines.next() {
@@ -58,6 +99,9 @@ pub(super) fn parse(text: &str) -> Result<Script, String> {
         } else {
             script.events.push(read_event(number + 1, &whole).map_err(error)?);
         }
+    }
+    if script.mtu == 0 {
+        script.mtu = if script.family == Family::Ipv6 { 1_520 } else { 1_500 };
     }
     Ok(script)
 }
@@ -103,9 +147,16 @@ fn is_whole(text: &str) -> bool {
 }
 
 fn read_option(script: &mut Script, option: &str) {
-    let Some((name, value)) = option.split_once('=') else { return };
+    let Some((name, value)) = option.split_whitespace().next().unwrap_or("").split_once('=') else { return };
     match name.trim() {
         "tolerance_usecs" => script.tolerance_us = value.trim().parse().unwrap_or(script.tolerance_us),
+        "ip_version" => {
+            script.family = match value.trim() {
+                "ipv6" => Family::Ipv6,
+                "ipv4-mapped-ipv6" => Family::Mapped,
+                _ => Family::Ipv4,
+            }
+        }
         "mtu" => script.mtu = value.trim().parse().unwrap_or(script.mtu),
         _ => {}
     }

@@ -3,11 +3,12 @@
 use ringway_shm::{Duration, Instant};
 
 use super::arguments;
-use super::calls::{self, LOCAL, Outcome, REMOTE};
+use super::bytes::{self, Ends};
+use super::calls::{self, Outcome};
 use super::evaluate;
-use super::packet::{self, ACK, Choice, Ends, FIN, Line, PSH, SYN};
-use super::parse::{Action, Event, Script, When};
-use crate::sockets::{Call, Machine, Sent, Sysctl};
+use super::packet::{self, ACK, Choice, FIN, Line, PSH, SYN};
+use super::parse::{Action, Event, Family, Script, When};
+use crate::sockets::{Answer, Call, Machine, Sent, Sysctl};
 
 /// The connection that packets are of: the one that was opened last.
 #[derive(Clone, Copy)]
@@ -34,6 +35,7 @@ struct Blocked<'a> {
 
 struct Runner<'a> {
     machine: Machine,
+    family: Family,
     start: Instant,
     tolerance_us: u64,
     flow: Option<Flow>,
@@ -54,10 +56,19 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
             read_command(&mut sysctl, command);
         }
     }
-    let machine = Machine::new(*LOCAL.ip(), script.mtu, &sysctl);
+    let family = script.family;
+    let machine = Machine::new(family.local().ip(), script.mtu, &sysctl);
     let start = machine.now();
-    let mut runner =
-        Runner { machine, start, tolerance_us: script.tolerance_us, flow: None, passive_ports: 0, blocked: None, subject: -1 };
+    let mut runner = Runner {
+        machine,
+        family,
+        start,
+        tolerance_us: script.tolerance_us,
+        flow: None,
+        passive_ports: 0,
+        blocked: None,
+        subject: -1,
+    };
     for event in &script.events {
         runner.step(event).map_err(|what| format!("{}: {what}", event.line))?;
     }
@@ -72,8 +83,15 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
 
 /// `sysctl` settings; everything else is somebody else's set-up.
 fn read_command(sysctl: &mut Sysctl, command: &str) {
-    for line in command.lines().filter(|line| line.contains("sysctl")) {
-        for (name, value) in line.match_indices("net.").filter_map(|(at, _)| line[at..].split_once('=')) {
+    if command.contains("defaults.sh") {
+        // What the common set-up of public suites chooses beyond that.
+        for (name, value) in [("tcp_timestamps", "1"), ("tcp_slow_start_after_idle", "0"), ("tcp_ecn", "0")] {
+            sysctl.set(name, value);
+        }
+    }
+    for line in command.lines() {
+        let starts = line.match_indices("net").filter(|(at, _)| line[at + 3..].starts_with(['.', '/']));
+        for (name, value) in starts.filter_map(|(at, _)| line[at..].split_once('=')) {
             sysctl.set(name, value);
         }
     }
@@ -123,7 +141,7 @@ impl<'a> Runner<'a> {
     /// Tries the blocked call again.
     fn retry(&mut self) -> Result<(), String> {
         let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
-        let Some(answer) = self.machine.attempt(&mut blocked.call) else {
+        let Some(mut answer) = self.machine.attempt(&mut blocked.call) else {
             let late = self.now_us() > blocked.until + self.tolerance_us;
             self.blocked = (!late).then_some(blocked);
             return if late { Err("the blocking call before it should have returned".into()) } else { Ok(()) };
@@ -133,6 +151,7 @@ impl<'a> Runner<'a> {
             return Err(format!("{}: the call returned at {now} us: {}", blocked.event.line, blocked.text));
         }
         let parsed = arguments::read(blocked.text)?;
+        self.renumber(&parsed, &mut answer);
         self.note_new(&parsed, answer.value);
         calls::compare(&parsed, &answer).map_err(|what| format!("{}: {what}", blocked.text))
     }
@@ -143,8 +162,9 @@ impl<'a> Runner<'a> {
             return Err("another call still blocks".into());
         }
         let until = until.map(|until| if matches!(event.when, When::After(_)) { base + until } else { until });
-        match calls::begin(&mut self.machine, &parsed).map_err(|what| format!("{text}: {what}"))? {
-            Outcome::Done(answer) => {
+        match calls::begin(&mut self.machine, self.family, &parsed).map_err(|what| format!("{text}: {what}"))? {
+            Outcome::Done(mut answer) => {
+                self.renumber(&parsed, &mut answer);
                 self.note_new(&parsed, answer.value);
                 calls::compare(&parsed, &answer).map_err(|what| format!("{text}: {what}"))
             }
@@ -153,6 +173,14 @@ impl<'a> Runner<'a> {
                 self.blocked = Some(Blocked { event, text, call, until });
                 Ok(())
             }
+        }
+    }
+
+    /// A new descriptor gets the number that the script calls it by.
+    fn renumber(&mut self, parsed: &arguments::Parsed<'_>, answer: &mut Answer) {
+        let makes = matches!(parsed.name, "socket" | "accept" | "epoll_create" | "epoll_create1");
+        if makes && answer.value >= 0 && parsed.value >= 0 && self.machine.renumber(answer.value as i32, parsed.value as i32) {
+            answer.value = parsed.value;
         }
     }
 
@@ -176,8 +204,8 @@ impl<'a> Runner<'a> {
         let opens = line.flags & (SYN | ACK) == SYN && line.icmp.is_none();
         if opens && self.flow.is_none_or(|flow| flow.open && line.sequence == 0) {
             self.passive_ports += 1;
-            let from = (*REMOTE.ip(), 50_000 + self.passive_ports);
-            let ends = Ends { from, to: (*LOCAL.ip(), LOCAL.port()) };
+            let (from, to) = (self.family.remote().ip(), self.family.local());
+            let ends = Ends { from: (from, 50_000 + self.passive_ports), to: (to.ip(), to.port()) };
             self.flow = Some(Flow { ends, offset: 0, known: false, open: false, clock: None });
         }
         let flow = self.flow.as_mut().ok_or("a packet of no connection")?;
@@ -186,7 +214,7 @@ impl<'a> Runner<'a> {
         let live = |number: u32| number.wrapping_add(flow.offset);
         if let Some(icmp) = line.icmp {
             let about = Line { sequence: live(line.sequence), ..line.clone() };
-            self.machine.deliver(&packet::build_icmp(flow.ends, &about, icmp));
+            self.machine.deliver(&bytes::build_icmp(flow.ends, &about, icmp));
             return self.retry();
         }
         let mut sent = line.clone();
@@ -202,21 +230,21 @@ impl<'a> Runner<'a> {
                 _ => {}
             }
         }
-        self.machine.deliver(&packet::build(flow.ends, &sent));
+        self.machine.deliver(&bytes::build(flow.ends, &sent));
         self.retry()
     }
 
     /// The next packet of the machine must be this one.
     fn expect(&mut self, wanted: &Line, from_us: u64, to_us: u64) -> Result<(), String> {
         let first = self.next_packet(wanted, to_us)?;
-        let (ends, live) = packet::parse(&first.bytes).ok_or("a packet that is not TCP")?;
+        let (ends, live) = bytes::parse(&first.bytes).ok_or("a packet that is not TCP")?;
         self.learn(ends, &live, wanted);
         let flow = self.flow.ok_or("a packet of no connection")?;
         let mut got = in_script_numbers(&live, &flow);
         let size = got.payload;
         while got.payload < wanted.payload && size > 0 {
             let more = self.next_packet(wanted, to_us)?;
-            let (again, live) = packet::parse(&more.bytes).ok_or("a packet that is not TCP")?;
+            let (again, live) = bytes::parse(&more.bytes).ok_or("a packet that is not TCP")?;
             if !join(&mut got, &in_script_numbers(&live, &flow), size) || again != ends {
                 return Err(format!(
                     "expected {}\n  got {} and what does not go on",
@@ -323,6 +351,8 @@ fn matches(wanted: &Line, got: &Line) -> bool {
         && (wanted.acknowledgment.is_none() || wanted.acknowledgment == got.acknowledgment)
         && (wanted.window.is_none() || wanted.window == got.window)
         && (wanted.ecn.is_none() || wanted.ecn == got.ecn)
+        && (wanted.tos.is_none() || wanted.tos == got.tos)
+        && (wanted.ttl.is_none() || wanted.ttl == got.ttl)
         && wanted.urgent == got.urgent
         && same_options
 }

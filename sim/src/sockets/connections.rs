@@ -1,7 +1,7 @@
 //! How sockets come to life and end: socket, bind, listen, accept, connect, shutdown, close, pipe.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::Duration;
 use ringway_stack::{AcceptError, ConnectError, ListenError};
@@ -41,6 +41,9 @@ impl Machine {
             remembered: BTreeMap::new(),
             stash: VecDeque::new(),
             end_of_stream: false,
+            held_until: None,
+            blocked: false,
+            clocks: super::clocks::Clocks::new(self.now),
             peer_closed: false,
             info: None,
         }
@@ -54,8 +57,8 @@ impl Machine {
     }
 
     /// bind(2)
-    pub fn bind(&mut self, fd: i32, address: SocketAddrV4) -> Answer {
-        let local = address.ip().is_unspecified() || self.addresses.contains(address.ip());
+    pub fn bind(&mut self, fd: i32, address: SocketAddr) -> Answer {
+        let local = address.ip().is_unspecified() || self.addresses.contains(&address.ip());
         let taken = self.sockets.values().any(|other| {
             let reuse = other.remembered.contains_key(&(libc::SOL_SOCKET, libc::SO_REUSEADDR)) && other.phase != Phase::Listening;
             !reuse && other.bound.is_some_and(|bound| bound.port() == address.port() && address.port() != 0)
@@ -63,13 +66,13 @@ impl Machine {
         let port = if address.port() == 0 { self.free_port() } else { address.port() };
         if !local {
             // A script names the address by option; the first one that is bound is the machine's.
-            self.add_address(*address.ip());
+            self.add_address(address.ip());
         }
         let bind = |socket: &mut Socket| match socket.bound {
             Some(_) => Err(libc::EINVAL),
             None if taken => Err(libc::EADDRINUSE),
             None => {
-                socket.bound = Some(SocketAddrV4::new(*address.ip(), port));
+                socket.bound = Some(SocketAddr::new(address.ip(), port));
                 Ok(0)
             }
         };
@@ -95,7 +98,8 @@ impl Machine {
             Phase::Fresh => {}
             _ => return Err(libc::EINVAL),
         }
-        let local = *socket.bound.get_or_insert(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port));
+        let any = if socket.inet6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let local = *socket.bound.get_or_insert(SocketAddr::new(any, port));
         // Linux lets one more connection than the backlog wait.
         let backlog = u32::try_from(backlog).unwrap_or(4_096).min(4_096).saturating_add(1);
         let id = self.stack.listen(stack_address(local), backlog, socket.options, cookie).map_err(|error| match error {
@@ -137,7 +141,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn try_connect(&mut self, fd: i32, to: SocketAddrV4, begun: &mut bool) -> Option<Answer> {
+    pub(super) fn try_connect(&mut self, fd: i32, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
         let cookie = match self.cookie(fd) {
             Ok(cookie) => cookie,
             Err(errno) => return Some(Answer::error(errno)),
@@ -161,7 +165,7 @@ impl Machine {
         }
     }
 
-    fn begin_connect(&mut self, cookie: u64, to: SocketAddrV4, begun: &mut bool) -> Option<Answer> {
+    fn begin_connect(&mut self, cookie: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
         let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
         let local = socket.bound.map(stack_address);
         match self.stack.connect(self.now, local, stack_address(to), socket.options, cookie) {
@@ -241,7 +245,7 @@ impl Machine {
     }
 
     /// Local and remote address, where there are.
-    pub fn names(&mut self, fd: i32) -> Result<(Option<SocketAddrV4>, Option<SocketAddrV4>), i32> {
+    pub fn names(&mut self, fd: i32) -> Result<(Option<SocketAddr>, Option<SocketAddr>), i32> {
         self.socket_of(fd).map(|socket| (socket.bound, socket.remote))
     }
 

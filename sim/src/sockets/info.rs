@@ -14,6 +14,7 @@ impl Machine {
         let socket = self.socket_of(fd)?;
         let (id, phase) = (socket.id, socket.phase);
         let info = id.and_then(|id| self.stack.info(id));
+        let now = self.now;
         let socket = self.socket_of(fd)?;
         if info.is_some() {
             socket.info = info;
@@ -24,7 +25,17 @@ impl Machine {
             _ => State::Closed,
         };
         let last = socket.info;
-        Ok(last.map_or_else(|| empty(state), |info| fields(state, &info)))
+        let clocks = socket.clocks.at(now);
+        let mut all = last.map_or_else(|| empty(state), |info| fields(state, &info));
+        for (name, _, value) in &mut all {
+            match *name {
+                "tcpi_busy_time" => *value = clocks.busy.as_micros(),
+                "tcpi_rwnd_limited" => *value = clocks.window_limited.as_micros(),
+                "tcpi_sndbuf_limited" => *value = clocks.buffer_limited.as_micros(),
+                _ => {}
+            }
+        }
+        Ok(all)
     }
 
     /// Names and values of TCP_INFO; nothing for what is not a socket.

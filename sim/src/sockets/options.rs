@@ -36,8 +36,14 @@ impl Machine {
         }
         socket.remembered.insert((level, name), value.to_vec());
         let (id, options, phase) = (socket.id, socket.options, socket.phase);
-        let push =
-            (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY) || (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK);
+        let no_delay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
+        let push = no_delay || (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK);
+        if let Some(id) = id.filter(|_| phase == Phase::Connected && no_delay && number != 0) {
+            // tcp(7): what waits goes, corked or not.
+            socket.held_until = None;
+            self.stack.set_options(now, id, TcpOptions { cork: false, ..options });
+            self.settle();
+        }
         if let Some(id) = id.filter(|_| phase != Phase::Listening && (options != before || push)) {
             self.stack.set_options(now, id, options);
         }
@@ -112,11 +118,16 @@ fn set_number(options: &mut TcpOptions, level: i32, name: i32, number: i32) -> R
     let seconds = |max: i32| if (1..=max).contains(&number) { Ok(Duration::from_secs(number as u64)) } else { Err(libc::EINVAL) };
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => options.keepalive = on,
-        (libc::SOL_SOCKET, libc::SO_SNDBUF | SO_SNDBUFFORCE) => options.send_buffer_bytes = number.max(2_304).cast_unsigned(),
+        (libc::SOL_SOCKET, libc::SO_SNDBUF | SO_SNDBUFFORCE) => {
+            options.send_buffer_bytes = number.clamp(2_304, 1 << 29).cast_unsigned() * 2
+        }
         (libc::SOL_SOCKET, libc::SO_RCVBUF | SO_RCVBUFFORCE) => options.receive_buffer_bytes = number.max(1_152).cast_unsigned(),
         (libc::IPPROTO_IP, libc::IP_TOS) => options.type_of_service = number as u8,
         (libc::IPPROTO_IP, libc::IP_TTL) if !(1..=255).contains(&number) => return Err(libc::EINVAL),
         (libc::IPPROTO_IP, libc::IP_TTL) => options.time_to_live = number as u8,
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => options.type_of_service = number as u8,
+        (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) if !(-1..=255).contains(&number) => return Err(libc::EINVAL),
+        (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => options.time_to_live = number.max(0) as u8,
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => options.no_delay = on,
         (libc::IPPROTO_TCP, libc::TCP_CORK) => options.cork = on,
         (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => options.quick_ack = on,
@@ -140,7 +151,12 @@ fn buffer(socket: &Socket, name: i32) -> i32 {
         libc::SO_SNDBUF => (socket.options.send_buffer_bytes, 87_040),
         _ => (socket.options.receive_buffer_bytes, 131_072),
     };
-    if set == 0 { default } else { set.saturating_mul(2).cast_signed() }
+    match name {
+        _ if set == 0 => default,
+        // It is kept doubled.
+        libc::SO_SNDBUF => set.cast_signed(),
+        _ => set.saturating_mul(2).cast_signed(),
+    }
 }
 
 fn span(value: &[u8]) -> Result<Duration, i32> {
@@ -155,7 +171,7 @@ fn default_of(level: i32, name: i32) -> Option<i32> {
     let value = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => 1,
         (libc::SOL_SOCKET, _) => 0,
-        (libc::IPPROTO_IP, libc::IP_TTL) => 64,
+        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => 64,
         (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => 7_200,
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => 75,

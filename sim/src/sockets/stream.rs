@@ -1,6 +1,7 @@
 //! Bytes: send, receive, splice, and the ioctls that count them.
 
-use ringway_stack::{ReceiveError, SendError};
+use ringway_shm::Duration;
+use ringway_stack::{ReceiveError, SendError, TcpOptions};
 
 use super::{Answer, Descriptor, Machine, Phase, append};
 
@@ -113,25 +114,22 @@ impl Machine {
     }
 
     fn would_block(&mut self, cookie: u64, done: usize, flags: i32) -> Option<Answer> {
-        let socket = self.sockets.get(&cookie).expect("the caller has found it");
+        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
         if !(socket.nonblocking || flags & libc::MSG_DONTWAIT != 0) {
+            socket.blocked = true;
             return None;
         }
         Some(if done > 0 { Answer::value(done as i64) } else { Answer::error(libc::EAGAIN) })
     }
 
     fn push(&mut self, cookie: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
-        let now = self.now;
         let socket = self.sockets.get(&cookie).expect("the caller has found it");
         let Some(id) = socket.id else { return Some(Answer::error(libc::EPIPE)) };
-        // MSG_MORE is a cork for this call.
-        let corked = flags & libc::MSG_MORE != 0;
-        let options = socket.options;
-        if corked {
-            self.stack.set_options(now, id, ringway_stack::TcpOptions { cork: true, ..options });
-        } else if !options.cork && !bytes.is_empty() {
-            self.stack.set_options(now, id, options);
+        // Who waits is woken when a third of the buffer is free.
+        if socket.blocked && !self.stack.readiness(id).writable {
+            return self.would_block(cookie, *done, flags);
         }
+        self.hold(cookie, flags & libc::MSG_MORE != 0 && !bytes.is_empty());
         while *done < bytes.len() {
             let mut at = *done;
             let mut copy = |piece: &mut [u8]| {
@@ -144,7 +142,22 @@ impl Machine {
                 Err(SendError::Closed | SendError::NotConnected) => return Some(Answer::error(libc::EPIPE)),
             }
         }
+        self.sockets.get_mut(&cookie).expect("the caller has found it").blocked = false;
         Some(Answer::value(bytes.len() as i64))
+    }
+
+    /// MSG_MORE is a cork until the next send without it, the next packet that comes, or a retransmission timeout.
+    fn hold(&mut self, cookie: u64, more: bool) {
+        let now = self.now;
+        let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
+        let Some(id) = socket.id else { return };
+        if more {
+            let timeout_us = self.stack.info(id).map_or(200_000, |info| info.rto_us);
+            socket.held_until.get_or_insert(now + Duration::from_micros(timeout_us.into()));
+            self.stack.set_options(now, id, TcpOptions { cork: true, ..socket.options });
+        } else if socket.held_until.take().is_some() {
+            self.stack.set_options(now, id, socket.options);
+        }
     }
 
     /// splice(2) between a pipe and a socket; never waits.

@@ -38,6 +38,12 @@ impl Sysctl {
         let switch = |name: &str, place: &mut bool| *place = self.number(name).map_or(*place, |value| value != 0);
         switch("tcp_timestamps", &mut tcp.timestamps);
         switch("tcp_sack", &mut tcp.sack);
+        switch("tcp_slow_start_after_idle", &mut tcp.restart_after_idle);
+        switch("tcp_frto", &mut tcp.f_rto);
+        switch("tcp_early_retrans", &mut tcp.tail_loss_probe);
+        if let Some(bits) = self.number("tcp_recovery") {
+            tcp.rack = bits & 1 != 0;
+        }
         switch("tcp_window_scaling", &mut tcp.window_scaling);
         switch("tcp_ecn_fallback", &mut tcp.ecn_fallback);
         switch("tcp_ecn_option", &mut tcp.accurate_option);
@@ -100,6 +106,10 @@ impl Sysctl {
 const NAMES: &[&str] = &[
     "tcp_timestamps",
     "tcp_sack",
+    "tcp_slow_start_after_idle",
+    "tcp_frto",
+    "tcp_early_retrans",
+    "tcp_recovery",
     "tcp_window_scaling",
     "tcp_ecn",
     "tcp_ecn_fallback",

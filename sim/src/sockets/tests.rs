@@ -1,6 +1,6 @@
 use super::*;
 
-const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
 
 fn machine() -> Machine {
     Machine::new(LOCAL, 1_500, &Sysctl::default())
@@ -14,7 +14,7 @@ fn a_connect_sends_a_syn_and_waits() {
     assert_eq!(machine.attempt(&mut call), None);
     let syn = machine.next_sent().expect("a SYN");
     assert_eq!(syn.bytes[33], 2, "SYN alone");
-    assert_eq!(&syn.bytes[12..16], &LOCAL.octets());
+    assert_eq!(&syn.bytes[12..16], &[192, 168, 0, 1]);
 }
 
 #[test]

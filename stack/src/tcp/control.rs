@@ -70,7 +70,8 @@ impl Connection<'_, '_> {
     /// was reached before stays the goal of slow start.
     pub(crate) fn restart_after_idle(&mut self) {
         let tcb = &mut *self.tcb;
-        if tcb.flight() == 0 && tcb.last_received != 0 && tcb.recovery == Recovery::Open {
+        let enabled = self.shared.config.restart_after_idle;
+        if enabled && tcb.flight() == 0 && tcb.last_received != 0 && tcb.recovery == Recovery::Open {
             let idle_us = timer::tick_at(self.now).wrapping_sub(tcb.last_received) as u64 * 1_000;
             let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
             if tcb.cwnd > initial && idle_us > super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us) {

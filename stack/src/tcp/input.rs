@@ -272,7 +272,8 @@ impl Connection<'_, '_> {
         if !advanced && ack == self.tcb.snd_una && self.is_duplicate_ack(segment, window, sacked) {
             self.duplicate_ack();
         }
-        if self.tcb.pred_word == 0 && (self.tcb.has(flag::SACK) || self.is_reducing()) {
+        let unusual = sacked || self.tcb.pred_word == 0;
+        if unusual && (self.tcb.has(flag::SACK) || self.is_reducing()) {
             self.recover(segment, before, advanced, sacked);
         }
         if self.tcb.is_accurate() {
