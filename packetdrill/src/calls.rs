@@ -120,6 +120,12 @@ fn transmit(user: User, fd: c_int, bytes: Vec<u8>, flags: c_int) -> ssize_t {
     answer(&session(user).call(Call::Send { fd, bytes, done: 0, flags }, deadline(user, fd, true))) as ssize_t
 }
 
+/// A send that connects, too (RFC 7413).
+fn send_fast(user: User, fd: c_int, to: Option<std::net::SocketAddr>, bytes: Vec<u8>, flags: c_int) -> ssize_t {
+    let call = Call::SendFast { fd, to, bytes, done: 0, begun: false, flags };
+    answer(&session(user).call(call, deadline(user, fd, true))) as ssize_t
+}
+
 extern "C" fn read(user: User, fd: c_int, to: *mut c_void, count: size_t) -> ssize_t {
     recv(user, fd, to, count, 0)
 }
@@ -193,11 +199,13 @@ extern "C" fn sendto(
     from: *const c_void,
     count: size_t,
     flags: c_int,
-    _to: *const sockaddr,
-    _len: socklen_t,
+    to: *const sockaddr,
+    len: socklen_t,
 ) -> ssize_t {
     if flags & libc::MSG_FASTOPEN != 0 {
-        return refuse(libc::EOPNOTSUPP) as ssize_t;
+        // SAFETY: the tool passes an address of this length, and `count` bytes.
+        let (to, bytes) = unsafe { (read_address(to, len).ok(), copy_in(from, count)) };
+        return send_fast(user, fd, to, bytes, flags);
     }
     send(user, fd, from, count, flags)
 }
@@ -208,6 +216,14 @@ extern "C" fn writev(user: User, fd: c_int, pieces: *const iovec, count: c_int) 
 }
 
 extern "C" fn sendmsg(user: User, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    if flags & libc::MSG_FASTOPEN != 0 {
+        // SAFETY: the tool passes a message with an address and pieces of readable memory.
+        let (to, bytes) = unsafe {
+            let to = read_address((*message).msg_name.cast(), (*message).msg_namelen).ok();
+            (to, gather((*message).msg_iov, (*message).msg_iovlen))
+        };
+        return send_fast(user, fd, to, bytes, flags);
+    }
     // SAFETY: the tool passes a message with pieces of readable memory.
     transmit(user, fd, unsafe { gather((*message).msg_iov, (*message).msg_iovlen) }, flags)
 }

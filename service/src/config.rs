@@ -15,7 +15,7 @@ use std::path::Path;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{Cidr, CongestionControl, Ecn, MtuProbing, StackConfig, SynCookies, TcpConfig};
+use ringway_stack::{Cidr, CongestionControl, Ecn, FastOpenConfig, MtuProbing, StackConfig, SynCookies, TcpConfig};
 
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
@@ -296,6 +296,7 @@ fn tcp(values: &Values) -> TcpConfig {
         retries: values.u8("tcp.retries"),
         syn_retries: values.u8("tcp.syn_retries"),
         synack_retries: values.u8("tcp.synack_retries"),
+        fast_open: FastOpenConfig::from_bits(values.u32("tcp.fast_open")),
         syn_cookies: match values.text("tcp.syn_cookies") {
             "off" => SynCookies::Off,
             "always" => SynCookies::Always,

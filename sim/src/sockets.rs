@@ -6,6 +6,7 @@
 
 mod clocks;
 mod connections;
+mod fast_open;
 mod info;
 mod options;
 mod stream;
@@ -17,7 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Frame, Instant};
 use ringway_stack::{
-    Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketError, SocketId, Stack, StackConfig, TcpOptions,
+    Cidr, Event, FastOpenConfig, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketError, SocketId, Stack,
+    StackConfig, TcpOptions,
 };
 
 pub use sysctl::Sysctl;
@@ -67,6 +69,21 @@ pub enum Call {
         bytes: Vec<u8>,
         /// How many are queued.
         done: usize,
+        /// MSG_DONTWAIT and the like.
+        flags: i32,
+    },
+    /// sendto(2) or sendmsg(2) with MSG_FASTOPEN.
+    SendFast {
+        /// The socket.
+        fd: i32,
+        /// The peer.
+        to: Option<SocketAddr>,
+        /// The bytes.
+        bytes: Vec<u8>,
+        /// How many are queued.
+        done: usize,
+        /// The handshake has begun.
+        begun: bool,
         /// MSG_DONTWAIT and the like.
         flags: i32,
     },
@@ -185,6 +202,7 @@ pub struct Machine {
     addresses: Vec<IpAddr>,
     next_cookie: u64,
     defaults: TcpOptions,
+    fast_open: FastOpenConfig,
 }
 
 impl Machine {
@@ -208,6 +226,7 @@ impl Machine {
         let defaults = sysctl.options();
         // Not the start of time: what "long ago" means must not be before it.
         let now = Instant::from_millis(1_000_000);
+        let fast_open = config.tcp.fast_open;
         let mut stack = Stack::new(config, arena.clone(), now);
         stack.add_interface(Interface {
             name: "tun0".into(),
@@ -219,6 +238,9 @@ impl Machine {
             gathers: false,
             role: Role::Owned,
         });
+        if let Some(keys) = sysctl.fast_open_keys() {
+            stack.set_fast_open_keys(None, keys);
+        }
         let mut machine = Machine {
             stack,
             arena,
@@ -231,6 +253,7 @@ impl Machine {
             addresses: Vec::new(),
             next_cookie: 1,
             defaults,
+            fast_open,
         };
         machine.add_address(local);
         machine.add_address(if local.is_ipv4() { DEFAULT_IPV6.into() } else { DEFAULT_IPV4.into() });
@@ -403,6 +426,7 @@ impl Machine {
             Call::Connect { fd, to, begun } => self.try_connect(*fd, *to, begun),
             Call::Receive { fd, count, flags } => self.try_receive(*fd, *count, *flags),
             Call::Send { fd, bytes, done, flags } => self.try_send(*fd, bytes, done, *flags),
+            Call::SendFast { fd, to, bytes, done, begun, flags } => self.try_send_fast(*fd, *to, bytes, (done, begun), *flags),
             Call::Poll { set, deadline } => self.try_poll(set, *deadline),
             Call::EpollWait { fd, count, deadline } => self.try_epoll_wait(*fd, *count, *deadline),
         };

@@ -194,6 +194,14 @@ pub const KEYS: &[Key] = &[
     number("tcp.retries", 15, 3, 255, "Retransmissions of data before a connection is given up (tcp_retries2)."),
     number("tcp.syn_retries", 6, 0, 127, "Retransmissions of a SYN (tcp_syn_retries)."),
     number("tcp.synack_retries", 5, 0, 127, "Retransmissions of a SYN-ACK (tcp_synack_retries)."),
+    number(
+        "tcp.fast_open",
+        1,
+        0,
+        2_047,
+        "RFC 7413 Fast Open, as Linux's tcp_fastopen: 1 clients, 2 servers, 4 clients without a cookie, 512 servers without \
+         a cookie, 1024 all listeners; a sum of them.",
+    ),
     choice(
         "tcp.syn_cookies",
         "when_full",

@@ -27,6 +27,14 @@ pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) 
         "connect" => Call::Connect { fd: fd()?, to: family.remote(), begun: false },
         "read" | "recv" | "recvfrom" => Call::Receive { fd: fd()?, count: value(2)? as usize, flags: flags(3) },
         "readv" | "recvmsg" => Call::Receive { fd: fd()?, count: pieces(text(1)?), flags: message_flags(parsed) },
+        "sendto" if flags(3) & libc::MSG_FASTOPEN != 0 => {
+            let bytes = vec![0; value(2)? as usize];
+            Call::SendFast { fd: fd()?, to: Some(family.remote()), bytes, done: 0, begun: false, flags: flags(3) }
+        }
+        "sendmsg" if message_flags(parsed) & libc::MSG_FASTOPEN != 0 => {
+            let bytes = vec![0; pieces(text(1)?)];
+            Call::SendFast { fd: fd()?, to: Some(family.remote()), bytes, done: 0, begun: false, flags: message_flags(parsed) }
+        }
         "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], done: 0, flags: flags(3) },
         "writev" | "sendmsg" => Call::Send { fd: fd()?, bytes: vec![0; pieces(text(1)?)], done: 0, flags: message_flags(parsed) },
         "poll" => poll(machine, text(0)?, value(2)?)?,

@@ -109,6 +109,7 @@ impl Machine {
         })?;
         socket.id = Some(id);
         socket.phase = Phase::Listening;
+        self.apply_fast_open_key(fd);
         Ok(0)
     }
 
@@ -148,7 +149,10 @@ impl Machine {
         };
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
         match socket.phase {
-            Phase::Fresh => self.begin_connect(cookie, to, begun),
+            Phase::Fresh => {
+                let answer = self.begin_connect(cookie, to, begun);
+                if self.is_connect_deferred(cookie) { Some(Answer::value(0)) } else { answer }
+            }
             Phase::Connecting if socket.nonblocking => Some(Answer::error(libc::EALREADY)),
             Phase::Connecting => None,
             Phase::Connected if socket.reported => Some(Answer::error(libc::EISCONN)),
@@ -165,7 +169,7 @@ impl Machine {
         }
     }
 
-    fn begin_connect(&mut self, cookie: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
+    pub(super) fn begin_connect(&mut self, cookie: u64, to: SocketAddr, begun: &mut bool) -> Option<Answer> {
         let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
         let local = socket.bound.map(stack_address);
         match self.stack.connect(self.now, local, stack_address(to), socket.options, cookie) {

@@ -14,6 +14,9 @@ impl Machine {
     }
 
     fn do_set_option(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Result<i64, i32> {
+        if let Some(answer) = self.set_fast_open(fd, level, name, value) {
+            return answer;
+        }
         let now = self.now;
         let socket = self.socket_of(fd)?;
         let number = match value {
@@ -55,6 +58,9 @@ impl Machine {
         let is_info = (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO);
         if is_info {
             return self.info_bytes(fd);
+        }
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY) {
+            return self.fast_open_key(fd);
         }
         let socket = self.socket_of(fd)?;
         let id = socket.id.filter(|_| socket.phase != Phase::Listening);

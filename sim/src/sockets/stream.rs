@@ -93,7 +93,10 @@ impl Machine {
             Ok(true) => return self.would_block(cookie, *done, flags),
             Err(answer) => return Some(answer),
         }
-        self.push(cookie, bytes, done, flags)
+        let socket = self.sockets.get(&cookie).expect("a descriptor's socket lives");
+        let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let count = self.fast_open_limit(cookie, bytes.len(), dont_wait);
+        self.push(cookie, &bytes[..count], done, flags)
     }
 
     /// Whether a send must wait for the handshake; an error when it cannot be.
@@ -122,7 +125,7 @@ impl Machine {
         Some(if done > 0 { Answer::value(done as i64) } else { Answer::error(libc::EAGAIN) })
     }
 
-    fn push(&mut self, cookie: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
+    pub(super) fn push(&mut self, cookie: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
         let socket = self.sockets.get(&cookie).expect("the caller has found it");
         let Some(id) = socket.id else { return Some(Answer::error(libc::EPIPE)) };
         // Who waits is woken when a third of the buffer is free.

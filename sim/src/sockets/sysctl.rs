@@ -1,7 +1,7 @@
 //! Linux's `net.ipv4.tcp_*` settings, as far as the stack has them.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, Ecn, MtuProbing, SynCookies, TcpConfig, TcpOptions};
+use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, SynCookies, TcpConfig, TcpOptions};
 use std::collections::BTreeMap;
 
 /// Settings by their name without `net.ipv4.`.
@@ -54,6 +54,11 @@ impl Sysctl {
         if let Some(count) = self.number("tcp_synack_retries") {
             tcp.synack_retries = byte(count);
         }
+        let seconds = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_secs);
+        if let Some(bits) = self.number("tcp_fastopen") {
+            tcp.fast_open = FastOpenConfig::from_bits(bits as u32);
+        }
+        seconds("tcp_fastopen_blackhole_timeout_sec", &mut tcp.fast_open.black_hole_rest);
         tcp.syn_cookies = match self.number("tcp_syncookies") {
             Some(0) => SynCookies::Off,
             Some(1) => SynCookies::WhenFull,
@@ -76,7 +81,6 @@ impl Sysctl {
         }
         let millis = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_millis);
         millis("tcp_rto_max_ms", &mut tcp.rto_max);
-        let seconds = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_secs);
         seconds("tcp_fin_timeout", &mut tcp.fin_timeout);
         seconds("tcp_keepalive_time", &mut tcp.keepalive_idle);
         seconds("tcp_keepalive_intvl", &mut tcp.keepalive_interval);
@@ -94,6 +98,14 @@ impl Sysctl {
 
     fn congestion_control(&self) -> Option<CongestionControl> {
         self.values.get("tcp_congestion_control").and_then(|name| CongestionControl::from_name(name))
+    }
+
+    /// Keys of Fast Open cookies: hexadecimal, with a comma before the backup.
+    pub fn fast_open_keys(&self) -> Option<FastOpenKeys> {
+        let digits: Vec<u8> = self.values.get("tcp_fastopen_key")?.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        let bytes: Option<Vec<u8>> = digits.chunks(2).map(pair).collect();
+        super::fast_open::keys(&bytes?)
     }
 
     /// What new sockets choose.
@@ -121,6 +133,9 @@ const NAMES: &[&str] = &[
     "tcp_syncookies",
     "tcp_mtu_probing",
     "tcp_base_mss",
+    "tcp_fastopen",
+    "tcp_fastopen_key",
+    "tcp_fastopen_blackhole_timeout_sec",
     "tcp_retries2",
     "tcp_fin_timeout",
     "tcp_keepalive_time",

@@ -1,0 +1,138 @@
+//! Fast Open (RFC 7413) as Linux's socket calls have it: TCP_FASTOPEN and its kin, MSG_FASTOPEN.
+
+use std::net::SocketAddr;
+
+use ringway_stack::FastOpenKeys;
+
+use super::{Answer, Machine, Phase};
+
+/// Linux: net.core.somaxconn.
+const QUEUE_MAX: i32 = 4_096;
+
+/// The keys in an option's bytes, or in a setting's.
+pub(super) fn keys(bytes: &[u8]) -> Option<FastOpenKeys> {
+    match bytes.len() {
+        16 => Some(FastOpenKeys { primary: *bytes.first_chunk()?, backup: None }),
+        32 => Some(FastOpenKeys { primary: *bytes.first_chunk()?, backup: bytes.last_chunk().copied() }),
+        _ => None,
+    }
+}
+
+impl Machine {
+    /// setsockopt(2) of an option that is Fast Open's; `None`: it is not.
+    pub(super) fn set_fast_open(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Option<Result<i64, i32>> {
+        let known = [libc::TCP_FASTOPEN, libc::TCP_FASTOPEN_CONNECT, libc::TCP_FASTOPEN_KEY, libc::TCP_FASTOPEN_NO_COOKIE];
+        (level == libc::IPPROTO_TCP && known.contains(&name)).then(|| self.do_set_fast_open(fd, name, value))
+    }
+
+    fn do_set_fast_open(&mut self, fd: i32, name: i32, value: &[u8]) -> Result<i64, i32> {
+        let (now, client) = (self.now, self.fast_open.client);
+        let socket = self.socket_of(fd)?;
+        let idle = matches!(socket.phase, Phase::Fresh | Phase::Listening);
+        if name == libc::TCP_FASTOPEN_KEY {
+            let keys = keys(value).ok_or(libc::EINVAL)?;
+            socket.remembered.insert((libc::IPPROTO_TCP, name), value.to_vec());
+            if let Some(id) = socket.id.filter(|_| socket.phase == Phase::Listening) {
+                self.stack.set_fast_open_keys(Some(id), keys);
+            }
+            return Ok(0);
+        }
+        let number = i32::from_ne_bytes(*value.first_chunk::<4>().ok_or(libc::EINVAL)?);
+        match name {
+            libc::TCP_FASTOPEN if number < 0 || !idle => return Err(libc::EINVAL),
+            libc::TCP_FASTOPEN => socket.options.fast_open_queue = number.min(QUEUE_MAX).cast_unsigned(),
+            _ if !(0..=1).contains(&number) => return Err(libc::EINVAL),
+            libc::TCP_FASTOPEN_NO_COOKIE if !idle => return Err(libc::EINVAL),
+            libc::TCP_FASTOPEN_NO_COOKIE => socket.options.fast_open_without_cookie = number == 1,
+            _ if !client => return Err(libc::EOPNOTSUPP),
+            _ if socket.phase != Phase::Fresh => return Err(libc::EINVAL),
+            _ => socket.options.fast_open = number == 1,
+        }
+        socket.remembered.insert((libc::IPPROTO_TCP, name), value.to_vec());
+        let (id, options) = (socket.id.filter(|_| socket.phase == Phase::Listening), socket.options);
+        if let Some(id) = id {
+            self.stack.set_options(now, id, options);
+        }
+        Ok(0)
+    }
+
+    /// TCP_FASTOPEN_KEY of a socket, its own or the machine's.
+    pub(super) fn fast_open_key(&mut self, fd: i32) -> Result<Vec<u8>, i32> {
+        let socket = self.socket_of(fd)?;
+        if let Some(own) = socket.remembered.get(&(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY)) {
+            return Ok(own.clone());
+        }
+        let keys = self.stack.fast_open_keys(None);
+        Ok([Some(keys.primary), keys.backup].into_iter().flatten().flatten().collect())
+    }
+
+    /// listen(2) has begun: keys that were set before.
+    pub(super) fn apply_fast_open_key(&mut self, fd: i32) {
+        let Ok(socket) = self.socket_of(fd) else { return };
+        let own = socket.remembered.get(&(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY)).and_then(|bytes| keys(bytes));
+        if let (Some(id), Some(keys)) = (socket.id, own) {
+            self.stack.set_fast_open_keys(Some(id), keys);
+        }
+    }
+
+    /// connect(2) with TCP_FASTOPEN_CONNECT: done at once when the SYN waits for data.
+    pub(super) fn is_connect_deferred(&mut self, cookie: u64) -> bool {
+        let Some(socket) = self.sockets.get_mut(&cookie) else { return false };
+        let waits = socket.id.is_some_and(|id| self.stack.fast_open_room(id).is_some());
+        if waits {
+            socket.phase = Phase::Connected;
+            socket.reported = true;
+        }
+        waits
+    }
+
+    /// Bytes that a send which must not wait may take: what the waiting SYN carries.
+    pub(super) fn fast_open_limit(&mut self, cookie: u64, count: usize, dont_wait: bool) -> usize {
+        let id = self.sockets.get(&cookie).and_then(|socket| socket.id).filter(|_| dont_wait);
+        id.and_then(|id| self.stack.fast_open_room(id)).map_or(count, |room| room.min(count))
+    }
+
+    /// sendto(2) or sendmsg(2) with MSG_FASTOPEN: connects and sends.
+    pub(super) fn try_send_fast(
+        &mut self,
+        fd: i32,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+        progress: (&mut usize, &mut bool),
+        flags: i32,
+    ) -> Option<Answer> {
+        let (done, begun) = progress;
+        let cookie = match self.cookie(fd) {
+            Ok(cookie) => cookie,
+            Err(errno) => return Some(Answer::error(errno)),
+        };
+        let flags = flags & !libc::MSG_FASTOPEN;
+        if *begun {
+            return self.try_send(fd, bytes, done, flags);
+        }
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let Some(to) = to.filter(|_| self.fast_open.client) else { return Some(Answer::error(libc::EOPNOTSUPP)) };
+        match socket.phase {
+            Phase::Connecting => return Some(Answer::error(libc::EALREADY)),
+            Phase::Connected => return Some(Answer::error(libc::EISCONN)),
+            Phase::Listening => return Some(Answer::error(libc::EISCONN)),
+            Phase::Fresh | Phase::Closed => {}
+        }
+        let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        let before = socket.options.fast_open;
+        socket.options.fast_open = true;
+        let refused = self.begin_connect(cookie, to, begun);
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        socket.options.fast_open = before;
+        let Some(id) = socket.id.filter(|_| *begun) else { return refused };
+        let Some(room) = self.stack.fast_open_room(id) else {
+            return dont_wait.then(|| Answer::error(libc::EINPROGRESS));
+        };
+        let first = &bytes[..room.min(bytes.len())];
+        let sent = self.push(cookie, first, done, flags);
+        if first.is_empty() {
+            return dont_wait.then(|| Answer::error(libc::EINPROGRESS));
+        }
+        if dont_wait { sent } else { None }
+    }
+}
