@@ -80,7 +80,11 @@ impl Burst {
     }
 
     /// Moves everything from `other` to the end of this burst.
+    #[inline]
     pub fn append(&mut self, other: &mut Burst) {
+        if other.packets == 0 {
+            return;
+        }
         self.frames.append(&mut other.frames);
         self.packets += core::mem::take(&mut other.packets);
     }

@@ -37,6 +37,8 @@ pub(crate) struct TimerWheel {
     now_ms: u64,
     /// Entries that are due but were not handed out yet.
     due: u32,
+    /// What a [`scan`](TimerWheel::scan) would find: asked for in every turn, changed seldom.
+    next_ms: Option<u64>,
 }
 
 /// The tick at or after `now + delay_us` microseconds.
@@ -98,7 +100,14 @@ impl TimerWheel {
     /// An empty wheel whose past ends at `now`.
     pub(crate) fn new(now: Instant) -> TimerWheel {
         let level = || Level { heads: [NIL; BUCKETS], occupied: [0; BUCKETS / 64] };
-        TimerWheel { levels: [level(), level(), level()], entries: Vec::new(), free: NIL, now_ms: now.as_millis(), due: NIL }
+        TimerWheel {
+            levels: [level(), level(), level()],
+            entries: Vec::new(),
+            free: NIL,
+            now_ms: now.as_millis(),
+            due: NIL,
+            next_ms: None,
+        }
     }
 
     /// Adds an entry. A tick that has passed comes up at the next [`expire`](TimerWheel::expire).
@@ -113,38 +122,51 @@ impl TimerWheel {
             self.entries[index as usize] = entry;
             index
         };
-        self.place(index);
+        if let Some(at) = self.place(index) {
+            self.next_ms = Some(self.next_ms.map_or(at, |next| next.min(at)));
+        }
     }
 
-    fn place(&mut self, index: u32) {
+    /// Puts an entry where it belongs. Returns when its bucket comes up, unless it is due.
+    fn place(&mut self, index: u32) -> Option<u64> {
         let now = self.now_ms as u32;
         let tick = self.entries[index as usize].tick;
         if is_due(tick, now) {
             self.entries[index as usize].next = self.due;
             self.due = index;
-            return;
+            return None;
         }
         let delta = tick.wrapping_sub(now);
-        let (level, bucket) = if delta < 256 {
-            (0, tick & 255)
+        let at = self.now_ms + u64::from(delta);
+        let (level, start) = if delta < 256 {
+            (0, at)
         } else if delta < 1 << 16 {
-            (1, (tick >> 8) & 255)
+            (1, at >> 8)
         } else if delta < HORIZON {
-            (2, (tick >> 16) & 255)
+            (2, at >> 16)
         } else {
-            (2, ((now >> 16) + 255) & 255)
+            (2, (self.now_ms >> 16) + 255)
         };
-        let level = &mut self.levels[level];
-        self.entries[index as usize].next = level.heads[bucket as usize];
-        level.set(bucket as usize, index);
+        let bucket = (start & 255) as usize;
+        let heads = &mut self.levels[level];
+        self.entries[index as usize].next = heads.heads[bucket];
+        heads.set(bucket, index);
+        Some(start << (8 * level))
     }
 
     /// When to call [`expire`](TimerWheel::expire) next; may be earlier than the first entry's
     /// tick, never later.
+    #[inline]
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         if self.due != NIL {
             return Some(Instant::from_millis(self.now_ms));
         }
+        debug_assert_eq!(self.next_ms, self.scan());
+        self.next_ms.map(Instant::from_millis)
+    }
+
+    /// The millisecond at which the next occupied bucket comes up.
+    fn scan(&self) -> Option<u64> {
         let mut next: Option<u64> = None;
         for (number, level) in self.levels.iter().enumerate() {
             let shift = 8 * number as u64;
@@ -153,7 +175,7 @@ impl TimerWheel {
             let at = (current + 1 + distance as u64) << shift;
             next = Some(next.map_or(at, |n| n.min(at)));
         }
-        next.map(Instant::from_millis)
+        next
     }
 
     /// Moves time to `now` and hands out up to `limit` due entries to `fire`. Returns whether more
@@ -172,8 +194,8 @@ impl TimerWheel {
                 self.free = index;
                 expired.push((entry.owner, entry.tick));
             }
-            match self.next_expiry() {
-                Some(at) if at.as_millis() <= target => self.advance_to(at.as_millis()),
+            match self.next_ms {
+                Some(at) if at <= target => self.advance_to(at),
                 _ => break,
             }
         }
@@ -192,6 +214,7 @@ impl TimerWheel {
             self.empty_bucket(1, ((at >> 8) & 255) as usize);
         }
         self.empty_bucket(0, due_bucket);
+        self.next_ms = self.scan();
     }
 
     /// Places all entries of a bucket again, nearer or into the due list.

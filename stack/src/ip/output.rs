@@ -211,7 +211,20 @@ impl Ip {
 
     /// Writes what waits: ARP, neighbor discovery, ICMP, and packets whose neighbor has answered. Returns how many of
     /// the packets were ARP.
+    #[inline]
     pub(crate) fn transmit(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
+        if self.has_to_write() { self.write_waiting(now, arena, counters, out) } else { 0 }
+    }
+
+    #[inline]
+    fn has_to_write(&self) -> bool {
+        !(self.control.is_empty() && self.reply_flows.is_empty() && self.expired.is_empty())
+            || self.reassembly_timeouts > 0
+            || self.neighbors.has_dropped()
+            || self.outbox.iter().any(|waiting| !waiting.is_empty())
+    }
+
+    fn write_waiting(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
         let arp_packets = self.write_control(arena, counters, out);
         self.tell_expired(now, arena, counters);
         let mut replies = core::mem::take(&mut self.replies);

@@ -263,6 +263,12 @@ impl NeighborTable {
         core::mem::take(&mut self.changed)
     }
 
+    /// Whether packets were dropped since the last [`take_dropped`](NeighborTable::take_dropped).
+    #[inline]
+    pub(crate) fn has_dropped(&self) -> bool {
+        self.dropped > 0
+    }
+
     /// Packets dropped since the last call for want of room or of an answer.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)

@@ -34,7 +34,12 @@ pub(crate) struct Outgoing {
 
 impl Udp {
     /// Writes what waits. Returns whether the budget was used up and there is more.
+    #[inline]
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
+        !self.outgoing.is_empty() && self.write_waiting(now, env, out)
+    }
+
+    fn write_waiting(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         let mut budget = BUDGET_BYTES;
         while budget > 0
             && let Some(outgoing) = self.outgoing.pop_front()
