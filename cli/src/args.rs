@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Nstat(crate::nstat::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments
     Tcpdump(crate::tcpdump::Arguments),
+    /// Hold a capture file against the rules of TCP, IP and UDP
+    CheckTrace(crate::check_trace::Arguments),
 }
 
 const EXAMPLES: &str = "Examples:

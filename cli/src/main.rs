@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod check_trace;
 mod config_cmd;
 mod demo;
 mod doctor;
@@ -32,5 +33,6 @@ fn main() -> ExitCode {
         Command::Ss(arguments) => ss::run(&arguments),
         Command::Nstat(arguments) => nstat::run(&arguments),
         Command::Tcpdump(arguments) => tcpdump::run(&arguments),
+        Command::CheckTrace(arguments) => check_trace::run(&arguments),
     }
 }

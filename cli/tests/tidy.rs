@@ -19,15 +19,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["stack", "device", "shm"]),
     ("posix", &["shm"]),
     ("service", &["engine", "device", "stack", "shm"]),
-    ("cli", &["service", "engine", "device", "shm"]),
+    ("cli", &["service", "engine", "device", "shm", "trace"]),
     ("preload", &["posix", "shm"]),
     ("sim", &["engine", "posix", "stack", "device", "shm"]),
     ("bench", &["engine", "device", "stack", "shm"]),
     ("packetdrill", &["sim", "shm"]),
+    ("trace", &[]),
 ];
 
 /// Rooms whose roots must say `#![forbid(unsafe_code)]`.
-const SAFE_ROOMS: &[&str] = &["stack", "engine", "posix", "service", "cli", "sim", "bench"];
+const SAFE_ROOMS: &[&str] = &["stack", "engine", "posix", "service", "cli", "sim", "bench", "trace"];
 
 /// Only these third-party crates may be in an unmodified program's address space.
 const PRELOAD_OUTSIDERS: &[&str] = &["libc"];
