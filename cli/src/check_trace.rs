@@ -59,8 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn read(arguments: &Arguments) -> Result<Report, String> {
-    let options =
-        Options { local: arguments.local.clone(), least_timeout: u64::from(arguments.min_rto) * NANOS_PER_MILLISECOND };
+    let options = Options { local: arguments.local.clone(), least_timeout: u64::from(arguments.min_rto) * NANOS_PER_MILLISECOND };
     let checked = if arguments.file.as_os_str() == "-" {
         ringway_trace::check(io::stdin(), options)
     } else {
@@ -98,14 +97,8 @@ fn print(to: &mut dyn Write, report: &Report, findings: u64) -> io::Result<()> {
 /// One line for a flow: `tcp A > B: 12+10 packets, 1000+20 bytes, …`
 fn flow_line(flow: &FlowReport) -> String {
     let pair = |[a, b]: [u64; 2]| format!("{a}+{b}");
-    let mut line = format!(
-        "{} {} <> {}: {} packets, {} bytes",
-        flow.protocol,
-        flow.from,
-        flow.to,
-        pair(flow.packets),
-        pair(flow.bytes)
-    );
+    let mut line =
+        format!("{} {} <> {}: {} packets, {} bytes", flow.protocol, flow.from, flow.to, pair(flow.packets), pair(flow.bytes));
     let counts = [
         (flow.retransmissions, "retransmissions"),
         (flow.super_segments, "super-segments"),

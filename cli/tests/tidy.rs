@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("service", &["engine", "device", "stack", "shm"]),
     ("cli", &["service", "engine", "device", "shm", "trace"]),
     ("preload", &["posix", "shm"]),
-    ("sim", &["engine", "posix", "stack", "device", "shm"]),
+    ("sim", &["engine", "posix", "stack", "device", "shm", "trace"]),
     ("bench", &["engine", "device", "stack", "shm"]),
     ("packetdrill", &["sim", "shm"]),
     ("trace", &[]),

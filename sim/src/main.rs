@@ -1,6 +1,6 @@
-//! Runs scenarios from seeds: `ringway-sim [--seed N] [--count N] [--transfer BYTES]`.
+//! Runs scenarios from seeds: `ringway-sim [--seed N] [--count N] [--transfer BYTES] [--capture FILE]`.
 //!
-//! Without arguments it runs a hundred random scenarios. A failure prints the command that replays it.
+//! Without arguments it runs a hundred random scenarios. `--capture` writes what the (last) run's hosts sent. A failure prints the command that replays it.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -12,11 +12,16 @@ struct Arguments {
     seed: u64,
     count: u64,
     transfer: Option<u64>,
+    capture: Option<String>,
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { seed: 1, count: 0, transfer: None };
+    let mut arguments = Arguments { seed: 1, count: 0, transfer: None, capture: None };
     while let Some(word) = words.next() {
+        if word == "--capture" {
+            arguments.capture = Some(words.next().ok_or("--capture needs a file")?);
+            continue;
+        }
         let mut number = || {
             let text = words.next().ok_or(format!("{word} needs a number"))?;
             text.parse::<u64>().map_err(|error| format!("{word} {text}: {error}"))
@@ -25,7 +30,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--seed" => arguments.seed = number()?,
             "--count" => arguments.count = number()?,
             "--transfer" => arguments.transfer = Some(number()?),
-            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--transfer BYTES]")),
+            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--transfer BYTES] [--capture FILE]")),
         }
         if word == "--seed" && arguments.count == 0 {
             arguments.count = 1;
@@ -50,7 +55,11 @@ fn main() -> ExitCode {
             Some(bytes) => Scenario::transfer(seed, bytes, Faults::bad_wire()),
             None => Scenario::random(seed),
         };
-        match scenario.run() {
+        let result = match &arguments.capture {
+            Some(file) => scenario.run_captured(file),
+            None => scenario.run(),
+        };
+        match result {
             Ok(report) => println!("seed {seed}: {report:?}"),
             Err(failure) => {
                 let transfer = arguments.transfer.map_or(String::new(), |bytes| format!(" --transfer {bytes}"));

@@ -1,12 +1,14 @@
 //! Scenarios: what a run consists of. Each is a value; the same value gives the same run.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::rc::Rc;
 
-use ringway_device::Medium;
 use ringway_device::memory::{self, MemoryOptions};
+use ringway_device::{Medium, pcap};
 use ringway_shm::{Arena, ArenaConfig, Duration};
 use ringway_stack::{CongestionControl, Counter, SocketAddress, StackConfig, TcpOptions};
+use ringway_trace::Severity;
 
 use crate::application::{Application, Outcome, Plans, Side};
 use crate::check::wire::WireCheck;
@@ -122,7 +124,50 @@ impl Scenario {
     /// # Errors
     /// What a checker found.
     pub fn run(&self) -> Result<Report, Failure> {
-        let mut network = self.network();
+        self.run_network(self.network())
+    }
+
+    /// As `run`, and the checker of captures looks on: what it finds is a failure too. A RST at a forger's
+    /// wish is no end of a connection, so leave forgers out.
+    ///
+    /// # Errors
+    /// What a checker found.
+    pub fn run_traced(&self) -> Result<Report, Failure> {
+        let network = self.network();
+        network.wire.borrow_mut().look_on(vec![Host::address(1, self.ipv6), Host::address(2, self.ipv6)]);
+        let wire = network.wire.clone();
+        let report = self.run_network(network)?;
+        let found = wire.borrow_mut().take_report();
+        match found {
+            Some(found) if found.errors > 0 => {
+                let lines: Vec<String> = found
+                    .findings
+                    .iter()
+                    .filter(|one| one.severity == Severity::Error)
+                    .take(10)
+                    .map(ToString::to_string)
+                    .collect();
+                failure(lines.join("\n"))
+            }
+            _ => Ok(report),
+        }
+    }
+
+    /// As `run`, and what both hosts send goes into a capture file, at the time at which it is sent.
+    ///
+    /// # Errors
+    /// What a checker found; the file cannot be written.
+    pub fn run_captured(&self, file: &str) -> Result<Report, Failure> {
+        let network = self.network();
+        let writer = File::create(file).and_then(|file| pcap::Writer::new(file, self.link.medium, pcap::SNAPLEN_MAX));
+        match writer {
+            Ok(writer) => network.wire.borrow_mut().capture(writer),
+            Err(error) => return failure(format!("{file}: {error}")),
+        }
+        self.run_network(network)
+    }
+
+    fn run_network(&self, mut network: Network) -> Result<Report, Failure> {
         network.run_until_done(self.limit)?;
         let report = self.report(&network);
         self.check_outcomes(&network)?;

@@ -22,6 +22,8 @@ pub const FINDINGS_MAX: usize = 10_000;
 /// Offset of the checksum in a TCP header, and in a UDP header.
 const TCP_CHECKSUM_AT: usize = 16;
 const UDP_CHECKSUM_AT: usize = 6;
+/// ICMPv6 type (RFC 4861 §4.4).
+const NEIGHBOR_ADVERTISEMENT: u8 = 136;
 
 /// What the checker is told.
 #[derive(Clone, Debug)]
@@ -67,6 +69,7 @@ struct Followed {
 pub struct Checker {
     options: Options,
     packets: u64,
+    resolved_at: Option<u64>,
     live: HashMap<Key, Followed>,
     conversations: BTreeMap<Key, (u64, FlowReport)>,
     over: Vec<(u64, FlowReport)>,
@@ -80,6 +83,7 @@ impl Checker {
         Checker {
             options,
             packets: 0,
+            resolved_at: None,
             live: HashMap::new(),
             conversations: BTreeMap::new(),
             over: Vec::new(),
@@ -97,7 +101,11 @@ impl Checker {
         self.packets += 1;
         let at = match link::content(packet.link_type, packet.bytes) {
             Content::Ip(at) => at,
-            Content::Other => return self.note("packets that are not IP"),
+            Content::Other => {
+                // Most of them ARP; it does not matter which.
+                self.resolved_at = Some(packet.nanos);
+                return self.note("packets that are not IP");
+            }
             Content::UnknownLink => return self.note("packets of an unknown link type"),
         };
         let wire_len = packet.original_len.saturating_sub(at as u32);
@@ -131,7 +139,7 @@ impl Checker {
             _ if datagram.is_fragment => self.note("fragments"),
             datagram::TCP => self.tcp(packet, datagram),
             datagram::UDP => self.udp(packet, datagram),
-            datagram::ICMP | datagram::ICMPV6 => self.icmp(datagram),
+            datagram::ICMP | datagram::ICMPV6 => self.icmp(packet.nanos, datagram),
             _ => self.note("datagrams of other protocols"),
         }
     }
@@ -171,7 +179,11 @@ impl Checker {
     }
 
     /// An error about a segment explains what its sender does next.
-    fn icmp(&mut self, datagram: &Datagram<'_>) {
+    fn icmp(&mut self, nanos: u64, datagram: &Datagram<'_>) {
+        if datagram.protocol == datagram::ICMPV6 && datagram.payload.first() == Some(&NEIGHBOR_ADVERTISEMENT) {
+            self.resolved_at = Some(nanos);
+            return;
+        }
         let Some(quoted) = datagram.payload.get(8..) else { return };
         let Ok(inner) = datagram::parse(quoted, u32::MAX) else { return };
         let Some(ports) = inner.payload.first_chunk::<4>().filter(|_| inner.protocol == datagram::TCP) else { return };
@@ -213,7 +225,9 @@ impl Checker {
                 return self.note("segments of connections beyond those followed");
             }
         }
+        let resolved_at = self.resolved_at;
         let flow = self.follow(key, (from, to), packet.number);
+        flow.resolved_at = resolved_at;
         let me = usize::from(flow.ends[0].address != from);
         flow.segment((packet.number, packet.nanos), me, &segment, sum, datagram.ecn, datagram.len);
     }

@@ -19,8 +19,10 @@ pub(crate) struct Syn {
     pub(crate) ecn: u16,
     /// When it was last sent, nanoseconds.
     pub(crate) last_sent: u64,
-    /// The other end has asked for it again since.
-    pub(crate) asked: bool,
+    /// SYNs of the other end that it has not answered yet.
+    pub(crate) asked: u32,
+    /// It may have waited for a neighbor's address.
+    pub(crate) held: bool,
 }
 
 impl Syn {
@@ -34,7 +36,8 @@ impl Syn {
             timestamps: segment.options.timestamps.is_some(),
             ecn: segment.flags & (ECE | CWR | AE),
             last_sent: nanos,
-            asked: false,
+            asked: 0,
+            held: false,
         }
     }
 
@@ -46,7 +49,8 @@ impl Syn {
         self.timestamps |= later.timestamps;
         self.has_ack |= later.has_ack;
         self.last_sent = later.last_sent;
-        self.asked = false;
+        self.asked = self.asked.saturating_sub(1);
+        self.held = later.held;
     }
 }
 
@@ -128,6 +132,8 @@ pub(crate) struct End {
     pub(crate) clock: Clock,
     /// Retransmissions are explained while less than this is acknowledged.
     pub(crate) recover: i64,
+    /// A sign of loss that was captured far from the sender reaches it until then, nanoseconds.
+    pub(crate) signs_until: u64,
     pub(crate) doubt: Option<Doubt>,
     pub(crate) urgent: Option<i64>,
     /// As a receiver: in-order data waits for an acknowledgment since then, nanoseconds.
@@ -159,6 +165,7 @@ impl End {
             sent: Sent::default(),
             clock: Clock::default(),
             recover: i64::MIN,
+            signs_until: 0,
             doubt: None,
             urgent: None,
             owes_ack_since: None,

@@ -68,6 +68,8 @@ pub(crate) struct Flow {
     pub(crate) challenger: Option<(usize, Syn)>,
     /// Least time to a retransmission, nanoseconds.
     pub(crate) least_timeout: u64,
+    /// When ARP or ND last answered on this wire, nanoseconds.
+    pub(crate) resolved_at: Option<u64>,
     findings: Vec<Finding>,
     counts: BTreeMap<Rule, (u64, Severity)>,
 }
@@ -110,6 +112,7 @@ impl Flow {
             incomplete: false,
             challenger: None,
             least_timeout,
+            resolved_at: None,
             findings: Vec::new(),
             counts: BTreeMap::new(),
         }
@@ -331,12 +334,13 @@ impl Ecn {
             (asked, answered) if asked == ECE | CWR && answered & (ECE | CWR) == ECE => Ecn::Classic,
             // An old peer reflects all bits; it means nothing.
             (asked, answered) if asked == AE | ECE | CWR && answered != 0 && answered != AE | ECE | CWR => {
-                if answered == ECE { Ecn::Classic } else { Ecn::Accurate }
+                if answered == ECE {
+                    Ecn::Classic
+                } else {
+                    Ecn::Accurate
+                }
             }
             _ => Ecn::Off,
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -62,7 +62,8 @@ impl Segment<'_> {
 
     /// `SYN`, `ACK` and so on, for people.
     pub(crate) fn flag_names(&self) -> String {
-        let names = [(SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (ACK, "ACK"), (URG, "URG"), (ECE, "ECE"), (CWR, "CWR"), (AE, "AE")];
+        let names =
+            [(SYN, "SYN"), (FIN, "FIN"), (RST, "RST"), (ACK, "ACK"), (URG, "URG"), (ECE, "ECE"), (CWR, "CWR"), (AE, "AE")];
         let set: Vec<&str> = names.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| *name).collect();
         if set.is_empty() { "no flags".into() } else { set.join(",") }
     }
@@ -148,6 +149,3 @@ impl Options {
         true
     }
 }
-
-#[cfg(test)]
-mod tests;

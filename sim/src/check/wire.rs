@@ -7,14 +7,16 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use ringway_device::{Capabilities, Counters, Device};
+use ringway_device::{Capabilities, Counters, Device, pcap};
 use ringway_shm::{Burst, Checksum, Frame, Instant};
 use ringway_stack::wire::{checksum, ipv4, ipv6};
+use ringway_trace::{Checker, Ending, Options, Packet, Report};
 
 /// One TCP segment as a value.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +34,9 @@ struct Segment {
     /// Where the TCP header starts in the first frame.
     transport_at: usize,
 }
+
+const LINKTYPE_ETHERNET: u32 = 1;
+const LINKTYPE_RAW: u32 = 101;
 
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -52,15 +57,29 @@ struct End {
 type Key = ((IpAddr, u16), (IpAddr, u16));
 
 /// What is known of all connections, and the last packets for the report.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct WireCheck {
     ends: BTreeMap<Key, End>,
     trace: VecDeque<String>,
     segments: u64,
+    captured: u64,
     violation: Option<String>,
+    /// The checker of captures, when it looks on too.
+    looker: Option<Checker>,
+    capture: Option<pcap::Writer<File>>,
 }
 
 impl WireCheck {
+    /// Lets the checker of captures see everything too; both hosts' packets are seen as they leave.
+    pub fn look_on(&mut self, local: Vec<IpAddr>) {
+        self.looker = Some(Checker::new(Options { local, ..Options::default() }));
+    }
+
+    /// What the checker of captures found, if it looked on.
+    pub fn take_report(&mut self) -> Option<Report> {
+        self.looker.take().map(|checker| checker.finish(Ending::default()))
+    }
+
     /// The first rule that was broken.
     pub fn violation(&self) -> Option<&str> {
         self.violation.as_deref()
@@ -76,8 +95,30 @@ impl WireCheck {
         self.trace.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
+    /// Writes everything to a capture file.
+    pub fn capture(&mut self, to: pcap::Writer<File>) {
+        self.capture = Some(to);
+    }
+
+    /// Shows a packet to those who want its bytes. A file that cannot be written ends there.
+    fn show(&mut self, now: Instant, is_raw: bool, bytes: &[u8]) {
+        let (link_type, original_len) = (if is_raw { LINKTYPE_RAW } else { LINKTYPE_ETHERNET }, bytes.len() as u32);
+        if let Some(checker) = &mut self.looker {
+            checker.packet(&Packet { number: self.captured, nanos: now.as_nanos(), link_type, bytes, original_len });
+        }
+        let failed = self.capture.as_mut().is_some_and(|writer| writer.write(now.as_nanos(), bytes, original_len).is_err());
+        if failed {
+            self.capture = None;
+        }
+    }
+
     /// Looks at a packet whose IP header follows `link_bytes` of link header.
     fn see(&mut self, now: Instant, link_bytes: usize, packet: &[&Frame]) {
+        self.captured += 1;
+        if self.looker.is_some() || self.capture.is_some() {
+            let bytes: Vec<u8> = packet.iter().flat_map(|frame| frame.bytes()).copied().collect();
+            self.show(now, link_bytes == 0, &bytes);
+        }
         let Some(segment) = Segment::parse(link_bytes, packet) else { return };
         self.segments += 1;
         if self.trace.len() == TRACE_LINES {

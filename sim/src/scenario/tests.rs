@@ -201,3 +201,17 @@ fn over_ipv6() {
         assert!(report.complete == 1 && report.retransmitted > 0);
     }
 }
+
+/// The checker of captures, which looks on at both hosts, has nothing against random runs.
+#[test]
+fn the_checker_of_captures_has_no_objection() {
+    let traced = |seed| {
+        let mut scenario = Scenario::random(seed);
+        scenario.faults.forged_ppm = 0;
+        scenario.run_traced().err().map(|failure| format!("seed {seed}: {failure}"))
+    };
+    let failures: Vec<String> = (1..=RUNS_TRACED).filter_map(traced).collect();
+    assert!(failures.is_empty(), "{} of {RUNS_TRACED}\n{}", failures.len(), failures.join("\n"));
+}
+
+const RUNS_TRACED: u64 = 150;

@@ -10,23 +10,30 @@ const SYN_TIMEOUT: u64 = 1_000_000_000;
 /// Where the sender's order is unknown, copies closer than this may be the network's.
 const NETWORK_COPY: u64 = 5_000_000;
 
+/// A packet that leaves this soon after an answer of ARP or ND may have waited for it.
+const HELD: u64 = 20_000_000;
+
 pub(crate) fn check(flow: &mut Flow, view: &View<'_>) {
     let (me, peer) = (view.me, 1 - view.me);
-    let syn = Syn::new(view.segment, view.nanos);
+    let mut syn = Syn::new(view.segment, view.nanos);
+    // It may have waited for the neighbor's address, and left with its own repetition.
+    syn.held = flow.resolved_at.is_some_and(|at| view.nanos.saturating_sub(at) < HELD);
     if view.segment.has(ACK) {
         check_syn_ack(flow, view);
     }
     if let Some(other) = &mut flow.ends[peer].syn {
-        other.asked = true;
+        other.asked = other.asked.saturating_add(1);
     }
     match &mut flow.ends[me].syn {
         None => flow.ends[me].syn = Some(syn),
         Some(earlier) => {
             let waited = view.nanos.saturating_sub(earlier.last_sent);
             let same_kind = earlier.has_ack == syn.has_ack;
-            let asked = earlier.asked;
+            let asked = earlier.asked > 0 || earlier.held;
             earlier.merge(&syn);
-            check_timeout(flow, view, waited, asked || !same_kind);
+            // A copy of the SYN that the network made asks too; it is seen only where the answer comes from.
+            let elsewhere = syn.has_ack && (flow.ends[peer].local || !flow.ends[me].local);
+            check_timeout(flow, view, waited, asked || elsewhere || !same_kind);
         }
     }
 }

@@ -19,7 +19,7 @@ fn check_fin(flow: &mut Flow, view: &View<'_>) {
     let me = &flow.ends[view.me];
     let has_fin = view.segment.has(FIN);
     match me.fin {
-        Some(fin) if view.data_end > fin => {
+        Some(fin) if view.segment.payload_len > 0 && view.data_end > fin => {
             flow.object(view, Rule::DataAfterFin, format!("{} bytes beyond FIN", view.data_end - fin));
         }
         Some(fin) if has_fin && view.data_end != fin => {

@@ -11,7 +11,7 @@ pub(crate) fn check(flow: &mut Flow, view: &View<'_>) {
         (None, Some([true, true])) if !segment.has(SYN) => {
             flow.object(view, Rule::TimestampMissing, format!("none on {}", segment.flag_names()));
         }
-        (Some(_), Some([a, b])) if !(a && b) && !segment.has(SYN) => {
+        (Some(_), Some([a, b])) if !(segment.has(SYN) || a && b) => {
             flow.object(view, Rule::TimestampUnasked, "the SYNs did not agree on them".into());
         }
         (Some((value, echo)), _) => {

@@ -10,8 +10,15 @@ use crate::segment::{ECE, SYN};
 /// Where the sender's order is unknown, copies closer than this may be the network's.
 const NETWORK_COPY: u64 = 5_000_000;
 
+/// How long a sign of loss that was captured far from the sender may be under way.
+const SIGN_LASTS: u64 = 300_000_000;
+
 pub(crate) fn check(flow: &mut Flow, view: &View<'_>) {
     check_repeated(flow, view);
+    let me = &mut flow.ends[view.me];
+    if view.nanos < me.signs_until {
+        me.recover = me.recover.max(view.end);
+    }
     if let Some(ack) = view.ack {
         explain(flow, view, ack);
     }
@@ -43,11 +50,15 @@ fn check_repeated(flow: &mut Flow, view: &View<'_>) {
 /// This segment tells the other end of a loss.
 fn explain(flow: &mut Flow, view: &View<'_>, ack: i64) {
     let segment = view.segment;
+    let near = flow.ends[view.me].local;
     let sender = &mut flow.ends[1 - view.me];
     let same = sender.acked == Some(ack) && segment.len() == 0 && sender.highest > ack;
     let duplicate = same && sender.last_window == segment.window;
     let partial_open = segment.has(SYN) && ack < sender.highest;
     if duplicate || partial_open || !segment.options.sack.is_empty() || segment.has(ECE) {
         sender.recover = sender.recover.max(sender.highest);
+        if !sender.local || near {
+            sender.signs_until = view.nanos + SIGN_LASTS;
+        }
     }
 }
