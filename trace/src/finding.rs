@@ -56,7 +56,7 @@ rules! {
     /// TCP header: data offset.
     TcpHeader: "tcp-header", "RFC 9293 §3.1", Error, Always;
     /// TCP checksum.
-    TcpChecksum: "tcp-checksum", "RFC 9293 §3.1 MUST-2", Error, Always;
+    TcpChecksum: "tcp-checksum", "RFC 9293 §3.1", Error, Always;
     /// UDP length field.
     UdpLength: "udp-length", "RFC 768", Error, Always;
     /// UDP checksum, and that IPv6 has one.
@@ -116,7 +116,7 @@ rules! {
     /// Data is repeated after the least timeout unless something tells of a loss.
     RetransmitTimeout: "retransmit-timeout", "RFC 6298 §2.4, RFC 5681 §3.2", Error, Complete;
     /// Acknowledgments are not delayed for half a second.
-    DelayedAck: "delayed-ack", "RFC 9293 §3.8.6.3 MUST-58", Warning, Complete;
+    DelayedAck: "delayed-ack", "RFC 9293 §3.8.6.3", Warning, Complete;
     /// Every second full segment is acknowledged.
     StretchAck: "stretch-ack", "RFC 9293 §3.8.6.3 SHLD-19, RFC 5681 §4.2", Warning, Complete;
     /// A closed window is probed with one byte, and not before a timeout.
