@@ -47,9 +47,16 @@ impl Interfaces {
 
     /// Adds a device, with offloads in front of it where it lacks them, and names it to the stack. The number is that of a
     /// removed one, if there is one.
-    pub(crate) fn add(&mut self, new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena, stack: &mut Stack) -> u32 {
+    pub(crate) fn add(
+        &mut self,
+        now: Instant,
+        new: &InterfaceInfo,
+        device: Box<dyn Device>,
+        arena: &Arena,
+        stack: &mut Stack,
+    ) -> u32 {
         if let Some(number) = self.ports.iter().position(|port| port.removed) {
-            self.replace(number as u32, new, device, arena, stack);
+            self.replace(now, number as u32, new, device, arena, stack);
             return number as u32;
         }
         let (port, described) = describe(new, device, arena);
@@ -63,6 +70,7 @@ impl Interfaces {
     /// Puts a device into the place of another one, which may have been removed before.
     pub(crate) fn replace(
         &mut self,
+        now: Instant,
         number: u32,
         new: &InterfaceInfo,
         device: Box<dyn Device>,
@@ -70,7 +78,7 @@ impl Interfaces {
         stack: &mut Stack,
     ) {
         let (port, described) = describe(new, device, arena);
-        stack.set_interface(number, described);
+        stack.set_interface(now, number, described);
         self.ports[number as usize] = port;
     }
 

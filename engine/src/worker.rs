@@ -209,7 +209,7 @@ impl Worker {
     /// # Errors
     /// The device cannot be waited for.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> io::Result<u32> {
-        let number = self.interfaces.add(interface, device, &self.arena, &mut self.core.stack);
+        let number = self.interfaces.add(self.core.now, interface, device, &self.arena, &mut self.core.stack);
         self.watch(number)?;
         Ok(number)
     }
@@ -220,7 +220,7 @@ impl Worker {
         }
         self.close_interface(number);
         let device = open(&self.arena)?;
-        self.interfaces.replace(number, interface, device, &self.arena, &mut self.core.stack);
+        self.interfaces.replace(self.core.now, number, interface, device, &self.arena, &mut self.core.stack);
         self.watch(number)
     }
 

@@ -78,11 +78,14 @@ impl Stack {
     }
 
     /// An interface has changed (its link address, its MTU, what its device can do), or another one takes its index.
+    /// Connections that are open send no packets larger than its MTU from now on.
     ///
     /// # Panics
     /// When there is no such interface.
-    pub fn set_interface(&mut self, interface: u32, description: Interface) {
+    pub fn set_interface(&mut self, now: Instant, interface: u32, description: Interface) {
         self.ip.set_interface(interface, description);
+        let (tcp, env) = env!(self);
+        tcp.fit_to_paths(now, env);
     }
 
     /// Replaces all addresses of an interface.

@@ -61,6 +61,10 @@ impl Net {
         format!("http://{}:{port}/{name}", self.address(Server))
     }
 
+    pub(crate) fn namespace(&self, side: Side) -> String {
+        self.wire.namespace(side)
+    }
+
     /// A path in the test's folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.wire.folder().join(name)
@@ -271,6 +275,12 @@ impl Process {
     pub(crate) fn wait_for_error_line(&mut self, words: &str) {
         let path = self.stderr.clone();
         self.wait_while_running(words, || lossy(&path).contains(words));
+    }
+
+    /// As `wait_for_error_line`, until it has been printed so often.
+    pub(crate) fn wait_for_error_lines(&mut self, words: &str, count: usize) {
+        let path = self.stderr.clone();
+        self.wait_while_running(words, || lossy(&path).matches(words).count() >= count);
     }
 
     fn outputs(&self) -> String {

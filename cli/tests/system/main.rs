@@ -11,6 +11,7 @@ mod doctor;
 mod harness;
 mod http;
 mod idle;
+mod interfaces;
 mod iperf;
 mod ipv6;
 mod kill;

@@ -114,8 +114,14 @@ impl Connection<'_, '_> {
         if !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
             return;
         }
-        let (local, remote) = self.tcb.template.addresses();
+        let (_, remote) = self.tcb.template.addresses();
         self.env.ip.learn_path_mtu(self.now, remote, mtu);
+        self.fit_to_path();
+    }
+
+    /// Segments become as small as the way to the peer wants them; what is under way and larger is sent again.
+    pub(crate) fn fit_to_path(&mut self) {
+        let (local, remote) = self.tcb.template.addresses();
         let Some(mtu) = self.env.ip.route(remote, Some(local)).map(|path| path.mtu) else { return };
         let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;

@@ -464,6 +464,17 @@ impl Tcp {
         times.into_iter().flatten().min()
     }
 
+    /// The MTU of an interface may have become smaller.
+    pub(crate) fn fit_to_paths(&mut self, now: Instant, env: &mut Env) {
+        self.now = now;
+        for index in 0..self.tcbs.len() {
+            // Before the peer's SYN nothing is agreed; a block that was freed is closed.
+            if !matches!(self.tcbs[index].state, State::Closed | State::Listen | State::SynSent) {
+                self.connection(env, index as u32).fit_to_path();
+            }
+        }
+    }
+
     /// An ICMP error quotes a segment of ours.
     pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {
         self.now = now;

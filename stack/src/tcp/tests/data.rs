@@ -287,3 +287,23 @@ fn odd_writes() {
     }
     assert!(seen > at - MSS);
 }
+
+/// The MTU of our own link becomes smaller: what is under way is cut anew, and later segments fit.
+#[test]
+fn a_smaller_link_gets_smaller_segments() {
+    let mut rig = Rig::accepted(Rig::config(), NO_DELAY);
+    assert_eq!(rig.send(1, 3_000), 3_000);
+    let mss = MSS as usize;
+    let sent: vec::Vec<usize> = rig.brief().iter().map(|segment| segment.3).collect();
+    assert_eq!(sent, [mss, mss, 3_000 - 2 * mss]);
+    rig.stack.set_interface(rig.now, 0, link(1_000));
+    assert_eq!(rig.sent().iter().map(|segment| segment.payload.len()).max(), Some(960), "sent again in smaller pieces");
+    rig.receive(seg(ACK, 1, 3_001));
+    assert_eq!(rig.send(3_001, 2_000), 2_000);
+    assert!(rig.sent().iter().all(|segment| segment.payload.len() <= 960));
+    // A larger link changes nothing for those who have agreed on less.
+    rig.stack.set_interface(rig.now, 0, link(9_000));
+    rig.receive(seg(ACK, 1, 5_001));
+    assert_eq!(rig.send(5_001, 2_000), 2_000);
+    assert!(rig.sent().iter().all(|segment| segment.payload.len() <= 960));
+}

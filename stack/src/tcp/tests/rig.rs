@@ -103,6 +103,20 @@ pub(super) fn stream(start: u32, len: u32) -> Vec<u8> {
     (start..start + len).map(|n| (n % 251) as u8).collect()
 }
 
+/// A link that packets go onto as they are.
+pub(super) fn link(mtu: u16) -> Interface {
+    Interface {
+        name: "test".into(),
+        medium: Medium::Ip,
+        mac: MacAddress::default(),
+        mtu,
+        sends_partial_checksums: false,
+        segmentation_max_bytes: 0,
+        gathers: true,
+        role: Role::Owned,
+    }
+}
+
 pub(super) struct Rig {
     pub(super) stack: Stack,
     pub(super) arena: Arena,
@@ -124,14 +138,10 @@ impl Rig {
         let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
         let interface = stack.add_interface(Interface {
-            name: "test".into(),
-            medium: Medium::Ip,
-            mac: MacAddress::default(),
-            mtu: 1_500,
             sends_partial_checksums: partial_checksums,
             segmentation_max_bytes,
             gathers,
-            role: Role::Owned,
+            ..link(1_500)
         });
         let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
         stack.set_addresses(interface, vec![network]);

@@ -1,0 +1,83 @@
+//! Interfaces that come, change and go while a service runs.
+
+use crate::harness::*;
+use crate::http::{fetch, nginx_config, site};
+
+const ON_KERNEL: &[&str] = &[];
+
+/// A second wire between the two sides; its addresses in `net` are `.1` and `.2` of both families.
+fn second_wire(net: &Net) {
+    let client = net.namespace(Client);
+    ip(net, Server, &["link", "add", "veth2", "type", "veth", "peer", "name", "veth2", "netns", &client]);
+    for (side, host) in [(Server, "1"), (Client, "2")] {
+        ip(net, side, &["address", "add", &format!("10.78.0.{host}/24"), "dev", "veth2"]);
+        ip(net, side, &["address", "add", &format!("fd78::{host}/64"), "dev", "veth2", "nodad"]);
+        ip(net, side, &["link", "set", "veth2", "up"]);
+    }
+}
+
+fn ip(net: &Net, side: Side, arguments: &[&str]) {
+    net.output(side, &[&["ip"], arguments].concat());
+}
+
+#[test]
+fn a_new_interface_is_served_and_one_that_goes_is_forgotten() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let mut python =
+        net.spawn_ringway(Server, &["python3", "-m", "http.server", "-b", "::", "-d", &text(&net.path("www")), "8000"]);
+    net.wait_served(Server, 8000, &mut python);
+    for round in 1..=2 {
+        second_wire(&net);
+        for process in [&mut nginx, &mut python] {
+            process.wait_for_error_lines("serves veth2", round);
+        }
+        net.untouched(Server, || {
+            assert_eq!(fetch(&net, Client, ON_KERNEL, "http://10.78.0.1/large.bin"), large);
+            assert_eq!(fetch(&net, Client, ON_KERNEL, "http://[fd78::1]:8000/large.bin"), large);
+        });
+        ip(&net, Server, &["link", "delete", "veth2"]);
+        net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
+    }
+}
+
+/// The MTU of both ends goes down while bytes flow, and up again: nothing stalls.
+#[test]
+fn a_changed_mtu_is_followed() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let url = net.url(80, "large.bin");
+    let slow = ["curl", "-sS", "--fail", "--max-time", "50", "--limit-rate", "8M", "-o", "slow", &url];
+    let download = net.spawn(Client, &slow);
+    net.untouched(Server, || {
+        for mtu in ["1280", "1500"] {
+            for side in [Server, Client] {
+                ip(&net, side, &["link", "set", INTERFACE, "mtu", mtu]);
+            }
+            assert_eq!(fetch(&net, Client, ON_KERNEL, &url), large);
+        }
+        download.finish(DEADLINE).success();
+    });
+    assert_eq!(digest_of(text(&net.path("slow"))).expect("curl has written it"), large);
+}
+
+/// A link address that changes: the kernel's neighbors hear of it, and so do we.
+#[test]
+fn a_changed_link_address_is_followed() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    for (side, mac) in [(Server, "02:00:00:00:77:01"), (Client, "02:00:00:00:77:02")] {
+        ip(&net, side, &["link", "set", INTERFACE, "address", mac]);
+        // As the kernel does where arp_notify is on.
+        for other in [Server, Client] {
+            ip(&net, other, &["neigh", "flush", "dev", INTERFACE]);
+        }
+        net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
+    }
+}
