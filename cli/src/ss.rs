@@ -90,16 +90,44 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     let services = services::find(arguments.name.as_deref())?;
     let sockets: Vec<Shown<'_>> = services.iter().flat_map(sockets).collect();
     let mut out = io::stdout().lock();
+    let unlisted = Unlisted::of(&services);
     if arguments.summary {
-        return summary(&mut out, &sockets);
+        return summary(&mut out, &sockets, &unlisted);
     }
     let mut sockets: Vec<Shown<'_>> = sockets.into_iter().filter(|shown| filter.wants(&shown.socket)).collect();
     sockets.sort_by_key(|shown| (shown.socket.state != LISTEN, shown.socket.local.port, shown.socket.remote.port));
     if arguments.json {
         let all: Vec<_> = sockets.iter().map(|shown| detail::json(shown)).collect();
-        return writeln!(out, "{}", json!({ "sockets": all }));
+        let unlisted = json!({ "timewait": unlisted.time_wait, "others": unlisted.others });
+        return writeln!(out, "{}", json!({ "sockets": all, "unlisted": unlisted }));
     }
-    table::print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))
+    table::print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))?;
+    if unlisted.time_wait + unlisted.others > 0 {
+        let Unlisted { time_wait, others } = unlisted;
+        eprintln!("ringway ss: {time_wait} more sockets in TIME-WAIT and {others} others that no program has are not listed");
+    }
+    Ok(())
+}
+
+/// Sockets that no program has, beyond those that a service writes down one by one.
+#[derive(Debug, Default)]
+struct Unlisted {
+    time_wait: u64,
+    others: u64,
+}
+
+impl Unlisted {
+    fn of(services: &[Service]) -> Unlisted {
+        let mut unlisted = Unlisted::default();
+        for (name, value) in services.iter().flat_map(|service| service.stats.counters()) {
+            match name.as_str() {
+                "RingwayUnlistedTimeWait" => unlisted.time_wait += value,
+                "RingwayUnlistedOthers" => unlisted.others += value,
+                _ => {}
+            }
+        }
+        unlisted
+    }
 }
 
 /// Linux's number of LISTEN, as in the record.
@@ -142,10 +170,14 @@ const STATES: &[(u8, &str, &str)] = &[
     (11, "CLOSING", "closing"),
 ];
 
-fn summary(out: &mut impl Write, sockets: &[Shown<'_>]) -> io::Result<()> {
-    let count = |state: u8| sockets.iter().filter(|shown| shown.socket.state == state).count();
-    let orphaned = sockets.iter().filter(|shown| shown.socket.pid == 0).count();
-    let (total, established, waiting, listening) = (sockets.len(), count(1), count(6), count(LISTEN));
+fn summary(out: &mut impl Write, sockets: &[Shown<'_>], unlisted: &Unlisted) -> io::Result<()> {
+    let count = |state: u8| sockets.iter().filter(|shown| shown.socket.state == state).count() as u64;
+    // As in ss: those in TIME-WAIT, which nobody has either, are counted apart.
+    let is_orphan = |shown: &&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
+    let orphaned = sockets.iter().filter(is_orphan).count() as u64 + unlisted.others;
+    let waiting = count(6) + unlisted.time_wait;
+    let total = sockets.len() as u64 + unlisted.time_wait + unlisted.others;
+    let (established, listening) = (count(1), count(LISTEN));
     writeln!(out, "TCP:   {total} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {waiting})")
 }
 

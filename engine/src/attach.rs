@@ -21,7 +21,7 @@ use std::os::fd::OwnedFd;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{Duration, Instant};
-use ringway_stack::Event;
+use ringway_stack::{Event, State};
 
 use crate::command::{RegionId, RegionMemory, RegionRequest};
 use crate::core::{Core, Ending};
@@ -229,24 +229,34 @@ impl Attachments {
         }
         core.metrics.set(Work::Regions, self.live.len() as u64);
         core.metrics.set(Work::Sockets, sockets);
-        if sockets <= STRAYS_SOUGHT {
-            self.write_strays(core);
-        }
+        let [time_wait, others] = if sockets <= STRAYS_SOUGHT {
+            self.write_strays(core)
+        } else {
+            core.metrics.write_strays(&[]);
+            let (half_open, time_wait) = core.stack.records();
+            [time_wait, half_open].map(|count| count as u64)
+        };
+        core.metrics.set(Work::UnlistedTimeWait, time_wait);
+        core.metrics.set(Work::UnlistedOthers, others);
     }
 
-    /// Writes the sockets that no application has: half open, closing, in TIME-WAIT.
-    fn write_strays(&mut self, core: &mut Core) {
-        let mut strays = Vec::new();
+    /// Writes the sockets that no application has: half open, closing, in TIME-WAIT. Returns how many in TIME-WAIT, and how
+    /// many others, have found no room.
+    fn write_strays(&mut self, core: &mut Core) -> [u64; 2] {
+        let (mut strays, mut unlisted) = (Vec::new(), [0; 2]);
         let regions = &mut self.regions;
         core.stack.for_each_socket(&mut |summary| {
             let cookie = Cookie::from_word(summary.cookie);
             let region = regions.get_mut(cookie.region as usize).and_then(Option::as_deref_mut);
             let owned = region.is_some_and(|region| region.has(cookie.slot, summary.id));
-            if !owned && strays.len() < STRAYS_MAX {
-                strays.push(record::stray(summary));
+            match owned {
+                true => {}
+                false if strays.len() < STRAYS_MAX => strays.push(record::stray(summary)),
+                false => unlisted[usize::from(summary.state != State::TimeWait)] += 1,
             }
         });
         core.metrics.write_strays(&strays);
+        unlisted
     }
 
     /// Sockets of all regions.

@@ -129,6 +129,21 @@ fn details_use_the_tokens_of_ss() {
     assert_eq!(printed("-HtniO", vec![socket(1, "10.0.0.1:80", "10.0.0.2:4")]).lines().count(), 1);
 }
 
+/// Totals count what is not listed one by one.
+#[test]
+fn totals_count_what_is_not_listed() {
+    let mut orphan = socket(4, "10.0.0.1:80", "10.0.0.2:5");
+    orphan.pid = 0;
+    let mut waiting = socket(6, "10.0.0.1:80", "10.0.0.2:6");
+    waiting.pid = 0;
+    let all = both().into_iter().chain([orphan, waiting]);
+    let shown: Vec<Shown<'_>> = all.map(|socket| Shown { socket, service: "default", interface: "-".to_string() }).collect();
+    let mut out = Vec::new();
+    summary(&mut out, &shown, &Unlisted { time_wait: 2_000, others: 30 }).expect("a vector takes all");
+    let text = String::from_utf8(out).expect("text");
+    assert_eq!(text, "TCP:   2034 (estab 1, listening 1, orphaned 31, timewait 2001)\n");
+}
+
 /// Times are milliseconds without needless zeros.
 #[test]
 fn times_are_short() {

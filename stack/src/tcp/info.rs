@@ -231,6 +231,11 @@ impl Tcp {
         }
     }
 
+    /// Records that no application can have: half-open connections, and those in TIME-WAIT.
+    pub(crate) fn records(&self) -> (usize, usize) {
+        (self.syn_queue.iter().count(), self.time_wait.iter().count())
+    }
+
     fn summary(&self, index: u32, tcb: &Tcb) -> SocketSummary {
         let (local, remote) = tcb.addresses();
         let now = timer::tick_at(self.now);
