@@ -4,7 +4,8 @@ use ringway_device::Device;
 use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Instant};
 use ringway_stack::{
-    Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig, TcpOptions,
+    Autoconfiguration, Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig,
+    TcpOptions,
 };
 
 /// The port of the server.
@@ -41,6 +42,8 @@ impl Host {
             segmentation_max_bytes: capabilities.segmentation_max_bytes,
             gathers: capabilities.gathers,
             role: Role::Owned,
+            autoconfiguration: Autoconfiguration::Off,
+            detects_duplicates: false,
         });
         let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
         stack.set_addresses(interface, vec![network]);
@@ -76,7 +79,7 @@ impl Host {
                 Event::Ready { socket, .. } | Event::Connected { socket, .. } => application.ready(&mut self.stack, socket),
                 Event::Accepted { listener, .. } => self.accept_all(listener, application),
                 Event::Failed { error, .. } => panic!("a connection of the benchmark failed: {error:?}"),
-                Event::Closed { .. } | Event::ResolveNeighbor { .. } => {}
+                Event::Closed { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
             }
         }
         while self.stack.transmit(now, &mut self.outbound) {}

@@ -138,7 +138,7 @@ impl Attachments {
             Event::Accepted { listener, cookie } => (listener, cookie),
             Event::Connected { socket, cookie } | Event::Ready { socket, cookie } => (socket, cookie),
             Event::Failed { socket, cookie, .. } | Event::Closed { socket, cookie, .. } => (socket, cookie),
-            Event::ResolveNeighbor { .. } => return,
+            Event::ResolveNeighbor { .. } | Event::Address { .. } => return,
         };
         let cookie = Cookie::from_word(cookie);
         let region = self.region(cookie.region);

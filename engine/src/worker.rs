@@ -15,7 +15,7 @@ use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
 use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
-use ringway_stack::{Cidr, Event, Stack, StackConfig, State};
+use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
 use crate::attach::Attachments;
 use crate::clock;
@@ -298,6 +298,9 @@ impl Worker {
             delivered = true;
             match event {
                 Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
+                Event::Address { change: AddressChange::Duplicate(ip), .. } => {
+                    eprintln!("ringway: {ip} is used by somebody else on the link");
+                }
                 event => self.attachments.deliver(event, &mut self.core),
             }
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use ringway_device::impair::Impair;
 use ringway_device::{Device, Medium as DeviceMedium};
 use ringway_shm::{Arena, Burst, Class, Instant};
-use ringway_stack::{Cidr, Counter, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
+use ringway_stack::{Autoconfiguration, Cidr, Counter, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
 
 use crate::application::Application;
 use crate::check::wire::{Watch, WireCheck};
@@ -61,6 +61,8 @@ impl Host {
             segmentation_max_bytes: capabilities.segmentation_max_bytes,
             gathers: capabilities.gathers,
             role: Role::Owned,
+            autoconfiguration: Autoconfiguration::Off,
+            detects_duplicates: false,
         });
         let network = Cidr { ip: Host::address(number, false), prefix_len: 24 };
         let network6 = Cidr { ip: Host::address(number, true), prefix_len: 64 };

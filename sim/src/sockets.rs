@@ -18,8 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Frame, Instant};
 use ringway_stack::{
-    Cidr, Event, FastOpenConfig, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketError, SocketId, Stack,
-    StackConfig, TcpOptions,
+    Autoconfiguration, Cidr, Event, FastOpenConfig, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketError,
+    SocketId, Stack, StackConfig, TcpOptions,
 };
 
 pub use sysctl::Sysctl;
@@ -237,6 +237,8 @@ impl Machine {
             segmentation_max_bytes: 0,
             gathers: false,
             role: Role::Owned,
+            autoconfiguration: Autoconfiguration::Off,
+            detects_duplicates: false,
         });
         if let Some(keys) = sysctl.fast_open_keys() {
             stack.set_fast_open_keys(None, keys);
@@ -400,7 +402,7 @@ impl Machine {
                     ours.peer_closed = peer_closed;
                 }
             }
-            Event::Accepted { .. } | Event::ResolveNeighbor { .. } => {}
+            Event::Accepted { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
         }
     }
 

@@ -90,4 +90,22 @@ pub enum Event {
         /// The neighbor.
         ip: core::net::IpAddr,
     },
+    /// Which addresses an interface has, has changed by itself.
+    Address {
+        /// The interface.
+        interface: u32,
+        /// What happened.
+        change: AddressChange,
+    },
+}
+
+/// What has happened to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressChange {
+    /// It was made or checked and can be used now.
+    Added(crate::Cidr),
+    /// It was made by the stack and is gone.
+    Removed(core::net::IpAddr),
+    /// Somebody else on the link uses it. One that was being checked is not used; one in use is kept and defended.
+    Duplicate(core::net::IpAddr),
 }

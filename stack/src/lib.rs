@@ -27,8 +27,8 @@ pub use config::{
     TcpOptions, UdpConfig, UdpOptions,
 };
 pub use error::{AcceptError, BindError, ConnectError, ListenError, ReceiveError, SendError, UdpSendError};
-pub use event::{Event, Readiness, SocketError, SocketId};
-pub use ip::{Interface, Medium, Role, Route};
+pub use event::{AddressChange, Event, Readiness, SocketError, SocketId};
+pub use ip::{Autoconfiguration, Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
 pub use stack::Stack;
 pub use stats::{Counter, Counters};

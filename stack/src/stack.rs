@@ -186,7 +186,7 @@ impl Stack {
     /// The next event, in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<Event> {
         let resolve = self.ip.poll_resolve().map(|(interface, ip)| Event::ResolveNeighbor { interface, ip });
-        resolve.or_else(|| self.events.pop_front())
+        resolve.or_else(|| self.ip.poll_notice()).or_else(|| self.events.pop_front())
     }
 
     /// Serves a port; an unspecified address means all addresses of its family that the stack has, also later ones.

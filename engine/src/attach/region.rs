@@ -131,7 +131,7 @@ impl Region {
             Event::Ready { .. } => self.ready(slot, core),
             Event::Failed { error, .. } => self.failed(slot, error, core),
             Event::Closed { time_wait, .. } => self.closed(slot, time_wait, core),
-            Event::ResolveNeighbor { .. } => {}
+            Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
         }
         true
     }

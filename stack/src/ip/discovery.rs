@@ -1,7 +1,8 @@
 //! Neighbor discovery where the stack alone answers for its addresses. Read RFC 4861 §7 first.
 //!
 //! Who is asked for is answered, who answers is remembered (`link::neighbor` keeps the states of §7.3.2).
-//! Believes nothing that a router may have let through (hop limit 255).
+//! Believes nothing that a router may have let through (hop limit 255). What routers say is for `router` and
+//! `redirect`, what concerns addresses of our own for `uniqueness`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -10,9 +11,10 @@ use ringway_shm::Instant;
 use super::control::Control;
 use super::{Ip, Medium, Role};
 use crate::address::MacAddress;
+use crate::event::AddressChange;
 use crate::stats::Counter;
 use crate::wire::ipv6;
-use crate::wire::ndp::{self, Message};
+use crate::wire::ndp::{self, Message, Nonce};
 
 impl Ip {
     /// Takes a message with a good checksum, from its ICMPv6 header on.
@@ -31,21 +33,42 @@ impl Ip {
             return Err(Counter::IcmpInErrors);
         }
         match Message::parse(bytes).ok_or(Counter::IcmpInErrors)? {
-            Message::NeighborSolicitation { target, source_link, .. } => {
-                self.receive_solicitation(now, interface, outer, target, source_link)
+            Message::NeighborSolicitation { target, source_link, nonce } => {
+                self.receive_solicitation(now, interface, outer, target, source_link, nonce)
             }
-            Message::NeighborAdvertisement { target, target_link, solicited, overrides, .. } => {
+            Message::NeighborAdvertisement { target, target_link, solicited, overrides, router } => {
                 // §7.1.2: an answer is for one.
                 if outer.destination.is_multicast() && solicited {
                     return Err(Counter::IcmpInErrors);
                 }
-                if !self.owns(target.into()) {
+                if self.is_tentative(interface, target.into()) {
+                    self.address_is_taken(interface, target.into());
+                } else if self.interfaces[interface as usize].has(target.into()) {
+                    self.tell(interface, AddressChange::Duplicate(target.into()));
+                } else {
                     let link = target_link.filter(|mac| is_neighbors(*mac));
                     self.neighbors.advertised(now, (interface, target.into()), link, solicited, overrides);
+                    if !router && self.is_router(interface, target.into()) {
+                        self.router_fails((interface, target.into()), true);
+                    }
                 }
                 Ok(())
             }
-            Message::RouterSolicitation { .. } | Message::RouterAdvertisement(_) | Message::Redirect { .. } => Ok(()),
+            Message::RouterAdvertisement(told) => {
+                let result = self.receive_advertisement(now, interface, outer.source, &told);
+                self.reschedule();
+                result
+            }
+            Message::Redirect { target, destination, target_link } => {
+                let router = outer.source.into();
+                let believed = self.receive_redirect(now, interface, router, destination.into(), target.into());
+                if let Some(mac) = target_link.filter(|mac| believed && is_neighbors(*mac)) {
+                    self.neighbors.noticed(now, (interface, target.into()), mac);
+                }
+                Ok(())
+            }
+            // Hosts do not answer those.
+            Message::RouterSolicitation { .. } => Ok(()),
         }
     }
 
@@ -57,12 +80,14 @@ impl Ip {
         outer: &ipv6::Header,
         target: Ipv6Addr,
         source_link: Option<MacAddress>,
+        nonce: Option<Nonce>,
     ) -> Result<(), Counter> {
         let from_nobody = outer.source.is_unspecified();
         // §7.1.1: who has no address yet asks everybody and names no link address.
         if from_nobody && (outer.destination != ipv6::solicited_node(target) || source_link.is_some()) {
             return Err(Counter::IcmpInErrors);
         }
+        self.hears_question(interface, target, from_nobody, nonce);
         let state = &self.interfaces[interface as usize];
         if !state.has(target.into()) {
             return Ok(());

@@ -12,7 +12,7 @@ use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use super::output::DEFAULT_TTL;
-use super::{Flow, Ip, network_header_len};
+use super::{Flow, Ip, Path, network_header_len};
 use crate::stats::{Counter, Counters};
 use crate::tcp::demux::FlowKey;
 use crate::tcp::isn::Secrets;
@@ -71,7 +71,7 @@ impl Ip {
         let identification = self.identifications.next(flow.local, flow.remote, flow.protocol);
         if fits {
             let Some(mut first) = packet.pop() else { return };
-            self.push_fragment_header(flow, identification, (0, len, false), &mut first);
+            self.push_fragment_header(flow, &path, identification, (0, len, false), &mut first);
             return self.place(now, &path, first, packet, out);
         }
         let packet_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
@@ -88,7 +88,7 @@ impl Ip {
             let mut piece = Burst::default();
             cursor.cut(arena, class, count, &mut piece);
             let Some(mut first) = piece.pop() else { break };
-            self.push_fragment_header(flow, identification, (offset, count, offset + count < len), &mut first);
+            self.push_fragment_header(flow, &path, identification, (offset, count, offset + count < len), &mut first);
             self.place(now, &path, first, &mut piece, out);
             counters.count(Counter::IpFragCreates);
         }
@@ -99,6 +99,7 @@ impl Ip {
     fn push_fragment_header(
         &self,
         flow: &Flow,
+        path: &Path,
         identification: u32,
         (offset, count, more): (usize, usize, bool),
         frame: &mut Frame,
@@ -120,7 +121,7 @@ impl Ip {
         let (network, fragment) = bytes.split_at_mut(ipv6::HEADER_LEN);
         ipv6::Fragment { next_header: flow.protocol, offset, more, identification }.write(fragment);
         let flow = Flow { protocol: ipv6::FRAGMENT, ..*flow };
-        let written = self.write_network_header(&flow, Some(ipv6::FRAGMENT_LEN + count), network);
+        let written = self.write_network_header(&flow, path, Some(ipv6::FRAGMENT_LEN + count), network);
         debug_assert!(written.is_some(), "a route has one family at both ends");
     }
 }

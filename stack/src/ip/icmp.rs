@@ -6,7 +6,7 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use ringway_shm::{Burst, Checksum, Frame, Segmentation};
+use ringway_shm::{Burst, Checksum, Frame, Instant, Segmentation};
 
 use super::icmpv6;
 use super::{Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
@@ -18,6 +18,7 @@ impl Ip {
     /// Takes the packet of `first` and `self.rest`, which starts at the IPv4 header.
     pub(super) fn receive_icmp(
         &mut self,
+        now: Instant,
         counters: &mut Counters,
         interface: u32,
         header: &ipv4::Header,
@@ -39,10 +40,22 @@ impl Ip {
             if self.interfaces[interface as usize].interface.role == Role::Owned {
                 self.answer_echo(header, first, counters)?;
             }
+        } else if message.kind == icmpv4::REDIRECT {
+            self.hears_redirect(now, interface, header, first.bytes());
         } else if let Some(error) = quoted_error(&message, &first.bytes()[icmpv4::HEADER_LEN..], header) {
             self.keep_error(error);
         }
         Ok(())
+    }
+
+    /// RFC 1122 §3.2.2.2: for the host that the quoted packet of ours went to, whatever the code.
+    fn hears_redirect(&mut self, now: Instant, interface: u32, outer: &ipv4::Header, message: &[u8]) {
+        let Some(quoted) = message.get(icmpv4::HEADER_LEN..).and_then(ipv4::Header::parse_unverified) else { return };
+        let ours = self.interfaces[interface as usize].interface.role == Role::Owned && self.local_ipv4.contains(&quoted.source);
+        if ours {
+            let router = IpAddr::from([message[4], message[5], message[6], message[7]]);
+            self.receive_redirect(now, interface, outer.source.into(), quoted.destination.into(), router);
+        }
     }
 
     /// Turns the echo request at hand into its reply, in place.

@@ -94,7 +94,7 @@ impl Ip {
                 let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, to_many: false };
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
-            ipv4::PROTOCOL_ICMP => self.receive_icmp(counters, interface, &header, first),
+            ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
                 first.pull(header.header_len.into());
                 let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
@@ -139,6 +139,8 @@ impl Ip {
         if state.interface.role == Role::Shared {
             return;
         }
+        self.hears_claim(now, interface, packet);
+        let state = &self.interfaces[interface as usize];
         let owns = |ip| state.addresses.iter().any(|cidr| cidr.ip == ip);
         let Some(heard) = arp::receive(state.interface.mac, owns, packet) else { return };
         if let Some(packet) = heard.reply {

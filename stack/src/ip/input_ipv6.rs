@@ -136,7 +136,8 @@ impl Ip {
     fn is_member(&self, interface: u32, group: Ipv6Addr) -> bool {
         let addresses = || self.interfaces[interface as usize].addresses.iter();
         let asks_for = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ipv6::solicited_node(ip) == group);
-        group == ipv6::ALL_NODES || addresses().any(|cidr| asks_for(cidr.ip))
+        let checked = || self.interfaces[interface as usize].checks.iter();
+        group == ipv6::ALL_NODES || addresses().any(|cidr| asks_for(cidr.ip)) || checked().any(|check| asks_for(check.ip))
     }
 }
 

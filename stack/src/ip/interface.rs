@@ -24,6 +24,18 @@ pub enum Role {
     Owned,
 }
 
+/// How the stack makes addresses (RFC 4862).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Autoconfiguration {
+    /// Not at all.
+    #[default]
+    Off,
+    /// With identifiers that stay the same in a network and tell nothing in another (RFC 7217).
+    Stable,
+    /// With identifiers made of the link address (RFC 4291 appendix A).
+    Eui64,
+}
+
 /// An interface as the stack sees it.
 #[derive(Clone, Debug)]
 pub struct Interface {
@@ -43,6 +55,12 @@ pub struct Interface {
     pub gathers: bool,
     /// Who answers for the addresses.
     pub role: Role,
+    /// Whether the stack makes IPv6 addresses for itself and follows routers. Only for [`Role::Owned`] on Ethernet.
+    pub autoconfiguration: Autoconfiguration,
+    /// Whether addresses that are set are used only after nobody else on the link was found to have them: some seconds
+    /// later (RFC 4862 §5.4, RFC 5227 §2.1). Otherwise whoever sets them answers for that. Only for [`Role::Owned`] on
+    /// Ethernet.
+    pub detects_duplicates: bool,
 }
 
 /// One entry of the routing table.

@@ -4,6 +4,8 @@
 //! us keep is bounded; `receive` only queues what has to be answered, `transmit` writes it. IPv4 and
 //! IPv6 are served alike; where they differ there is a file for each.
 
+mod addresses;
+mod autoconf;
 mod complaint;
 mod control;
 mod defragment;
@@ -20,8 +22,11 @@ pub(crate) mod limit;
 mod output;
 mod path_mtu;
 mod reassembly;
+mod redirect;
 mod route;
+mod router;
 mod source;
+mod uniqueness;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -29,23 +34,26 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ringway_shm::{Burst, Frame, Instant};
 
-use crate::address::{Cidr, MacAddress};
+use crate::address::MacAddress;
 use crate::config::StackConfig;
+use crate::event::Event;
 use crate::link::arp;
 use crate::link::neighbor::{Key, Limits, NeighborTable, Task};
 use crate::stats::{Counter, Counters};
 use crate::tcp::isn::Secrets;
 use crate::wire::ndp::Message;
 use crate::wire::{ipv4, ipv6};
+use addresses::InterfaceState;
 use control::{Control, ControlOut};
 use fragment::Identifications;
 use limit::RateLimit;
 use path_mtu::PathMtus;
 use reassembly::Reassembly;
+use redirect::Redirects;
 use route::RouteTable;
 
 pub(crate) use input::trim;
-pub use interface::{Interface, Medium, Role, Route};
+pub use interface::{Autoconfiguration, Interface, Medium, Role, Route};
 pub(crate) use output::{Flow, OutputError, Template};
 
 /// What the transport protocols must know of a link.
@@ -143,15 +151,6 @@ pub(crate) struct IcmpError {
     pub(crate) icmp_code: u8,
 }
 
-/// An interface and its addresses.
-#[derive(Debug)]
-struct InterfaceState {
-    interface: Interface,
-    addresses: Vec<Cidr>,
-    /// Broadcast addresses of its IPv4 networks.
-    broadcasts: Vec<Ipv4Addr>,
-}
-
 /// The Internet layer of one stack.
 pub(crate) struct Ip {
     interfaces: Vec<InterfaceState>,
@@ -161,6 +160,8 @@ pub(crate) struct Ip {
     local_ipv4: Vec<Ipv4Addr>,
     local_ipv6: Vec<Ipv6Addr>,
     routes: RouteTable,
+    configured_routes: Vec<Route>,
+    redirects: Redirects,
     neighbors: NeighborTable,
     generation: u32,
     limit: RateLimit,
@@ -173,6 +174,9 @@ pub(crate) struct Ip {
     control: VecDeque<ControlOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
+    notices: VecDeque<Event>,
+    /// When checks, lifetimes and the like go on.
+    next_due: Option<Instant>,
     /// UDP datagrams that have come, until `exchange_udp`.
     udp: Datagrams,
     path_mtus: PathMtus,
@@ -201,6 +205,8 @@ impl Ip {
             local_ipv4: Vec::new(),
             local_ipv6: Vec::new(),
             routes: RouteTable::default(),
+            configured_routes: Vec::new(),
+            redirects: Redirects::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
             limit: RateLimit::new(config.replies_per_second),
@@ -211,6 +217,8 @@ impl Ip {
             control: VecDeque::new(),
             resolve: VecDeque::new(),
             errors: VecDeque::new(),
+            notices: VecDeque::new(),
+            next_due: None,
             udp: Datagrams::default(),
             path_mtus: PathMtus::new(config.path_mtus_max as usize),
             identifications: Identifications::new(config.seed),
@@ -224,43 +232,17 @@ impl Ip {
 
     pub(crate) fn add_interface(&mut self, interface: Interface) -> u32 {
         assert!(self.interfaces.len() < INTERFACES_MAX, "an interface's index fits a byte");
-        self.interfaces.push(InterfaceState { interface, addresses: Vec::new(), broadcasts: Vec::new() });
+        self.interfaces.push(InterfaceState::new(interface));
         self.outbox.push(Burst::default());
-        (self.interfaces.len() - 1) as u32
-    }
-
-    /// Puts another description in the place of an interface's; its addresses stay.
-    pub(crate) fn set_interface(&mut self, interface: u32, description: Interface) {
-        self.interfaces[interface as usize].interface = description;
-        self.bump_generation();
-    }
-
-    pub(crate) fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
-        let state = &mut self.interfaces[interface as usize];
-        let before = core::mem::replace(&mut state.addresses, addresses);
-        if state.interface.role == Role::Owned && state.interface.medium == Medium::Ethernet {
-            for cidr in state.addresses.iter().filter(|cidr| !before.contains(cidr)) {
-                let IpAddr::V4(ip) = cidr.ip else { continue };
-                let packet = arp::announcement(state.interface.mac, ip);
-                self.control.push_back(ControlOut {
-                    interface,
-                    destination: MacAddress::BROADCAST,
-                    message: Control::Arp(packet),
-                });
-            }
-        }
-        state.broadcasts = state.addresses.iter().filter_map(Cidr::broadcast).collect();
-        self.local = self.interfaces.iter().flat_map(|state| state.addresses.iter().map(|cidr| cidr.ip)).collect();
-        self.local.sort_unstable();
-        self.local.dedup();
-        self.local_ipv4 = self.local.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
-        self.local_ipv6 = self.local.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
-        self.bump_generation();
+        let number = (self.interfaces.len() - 1) as u32;
+        self.begin_autoconfiguration(number);
+        number
     }
 
     pub(crate) fn set_routes(&mut self, routes: Vec<Route>) {
-        self.routes.replace(routes);
-        self.bump_generation();
+        self.configured_routes = routes;
+        self.redirects.clear();
+        self.refresh_routes();
     }
 
     pub(crate) fn set_neighbor(&mut self, interface: u32, ip: IpAddr, mac: Option<MacAddress>) {
@@ -297,13 +279,15 @@ impl Ip {
                 (route.interface, route.gateway, route.source)
             }
         };
+        let redirected = self.redirects.find(remote).filter(|(on, _)| *on == interface).map(|(_, hop)| hop);
         let state = self.interfaces.get(interface as usize)?;
-        let next_hop = gateway.unwrap_or(remote);
+        let next_hop = redirected.or(gateway).unwrap_or(remote);
         let source = match local {
             Some(local) => Some(local).filter(|&ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(ip)),
             None => preferred.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop, remote)),
         }?;
-        let mtu = self.path_mtus.limit(remote, state.interface.mtu);
+        let link_mtu = if remote.is_ipv4() { state.interface.mtu } else { state.ipv6_mtu };
+        let mtu = self.path_mtus.limit(remote, link_mtu);
         Some(Path { interface, source, next_hop, mtu })
     }
 
@@ -339,11 +323,15 @@ impl Ip {
         self.neighbors.handle_timeout(now);
         self.path_mtus.handle_timeout(now);
         self.reassembly_timeouts += self.reassembly.expire(now, &mut self.expired);
+        self.tend(now);
         self.run_tasks();
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout(), self.reassembly.poll_timeout()].into_iter().flatten().min()
+        [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout(), self.reassembly.poll_timeout(), self.next_due]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The next neighbor that the kernel must resolve: (interface, address).
@@ -386,6 +374,7 @@ impl Ip {
                 Task::Ask(key, known) => self.ask(key, known),
                 Task::Release(key, mac, packets) => self.release(key, mac, packets),
                 Task::Fail(packets) => self.fail(packets),
+                Task::Lost(now, key) => self.neighbor_lost(now, key),
             }
         }
         if self.neighbors.take_changed() {
@@ -420,6 +409,17 @@ impl Ip {
         }
     }
 
+    /// A neighbor did not answer: what goes through it goes elsewhere, if there is another way.
+    fn neighbor_lost(&mut self, now: Instant, key: Key) {
+        if self.redirects.forget(now, Some(key)) {
+            self.bump_generation();
+            self.reschedule();
+        }
+        if self.interfaces[key.0 as usize].routers.len() > 1 {
+            self.router_fails(key, false);
+        }
+    }
+
     fn count_dropped(&mut self, counters: &mut Counters) {
         counters.add(Counter::DropNoNeighbor, self.neighbors.take_dropped());
     }
@@ -428,13 +428,6 @@ impl Ip {
         if self.errors.len() < ERRORS_MAX {
             self.errors.push_back(error);
         }
-    }
-}
-
-impl InterfaceState {
-    /// Whether `ip` is one of its addresses.
-    fn has(&self, ip: IpAddr) -> bool {
-        self.addresses.iter().any(|cidr| cidr.ip == ip)
     }
 }
 

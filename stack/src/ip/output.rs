@@ -147,7 +147,7 @@ impl Ip {
         }
         let len = link_len + network_header_len(flow.remote);
         // The length is filled in later, so the header is one without.
-        self.write_network_header(flow, None, &mut bytes[link_len..len]).ok_or(OutputError::NoRoute)?;
+        self.write_network_header(flow, &path, None, &mut bytes[link_len..len]).ok_or(OutputError::NoRoute)?;
         let mut header_sum = 0;
         if flow.remote.is_ipv4() {
             bytes[len - 10..len - 8].fill(0);
@@ -178,8 +178,9 @@ impl Ip {
         let len = packets.front_len();
         let mut header = [0; ipv6::HEADER_LEN];
         let header = &mut header[..network_header_len(flow.remote)];
-        let routed = self.route(flow.remote, Some(flow.local)).zip(self.write_network_header(flow, Some(len), header));
-        let Some((path, ())) = routed else {
+        let routed = self.route(flow.remote, Some(flow.local));
+        let written = routed.and_then(|path| self.write_network_header(flow, &path, Some(len), header));
+        let (Some(path), Some(())) = (routed, written) else {
             packets.drop_packet();
             counters.count(Counter::IpOutNoRoutes);
             return;
@@ -274,8 +275,18 @@ impl Ip {
 
     /// Fills in the IP header of a packet of `transport_len` bytes, or of one whose length is not known yet.
     /// `None`: too long, or ends of different families.
-    pub(super) fn write_network_header(&self, flow: &Flow, transport_len: Option<usize>, bytes: &mut [u8]) -> Option<()> {
-        let ttl = if flow.ttl == 0 { DEFAULT_TTL } else { flow.ttl };
+    pub(super) fn write_network_header(
+        &self,
+        flow: &Flow,
+        path: &Path,
+        transport_len: Option<usize>,
+        bytes: &mut [u8],
+    ) -> Option<()> {
+        let ttl = match (flow.ttl, flow.remote) {
+            (0, IpAddr::V4(_)) => DEFAULT_TTL,
+            (0, IpAddr::V6(_)) => self.interfaces[path.interface as usize].hop_limit,
+            (ttl, _) => ttl,
+        };
         match (flow.local, flow.remote) {
             (IpAddr::V4(local), IpAddr::V4(remote)) => {
                 let total_len = transport_len.map_or(Some(0), |len| u16::try_from(len + ipv4::HEADER_LEN).ok())?;

@@ -1,8 +1,8 @@
 //! Which of our addresses to speak from. Read RFC 6724 §3.1, §5, RFC 1122 §3.3.4.3 first.
 //!
 //! Candidates are the addresses of the interface through which the packet leaves (RFC 6724 §4). Rules
-//! 1 (same address), 2 (scope) and 8 (longest matching prefix) are served; rules 4 to 7 need what hosts
-//! like ours do not have.
+//! 1 (same address), 2 (scope), 3 (deprecated) and 8 (longest matching prefix) are served; rules 4 to 7 need
+//! what hosts like ours do not have.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -23,19 +23,22 @@ impl InterfaceState {
                     IpAddr::V4(_) => None,
                 });
                 // Of equals the first one wins, in the order in which they were set.
-                candidates.rev().max_by_key(|candidate| rank(*candidate, remote)).map(|(ip, _)| ip.into())
+                candidates
+                    .rev()
+                    .max_by_key(|candidate| rank(*candidate, remote, self.deprecated.contains(&candidate.1.ip)))
+                    .map(|(ip, _)| ip.into())
             }
         }
     }
 }
 
-/// More is better: rules 1, 2 and 8 in order.
-fn rank((ip, cidr): (Ipv6Addr, &Cidr), remote: Ipv6Addr) -> (bool, i8, u32) {
+/// More is better: rules 1, 2, 3 and 8 in order.
+fn rank((ip, cidr): (Ipv6Addr, &Cidr), remote: Ipv6Addr, deprecated: bool) -> (bool, i8, bool, u32) {
     let (own, wanted) = (scope(ip) as i8, scope(remote) as i8);
     // Rule 2: the smallest scope that is at least the destination's; without one the largest.
     let fitness = if own >= wanted { i8::MAX - own } else { own };
     let common = (u128::from(ip) ^ u128::from(remote)).leading_zeros().min(u32::from(cidr.prefix_len));
-    (ip == remote, fitness, common)
+    (ip == remote, fitness, !deprecated, common)
 }
 
 /// RFC 6724 §3.1, RFC 4291 §2.7: the scope's number.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Cidr;
 use crate::wire::{checksum, ethernet, ipv4, ipv6};
 use alloc::string::ToString;
 use alloc::vec;
@@ -39,6 +40,8 @@ impl Rig {
             segmentation_max_bytes: 0,
             gathers: true,
             role,
+            autoconfiguration: Autoconfiguration::Off,
+            detects_duplicates: false,
         });
         let network = Cidr { ip: OWN.into(), prefix_len: 24 };
         let default = Cidr { ip: [0; 4].into(), prefix_len: 0 };

@@ -47,6 +47,8 @@ pub(crate) enum Task {
     Release(Key, MacAddress, Burst),
     /// Nobody has the address; these packets cannot leave.
     Fail(Burst),
+    /// A neighbor did not answer.
+    Lost(Instant, Key),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +105,6 @@ impl NeighborTable {
     }
 
     /// A router has said how long the IPv6 neighbors of an interface count as reachable, and how often to ask.
-    #[cfg(test)]
     pub(crate) fn set_times(&mut self, interface: u32, times: Times) {
         let at = interface as usize;
         if self.times.len() <= at {
@@ -243,7 +244,11 @@ impl NeighborTable {
                     self.changed = true;
                     self.set(key, State::Stale(mac), Some(now + STALE_TIME));
                 }
-                State::Asked { .. } | State::Probed { .. } | State::Stale(_) | State::Told(_) => self.forget(key),
+                State::Asked { .. } | State::Probed { .. } => {
+                    self.forget(key);
+                    self.tasks.push_back(Task::Lost(now, key));
+                }
+                State::Stale(_) | State::Told(_) => self.forget(key),
             }
         }
     }

@@ -9,6 +9,8 @@ pub const ECHO_REQUEST: u8 = 8;
 pub const ECHO_REPLY: u8 = 0;
 /// Type of "destination unreachable".
 pub const UNREACHABLE: u8 = 3;
+/// Type of a redirect.
+pub const REDIRECT: u8 = 5;
 /// Type of "time exceeded".
 pub const TIME_EXCEEDED: u8 = 11;
 /// Code of [`TIME_EXCEEDED`]: fragments did not come in time.

@@ -12,7 +12,7 @@ use crate::address::{Cidr, SocketAddress};
 use crate::config::{StackConfig, TcpOptions};
 use crate::error::ReceiveError;
 use crate::event::{Event, SocketId};
-use crate::ip::{Interface, Medium, Role, Route};
+use crate::ip::{Autoconfiguration, Interface, Medium, Role, Route};
 use crate::stack::Stack;
 use crate::stats::Counter;
 use crate::tcp::sequence::SeqNum;
@@ -114,6 +114,8 @@ pub(super) fn link(mtu: u16) -> Interface {
         segmentation_max_bytes: 0,
         gathers: true,
         role: Role::Owned,
+        autoconfiguration: Autoconfiguration::Off,
+        detects_duplicates: false,
     }
 }
 

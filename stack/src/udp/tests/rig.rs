@@ -11,7 +11,7 @@ use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{StackConfig, UdpOptions};
 use crate::error::UdpSendError;
 use crate::event::{Event, SocketId};
-use crate::ip::{Interface, Medium, Role, Route};
+use crate::ip::{Autoconfiguration, Interface, Medium, Role, Route};
 use crate::stack::Stack;
 use crate::stats::Counter;
 use crate::udp::{UdpMessage, UdpSend};
@@ -91,6 +91,8 @@ impl Rig {
             segmentation_max_bytes: 0,
             gathers: link.gathers,
             role: link.role,
+            autoconfiguration: Autoconfiguration::Off,
+            detects_duplicates: false,
         });
         let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
         let second = Cidr { ip: Ipv4Addr::new(10, 0, 0, 9).into(), prefix_len: 24 };

@@ -1,0 +1,182 @@
+//! Which addresses are ours now: those that were set and those that the stack has made, less those that are being
+//! checked or belong to somebody else; and the clock of all that changes them.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+
+use ringway_shm::Instant;
+
+use super::autoconf::Automatic;
+use super::router::{OnLink, Router, Soliciting};
+use super::uniqueness::{Announcement, Check};
+use super::{Autoconfiguration, Interface, Ip, Medium, Role};
+use crate::address::Cidr;
+use crate::event::{AddressChange, Event};
+
+/// An interface and its addresses.
+#[derive(Debug)]
+pub(super) struct InterfaceState {
+    pub(super) interface: Interface,
+    /// Those that can be used.
+    pub(super) addresses: Vec<Cidr>,
+    /// Those of them that are not to be used for new flows.
+    pub(super) deprecated: Vec<IpAddr>,
+    /// Broadcast addresses of its IPv4 networks.
+    pub(super) broadcasts: Vec<Ipv4Addr>,
+    pub(super) configured: Vec<Cidr>,
+    pub(super) automatic: Vec<Automatic>,
+    pub(super) checks: Vec<Check>,
+    /// Configured ones that somebody else has.
+    pub(super) refused: Vec<IpAddr>,
+    pub(super) announcements: Vec<Announcement>,
+    pub(super) defended_at: Option<Instant>,
+    pub(super) routers: Vec<Router>,
+    pub(super) on_link: Vec<OnLink>,
+    pub(super) soliciting: Option<Soliciting>,
+    /// Of packets over IPv6, as routers say.
+    pub(super) hop_limit: u8,
+    pub(super) ipv6_mtu: u16,
+}
+
+impl InterfaceState {
+    pub(super) fn new(interface: Interface) -> InterfaceState {
+        let ipv6_mtu = interface.mtu;
+        InterfaceState {
+            interface,
+            addresses: Vec::new(),
+            deprecated: Vec::new(),
+            broadcasts: Vec::new(),
+            configured: Vec::new(),
+            automatic: Vec::new(),
+            checks: Vec::new(),
+            refused: Vec::new(),
+            announcements: Vec::new(),
+            defended_at: None,
+            routers: Vec::new(),
+            on_link: Vec::new(),
+            soliciting: None,
+            hop_limit: HOP_LIMIT,
+            ipv6_mtu,
+        }
+    }
+
+    /// Whether `ip` is one of its addresses.
+    pub(super) fn has(&self, ip: IpAddr) -> bool {
+        self.addresses.iter().any(|cidr| cidr.ip == ip)
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        // What was not begun is due at once.
+        let begin = |at: Option<Instant>| at.unwrap_or(Instant::ZERO);
+        let checks = self.checks.iter().map(|check| begin(check.next));
+        let lifetimes = self.automatic.iter().flat_map(|known| [known.preferred_until, known.valid_until]).flatten();
+        let routers = self.routers.iter().map(|router| router.until);
+        let on_link = self.on_link.iter().filter_map(|known| known.until);
+        let soliciting = self.soliciting.map(|soliciting| begin(soliciting.next));
+        let announcements = self.announcements.iter().map(|announcement| announcement.at);
+        checks.chain(lifetimes).chain(routers).chain(on_link).chain(soliciting).chain(announcements).min()
+    }
+}
+
+impl Ip {
+    /// Begins what an interface does by itself.
+    pub(super) fn begin_autoconfiguration(&mut self, interface: u32) {
+        let own = &self.interfaces[interface as usize].interface;
+        let off = own.autoconfiguration == Autoconfiguration::Off || own.role == Role::Shared || own.medium == Medium::Ip;
+        if off {
+            self.interfaces[interface as usize].interface.autoconfiguration = Autoconfiguration::Off;
+            return;
+        }
+        self.interfaces[interface as usize].soliciting = Some(Soliciting::default());
+        self.make_link_local(interface);
+        self.refresh_routes();
+        self.reschedule();
+    }
+
+    /// Puts another description in the place of an interface's; its addresses stay.
+    pub(crate) fn set_interface(&mut self, interface: u32, description: Interface) {
+        let state = &mut self.interfaces[interface as usize];
+        state.ipv6_mtu = description.mtu;
+        let autoconfiguration = state.interface.autoconfiguration;
+        state.interface = Interface { autoconfiguration, ..description };
+        self.bump_generation();
+    }
+
+    pub(crate) fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
+        let can_check = self.can_check(interface);
+        let state = &mut self.interfaces[interface as usize];
+        let checks = can_check && state.interface.detects_duplicates;
+        let before = core::mem::replace(&mut state.configured, addresses);
+        let kept: Vec<IpAddr> = state.configured.iter().map(|cidr| cidr.ip).collect();
+        state.checks.retain(|check| kept.contains(&check.ip) || state.automatic.iter().any(|known| check.ip == known.ip));
+        state.refused.retain(|ip| kept.contains(ip));
+        let added: Vec<IpAddr> = state.configured.iter().filter(|cidr| !before.contains(cidr)).map(|cidr| cidr.ip).collect();
+        if checks {
+            state.checks.extend(added.iter().map(|ip| Check::new(*ip)));
+        }
+        self.refresh_addresses(interface);
+        for ip in added.into_iter().filter(|_| can_check && !checks) {
+            if let IpAddr::V4(ip) = ip {
+                self.announce(interface, ip);
+            }
+        }
+        self.reschedule();
+    }
+
+    /// Makes the lists true that packets are compared with.
+    pub(super) fn refresh_addresses(&mut self, interface: u32) {
+        let state = &mut self.interfaces[interface as usize];
+        let usable = |cidr: &Cidr| !state.checks.iter().any(|check| check.ip == cidr.ip) && !state.refused.contains(&cidr.ip);
+        let automatic = state.automatic.iter().map(Automatic::cidr);
+        state.addresses = state.configured.iter().copied().chain(automatic).filter(usable).collect();
+        state.deprecated = state.automatic.iter().filter(|known| known.deprecated).map(|known| known.ip.into()).collect();
+        state.broadcasts = state.addresses.iter().filter_map(Cidr::broadcast).collect();
+        self.local = self.interfaces.iter().flat_map(|state| state.addresses.iter().map(|cidr| cidr.ip)).collect();
+        self.local.sort_unstable();
+        self.local.dedup();
+        self.local_ipv4 = self.local.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
+        self.local_ipv6 = self.local.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
+        self.bump_generation();
+    }
+
+    /// Does what is due of checks, announcements, solicitations and lifetimes.
+    pub(super) fn tend(&mut self, now: Instant) {
+        if self.next_due.is_none_or(|at| at > now) {
+            return;
+        }
+        for interface in 0..self.interfaces.len() as u32 {
+            self.tend_checks(now, interface);
+            self.tend_announcements(now, interface);
+            self.tend_soliciting(now, interface);
+            self.tend_lifetimes(now, interface);
+            self.tend_routers(now, interface);
+        }
+        if self.redirects.forget(now, None) {
+            self.bump_generation();
+        }
+        self.reschedule();
+    }
+
+    /// Finds out anew when `tend` has something to do.
+    pub(super) fn reschedule(&mut self) {
+        let interfaces = self.interfaces.iter().filter_map(InterfaceState::next_due);
+        self.next_due = interfaces.chain(self.redirects.next_due()).min();
+    }
+
+    /// Queues an event for whoever set the stack up.
+    pub(super) fn tell(&mut self, interface: u32, change: AddressChange) {
+        if self.notices.len() < NOTICES_MAX {
+            self.notices.push_back(Event::Address { interface, change });
+        }
+    }
+
+    /// The next event about addresses.
+    pub(crate) fn poll_notice(&mut self) -> Option<Event> {
+        self.notices.pop_front()
+    }
+}
+
+/// RFC 8200 leaves it to hosts; Linux, and what IANA assigns.
+const HOP_LIMIT: u8 = 64;
+/// Events that wait.
+const NOTICES_MAX: usize = 256;
