@@ -38,6 +38,8 @@ pub struct Scenario {
     pub at_once: usize,
     /// Of both ends.
     pub options: TcpOptions,
+    /// Of the server, where it is another.
+    pub server_control: CongestionControl,
     /// Connections that wait to be accepted.
     pub backlog: u32,
     /// Frames of each class and host.
@@ -77,6 +79,7 @@ impl Scenario {
             connections: 1,
             at_once: 1,
             options: TcpOptions::default(),
+            server_control: CongestionControl::default(),
             backlog: 128,
             frames: 16_384,
             limit: Duration::from_secs(100_000),
@@ -92,7 +95,11 @@ impl Scenario {
         let slow_readers = random.one_in(4);
         let abort_one_in = if random.one_in(4) { random.between(1, 8) } else { 0 };
         let link = random_link(&mut random, faults.wire.corrupt_ppm == 0);
-        let congestion_control = if random.one_in(2) { CongestionControl::Cubic } else { CongestionControl::NewReno };
+        let control =
+            |random: &mut Random| CongestionControl::ALL[random.between(0, CongestionControl::ALL.len() as u64 - 1) as usize];
+        let (congestion_control, server_control) = (control(&mut random), control(&mut random));
+        // Of few bytes a second, so that the wire is not the only thing that holds a stream back.
+        let pacing_rate_max = if random.one_in(8) { 1_000 << random.between(6, 20) } else { 0 };
         let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
         Scenario {
             seed,
@@ -108,11 +115,13 @@ impl Scenario {
                 send_buffer_bytes: buffer(&mut random),
                 receive_buffer_bytes: buffer(&mut random),
                 congestion_control,
+                pacing_rate_max,
                 // A RST may be lost: who only waits would wait for ever.
                 keepalive: abort_one_in > 0,
                 keepalive_idle: Duration::from_secs(30),
                 ..TcpOptions::default()
             },
+            server_control,
             backlog: 128,
             frames: if random.one_in(3) { 256 << random.between(0, 4) } else { 8_192 },
             limit: Duration::from_secs(100_000),
@@ -188,7 +197,11 @@ impl Scenario {
             .map(|((side, end), arena)| {
                 let (name, number) = if side == Side::Client { ("client", 1) } else { ("server", 2) };
                 let config = StackConfig { seed: Random::new(self.seed ^ u64::from(number)).number(), ..StackConfig::default() };
-                let application = Application::new(self.plans, &pattern, self.options);
+                let mut options = self.options;
+                if side == Side::Server {
+                    options.congestion_control = self.server_control;
+                }
+                let application = Application::new(self.plans, &pattern, options);
                 let wiring = Wiring { wire: Box::new(end), arena, faults: self.faults, check: wire.clone() };
                 let mut host = Host::new(name, number, config, wiring, application);
                 match side {

@@ -276,6 +276,8 @@ pub struct TcpConfig {
     pub mtu_base_mss: u16,
     /// RFC 6928 initial window, segments.
     pub initial_window: u8,
+    /// Connections whose congestion control does not pace are paced at the rate of their window.
+    pub pacing: bool,
     /// RFC 3168 and RFC 9768.
     pub ecn: Ecn,
     /// RFC 9768 §3.2.3: counts of bytes are told in an option (Linux: tcp_ecn_option).
@@ -316,6 +318,8 @@ pub struct TcpOptions {
     pub maximum_segment_size: u16,
     /// TCP_CONGESTION
     pub congestion_control: CongestionControl,
+    /// SO_MAX_PACING_RATE, bytes per second; zero: none.
+    pub pacing_rate_max: u64,
     /// IP_TOS, the DSCP bits.
     pub type_of_service: u8,
     /// IP_TTL; zero: 64.
@@ -406,6 +410,7 @@ impl Default for TcpConfig {
             mtu_probing: MtuProbing::BlackHole,
             mtu_base_mss: 1_024,
             initial_window: 10,
+            pacing: false,
             ecn: Ecn::Passive,
             accurate_option: true,
             ecn_fallback: true,
@@ -430,6 +435,7 @@ impl Default for TcpOptions {
             receive_buffer_bytes: 0,
             maximum_segment_size: 0,
             congestion_control: CongestionControl::Cubic,
+            pacing_rate_max: 0,
             type_of_service: 0,
             time_to_live: 0,
             fast_open: false,

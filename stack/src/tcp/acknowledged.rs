@@ -38,6 +38,9 @@ impl Connection<'_, '_> {
         if self.tcb.cold != super::cold::NONE {
             self.acknowledge_in_cold(ack, segment);
             self.undo_if_spurious(segment, true);
+            if self.is_modelled() {
+                self.model_delivered(ack);
+            }
         }
         let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
@@ -108,6 +111,7 @@ impl Connection<'_, '_> {
         self.frto_acknowledged(advanced, sacked);
         if self.uses_rack() {
             self.rack_detect_losses();
+            self.model_losses();
         }
         let after = self.delivery();
         let safe = advanced && after.lost <= before.lost;
@@ -134,7 +138,7 @@ impl Connection<'_, '_> {
         let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
         self.tcb.srtt_us = srtt;
         self.tcb.rttvar_us = rttvar;
-        self.tcb.min_rtt_us = self.tcb.min_rtt_us.min(sample_us.max(1));
+        self.tcb.note_round_trip(sample_us, crate::timer::tick_at(self.now));
     }
 
     /// Recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.
@@ -153,23 +157,25 @@ impl Connection<'_, '_> {
             }
             Recovery::Fast if full => {
                 // RFC 6582 §3.2 (3), full; RFC 6675 §5: the window is ssthresh.
-                self.tcb.cwnd = match self.tcb.has(flag::SACK) {
-                    true => self.tcb.ssthresh,
-                    false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
-                };
+                if !self.is_modelled() {
+                    self.tcb.cwnd = match self.tcb.has(flag::SACK) {
+                        true => self.tcb.ssthresh,
+                        false => self.tcb.ssthresh.min(self.tcb.flight().max(mss) + mss),
+                    };
+                }
                 self.mtu_recovered();
                 self.leave_recovery();
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
-                // RFC 6582 §3.2 (3), partial.
-                let deflated = self.tcb.cwnd.saturating_sub(acked);
-                self.tcb.cwnd = if acked >= mss { deflated + mss } else { deflated }.max(mss);
+                // RFC 6582 §3.2 (3), partial: the next segment is lost too.
+                let delivered = self.demand_cold().prr.acknowledged(acked);
                 self.tcb.set(flag::RETRANSMIT);
+                self.reduce_proportionally(delivered, false);
             }
             Recovery::Fast => {}
             Recovery::Loss => {
                 let mut window = self.window();
-                if window.in_slow_start() {
+                if window.in_slow_start() && !self.is_modelled() {
                     window.slow_start(acked);
                     self.set_window(window);
                 }
@@ -192,6 +198,7 @@ impl Connection<'_, '_> {
                 undo.until(nxt);
             }
         }
+        self.model_recovered();
         self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
         self.predict();
     }
@@ -203,9 +210,12 @@ impl Connection<'_, '_> {
             return false;
         }
         let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
-        if self.uses_rack() {
+        if self.uses_rack() || self.is_modelled() {
             let news = self.demand_cold().scoreboard.news(una, nxt, blocks);
-            self.all_delivered(&news, segment);
+            self.model_sacked(&news);
+            if self.uses_rack() {
+                self.all_delivered(&news, segment);
+            }
         }
         self.demand_cold().scoreboard.update(una, nxt, blocks)
     }
@@ -236,7 +246,9 @@ impl Connection<'_, '_> {
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
                 // RFC 6582 §3.2 (4): a segment has left the network.
-                self.tcb.cwnd = self.tcb.cwnd.saturating_add(self.tcb.mss as u32);
+                let mss = self.tcb.mss as u32;
+                self.demand_cold().prr.duplicate(mss);
+                self.reduce_proportionally(mss, false);
             }
             Recovery::Fast | Recovery::Loss => {}
         }
@@ -249,17 +261,21 @@ impl Connection<'_, '_> {
         self.env.counters.count(Counter::TcpFastRetrans);
         self.remember_windows();
         self.mtu_lost();
+        self.model_episode();
         self.tcb.recovery = Recovery::Fast;
         self.tcb.recover = self.tcb.snd_nxt;
         self.reduce_window();
-        let extra = if sack { 0 } else { super::sack::DUP_THRESH * self.tcb.mss as u32 };
-        self.tcb.cwnd = self.tcb.ssthresh.saturating_add(extra);
-        let una = self.tcb.snd_una;
+        let (una, mss, duplicates) = (self.tcb.snd_una, self.tcb.mss as u32, self.tcb.dup_acks as u32);
+        let flight = self.tcb.flight();
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
         cold.probe = Probe::default();
-        cold.prr = Prr::default();
+        cold.prr = if sack { Prr::default() } else { Prr::without_sack(flight, duplicates, mss) };
         self.tcb.set(flag::RETRANSMIT);
+        if !sack {
+            self.model_lost(una, una + mss);
+            self.reduce_proportionally(mss, false);
+        }
         self.predict();
     }
 

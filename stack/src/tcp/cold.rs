@@ -2,6 +2,7 @@
 //! timeouts of their own. Taken on demand, given back when quiet. A recycled object keeps the
 //! capacity of its lists, so that nothing is allocated per segment.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use ringway_shm::{Arena, Slot};
@@ -12,7 +13,9 @@ use super::congestion::dctcp::Dctcp;
 use super::ecn::EcnState;
 use super::fast_open::Early;
 use super::frto::Frto;
+use super::model::Model;
 use super::mtu_probe::MtuProbe;
+use super::pacing::Pacing;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::reassembly::Reassembly;
@@ -50,6 +53,8 @@ pub(crate) struct Cold {
     pub(crate) ecn: EcnState,
     pub(crate) accurate: Option<Accurate>,
     pub(crate) fast_open: Early,
+    pub(crate) pacing: Pacing,
+    pub(crate) model: Option<Box<Model>>,
     /// What has come twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
     /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
@@ -82,6 +87,8 @@ impl Cold {
             ecn: EcnState::default(),
             accurate: None,
             fast_open: Early::Off,
+            pacing: Pacing::default(),
+            model: None,
             duplicate: None,
             cursors: [Slot::NONE; 3],
             next_free: NONE,
@@ -108,6 +115,8 @@ impl Cold {
             && self.mtu_probe.is_quiet()
             && self.ecn == EcnState::default()
             && self.accurate.is_none()
+            && self.pacing.is_quiet()
+            && self.model.is_none()
             && self.cubic.is_quiet()
             && self.dctcp == Dctcp::default()
             && self.fast_open.is_off()
@@ -171,6 +180,8 @@ impl ColdPool {
         cold.ecn = EcnState::default();
         cold.accurate = None;
         cold.fast_open = Early::Off;
+        cold.pacing = Pacing::default();
+        cold.model = None;
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
         cold.next_free = next_free;

@@ -17,7 +17,7 @@ impl Connection<'_, '_> {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         let was_used = in_slow_start && (self.tcb.flight() + acked) as u64 * 2 > self.tcb.cwnd as u64;
-        if !self.tcb.has(flag::CWND_LIMITED) && !was_used {
+        if !self.tcb.has(flag::CWND_LIMITED) && !was_used || self.is_modelled() {
             return;
         }
         let mut window = self.window();
@@ -40,7 +40,7 @@ impl Connection<'_, '_> {
 
     /// A loss episode begins: ssthresh as the algorithm says, unless a mark has reduced it in this window.
     pub(crate) fn reduce_window(&mut self) {
-        if !self.begin_reduction() {
+        if !self.begin_reduction() || self.is_modelled() {
             return;
         }
         let (algorithm, flight, mut window) = (self.tcb.congestion, self.flight_to_reduce(), self.window());
@@ -66,18 +66,42 @@ impl Connection<'_, '_> {
         self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32))
     }
 
+    /// A loss was found that is repaired already: the window is reduced without a recovery.
+    pub(crate) fn reduce_window_at_once(&mut self) {
+        self.reduce_window();
+        if !self.is_modelled() {
+            self.tcb.cwnd = self.tcb.ssthresh;
+        }
+    }
+
     /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size. RFC 2861 §3.1: what
     /// was reached before stays the goal of slow start.
+    #[inline]
     pub(crate) fn restart_after_idle(&mut self) {
+        if self.tcb.flight() != 0 {
+            return;
+        }
+        // No timeout is shorter than its minimum.
+        let idle_ms = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received).cast_signed().max(0);
+        if idle_ms as u64 > self.shared.config.rto_min.as_millis() || self.is_modelled() {
+            self.restart(idle_ms as u32);
+        }
+    }
+
+    #[inline(never)]
+    fn restart(&mut self, idle_ms: u32) {
+        if self.is_modelled() {
+            self.model_restart();
+            return;
+        }
         let tcb = &mut *self.tcb;
+        let timeout_us = super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us);
+        let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
         let enabled = self.shared.config.restart_after_idle;
-        if enabled && tcb.flight() == 0 && tcb.last_received != 0 && tcb.recovery == Recovery::Open {
-            let idle_us = timer::tick_at(self.now).wrapping_sub(tcb.last_received) as u64 * 1_000;
-            let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
-            if tcb.cwnd > initial && idle_us > super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us) {
-                tcb.ssthresh = tcb.ssthresh.max((tcb.cwnd as u64 * 3 / 4) as u32);
-                tcb.cwnd = initial;
-            }
+        let is_idle = enabled && tcb.last_received != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery == Recovery::Open;
+        if is_idle && tcb.cwnd > initial {
+            tcb.ssthresh = tcb.ssthresh.max((tcb.cwnd as u64 * 3 / 4) as u32);
+            tcb.cwnd = initial;
         }
     }
 }

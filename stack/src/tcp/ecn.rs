@@ -119,7 +119,9 @@ pub(crate) fn mark_syn_ack(agreed: (EcnMode, u8), config: &TcpConfig, retries: u
 impl Tcb {
     /// The ECN field of packets that may be marked.
     pub(crate) fn ect(&self) -> u8 {
-        let marks = matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
+        // BBR does not heed marks, so it does not ask for them.
+        let heeds = self.congestion != CongestionControl::Bbr;
+        let marks = heeds && matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
         let may = self.state.is_synchronized() || self.congestion == CongestionControl::Dctcp;
         if marks && may { ECT_0 } else { 0 }
     }
@@ -294,7 +296,7 @@ impl Connection<'_, '_> {
     /// Once per window, and not in a recovery, which has reduced the window already. `delivered` bytes are not under
     /// way any more since the ACK that tells of the mark.
     pub(crate) fn react_to_mark(&mut self, delivered: u32) {
-        if self.tcb.recovery != Recovery::Open || self.is_reducing() {
+        if self.tcb.recovery != Recovery::Open || self.is_reducing() || self.is_modelled() {
             return;
         }
         self.reduce_window_for_mark(delivered);

@@ -179,7 +179,7 @@ impl Tcp {
             last_received_ms: timer::tick_at(self.now).wrapping_sub(tcb.last_received),
             rtt_us: tcb.srtt_us,
             rtt_variance_us: tcb.rttvar_us,
-            min_rtt_us: if tcb.min_rtt_us == u32::MAX { 0 } else { tcb.min_rtt_us },
+            min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
             cwnd_bytes: tcb.cwnd,
             ssthresh_bytes: tcb.ssthresh,
             send_window: tcb.snd_wnd,

@@ -101,6 +101,7 @@ impl Connection<'_, '_> {
             if self.tcb.is_accurate() {
                 self.heed_ace(segment, delivered);
             }
+            self.model_acknowledged();
             self.mark_data_if_any();
         }
         self.update_window(segment, advanced);
@@ -283,6 +284,7 @@ impl Connection<'_, '_> {
         if sacked && self.tcb.recovery == Recovery::Open {
             self.predict();
         }
+        self.model_acknowledged();
         if ack.at_or_after(self.tcb.snd_una) {
             self.update_window(segment, advanced);
         }

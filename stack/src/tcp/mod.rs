@@ -28,13 +28,16 @@ mod info;
 mod input;
 pub(crate) mod isn;
 mod listener;
+mod model;
 mod mtu_probe;
 mod output;
+mod pacing;
 mod passive;
 pub(crate) mod ports;
 mod prr;
 mod rack;
 mod ranges;
+mod rate;
 mod reassembly;
 mod receive_queue;
 mod replies;
@@ -418,11 +421,13 @@ impl Tcp {
         let mut expired = core::mem::take(&mut self.expired);
         self.shared.timers.expire(now, EXPIRIES_MAX, &mut expired);
         for (owner, tick) in expired.drain(..) {
-            if owner & HALF_OPEN_BIT == 0 {
+            if owner & HALF_OPEN_BIT != 0 {
+                self.on_half_open_timer(env, owner & !HALF_OPEN_BIT, tick);
+            } else if owner & pacing::PACING_BIT != 0 {
+                self.connection(env, owner & !pacing::PACING_BIT).on_pacing_timer(tick);
+            } else {
                 self.connection(env, owner).on_timer(tick);
                 self.settle(env);
-            } else {
-                self.on_half_open_timer(env, owner & !HALF_OPEN_BIT, tick);
             }
         }
         self.expired = expired;

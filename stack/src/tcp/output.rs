@@ -65,9 +65,14 @@ impl Connection<'_, '_> {
             return Turn::Done;
         }
         self.restart_after_idle();
-        let link_max = self.refresh_template();
+        let mut link_max = self.refresh_template();
+        let rate = self.pacing_rate();
+        if let Some(rate) = rate {
+            link_max = link_max.min(super::pacing::quantum(rate, self.tcb.mss as u32));
+        }
         let mut train = Train::default();
         while self.has_to_send()
+            && (rate.is_none() || self.may_depart())
             && let Some(plan) = self.next_transmission(link_max)
         {
             if *quantum == 0 {
@@ -75,7 +80,12 @@ impl Connection<'_, '_> {
             }
             let push = self.ends_train(&plan, &mut train) || self.ends_data(&plan);
             match self.send_planned(&plan, push, out) {
-                Ok(()) => *quantum = quantum.saturating_sub(plan.len.max(1) as usize),
+                Ok(()) => {
+                    *quantum = quantum.saturating_sub(plan.len.max(1) as usize);
+                    if let Some(rate) = rate {
+                        self.departed(plan.len, rate);
+                    }
+                }
                 Err(WriteError::NoFrame) => {
                     self.env.counters.count(Counter::DropNoFrame);
                     return Turn::NoFrame;
@@ -254,6 +264,12 @@ impl Connection<'_, '_> {
         match (self.tcb.recovery, board) {
             (Recovery::Loss, Some(board)) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
+            (Recovery::Fast, _) => {
+                // The first segment is lost, unless it was sent again.
+                let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss as u32 } else { 0 };
+                let duplicates = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.prr.duplicates);
+                flight.saturating_sub(lost).saturating_sub(duplicates)
+            }
             // RFC 3042: the first two duplicate ACKs let a new segment out each.
             (Recovery::Open, board) if self.tcb.dup_acks > 0 => {
                 let left = self.tcb.dup_acks.min(2) as u32 * self.tcb.mss as u32;
@@ -288,6 +304,7 @@ impl Connection<'_, '_> {
                 self.tcb.snd_sml = end;
             }
         }
+        self.model_sent(plan);
         if self.uses_prr() {
             self.demand_cold().prr.sent(plan.len);
         }

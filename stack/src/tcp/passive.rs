@@ -268,9 +268,7 @@ impl Tcp {
         connection.check_reflection(segment);
         if round_trip.is_some() || record.from_cookie {
             // We know better, or the timestamp that came back was a cookie's.
-            connection.tcb.srtt_us = 0;
-            connection.tcb.rttvar_us = 0;
-            connection.tcb.min_rtt_us = u32::MAX;
+            connection.tcb.forget_round_trips();
         }
         if let Some(round_trip) = round_trip {
             connection.take_round_trip(round_trip);

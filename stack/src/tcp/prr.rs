@@ -3,11 +3,12 @@
 //! Read RFC 9937 §6 (RFC 6937 §3) first; the variables are the RFC's, in bytes. The congestion control
 //! algorithm has said where the window ends (ssthresh) and `rack` or `sack` what is lost; PRR moves cwnd
 //! from ACK to ACK so that it gets there by the end of recovery, neither silent for half a round trip nor
-//! in bursts. Fast recovery with SACK uses it, and a reduction for a congestion mark: after a timeout there is slow start, and without
-//! SACK the window is inflated as RFC 6582 has it.
+//! in bursts. Fast recovery uses it, and a reduction for a congestion mark. Without SACK each duplicate ACK
+//! stands for a segment that has arrived (RFC 6582 §3.2 (4)). After a timeout there is slow start, and a
+//! congestion control with a model says the window itself.
 
 use super::connection::Connection;
-use super::tcb::{Recovery, flag};
+use super::tcb::Recovery;
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,9 +19,29 @@ pub(crate) struct Prr {
     out: u32,
     /// RecoverFS; 0: recovery has just begun.
     recover_fs: u32,
+    /// Without SACK: bytes that duplicate ACKs have reported and no ACK has covered since.
+    pub(crate) duplicates: u32,
 }
 
 impl Prr {
+    /// Recovery begins with `count` duplicate ACKs, of which the last is yet to be taken; `flight` bytes are unacknowledged.
+    pub(crate) fn without_sack(flight: u32, count: u32, mss: u32) -> Prr {
+        let recover_fs = flight.saturating_sub(count.saturating_sub(1) * mss).max(mss);
+        Prr { recover_fs, duplicates: count * mss, ..Prr::default() }
+    }
+
+    /// Without SACK: another duplicate ACK.
+    pub(crate) fn duplicate(&mut self, mss: u32) {
+        self.duplicates = self.duplicates.saturating_add(mss);
+    }
+
+    /// Without SACK: a partial ACK of `acked` bytes. Returns DeliveredData: what duplicate ACKs have not reported before.
+    pub(crate) fn acknowledged(&mut self, acked: u32) -> u32 {
+        let delivered = acked.saturating_sub(self.duplicates);
+        self.duplicates = self.duplicates.saturating_sub(acked);
+        delivered
+    }
+
     /// Bytes were sent in recovery, new or again.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: u32) {
@@ -49,7 +70,7 @@ impl Connection<'_, '_> {
     /// Whether cwnd is PRR's now.
     #[inline]
     pub(crate) fn uses_prr(&self) -> bool {
-        (self.tcb.recovery == Recovery::Fast && self.tcb.has(flag::SACK)) || self.is_reducing()
+        (self.tcb.recovery == Recovery::Fast && !self.is_modelled()) || self.is_reducing()
     }
 
     /// An ACK in fast recovery (or the event that began it) has reported `delivered` bytes.

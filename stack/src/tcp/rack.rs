@@ -172,7 +172,7 @@ impl Connection<'_, '_> {
     /// the first time. `echo_age_us`: how long ago the segment was sent that caused this ACK, at most.
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
         let (now_us, una) = (self.now_us(), self.tcb.snd_una);
-        let min_rtt_us = if self.tcb.min_rtt_us == u32::MAX { 0 } else { self.tcb.min_rtt_us };
+        let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
         let (arena, recover) = (self.env.arena, self.tcb.recover);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         let fack = cold.scoreboard.highest().map_or(una, |highest| highest.latest(una));
@@ -223,7 +223,7 @@ impl Connection<'_, '_> {
         if certain && !cold.rack.reordering_seen {
             return 0;
         }
-        let window = self.tcb.min_rtt_us as u64 / 4 * cold.rack.reo_wnd_mult as u64;
+        let window = self.tcb.min_rtt_us() as u64 / 4 * cold.rack.reo_wnd_mult as u64;
         window.min(self.tcb.srtt_us as u64) as u32
     }
 
@@ -339,6 +339,7 @@ impl Connection<'_, '_> {
     pub(crate) fn on_reordering_timer(&mut self) {
         self.restart_rto();
         self.rack_detect_losses();
+        self.model_losses();
         self.reduce_proportionally(0, false);
     }
 }

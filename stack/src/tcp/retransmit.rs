@@ -131,6 +131,7 @@ impl Connection<'_, '_> {
     fn enter_loss(&mut self) {
         self.begin_frto(self.tcb.recovery == Recovery::Open);
         self.remember_windows();
+        self.model_episode();
         if self.tcb.recovery != Recovery::Loss {
             self.reduce_window();
         }
@@ -153,6 +154,9 @@ impl Connection<'_, '_> {
         if self.uses_rack() {
             self.rack_timed_out();
             self.tcb.cwnd += self.pipe();
+            self.model_losses();
+        } else {
+            self.model_lost(una, self.tcb.recover);
         }
         self.predict();
     }

@@ -158,6 +158,7 @@ impl Tcp {
         self.check_sendable(id)?;
         let connection = &mut self.connection(env, id.index);
         let count = count.min(connection.tcb.send_space());
+        connection.check_application_limited();
         let shape = connection.extent_shape();
         let queued = connection.tcb.enqueue_with(connection.env.arena, shape, count, copy);
         connection.mark_data();
@@ -181,6 +182,7 @@ impl Tcp {
             return Ok(());
         }
         let mut connection = self.connection(env, id.index);
+        connection.check_application_limited();
         let shape = connection.extent_shape();
         connection.tcb.enqueue(frame, shape);
         connection.mark_data();
@@ -296,7 +298,7 @@ impl Tcp {
 }
 
 impl Connection<'_, '_> {
-    /// Takes over the timeouts that the application has set.
+    /// Takes over the timeouts and the pacing rate that the application has set.
     pub(crate) fn apply_timeouts(&mut self, options: &TcpOptions) {
         let milliseconds = |duration: crate::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
         let timeouts = Timeouts {
@@ -307,6 +309,14 @@ impl Connection<'_, '_> {
         };
         if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
             self.demand_cold().timeouts = timeouts;
+        }
+        if options.pacing_rate_max != 0 || self.tcb.cold != super::cold::NONE {
+            self.demand_cold().pacing.rate_max = options.pacing_rate_max;
+        }
+        if !self.is_modelled()
+            && let Some(cold) = self.cold()
+        {
+            cold.model = None;
         }
         self.set_keepalive(options.keepalive);
     }

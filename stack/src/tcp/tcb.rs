@@ -168,7 +168,8 @@ pub(crate) struct Tcb {
     pub(crate) listener: u32,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
-    pub(crate) min_rtt_us: u32,
+    /// Smallest round trip of the last minutes: low 28 bits microseconds, high four when it was measured.
+    min_rtt: u32,
     /// When the last segment came, tick.
     pub(crate) last_received: u32,
     pub(crate) total_retransmits: u16,
@@ -190,6 +191,15 @@ const _: () = assert!(offset_of!(Tcb, snd_nxt) == 64);
 const _: () = assert!(offset_of!(Tcb, cold) == 124);
 const _: () = assert!(offset_of!(Tcb, template) == 128);
 const _: () = assert!(offset_of!(Tcb, recover) == 192);
+
+/// Of [`Tcb::min_rtt`](Tcb): the microseconds.
+const ROUND_TRIP_MASK: u32 = (1 << 28) - 1;
+/// Nothing was measured.
+const NO_ROUND_TRIP: u32 = u32::MAX;
+/// Milliseconds of an era, as a shift: 131 s.
+const MIN_RTT_ERA_SHIFT: u32 = 17;
+/// After so many eras a minimum is old; Linux: 300 s.
+const MIN_RTT_ERAS: u32 = 3;
 
 /// Not waiting to be accepted.
 pub(crate) const NO_LISTENER: u32 = u32::MAX;
@@ -243,7 +253,7 @@ impl Tcb {
             listener: NO_LISTENER,
             bytes_acked: 0,
             bytes_received: 0,
-            min_rtt_us: u32::MAX,
+            min_rtt: NO_ROUND_TRIP,
             last_received: 0,
             total_retransmits: 0,
             backoff: 0,
@@ -386,6 +396,29 @@ impl Tcb {
     /// Sets or clears [`is_early`](Tcb::is_early).
     pub(crate) fn set_early(&mut self, on: bool) {
         self.error_and_timer = if on { self.error_and_timer | EARLY } else { self.error_and_timer & !EARLY };
+    }
+
+    /// Smallest round trip of the last minutes, microseconds; `u32::MAX`: none was measured.
+    #[inline]
+    pub(crate) fn min_rtt_us(&self) -> u32 {
+        if self.min_rtt == NO_ROUND_TRIP { u32::MAX } else { self.min_rtt & ROUND_TRIP_MASK }
+    }
+
+    /// A round trip was measured at `tick`: the minimum if it is smaller (RFC 8985 §6.2, step 1), or if that is old.
+    #[inline]
+    pub(crate) fn note_round_trip(&mut self, sample_us: u32, tick: u32) {
+        let era = tick >> MIN_RTT_ERA_SHIFT << 28;
+        let is_old = era.wrapping_sub(self.min_rtt & !ROUND_TRIP_MASK) >= MIN_RTT_ERAS << 28;
+        if sample_us <= self.min_rtt & ROUND_TRIP_MASK || is_old {
+            self.min_rtt = sample_us.clamp(1, ROUND_TRIP_MASK - 1) | era;
+        }
+    }
+
+    /// What was measured is not believed.
+    pub(crate) fn forget_round_trips(&mut self) {
+        self.srtt_us = 0;
+        self.rttvar_us = 0;
+        self.min_rtt = NO_ROUND_TRIP;
     }
 
     /// Why the connection ended, if it failed.

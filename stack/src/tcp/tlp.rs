@@ -115,8 +115,7 @@ impl Connection<'_, '_> {
             cold.probe.end = None;
             self.env.counters.count(Counter::TcpLossProbeRecovery);
             if self.tcb.recovery == Recovery::Open {
-                self.reduce_window();
-                self.tcb.cwnd = self.tcb.ssthresh;
+                self.reduce_window_at_once();
             }
         } else if !advanced && is_plain {
             // A duplicate ACK for the probe: both have arrived, and the peer has no DSACK.

@@ -57,7 +57,7 @@ impl Connection<'_, '_> {
         let percent = if tcb.cwnd < tcb.ssthresh / 2 { 200 } else { 120 };
         let rate = tcb.cwnd.max(tcb.flight()) as u64 * percent * 10_000 / tcb.srtt_us.max(1) as u64;
         // Near peers get longer trains.
-        let near = TRAIN_BYTES_MAX.checked_shr(tcb.min_rtt_us >> 9).unwrap_or(0);
+        let near = TRAIN_BYTES_MAX.checked_shr(tcb.min_rtt_us() >> 9).unwrap_or(0);
         let paced = ((rate >> 10) + near).min(TRAIN_BYTES_MAX) / mss;
         let half = (tcb.cwnd as u64 / mss / 2).max(1);
         paced.max(least as u64).min(half) as u32

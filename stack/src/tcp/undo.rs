@@ -114,6 +114,7 @@ impl Connection<'_, '_> {
         let cold = self.demand_cold();
         cold.cubic = undo.cubic;
         cold.rack.nothing_lost();
+        self.model_undo();
         if self.tcb.recovery != Recovery::Open {
             self.leave_recovery();
         }

@@ -2,9 +2,10 @@
 //!
 //! One file per algorithm. The window itself (`cwnd`, `ssthresh`) stands in the control block, since output
 //! reads it for every packet; what an algorithm remembers beyond that is a [`cubic::Cubic`] in the cold object,
-//! or in the first slow start a [`hystart::HyStart`]. `control` says when: bytes acknowledged, a loss episode
-//! begins, a timeout. Nothing here sends or knows segments.
+//! in the first slow start a [`hystart::HyStart`], or a [`bbr::Bbr`]. `control` (for BBR `model`) says when: bytes
+//! acknowledged, a loss episode begins, a timeout. Nothing here sends or knows segments.
 
+pub(crate) mod bbr;
 pub(crate) mod cubic;
 pub(crate) mod dctcp;
 pub(crate) mod hystart;

@@ -22,6 +22,7 @@ const DEFAULT: TcpOptions = TcpOptions {
     send_buffer_bytes: 0,
     receive_buffer_bytes: 0,
     maximum_segment_size: 0,
+    pacing_rate_max: 0,
     congestion_control: crate::CongestionControl::Cubic,
     type_of_service: 0,
     time_to_live: 0,

@@ -46,7 +46,8 @@ fn fast_retransmit() {
     assert_eq!(sequences(&mut rig), vec![0]);
     // Half of the ten: what limited transmit has added MUST NOT count (RFC 5681 §3.2 (2)).
     assert_eq!(rig.info().ssthresh_bytes, 5 * MSS);
-    assert_eq!(rig.info().cwnd_bytes, 8 * MSS);
+    // PRR (RFC 9937): twelve unacknowledged, three of them arrived, one lost, and the retransmission.
+    assert_eq!(rig.info().cwnd_bytes, 9 * MSS);
     assert_eq!(rig.count(Counter::TcpRenoRecovery), 1);
     // A full ACK ends recovery with cwnd = min(ssthresh, flight + MSS).
     rig.receive(seg(ACK, 1, at(12)));
@@ -205,4 +206,20 @@ fn user_timeout() {
         rig.sent();
     }
     assert!((3_000..7_000).contains(&(rig.now.as_millis() - start)));
+}
+
+/// RFC 9937 without SACK: with the window halved, less goes out than duplicate ACKs say has arrived, and the window is
+/// ssthresh at the end.
+#[test]
+fn proportional_without_sack() {
+    let mut rig = ten_under_way(false);
+    let mut sent = Vec::new();
+    for _ in 0..9 {
+        rig.receive(seg(ACK, 1, at(0)));
+        sent.push(sequences(&mut rig).len());
+    }
+    // Limited transmit twice, the retransmission, then half of what arrives until five are under way, which then stay.
+    assert_eq!(sent, vec![1, 1, 1, 0, 0, 1, 0, 0, 1]);
+    rig.receive(seg(ACK, 1, at(14)));
+    assert_eq!((rig.info().congestion_state, rig.info().ssthresh_bytes), (0, 5 * MSS));
 }

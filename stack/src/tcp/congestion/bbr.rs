@@ -1,0 +1,392 @@
+//! BBR, version 3: a model of the path (bandwidth and round trip) instead of a window that grows until something is lost.
+//!
+//! Read draft-ietf-ccwg-bbr §5 first; names and steps are the draft's. This file has the state, the order of the steps and the
+//! control parameters (§5.6); `path` the model of the path (§5.5), `phase` the state machine (§5.3), `loss` what losses do to
+//! both. Integers only: rates in bytes per second, volumes in bytes, times in microseconds, gains in percent; `INFINITY` is
+//! what was not measured or does not limit. It reads ACKs as `rate` samples; it knows neither segments nor
+//! timers. CE marks are not heeded.
+
+mod loss;
+mod path;
+mod phase;
+
+pub(crate) use loss::Lost;
+
+use crate::tcp::pacing::quantum;
+use crate::tcp::rate::Sample;
+
+/// What does not limit.
+const INFINITY: u64 = u64::MAX;
+/// BBR.PacingMarginPercent
+const PACING_MARGIN_PERCENT: u64 = 1;
+/// BBR.MinPipeCwnd, segments.
+const MIN_PIPE_CWND: u64 = 4;
+/// BBR.MinRTTFilterLen and BBR.ProbeRTTInterval, microseconds.
+const MIN_RTT_FILTER_US: u64 = 10_000_000;
+/// BBR.Beta, percent.
+const BETA: u64 = 70;
+
+/// BBR.state
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Startup,
+    Drain,
+    Down,
+    Cruise,
+    Refill,
+    Up,
+    ProbeRtt,
+}
+
+impl Phase {
+    /// BBR.pacing_gain, percent.
+    fn pacing_gain(self) -> u64 {
+        match self {
+            Phase::Startup => 277,
+            Phase::Drain => 50,
+            Phase::Down => 90,
+            Phase::Up => 125,
+            Phase::Cruise | Phase::Refill | Phase::ProbeRtt => 100,
+        }
+    }
+
+    /// BBR.cwnd_gain, percent.
+    fn cwnd_gain(self) -> u64 {
+        match self {
+            Phase::Up => 225,
+            Phase::ProbeRtt => 50,
+            _ => 200,
+        }
+    }
+
+    /// IsInAProbeBWState
+    fn probes_bandwidth(self) -> bool {
+        matches!(self, Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up)
+    }
+
+    /// IsProbingBW
+    fn accelerates(self) -> bool {
+        matches!(self, Phase::Startup | Phase::Refill | Phase::Up)
+    }
+}
+
+/// BBR.ack_phase
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AckPhase {
+    Init,
+    Refilling,
+    ProbeStarting,
+    ProbeFeedback,
+    ProbeStopping,
+}
+
+/// The connection as BBR sees it at an event.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flow {
+    pub(crate) now_us: u64,
+    pub(crate) mss: u32,
+    /// C.cwnd; BBR moves it.
+    pub(crate) cwnd: u32,
+    /// C.InitialCwnd
+    pub(crate) initial_cwnd: u32,
+    /// C.inflight
+    pub(crate) in_flight: u32,
+    /// 0: not measured.
+    pub(crate) srtt_us: u32,
+    /// C.delivered
+    pub(crate) delivered: u64,
+    /// C.is_cwnd_limited
+    pub(crate) cwnd_limited: bool,
+    /// C.app_limited is set.
+    pub(crate) app_limited: bool,
+    /// C.has_selective_acks
+    pub(crate) sack: bool,
+    /// In fast recovery or after a timeout.
+    pub(crate) in_recovery: bool,
+}
+
+/// See the module's text; the names are the draft's where the comment says nothing else.
+#[derive(Clone, Debug)]
+pub(crate) struct Bbr {
+    phase: Phase,
+    pacing_rate: u64,
+    has_round_trip: bool,
+    // Rounds.
+    next_round_delivered: u64,
+    round_start: bool,
+    round_count: u64,
+    // Bandwidth.
+    /// max_bw_filter: the largest of this cycle and of the last.
+    max_bw_filter: [u64; 2],
+    bw: u64,
+    bw_latest: u64,
+    bw_shortterm: u64,
+    // Volume.
+    inflight_latest: u64,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+    // Round trip.
+    min_rtt_us: u64,
+    min_rtt_stamp_us: u64,
+    min_rtt_expired: bool,
+    // Aggregation.
+    extra_acked_start_us: u64,
+    extra_acked_delivered: u64,
+    /// extra_acked_filter: the largest of the last rounds and of those before, and the round when the former began.
+    extra_acked_filter: [u64; 2],
+    extra_acked_round: u64,
+    // Full pipe.
+    full_bw: u64,
+    full_bw_count: u8,
+    full_bw_now: bool,
+    full_bw_reached: bool,
+    drain_start_round: u64,
+    // Loss.
+    loss_in_round: bool,
+    loss_round_start: bool,
+    loss_round_delivered: u64,
+    /// Ranges lost in this round.
+    loss_ranges: u32,
+    // Probing for bandwidth.
+    ack_phase: AckPhase,
+    cycle_stamp_us: u64,
+    bw_probe_wait_us: u64,
+    rounds_since_probe_up: u64,
+    probe_up_acked_per_inc: u64,
+    bw_probe_up_acked: u64,
+    bw_probe_up_rounds: u32,
+    is_bw_probe_sample: bool,
+    prev_probe_too_high: bool,
+    prev_probe_precautionary: bool,
+    // Probing for the round trip.
+    /// 0: not reached yet.
+    probe_rtt_done_us: u64,
+    probe_rtt_round_done: bool,
+    probe_rtt_cwnd: u64,
+    prior_cwnd: u32,
+    idle_restart: bool,
+    undo: Undo,
+    /// Of a small generator: flows must not probe in step.
+    random: u64,
+}
+
+/// What a loss episode for nothing gives back.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    phase: Option<Phase>,
+    bw_shortterm: u64,
+    inflight_shortterm: u64,
+    inflight_longterm: u64,
+}
+
+impl Bbr {
+    /// OnInit
+    pub(crate) fn new(flow: &Flow, seed: u64) -> Bbr {
+        let mut bbr = Bbr {
+            phase: Phase::Startup,
+            pacing_rate: 0,
+            has_round_trip: false,
+            next_round_delivered: 0,
+            round_start: false,
+            round_count: 0,
+            max_bw_filter: [0; 2],
+            bw: 0,
+            bw_latest: 0,
+            bw_shortterm: INFINITY,
+            inflight_latest: 0,
+            inflight_shortterm: INFINITY,
+            inflight_longterm: INFINITY,
+            min_rtt_us: if flow.srtt_us == 0 { INFINITY } else { flow.srtt_us as u64 },
+            min_rtt_stamp_us: flow.now_us,
+            min_rtt_expired: false,
+            extra_acked_start_us: flow.now_us,
+            extra_acked_delivered: 0,
+            extra_acked_filter: [0; 2],
+            extra_acked_round: 0,
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_now: false,
+            full_bw_reached: false,
+            drain_start_round: 0,
+            loss_in_round: false,
+            loss_round_start: false,
+            loss_round_delivered: 0,
+            loss_ranges: 0,
+            ack_phase: AckPhase::Init,
+            cycle_stamp_us: 0,
+            bw_probe_wait_us: 0,
+            rounds_since_probe_up: 0,
+            probe_up_acked_per_inc: INFINITY,
+            bw_probe_up_acked: 0,
+            bw_probe_up_rounds: 0,
+            is_bw_probe_sample: false,
+            prev_probe_too_high: false,
+            prev_probe_precautionary: false,
+            probe_rtt_done_us: 0,
+            probe_rtt_round_done: false,
+            probe_rtt_cwnd: flow.initial_cwnd as u64,
+            prior_cwnd: 0,
+            idle_restart: false,
+            undo: Undo { phase: None, bw_shortterm: 0, inflight_shortterm: 0, inflight_longterm: 0 },
+            random: seed | 1,
+        };
+        bbr.init_pacing_rate(flow);
+        bbr
+    }
+
+    /// C.pacing_rate, bytes per second.
+    #[inline]
+    pub(crate) fn pacing_rate(&self) -> u64 {
+        self.pacing_rate
+    }
+
+    /// BBR.state
+    #[cfg(test)]
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// UpdateOnACK, once everything that the ACK tells is known. Returns whether samples count as
+    /// application-limited from now on (MarkConnectionAppLimited).
+    pub(crate) fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) -> bool {
+        if !self.has_round_trip && flow.srtt_us != 0 {
+            self.init_pacing_rate(flow);
+        }
+        // UpdateModelAndState
+        self.update_latest_delivery_signals(flow, sample);
+        self.update_congestion_signals(flow, sample);
+        self.update_ack_aggregation(flow, sample);
+        self.check_full_bw_reached(sample);
+        self.check_startup_done(flow, sample);
+        self.check_drain_done(flow);
+        self.update_probe_bw_cycle_phase(flow, sample);
+        self.update_min_rtt(flow, sample);
+        let mark = self.check_probe_rtt(flow, sample);
+        self.advance_latest_delivery_signals(sample);
+        self.bound_bw_for_model();
+        // UpdateControlParameters
+        self.set_pacing_rate(self.phase.pacing_gain());
+        self.set_cwnd(flow, sample);
+        mark
+    }
+
+    /// HandleRestartFromIdle: nothing is under way, the application had nothing to send, and now has.
+    pub(crate) fn on_idle_restart(&mut self, flow: &mut Flow) {
+        if !flow.app_limited {
+            return;
+        }
+        self.idle_restart = true;
+        self.extra_acked_start_us = flow.now_us;
+        if self.phase.probes_bandwidth() {
+            self.set_pacing_rate(100);
+        } else if self.phase == Phase::ProbeRtt {
+            self.check_probe_rtt_done(flow);
+        }
+    }
+
+    /// InitPacingRate
+    fn init_pacing_rate(&mut self, flow: &Flow) {
+        self.has_round_trip = flow.srtt_us != 0;
+        let round_trip_us = if flow.srtt_us == 0 { 1_000 } else { flow.srtt_us as u64 };
+        self.pacing_rate = flow.initial_cwnd as u64 * Phase::Startup.pacing_gain() * 10_000 / round_trip_us;
+    }
+
+    /// SetPacingRateWithGain
+    fn set_pacing_rate(&mut self, gain: u64) {
+        let rate = self.bw.saturating_mul(gain) / 100;
+        let rate = rate - rate / 100 * PACING_MARGIN_PERCENT;
+        if rate > 0 && (self.full_bw_reached || rate > self.pacing_rate) {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// BDPMultiple, `gain` in percent.
+    fn bdp_multiple(&self, flow: &Flow, gain: u64) -> u64 {
+        if self.min_rtt_us == INFINITY {
+            return flow.initial_cwnd as u64;
+        }
+        self.bdp().saturating_mul(gain) / 100
+    }
+
+    /// BBR.bdp
+    fn bdp(&self) -> u64 {
+        (self.bw as u128 * self.min_rtt_us.min(u32::MAX as u64) as u128 / 1_000_000) as u64
+    }
+
+    /// QuantizationBudget
+    fn quantization_budget(&self, flow: &Flow, inflight_cap: u64) -> u64 {
+        let mss = flow.mss as u64;
+        let offload_budget = 3 * quantum(self.pacing_rate, flow.mss) as u64;
+        let cap = inflight_cap.max(offload_budget).max(MIN_PIPE_CWND * mss);
+        if self.phase == Phase::Up { cap + 2 * mss } else { cap }
+    }
+
+    /// Inflight, `gain` in percent.
+    fn inflight(&self, flow: &Flow, gain: u64) -> u64 {
+        self.quantization_budget(flow, self.bdp_multiple(flow, gain))
+    }
+
+    /// TargetInflight
+    fn target_inflight(&self, flow: &Flow) -> u64 {
+        self.bdp().min(flow.cwnd as u64)
+    }
+
+    /// InflightWithHeadroom: leaves 15 percent to others.
+    fn inflight_with_headroom(&self, flow: &Flow) -> u64 {
+        if self.inflight_longterm == INFINITY {
+            return INFINITY;
+        }
+        let headroom = (self.inflight_longterm * 15 / 100).max(flow.mss as u64);
+        self.inflight_longterm.saturating_sub(headroom).max(MIN_PIPE_CWND * flow.mss as u64)
+    }
+
+    /// SetCwnd
+    fn set_cwnd(&mut self, flow: &mut Flow, sample: &Sample) {
+        // UpdateMaxInflight
+        let cap = self.bdp_multiple(flow, self.phase.cwnd_gain()).saturating_add(self.extra_acked());
+        let max_inflight = self.quantization_budget(flow, cap);
+        let (cwnd, minimum) = (flow.cwnd as u64, MIN_PIPE_CWND * flow.mss as u64);
+        let grown = cwnd + sample.newly_acked as u64;
+        let mut cwnd = if self.full_bw_reached {
+            grown.min(max_inflight)
+        } else if cwnd < max_inflight || flow.delivered < flow.initial_cwnd as u64 {
+            grown
+        } else {
+            cwnd
+        };
+        cwnd = cwnd.max(minimum);
+        // BoundCwndForProbeRTT
+        if self.phase == Phase::ProbeRtt {
+            cwnd = cwnd.min(self.probe_rtt_cwnd);
+        }
+        // BoundCwndForModel
+        let cap = match self.phase {
+            Phase::Down | Phase::Refill | Phase::Up => self.inflight_longterm,
+            Phase::Cruise | Phase::ProbeRtt => self.inflight_with_headroom(flow),
+            Phase::Startup | Phase::Drain => INFINITY,
+        };
+        flow.cwnd = cwnd.min(cap.min(self.inflight_shortterm).max(minimum)).min(super::CWND_MAX as u64) as u32;
+    }
+
+    /// SaveCwnd
+    fn save_cwnd(&mut self, flow: &Flow) {
+        let is_good = !flow.in_recovery && self.phase != Phase::ProbeRtt;
+        self.prior_cwnd = if is_good { flow.cwnd } else { self.prior_cwnd.max(flow.cwnd) };
+    }
+
+    /// RestoreCwnd
+    fn restore_cwnd(&self, flow: &mut Flow) {
+        flow.cwnd = flow.cwnd.max(self.prior_cwnd);
+    }
+
+    /// A number below `bound`.
+    fn random_below(&mut self, bound: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) % bound
+    }
+}
+
+#[cfg(test)]
+mod tests;

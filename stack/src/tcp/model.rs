@@ -1,0 +1,180 @@
+//! What a congestion control with a model of the path is told, and how it is heard: `rate` takes the samples, `congestion::bbr`
+//! decides, `pacing` and the window obey.
+//!
+//! Such a connection has no ssthresh and does not use `prr`: the model says the window, in recovery too. What is
+//! lost says `rack` (without SACK: duplicate ACKs). The model is made when the first data is sent and lives in the cold
+//! object; other connections pay a comparison.
+
+use super::congestion::bbr::{Bbr, Flow, Lost};
+use super::congestion::initial_window;
+use super::connection::Connection;
+use super::output::Plan;
+use super::ranges::Ranges;
+use super::rate::Rate;
+use super::sequence::SeqNum;
+use super::tcb::{Recovery, flag};
+use crate::config::CongestionControl;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) rate: Rate,
+    pub(crate) bbr: Bbr,
+}
+
+impl Connection<'_, '_> {
+    /// Whether a model says the window.
+    #[inline]
+    pub(crate) fn is_modelled(&self) -> bool {
+        self.tcb.congestion == CongestionControl::Bbr
+    }
+
+    /// The connection as a model sees it.
+    fn model_view(&self, rate: &Rate) -> Flow {
+        let mss = self.tcb.mss as u32;
+        Flow {
+            now_us: self.now.as_micros(),
+            mss,
+            cwnd: self.tcb.cwnd,
+            initial_cwnd: initial_window(mss, self.shared.config.initial_window),
+            in_flight: self.pipe(),
+            srtt_us: self.tcb.srtt_us,
+            delivered: rate.delivered,
+            cwnd_limited: self.tcb.has(flag::CWND_LIMITED),
+            app_limited: rate.is_application_limited(),
+            sack: self.tcb.has(flag::SACK),
+            in_recovery: self.tcb.recovery != Recovery::Open,
+        }
+    }
+
+    /// Does something with the model, if there is one, and takes the window that it says.
+    fn with_model(&mut self, act: impl FnOnce(&mut Model, &mut Flow)) {
+        if !self.is_modelled() {
+            return;
+        }
+        let Some(mut model) = self.cold().and_then(|cold| cold.model.take()) else { return };
+        let mut view = self.model_view(&model.rate);
+        act(&mut model, &mut view);
+        self.tcb.cwnd = view.cwnd;
+        self.demand_cold().model = Some(model);
+    }
+
+    /// A packet was sent.
+    #[inline]
+    pub(crate) fn model_sent(&mut self, plan: &Plan) {
+        if self.is_modelled() {
+            self.remember_sent(plan);
+        }
+    }
+
+    #[inline(never)]
+    fn remember_sent(&mut self, plan: &Plan) {
+        if self.demand_cold().model.is_none() {
+            let rate = Rate::default();
+            let bbr = Bbr::new(&self.model_view(&rate), self.shared.secrets.random());
+            self.demand_cold().model = Some(alloc::boxed::Box::new(Model { rate, bbr }));
+        }
+        self.with_model(|model, view| model.rate.sent(view.now_us, plan.sequence, plan.len, view.in_flight, plan.again));
+    }
+
+    /// CheckIfApplicationLimited: before the application queues data, and before an ACK is taken.
+    #[inline]
+    pub(crate) fn check_application_limited(&mut self) {
+        if self.is_modelled() && self.tcb.unsent() == 0 && self.pipe() < self.tcb.cwnd {
+            self.mark_application_limited();
+        }
+    }
+
+    #[inline(never)]
+    fn mark_application_limited(&mut self) {
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|cold| cold.rack.lost.is_empty()) else { return };
+        let in_flight = self.tcb.flight().saturating_sub(cold.scoreboard.sacked());
+        if let Some(model) = cold.model.as_mut() {
+            model.rate.mark_application_limited(in_flight);
+        }
+    }
+
+    /// Everything before `una` has arrived.
+    #[inline(never)]
+    pub(crate) fn model_delivered(&mut self, una: SeqNum) {
+        let data_end = una.earliest(self.tcb.snd_end);
+        self.check_application_limited();
+        self.with_model(|model, view| model.rate.acknowledged(view.now_us, data_end));
+    }
+
+    /// These were SACKed for the first time.
+    #[inline(never)]
+    pub(crate) fn model_sacked(&mut self, news: &Ranges<()>) {
+        self.with_model(|model, view| news.iter().for_each(|range| model.rate.sacked(view.now_us, range.start, range.end)));
+    }
+
+    /// RACK may hold more lost than before.
+    #[inline(never)]
+    pub(crate) fn model_losses(&mut self) {
+        if !self.is_modelled() {
+            return;
+        }
+        let Some(lost) = self.cold().map(|cold| core::mem::take(&mut cold.rack.lost)) else { return };
+        lost.iter().for_each(|range| self.model_lost(range.start, range.end));
+        self.demand_cold().rack.lost = lost;
+    }
+
+    /// `start..end` is held lost.
+    #[inline(never)]
+    pub(crate) fn model_lost(&mut self, start: SeqNum, end: SeqNum) {
+        self.with_model(|model, view| {
+            let Model { rate, bbr } = model;
+            rate.lost(start, end, &mut |packet, lost| {
+                let (len, in_flight, app_limited) = (packet.len, packet.in_flight, packet.app_limited);
+                bbr.on_lost(view, &Lost { len, in_flight, lost: lost - packet.lost, app_limited });
+            });
+        });
+    }
+
+    /// An ACK has told all that it tells.
+    #[inline]
+    pub(crate) fn model_acknowledged(&mut self) {
+        if self.is_modelled() {
+            self.take_model_sample();
+        }
+    }
+
+    #[inline(never)]
+    fn take_model_sample(&mut self) {
+        let min_rtt_us = self.tcb.min_rtt_us();
+        self.with_model(|model, view| {
+            let sample = model.rate.take_sample(min_rtt_us);
+            view.delivered = model.rate.delivered;
+            if model.bbr.on_ack(view, &sample) {
+                model.rate.mark_application_limited(view.in_flight);
+            }
+        });
+    }
+
+    /// A loss episode begins.
+    #[inline(never)]
+    pub(crate) fn model_episode(&mut self) {
+        self.with_model(|model, view| model.bbr.on_episode(view));
+    }
+
+    /// A loss episode is over.
+    #[inline(never)]
+    pub(crate) fn model_recovered(&mut self) {
+        self.with_model(|model, view| model.bbr.on_recovered(view));
+    }
+
+    /// A loss episode was for nothing.
+    #[inline(never)]
+    pub(crate) fn model_undo(&mut self) {
+        self.with_model(|model, view| {
+            model.rate.nothing_lost();
+            model.bbr.on_undo(view);
+        });
+    }
+
+    /// Data is about to be sent while nothing is under way.
+    #[inline(never)]
+    pub(crate) fn model_restart(&mut self) {
+        self.with_model(|model, view| model.bbr.on_idle_restart(view));
+    }
+}

@@ -1,0 +1,110 @@
+//! Pacing: segments leave at a rate instead of in bursts, by the timer wheel.
+//!
+//! Read draft-ietf-ccwg-bbr §5.6.2, §5.6.3 first. A packet moves the time of the next departure on by its length over the rate.
+//! The wheel ticks each millisecond, so what has become due in between goes out together; a packet is no
+//! larger than a millisecond's worth, but at least two segments (Linux's TSO autosizing). Paced are
+//! connections whose congestion control says the rate, and those with SO_MAX_PACING_RATE or `tcp.pacing`: these at twice the
+//! window per round trip in slow start, 1.2 times it otherwise, as Linux does. A connection that has nothing to send
+//! arms nothing.
+
+use super::connection::Connection;
+use super::tcb::{Tcb, flag};
+
+/// Time that was not used for sending may be made good for up to so long, microseconds: timers come late by a tick.
+const CREDIT_US: u64 = 2_000;
+/// Bytes of one packet, at most.
+const QUANTUM_BYTES_MAX: u64 = 64 << 10;
+/// In the timer wheel: the owner is a connection that waits for its next departure.
+pub(super) const PACING_BIT: u32 = 1 << 30;
+/// Percent of the window per round trip, in slow start and after (Linux tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
+const WINDOW_PERCENT: (u64, u64) = (200, 120);
+/// A round trip that was not measured yet, microseconds.
+const ROUND_TRIP_US: u64 = 1_000;
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pacing {
+    /// SO_MAX_PACING_RATE, bytes per second; 0: none.
+    pub(crate) rate_max: u64,
+    /// When the next packet may leave, microseconds.
+    next_us: u64,
+    /// Tick of the wheel's live entry; 0: none.
+    deadline: u32,
+}
+
+impl Pacing {
+    /// Whether forgetting it loses nothing.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.rate_max == 0 && self.deadline == 0
+    }
+}
+
+/// Bytes of one packet at `rate` (bytes per second).
+pub(crate) fn quantum(rate: u64, mss: u32) -> u32 {
+    (rate / 1_000).min(QUANTUM_BYTES_MAX).max(2 * mss as u64) as u32
+}
+
+/// What Linux shows as pacing rate of a connection whose congestion control only has a window; bytes per second.
+pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
+    let percent = if tcb.cwnd < tcb.ssthresh / 2 { WINDOW_PERCENT.0 } else { WINDOW_PERCENT.1 };
+    let round_trip_us = if tcb.srtt_us == 0 { ROUND_TRIP_US } else { tcb.srtt_us as u64 };
+    tcb.cwnd.max(tcb.flight()) as u64 * percent * 10_000 / round_trip_us
+}
+
+impl Connection<'_, '_> {
+    /// Bytes per second; `None`: the connection is not paced.
+    #[inline]
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
+        let is_plain = self.tcb.cold == super::cold::NONE && !self.is_modelled() && !self.shared.config.pacing;
+        if is_plain { None } else { self.choose_pacing_rate() }
+    }
+
+    #[inline(never)]
+    fn choose_pacing_rate(&self) -> Option<u64> {
+        let cold = self.shared.cold.get(self.tcb.cold);
+        let rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
+        let rate = match cold.and_then(|cold| cold.model.as_ref()) {
+            Some(model) => model.bbr.pacing_rate(),
+            None if self.is_modelled() || self.shared.config.pacing || rate_max != 0 => window_rate(self.tcb),
+            None => return None,
+        };
+        Some(if rate_max == 0 { rate } else { rate.min(rate_max) }.max(1))
+    }
+
+    /// Whether the next packet may leave now; if not, the wheel wakes the connection when it may.
+    pub(crate) fn may_depart(&mut self) -> bool {
+        if self.tcb.has(flag::RETRANSMIT) {
+            // Probes and first retransmissions do not wait.
+            return true;
+        }
+        let now_us = self.now.as_micros();
+        let index = self.index;
+        let pacing = &mut self.demand_cold().pacing;
+        if pacing.next_us <= now_us {
+            pacing.next_us = pacing.next_us.max(now_us.saturating_sub(CREDIT_US));
+            return true;
+        }
+        let tick = (pacing.next_us.div_ceil(1_000) as u32).max(1);
+        let is_armed = pacing.deadline != 0 && (pacing.deadline.wrapping_sub(tick).cast_signed()) <= 0;
+        if !is_armed {
+            pacing.deadline = tick;
+            self.shared.timers.insert(index | PACING_BIT, tick);
+        }
+        // The rate stops it, not the window.
+        self.tcb.clear(flag::CWND_LIMITED);
+        false
+    }
+
+    /// `bytes` have left at `rate`.
+    pub(crate) fn departed(&mut self, bytes: u32, rate: u64) {
+        let pacing = &mut self.demand_cold().pacing;
+        pacing.next_us += bytes as u64 * 1_000_000 / rate;
+    }
+
+    /// The wheel's entry of a connection that waits for its next departure came up.
+    pub(crate) fn on_pacing_timer(&mut self, tick: u32) {
+        let Some(cold) = self.cold().filter(|cold| cold.pacing.deadline == tick) else { return };
+        cold.pacing.deadline = 0;
+        self.mark_data_if_any();
+    }
+}

@@ -1,0 +1,266 @@
+//! Delivery rate: how fast the network carries what a connection sends.
+//!
+//! Read draft-ietf-ccwg-bbr §4.1 first; names and steps are the draft's (C.delivered, P.first_send_time, RS.interval). Every
+//! packet under way has a record of what was known when it was sent; when it is delivered, the bytes delivered in between
+//! over the longer of the two times (sending them, acknowledging them) are a sample. Only connections whose
+//! congestion control wants samples keep records. Retransmissions cut records, so that each says when its bytes went
+//! last. Times are microseconds.
+
+use alloc::collections::VecDeque;
+use core::ops::Range;
+
+use super::sequence::SeqNum;
+
+/// Records at most; what is sent beyond belongs to the last one.
+const PACKETS_MAX: usize = 1 << 16;
+
+/// What has become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    UnderWay,
+    Lost,
+    Delivered,
+}
+
+/// A packet, or the part of one that shares its fate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    start: SeqNum,
+    pub(crate) len: u32,
+    /// P.send_time
+    sent_us: u64,
+    /// P.first_send_time
+    first_sent_us: u64,
+    /// P.delivered_time
+    delivered_us: u64,
+    /// P.delivered
+    delivered: u64,
+    /// P.lost
+    pub(crate) lost: u64,
+    /// P.tx_in_flight
+    pub(crate) in_flight: u32,
+    /// P.is_app_limited
+    pub(crate) app_limited: bool,
+    /// It is a retransmission: which of the two has arrived is not known.
+    again: bool,
+    fate: Fate,
+}
+
+impl Packet {
+    fn end(&self) -> SeqNum {
+        self.start + self.len
+    }
+}
+
+/// RS: what one ACK has told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Something was delivered: the fields below but the next are those of the packet that was sent last of all that were.
+    pub(crate) has_data: bool,
+    /// RS.newly_acked, bytes.
+    pub(crate) newly_acked: u32,
+    /// RS.prior_delivered
+    pub(crate) prior_delivered: u64,
+    /// RS.is_app_limited
+    pub(crate) app_limited: bool,
+    /// RS.tx_in_flight
+    pub(crate) in_flight: u32,
+    /// RS.lost: bytes lost since it was sent.
+    pub(crate) lost: u64,
+    /// RS.delivered: bytes delivered since it was sent.
+    pub(crate) delivered: u64,
+    /// RS.delivery_rate, bytes per second; 0: no reliable sample.
+    pub(crate) delivery_rate: u64,
+    /// RS.rtt, microseconds; 0: none.
+    pub(crate) rtt_us: u32,
+    send_elapsed_us: u64,
+    ack_elapsed_us: u64,
+    sent_us: u64,
+    end: SeqNum,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Rate {
+    /// Sorted by sequence number, disjoint.
+    packets: VecDeque<Packet>,
+    /// C.delivered, bytes.
+    pub(crate) delivered: u64,
+    /// C.delivered_time
+    delivered_us: u64,
+    /// C.first_send_time
+    first_sent_us: u64,
+    /// C.lost, bytes.
+    pub(crate) lost: u64,
+    /// C.app_limited: samples are application-limited until so many bytes are delivered; 0: they are not.
+    app_limited: u64,
+    /// Of the ACK that is being processed.
+    sample: Sample,
+    /// The last reliable rate, and whether it was application-limited; for TCP_INFO.
+    pub(crate) latest: (u64, bool),
+}
+
+impl Rate {
+    /// Whether samples are limited by the application now.
+    pub(crate) fn is_application_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
+    /// MarkConnectionAppLimited
+    pub(crate) fn mark_application_limited(&mut self, in_flight: u32) {
+        self.app_limited = (self.delivered + in_flight as u64).max(1);
+    }
+
+    /// OnPacketSent. `in_flight` includes it.
+    pub(crate) fn sent(&mut self, now_us: u64, start: SeqNum, len: u32, in_flight: u32, again: bool) {
+        if len == 0 {
+            return;
+        }
+        if in_flight <= len {
+            self.first_sent_us = now_us;
+            self.delivered_us = now_us;
+        }
+        let fresh = Packet {
+            start,
+            len,
+            sent_us: now_us,
+            first_sent_us: self.first_sent_us,
+            delivered_us: self.delivered_us,
+            delivered: self.delivered,
+            lost: self.lost,
+            in_flight,
+            app_limited: self.app_limited != 0,
+            again,
+            fate: Fate::UnderWay,
+        };
+        if again {
+            for index in self.isolate(start, start + len) {
+                let Packet { start, len, .. } = self.packets[index];
+                self.packets[index] = Packet { start, len, ..fresh };
+            }
+        } else if self.packets.len() < PACKETS_MAX {
+            self.packets.push_back(fresh);
+        } else if let Some(last) = self.packets.back_mut() {
+            last.len += len;
+        }
+    }
+
+    /// Cuts records at `start` and `end`. Returns the places of those in between.
+    fn isolate(&mut self, start: SeqNum, end: SeqNum) -> Range<usize> {
+        let first = self.cut(start);
+        first..self.cut(end).max(first)
+    }
+
+    /// The place of the first record at or after `at`, once the one that holds it is cut there.
+    fn cut(&mut self, at: SeqNum) -> usize {
+        let index = self.packets.partition_point(|packet| packet.end().at_or_before(at));
+        match self.packets.get(index).copied() {
+            Some(packet) if packet.start.before(at) => {
+                let len = at - packet.start;
+                self.packets[index].len = len;
+                self.packets.insert(index + 1, Packet { start: at, len: packet.len - len, ..packet });
+                index + 1
+            }
+            _ => index,
+        }
+    }
+
+    /// The bytes `start..end` were SACKed for the first time.
+    pub(crate) fn sacked(&mut self, now_us: u64, start: SeqNum, end: SeqNum) {
+        for index in self.isolate(start, end) {
+            let packet = self.packets[index];
+            self.packets[index].fate = Fate::Delivered;
+            self.deliver(now_us, &packet);
+        }
+    }
+
+    /// Everything before `una` has arrived.
+    pub(crate) fn acknowledged(&mut self, now_us: u64, una: SeqNum) {
+        while let Some(front) = self.packets.front_mut()
+            && front.start.before(una)
+        {
+            if front.end().after(una) {
+                let part = Packet { len: una - front.start, ..*front };
+                front.len -= part.len;
+                front.start = una;
+                self.deliver(now_us, &part);
+            } else if let Some(packet) = self.packets.pop_front() {
+                self.deliver(now_us, &packet);
+            }
+        }
+    }
+
+    /// UpdateRateSample
+    fn deliver(&mut self, now_us: u64, packet: &Packet) {
+        if packet.fate == Fate::Delivered {
+            return;
+        }
+        self.delivered += packet.len as u64;
+        self.delivered_us = now_us;
+        let sample = &mut self.sample;
+        sample.newly_acked = sample.newly_acked.saturating_add(packet.len);
+        // IsNewestPacket
+        let is_newest = packet.sent_us > sample.sent_us || (packet.sent_us == sample.sent_us && packet.end().after(sample.end));
+        if sample.has_data && !is_newest {
+            return;
+        }
+        *sample = Sample {
+            has_data: true,
+            newly_acked: sample.newly_acked,
+            prior_delivered: packet.delivered,
+            app_limited: packet.app_limited,
+            in_flight: packet.in_flight,
+            lost: packet.lost,
+            rtt_us: if packet.again { 0 } else { (now_us - packet.sent_us).clamp(1, u32::MAX as u64) as u32 },
+            send_elapsed_us: packet.sent_us - packet.first_sent_us,
+            ack_elapsed_us: now_us - packet.delivered_us,
+            sent_us: packet.sent_us,
+            end: packet.end(),
+            ..Sample::default()
+        };
+        self.first_sent_us = packet.sent_us;
+    }
+
+    /// GenerateRateSample: what the ACK has told. `min_rtt_us`: no reliable sample is shorter.
+    pub(crate) fn take_sample(&mut self, min_rtt_us: u32) -> Sample {
+        if self.delivered > self.app_limited {
+            self.app_limited = 0;
+        }
+        let mut sample = core::mem::take(&mut self.sample);
+        if !sample.has_data {
+            return sample;
+        }
+        sample.lost = self.lost - sample.lost;
+        sample.delivered = self.delivered - sample.prior_delivered;
+        let interval_us = sample.send_elapsed_us.max(sample.ack_elapsed_us);
+        if interval_us >= min_rtt_us as u64 && interval_us > 0 {
+            sample.delivery_rate = sample.delivered.saturating_mul(1_000_000) / interval_us;
+            // As Linux, an application-limited sample is shown only if it is the better one.
+            if !sample.app_limited || sample.delivery_rate >= self.latest.0 {
+                self.latest = (sample.delivery_rate, sample.app_limited);
+            }
+        }
+        sample
+    }
+
+    /// The bytes `start..end` are held lost: calls `visit` for every packet (or part) that was not before, with C.lost so far.
+    pub(crate) fn lost(&mut self, start: SeqNum, end: SeqNum, visit: &mut dyn FnMut(&Packet, u64)) {
+        for index in self.isolate(start, end) {
+            if self.packets[index].fate == Fate::UnderWay {
+                self.packets[index].fate = Fate::Lost;
+                self.lost += self.packets[index].len as u64;
+                visit(&self.packets[index], self.lost);
+            }
+        }
+    }
+
+    /// What was held lost was not.
+    pub(crate) fn nothing_lost(&mut self) {
+        for packet in self.packets.iter_mut().filter(|packet| packet.fate == Fate::Lost) {
+            packet.fate = Fate::UnderWay;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
