@@ -242,6 +242,9 @@ pub struct TcpConfig {
     pub syn_retries: u8,
     /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
     pub synack_retries: u8,
+    /// How long a connection that has answered an impossible segment does not answer another one; Linux
+    /// tcp_invalid_ratelimit: 500 ms.
+    pub invalid_interval: Duration,
     /// RFC 7413; Linux: clients only.
     pub fast_open: FastOpenConfig,
     /// RFC 4987
@@ -393,6 +396,7 @@ impl Default for TcpConfig {
             retries: 15,
             syn_retries: 6,
             synack_retries: 5,
+            invalid_interval: Duration::from_millis(500),
             fast_open: FastOpenConfig::from_bits(1),
             syn_cookies: SynCookies::WhenFull,
             time_wait: Duration::from_secs(60),

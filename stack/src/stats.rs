@@ -144,6 +144,12 @@ counters! {
     PawsEstab = "TcpExtPAWSEstab",
     /// Challenge ACKs sent (RFC 5961).
     TcpChallengeAck = "TcpExtTCPChallengeACK",
+    /// Challenge ACKs held back because the connection had just sent one.
+    TcpAckSkippedChallenge = "TcpExtTCPACKSkippedChallenge",
+    /// ACKs of segments outside the window that were held back.
+    TcpAckSkippedSeq = "TcpExtTCPACKSkippedSeq",
+    /// ACKs of segments with old timestamps that were held back.
+    TcpAckSkippedPaws = "TcpExtTCPACKSkippedPAWS",
     /// SYNs in synchronized states (RFC 5961 §4).
     TcpSynChallenge = "TcpExtTCPSYNChallenge",
     /// Accept queue overflows.

@@ -55,6 +55,9 @@ impl Sysctl {
             tcp.synack_retries = byte(count);
         }
         let seconds = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_secs);
+        if let Some(millis) = self.number("tcp_invalid_ratelimit") {
+            tcp.invalid_interval = Duration::from_millis(millis);
+        }
         if let Some(bits) = self.number("tcp_fastopen") {
             tcp.fast_open = FastOpenConfig::from_bits(bits as u32);
         }
@@ -133,6 +136,7 @@ const NAMES: &[&str] = &[
     "tcp_syncookies",
     "tcp_mtu_probing",
     "tcp_base_mss",
+    "tcp_invalid_ratelimit",
     "tcp_fastopen",
     "tcp_fastopen_key",
     "tcp_fastopen_blackhole_timeout_sec",

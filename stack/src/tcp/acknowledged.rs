@@ -280,12 +280,12 @@ impl Connection<'_, '_> {
     }
 
     /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. As Linux does, a window from an old segment is taken
-    /// only if it is larger.
+    /// only if it is larger, or shut.
     pub(crate) fn update_window(&mut self, segment: &Segment, advanced: bool) {
         let window = (segment.header.window as u32) << self.tcb.send_scale();
         let newer = segment.sequence.after(self.tcb.snd_wl1);
         let same = segment.sequence == self.tcb.snd_wl1;
-        if !(advanced || newer || (same && window > self.tcb.snd_wnd)) {
+        if !(advanced || newer || (same && (window > self.tcb.snd_wnd || window == 0))) {
             return;
         }
         self.tcb.snd_wl1 = segment.sequence;

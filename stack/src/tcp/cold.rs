@@ -60,6 +60,8 @@ pub(crate) struct Cold {
     /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
     /// for losses; hints.
     pub(crate) cursors: [Slot; 3],
+    /// When a segment that cannot be was last answered (tick); 0: never.
+    pub(crate) answered_at: u32,
     next_free: u32,
 }
 
@@ -91,6 +93,7 @@ impl Cold {
             model: None,
             duplicate: None,
             cursors: [Slot::NONE; 3],
+            answered_at: 0,
             next_free: NONE,
         }
     }
@@ -184,6 +187,7 @@ impl ColdPool {
         cold.model = None;
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];
+        cold.answered_at = 0;
         cold.next_free = next_free;
         self.free = Some(*index);
         *index = NONE;

@@ -148,7 +148,7 @@ impl Connection<'_, '_> {
         let old = (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) < 0;
         let idle_ms = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received);
         if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
-            self.ack_now();
+            self.answer_invalid(segment, Counter::TcpAckSkippedPaws);
             return Err(Drop::PawsEstab);
         }
         Ok(())
@@ -180,7 +180,7 @@ impl Connection<'_, '_> {
         if !(acceptable || covers || window == 0 && segment.sequence == nxt) {
             if !segment.has(RST) {
                 self.report_duplicate(segment.sequence, segment.end().earliest(nxt), Counter::TcpDsackOldSent);
-                self.ack_now();
+                self.answer_invalid(segment, Counter::TcpAckSkippedSeq);
             }
             return Err(Drop::DropOutOfWindow);
         }
@@ -230,14 +230,6 @@ impl Connection<'_, '_> {
         self.env.counters.count(Counter::TcpSynChallenge);
         self.challenge_ack();
         Err(Drop::DropUnacceptable)
-    }
-
-    /// RFC 5961 §3.2, §4.2, §5.2; rate-limited by §7.
-    fn challenge_ack(&mut self) {
-        if self.shared.replies.allow(self.now, self.env) {
-            self.env.counters.count(Counter::TcpChallengeAck);
-            self.ack_now();
-        }
     }
 
     /// Fifth, check the ACK field.
@@ -356,6 +348,12 @@ impl Connection<'_, '_> {
         if !in_order {
             self.queue_out_of_order(segment, len, frames);
             return Ok(false);
+        }
+        if self.cold().is_some_and(|cold| cold.reassembly.held(segment.sequence, len).is_some()) {
+            // What is held came first.
+            self.queue_out_of_order(segment, len, frames);
+            self.signal();
+            return Ok(self.fill_from_reassembly());
         }
         self.append_in_order(frames, len, false);
         self.ack_soon();

@@ -9,6 +9,7 @@
 mod accurate;
 mod ack;
 mod acknowledged;
+mod challenge;
 mod close;
 mod coalesce;
 mod cold;

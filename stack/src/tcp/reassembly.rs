@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Arena, FrameQueue};
 
-use super::segment::{trim_front, truncate};
+use super::segment::{split, trim_front, truncate};
 use super::sequence::SeqNum;
 use crate::wire::tcp::{Options, SackBlock};
 
@@ -54,7 +54,8 @@ impl Reassembly {
         Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
     }
 
-    /// Takes `len` bytes that start at `start`. What is held already is dropped from the new data.
+    /// Takes `len` bytes that start at `start`. What is held already is dropped from the new data: who overlaps
+    /// cannot change what has come before.
     /// Returns whether anything new was taken.
     pub(crate) fn insert(&mut self, arena: &Arena, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
         let (mut start, mut end) = (start, start + len);
@@ -77,14 +78,24 @@ impl Reassembly {
             frames = merged.frames;
             start = merged.start;
         }
-        // Swallow what the new data covers, and meet the next interval.
+        // Join what the new data covers, and meet the next interval.
         while let Some(next) = self.intervals.get_mut(at) {
             if next.start.after(end) {
                 break;
             }
             if next.end.at_or_before(end) {
                 let mut covered = self.intervals.remove(at);
-                covered.frames.clear(arena);
+                let (head, len) = ((covered.start - start) as usize, (covered.end - covered.start) as usize);
+                let mut rest = split(arena, &mut frames, head);
+                frames.append(arena, &mut covered.frames);
+                match &mut rest {
+                    Some(rest) => {
+                        trim_front(arena, rest, len);
+                        frames.append(arena, rest);
+                    }
+                    // No frame was free: what lies behind comes again.
+                    None => end = covered.end,
+                }
                 continue;
             }
             truncate(arena, &mut frames, (next.start - start) as usize);

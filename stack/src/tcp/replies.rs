@@ -34,6 +34,7 @@ pub(crate) struct RateLimit {
 pub(crate) struct Replies {
     waiting: VecDeque<(FlowKey, u8, Header)>,
     limit: RateLimit,
+    challenges: RateLimit,
     /// One packet on its way to `Ip::send`.
     pub(crate) scratch: Burst,
 }
@@ -42,6 +43,16 @@ impl RateLimit {
     /// `per_second` tokens a second.
     pub(crate) fn new(per_second: u32) -> RateLimit {
         RateLimit { per_second, left: per_second, second: 0 }
+    }
+
+    /// As [`take`](RateLimit::take), with half to all of the tokens in each second, as `random` says.
+    fn take_unpredictably(&mut self, now: Instant, random: u64) -> bool {
+        let second = now.as_millis() / 1_000;
+        if second != self.second {
+            self.second = second;
+            self.left = self.per_second.div_ceil(2) + (random % (self.per_second as u64 / 2 + 1)) as u32;
+        }
+        self.take(now)
     }
 
     /// Takes a token if there is one.
@@ -60,10 +71,20 @@ impl RateLimit {
 impl Replies {
     /// An empty queue.
     pub(crate) fn new(per_second: u32) -> Replies {
-        Replies { waiting: VecDeque::new(), limit: RateLimit::new(per_second), scratch: Burst::with_capacity(4) }
+        let limit = || RateLimit::new(per_second);
+        Replies { waiting: VecDeque::new(), limit: limit(), challenges: limit(), scratch: Burst::with_capacity(4) }
     }
 
-    /// Takes a token for a challenge ACK; counts the refusal.
+    /// Takes a token for a challenge ACK of a connection; counts the refusal.
+    pub(crate) fn allow_challenge(&mut self, now: Instant, env: &mut Env, random: u64) -> bool {
+        let allowed = self.challenges.take_unpredictably(now, random);
+        if !allowed {
+            env.counters.count(Counter::DropRateLimited);
+        }
+        allowed
+    }
+
+    /// Takes a token for a reset or the ACK of a record; counts the refusal.
     pub(crate) fn allow(&mut self, now: Instant, env: &mut Env) -> bool {
         let allowed = self.limit.take(now);
         if !allowed {

@@ -184,7 +184,9 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.8.6.1: asks for the window; as long as the peer answers, for ever.
     fn on_persist(&mut self) {
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
-        if self.tcb.has(flag::ORPHAN) && self.is_given_up(ORPHAN_RETRIES) {
+        // RFC 5482, as Linux: a peer that keeps its window shut is not waited for longer than for one that is silent.
+        let retries = if self.tcb.has(flag::ORPHAN) { ORPHAN_RETRIES } else { u8::MAX };
+        if self.is_given_up(retries) {
             self.give_up();
             return;
         }

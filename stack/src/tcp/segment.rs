@@ -168,6 +168,34 @@ pub(crate) fn truncate(arena: &Arena, queue: &mut FrameQueue, len: usize) {
     *queue = kept;
 }
 
+/// Cuts a list of frames behind `len` bytes and returns the rest; `None`: the cut went through a frame, no other was
+/// free, and the rest is lost.
+pub(crate) fn split(arena: &Arena, queue: &mut FrameQueue, len: usize) -> Option<FrameQueue> {
+    let mut head = FrameQueue::default();
+    let mut room = len;
+    while room > 0 {
+        let Some((mut frame, note)) = queue.pop_front(arena) else { break };
+        if frame.len() <= room {
+            room -= frame.len();
+            head.push_back(frame, note);
+            continue;
+        }
+        let behind = arena.alloc_from(&frame.bytes()[room..]);
+        frame.truncate(room);
+        head.push_back(frame, note);
+        let mut rest = core::mem::replace(queue, head);
+        let Some(behind) = behind else {
+            rest.clear(arena);
+            return None;
+        };
+        let mut cut = FrameQueue::default();
+        cut.push_back(behind, Note { sequence: note.sequence.wrapping_add(room as u32), ..note });
+        cut.append(arena, &mut rest);
+        return Some(cut);
+    }
+    Some(core::mem::replace(queue, head))
+}
+
 /// Memory that a list of frames occupies, bytes.
 pub(crate) fn memory(arena: &Arena, queue: &FrameQueue) -> u32 {
     let mut total = 0;

@@ -10,6 +10,7 @@ mod ecn;
 mod fast_open;
 mod flood;
 mod handshake;
+mod hostile;
 mod mtu_probe;
 mod offload;
 mod rack;

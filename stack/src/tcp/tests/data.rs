@@ -10,7 +10,7 @@ use crate::stats::Counter;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
 
 const NO_DELAY: TcpOptions = TcpOptions { no_delay: true, ..DEFAULT };
-const DEFAULT: TcpOptions = TcpOptions {
+pub(super) const DEFAULT: TcpOptions = TcpOptions {
     no_delay: false,
     cork: false,
     quick_ack: false,

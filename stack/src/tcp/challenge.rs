@@ -1,0 +1,52 @@
+//! Challenge ACKs, and answers to segments that cannot be: how often, so that nobody learns or gains from them.
+//!
+//! Read RFC 5961 §3-5, §7 first. Two limits, as in Linux. Of one connection: one answer in half a second to
+//! segments without data, whatever is wrong with them; two ends that are out of step do not answer each other for
+//! ever. Of the stack: so many a second, a number that differs from second to second, for with a known one a
+//! stranger can find out whether a guess was right (Cao et al., "Off-Path TCP Exploits", 2016). Resets have a
+//! limit of their own.
+
+use crate::stats::Counter;
+use crate::timer;
+use crate::wire::tcp::SYN;
+
+use super::connection::Connection;
+use super::segment::Segment;
+
+impl Connection<'_, '_> {
+    /// RFC 5961 §3.2, §4.2, §5.2, limited as §7 asks for.
+    pub(crate) fn challenge_ack(&mut self) {
+        if self.has_answered_lately() {
+            self.env.counters.count(Counter::TcpAckSkippedChallenge);
+            return;
+        }
+        let random = self.shared.secrets.random();
+        if self.shared.replies.allow_challenge(self.now, self.env, random) {
+            self.env.counters.count(Counter::TcpChallengeAck);
+            self.ack_now();
+        }
+    }
+
+    /// The ACK that answers a segment outside the window or with an old timestamp; `skipped` counts those that are
+    /// held back.
+    pub(crate) fn answer_invalid(&mut self, segment: &Segment, skipped: Counter) {
+        let limited = segment.len == 0 || segment.has(SYN);
+        if limited && self.has_answered_lately() {
+            self.env.counters.count(skipped);
+        } else {
+            self.ack_now();
+        }
+    }
+
+    /// Whether an answer went out within the interval; if not, one goes now.
+    fn has_answered_lately(&mut self) -> bool {
+        let interval_ms = self.shared.config.invalid_interval.as_millis() as u32;
+        let now = timer::tick_at(self.now).max(1);
+        let last = &mut self.demand_cold().answered_at;
+        let lately = *last != 0 && now.wrapping_sub(*last) < interval_ms;
+        if !lately {
+            *last = now;
+        }
+        lately
+    }
+}
