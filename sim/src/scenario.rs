@@ -7,7 +7,7 @@ use std::rc::Rc;
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_device::{Medium, pcap};
 use ringway_shm::{Arena, ArenaConfig, Duration};
-use ringway_stack::{CongestionControl, Counter, SocketAddress, StackConfig, TcpOptions};
+use ringway_stack::{CongestionControl, Counter, Ecn, SocketAddress, StackConfig, TcpOptions};
 use ringway_trace::Severity;
 
 use crate::application::{Application, Outcome, Plans, Side};
@@ -28,6 +28,8 @@ pub struct Scenario {
     pub ipv6: bool,
     /// The wire.
     pub faults: Faults,
+    /// Congestion notification of client and server.
+    pub ecn: [Ecn; 2],
     /// What the wire's ends can do.
     pub link: MemoryOptions,
     /// What the applications do.
@@ -74,6 +76,7 @@ impl Scenario {
             seed,
             ipv6: false,
             faults,
+            ecn: [Ecn::default(); 2],
             link: MemoryOptions::default(),
             plans: Plans { seed, up_bytes: (bytes, bytes), down_bytes: (0, 0), slow_readers: false, abort_one_in: 0 },
             connections: 1,
@@ -106,6 +109,7 @@ impl Scenario {
             // Of its own, so that the rest of a seed's scenario is the same over both.
             ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),
             faults,
+            ecn: [Ecn::default(); 2],
             link,
             plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
             connections: 1 + random.magnitude(60) as usize,
@@ -126,6 +130,17 @@ impl Scenario {
             frames: if random.one_in(3) { 256 << random.between(0, 4) } else { 8_192 },
             limit: Duration::from_secs(100_000),
         }
+        .with_marks()
+    }
+
+    /// Draws how both ends speak ECN, and how often the wire marks: apart from the rest of a seed.
+    fn with_marks(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ ECN_SALT);
+        self.ecn = [(); 2].map(|()| Ecn::from_number(random.between(0, 5)).unwrap_or_default());
+        if random.one_in(2) {
+            self.faults.wire.mark_ppm = random.magnitude(500_000) as u32;
+        }
+        self
     }
 
     /// Runs it.
@@ -196,7 +211,9 @@ impl Scenario {
         let hosts: Vec<Host> = ends
             .map(|((side, end), arena)| {
                 let (name, number) = if side == Side::Client { ("client", 1) } else { ("server", 2) };
-                let config = StackConfig { seed: Random::new(self.seed ^ u64::from(number)).number(), ..StackConfig::default() };
+                let seed = Random::new(self.seed ^ u64::from(number)).number();
+                let mut config = StackConfig { seed, ..StackConfig::default() };
+                config.tcp.ecn = self.ecn[usize::from(side == Side::Server)];
                 let mut options = self.options;
                 if side == Side::Server {
                     options.congestion_control = self.server_control;
@@ -262,6 +279,7 @@ fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
 
 /// Sets the draw of the family apart from all others.
 const IPV6_SALT: u64 = 0x8200;
+const ECN_SALT: u64 = 0x9768;
 
 #[cfg(test)]
 mod tests;

@@ -200,3 +200,30 @@ fn the_checker_of_captures_has_no_objection() {
 }
 
 const RUNS_TRACED: u64 = 150;
+
+/// A router that marks one packet in twenty instead of dropping any: nothing is sent twice, both kinds of feedback and
+/// DCTCP see the marks, and who sees none is not slowed down.
+#[test]
+fn a_marking_wire() {
+    let modes = [Ecn::Request, Ecn::AccurateRequest];
+    for (mode, algorithm) in
+        modes.into_iter().flat_map(|mode| [(mode, CongestionControl::Cubic), (mode, CongestionControl::Dctcp)])
+    {
+        let mut faults = Faults::none(Duration::from_millis(1));
+        faults.wire.mark_ppm = 50_000;
+        let mut scenario = Scenario::transfer(17, 10_000_000, faults);
+        scenario.options.congestion_control = algorithm;
+        scenario.server_control = algorithm;
+        scenario.ecn = [mode, Ecn::AccuratePassive];
+        let mut network = scenario.network();
+        network.run_until_done(scenario.limit).expect("nothing goes wrong");
+        let count = |host: usize, counter| network.hosts[host].stack.counters().get(counter);
+        let (marked, told) = (count(1, Counter::IpInCePkts), count(0, Counter::TcpDeliveredCe));
+        assert_eq!(count(0, Counter::TcpRetransSegs), 0, "{mode:?} {algorithm:?}");
+        assert!(marked > 300, "{mode:?} {algorithm:?}: {marked}");
+        if mode == Ecn::AccurateRequest {
+            // The last ones may not have been told when the connection ended.
+            assert!(told <= marked && told + 20 > marked, "{mode:?} {algorithm:?}: {told} of {marked}");
+        }
+    }
+}

@@ -160,11 +160,14 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 9768 §3.1.1, table 2. Our SYN was not ECN-capable; who saw it marked tells of a way that garbles marks.
+    /// RFC 9768 §3.1.1, table 2. Who has seen our SYN with another mark than it had tells of a way that garbles them
+    /// (§3.2.2.3), unless congestion is what it has experienced.
     fn agree_on_accurate(&self, ace: u32) -> EcnMode {
+        let sent = self.tcb.ect();
+        let is_possible = |field| field == sent || (sent != 0 && field == CE);
         match (ace, accurate::field_of_ace(ace)) {
             (0b001 | 0b101, _) => EcnMode::Classic,
-            (_, Some(0)) => EcnMode::Accurate,
+            (_, Some(field)) if is_possible(field) => EcnMode::Accurate,
             (_, Some(_)) if self.shared.config.ecn_fallback => EcnMode::AccurateUnmarked,
             (_, Some(_)) => EcnMode::Accurate,
             (_, None) => EcnMode::Off,
@@ -226,9 +229,13 @@ impl Connection<'_, '_> {
     /// ECE in everything that is sent, while a mark has to be told; or what accurate feedback has in its place.
     #[inline]
     pub(crate) fn mark_header(&mut self, header: &mut Header) {
-        if self.tcb.cold == cold::NONE {
-            return;
+        if self.tcb.ecn_mode() != EcnMode::Off {
+            self.mark_header_of_flow(header);
         }
+    }
+
+    #[inline(never)]
+    fn mark_header_of_flow(&mut self, header: &mut Header) {
         if self.ecn().echo {
             header.flags |= ECE;
         }
@@ -258,7 +265,7 @@ impl Connection<'_, '_> {
     /// Whether cwnd is on its way to ssthresh because of a mark.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
-        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some()
+        self.tcb.cold != cold::NONE && self.ecn().reduction.is_some() && !self.is_modelled()
     }
 
     /// RFC 8257 §3.3: DCTCP counts what every ACK acknowledges.
@@ -319,7 +326,8 @@ impl Connection<'_, '_> {
     /// `ack` is acknowledged: as in Linux a reduction ends when something from after it is.
     pub(crate) fn end_reduction(&mut self, ack: SeqNum) {
         let Some(cold) = self.cold() else { return };
-        if cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some() {
+        let ends = cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some();
+        if ends && !self.is_modelled() {
             self.tcb.cwnd = self.tcb.ssthresh;
         }
     }

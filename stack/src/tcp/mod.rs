@@ -70,7 +70,7 @@ use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, TimerWheel};
-use crate::wire::tcp::SYN;
+use crate::wire::tcp::{Header, SYN};
 
 pub use info::{Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
@@ -302,9 +302,12 @@ impl Tcp {
     fn enter_time_wait(&mut self, env: &mut Env, index: u32, attached: bool) {
         let mut connection = self.connection(env, index);
         let window = connection.advertise_window();
+        let mut header = Header::default();
+        connection.mark_header(&mut header);
         let tcb = &mut *connection.tcb;
         let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent);
-        let record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
+        let mut record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
+        record.ace = accurate::ace(&header) as u8;
         let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.state = State::Closed;

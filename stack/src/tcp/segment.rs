@@ -1,6 +1,6 @@
 //! A received segment as a value: header fields and a list of payload frames.
 
-use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note};
+use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note, SegmentationKind};
 
 use crate::ip::Datagram;
 use crate::wire::tcp::{FIN, Header, PSH, SYN};
@@ -44,7 +44,7 @@ impl Segment {
         };
         let ecn = datagram.tos & ecn::CE;
         let word = u32::from_be_bytes([first.bytes()[12], first.bytes()[13] & !PSH, 0, (ecn == ecn::CE) as u8]);
-        let piece = first.segmentation().size as u32;
+        let segmentation = first.segmentation();
         first.pull(header_len);
         let mut segment = Segment {
             key: FlowKey {
@@ -68,8 +68,8 @@ impl Segment {
             more = frame.continues();
             segment.push(frame);
         }
-        if piece != 0 {
-            segment.packets = segment.len.div_ceil(piece).max(1) as u16;
+        if segmentation.kind != SegmentationKind::None {
+            segment.packets = segment.len.div_ceil(segmentation.size.max(1) as u32).max(1) as u16;
         }
         Some(segment)
     }

@@ -11,6 +11,7 @@ use ringway_shm::Instant;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, Header, RST, SYN, Timestamps};
 
+use super::accurate;
 use super::demux::FlowKey;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -25,6 +26,8 @@ pub(crate) struct Record {
     pub(crate) window: u16,
     /// TS.Recent, when timestamps are on.
     pub(crate) ts_recent: Option<u32>,
+    /// AE, CWR and ECE of the last ACK, as a number (RFC 9768 §3.2.2: the count of marks goes on).
+    pub(crate) ace: u8,
     expires: u32,
     alive: bool,
 }
@@ -54,7 +57,7 @@ const INDEX_MASK: u32 = (1 << 30) - 1;
 impl Record {
     /// A record of a flow.
     pub(crate) fn new(key: FlowKey, snd_nxt: SeqNum, rcv_nxt: SeqNum, window: u16, ts_recent: Option<u32>) -> Record {
-        Record { key, snd_nxt, rcv_nxt, window, ts_recent, expires: 0, alive: true }
+        Record { key, snd_nxt, rcv_nxt, window, ts_recent, ace: 0, expires: 0, alive: true }
     }
 
     /// RFC 9293 §3.10.7.4 in TIME-WAIT, RFC 6191, RFC 1337.
@@ -89,6 +92,7 @@ impl Record {
             ..Header::default()
         };
         header.options.timestamps = self.ts_recent.map(|echo| Timestamps { value: timestamp, echo });
+        accurate::set_ace(&mut header, self.ace as u32);
         header
     }
 }

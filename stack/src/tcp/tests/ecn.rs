@@ -286,3 +286,24 @@ fn counters() {
     let counts = [Counter::IpInNoEctPkts, Counter::IpInEct0Pkts, Counter::IpInEct1Pkts, Counter::IpInCePkts];
     assert_eq!(counts.map(|counter| rig.count(counter)), [2, 1, 1, 1]);
 }
+
+/// BBR has a model of its own: marks are answered with CWR, its window stays.
+#[test]
+fn modelled_path() {
+    let mut rig = Rig::with(config(Ecn::Passive));
+    let options = TcpOptions { congestion_control: CongestionControl::Bbr, ..TcpOptions::default() };
+    let listener = rig.listen(options, 16);
+    rig.receive(seg(SYN | ECE | CWR, 0, 0).mss(MSS as u16));
+    rig.sent();
+    rig.receive(seg(ACK, 1, 1));
+    rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+    rig.send(1, 4 * MSS);
+    rig.sent();
+    let before = rig.info();
+    rig.receive(seg(ACK | ECE, 1, 1 + MSS));
+    rig.receive(seg(ACK | ECE, 1, 1 + 2 * MSS));
+    assert!(rig.info().cwnd_bytes >= before.cwnd_bytes);
+    assert_eq!(rig.info().ssthresh_bytes, before.ssthresh_bytes);
+    rig.send(1 + 4 * MSS, 100);
+    assert!(rig.next_sent().1[0].flags & CWR != 0);
+}
