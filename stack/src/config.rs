@@ -240,6 +240,9 @@ pub struct TcpConfig {
     pub retries: u8,
     /// Retransmissions of SYN; Linux tcp_syn_retries: 6.
     pub syn_retries: u8,
+    /// So many retransmissions of a SYN come at equal distances before the distance doubles (Linux tcp_syn_linear_timeouts);
+    /// RFC 6298 (5.5): 0.
+    pub syn_linear_timeouts: u8,
     /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
     pub synack_retries: u8,
     /// How long a connection that has answered an impossible segment does not answer another one; Linux
@@ -395,6 +398,7 @@ impl Default for TcpConfig {
             quick_start_segments: 0,
             retries: 15,
             syn_retries: 6,
+            syn_linear_timeouts: 0,
             synack_retries: 5,
             invalid_interval: Duration::from_millis(500),
             fast_open: FastOpenConfig::from_bits(1),

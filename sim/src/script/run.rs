@@ -85,7 +85,9 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
 fn read_command(sysctl: &mut Sysctl, command: &str) {
     if command.contains("defaults.sh") {
         // What the common set-up of public suites chooses beyond that.
-        for (name, value) in [("tcp_timestamps", "1"), ("tcp_slow_start_after_idle", "0"), ("tcp_ecn", "0")] {
+        for (name, value) in
+            [("tcp_timestamps", "1"), ("tcp_slow_start_after_idle", "0"), ("tcp_ecn", "0"), ("tcp_syn_linear_timeouts", "4")]
+        {
             sysctl.set(name, value);
         }
     }

@@ -24,7 +24,7 @@ impl Sysctl {
     }
 
     fn words(&self, name: &str) -> Vec<u64> {
-        let words = self.values.get(name).map(|value| value.split_whitespace().filter_map(|word| word.parse().ok()).collect());
+        let words = self.values.get(name).map(|value| value.split_whitespace().filter_map(number_of).collect());
         words.unwrap_or_default()
     }
 
@@ -50,6 +50,9 @@ impl Sysctl {
         tcp.ecn = self.number("tcp_ecn").and_then(Ecn::from_number).unwrap_or(tcp.ecn);
         if let Some(count) = self.number("tcp_syn_retries") {
             tcp.syn_retries = byte(count);
+        }
+        if let Some(count) = self.number("tcp_syn_linear_timeouts") {
+            tcp.syn_linear_timeouts = byte(count);
         }
         if let Some(count) = self.number("tcp_synack_retries") {
             tcp.synack_retries = byte(count);
@@ -118,6 +121,14 @@ impl Sysctl {
     }
 }
 
+/// As the kernel reads numbers: in C's notation.
+fn number_of(word: &str) -> Option<u64> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
+
 const NAMES: &[&str] = &[
     "tcp_timestamps",
     "tcp_sack",
@@ -132,6 +143,7 @@ const NAMES: &[&str] = &[
     "tcp_min_tso_segs",
     "tcp_rto_max_ms",
     "tcp_syn_retries",
+    "tcp_syn_linear_timeouts",
     "tcp_synack_retries",
     "tcp_syncookies",
     "tcp_mtu_probing",

@@ -306,6 +306,13 @@ impl Ip {
         self.generation
     }
 
+    /// Bytes of transport header and payload that a packet to us may have: what the link takes, whatever the way there
+    /// is known to take (RFC 9293 §3.7.1).
+    pub(crate) fn offered_max(&self, path: &Path) -> u16 {
+        let mtu = self.interfaces[path.interface as usize].interface.mtu;
+        mtu.saturating_sub(network_header_len(path.source) as u16)
+    }
+
     /// What the link of an interface can do.
     #[inline]
     pub(crate) fn link(&self, interface: u32) -> LinkInfo {

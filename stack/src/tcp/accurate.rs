@@ -7,7 +7,7 @@
 //! As in Linux every packet of such a connection is ECN-capable, ACKs and retransmissions too, and the option has the
 //! order of kind 174. It rides on whatever has room for it beside a full segment's payload.
 
-use crate::wire::tcp::{ByteCounters, CWR, ECE, Header};
+use crate::wire::tcp::{ByteCounters, CWR, ECE, HEADER_BYTES_MAX, Header};
 
 use super::connection::Connection;
 use super::ecn::{CE, ECT_0, EcnMode};
@@ -82,7 +82,10 @@ impl Accurate {
     /// §3.2.2.5.2 and appendix A.2: by how many packets the peer's count has grown, when `ace` is its low bits less
     /// ours and `segments` of `mss` bytes were delivered; `marked_bytes`, if the option has told.
     fn safest(&mut self, ace: u32, segments: u32, mss: u32, marked_bytes: Option<u32>) -> u32 {
-        self.acked_average = self.acked_average - (self.acked_average >> AVERAGE_SHIFT) + segments;
+        self.acked_average = match self.acked_average {
+            0 => segments << AVERAGE_SHIFT,
+            average => average - (average >> AVERAGE_SHIFT) + segments,
+        };
         if segments <= ACE_MAX {
             return ace;
         }
@@ -299,6 +302,10 @@ impl Connection<'_, '_> {
         }
         let Some(accurate) = self.accurate().filter(|accurate| accurate.options_seen) else { return };
         let option = accurate.option();
+        // As Linux: the last of several SACK blocks makes room.
+        if header.options.sack().len() > 2 && header.len() + option.len() > HEADER_BYTES_MAX {
+            header.options.pop_sack();
+        }
         header.options.add_counters(option, room as usize);
     }
 

@@ -128,8 +128,7 @@ impl Connection<'_, '_> {
         self.mtu_search_ends_at(mss);
         if mss < self.tcb.mss {
             self.tcb.mss = mss;
-            self.tcb.set(flag::RETRANSMIT);
-            self.mark_data();
+            self.resend_all();
         }
     }
 }

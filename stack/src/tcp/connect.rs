@@ -50,7 +50,7 @@ pub(crate) fn window_shift(buffer: u32) -> u8 {
     (0..14).find(|&shift| buffer >> shift <= u16::MAX as u32).unwrap_or(14)
 }
 
-/// RFC 6691: the MSS that we tell the peer; packets on the way to it have room for `transport_max` bytes behind
+/// RFC 6691: the MSS that we tell the peer; packets on its link have room for `transport_max` bytes behind
 /// the IP header.
 pub(crate) fn mss_to_offer(transport_max: u16, options: &TcpOptions) -> u16 {
     let mss = transport_max.saturating_sub(HEADER_BYTES as u16).max(MSS_MIN);
@@ -133,7 +133,8 @@ impl Connection<'_, '_> {
     /// Writes our SYN, or SYN-ACK in a simultaneous open.
     pub(crate) fn write_syn(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let (local, remote) = self.tcb.template.addresses();
-        let transport_max = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?.transport_max();
+        let path = self.env.ip.route(remote, Some(local)).ok_or(WriteError::NoRoute)?;
+        let transport_max = self.env.ip.offered_max(&path);
         let answer = self.tcb.state == State::SynReceived;
         if !answer {
             self.choose_ecn();

@@ -55,7 +55,14 @@ impl Connection<'_, '_> {
         }
         self.check_timestamps(segment)?;
         let payload = segment.len;
-        self.first_check_sequence(segment)?;
+        let is_last_again = payload > 0 && segment.end() == self.tcb.rcv_nxt;
+        if let Err(reason) = self.first_check_sequence(segment) {
+            if is_last_again {
+                // RFC 9768 §3.2.1 counts marks, not news.
+                self.count_arrival(segment, payload);
+            }
+            return Err(reason);
+        }
         self.second_check_reset(segment)?;
         self.fourth_check_syn(segment)?; // third: security and compartment are not used
         self.fifth_check_ack(segment)?;

@@ -133,7 +133,7 @@ impl Tcp {
         let Some(path) = env.ip.route(record.key.remote, Some(record.key.local)) else { return };
         let options = self.listener_options(record.listener);
         let buffer = self.receive_buffer_of(record.listener);
-        let mut header = record.syn_ack(&self.shared.config, path.transport_max(), &options, buffer, timestamp);
+        let mut header = record.syn_ack(&self.shared.config, env.ip.offered_max(&path), &options, buffer, timestamp);
         header.options.fast_open = answer;
         let agreed = (record.agreed.ecn, record.agreed.syn_field);
         ecn::mark_syn_ack(agreed, &self.shared.config, record.retries, &mut header);
@@ -197,7 +197,7 @@ impl Tcp {
         if !segment.sequence.within(rcv_nxt, window) || stale_time {
             env.counters.count(if stale_time { Counter::PawsEstab } else { Counter::DropOutOfWindow });
             if !segment.has(RST) {
-                self.send_syn_ack(env, index);
+                self.challenge_half_open(env, &record);
             }
             return;
         }
@@ -206,6 +206,8 @@ impl Tcp {
             if segment.sequence == rcv_nxt {
                 env.counters.count(Counter::TcpAttemptFails);
                 self.forget_half_open(index);
+            } else {
+                self.challenge_half_open(env, &record);
             }
             return;
         }
@@ -218,6 +220,15 @@ impl Tcp {
             return;
         }
         self.complete(env, Some(index), &record, segment);
+    }
+
+    /// RFC 9293 §3.10.7.4, first; RFC 5961 §3.2: an ACK tells an honest peer where we are.
+    fn challenge_half_open(&mut self, env: &mut Env, record: &HalfOpen) {
+        if self.shared.replies.allow(self.now, env) {
+            env.counters.count(Counter::TcpChallengeAck);
+            let header = record.acknowledgment(self.receive_buffer_of(record.listener), self.shared.secrets.timestamp(self.now));
+            self.shared.replies.push(record.key, 0, header);
+        }
     }
 
     /// The handshake's last ACK: the record (at `index`, or from a cookie) becomes a connection.

@@ -38,7 +38,7 @@ pub(crate) struct Rack {
     /// beginning of recovery) and never again.
     original_delivered: bool,
     /// First transmissions before this have been found lost or arrived.
-    judged: Option<SeqNum>,
+    pub(crate) judged: Option<SeqNum>,
     /// Lost and not sent again since.
     pub(crate) lost: Ranges<()>,
     /// Sent again, when, and not found lost since.

@@ -102,7 +102,7 @@ impl Connection<'_, '_> {
 
     fn retries_max(&self) -> u8 {
         match self.tcb.state {
-            State::SynSent => self.shared.config.syn_retries,
+            State::SynSent => self.shared.config.syn_retries.saturating_add(self.shared.config.syn_linear_timeouts),
             // As Linux: one more for who has data already.
             State::SynReceived => self.shared.config.synack_retries.saturating_add(self.tcb.is_early() as u8),
             _ if self.tcb.has(flag::ORPHAN) => ORPHAN_RETRIES.min(self.shared.config.retries),
@@ -125,6 +125,24 @@ impl Connection<'_, '_> {
     pub(crate) fn give_up(&mut self) {
         self.env.counters.count(Counter::TcpAbortOnTimeout);
         self.fail(SocketError::TimedOut);
+    }
+
+    /// RFC 1191 §6.5: what is under way was too large for it and is sent again at once. That says nothing of congestion.
+    pub(crate) fn resend_all(&mut self) {
+        self.tcb.set(flag::RETRANSMIT);
+        self.mark_data();
+        if !self.uses_rack() || self.tcb.recovery != Recovery::Open {
+            return;
+        }
+        let (una, nxt) = (self.tcb.snd_una, self.tcb.snd_nxt);
+        let cold = self.demand_cold();
+        let rack = &mut cold.rack;
+        cold.scoreboard.for_each_outside(una, nxt, &mut |start, end| rack.lost.add(start, end, ()));
+        rack.judged = Some(nxt);
+        self.tcb.recovery = Recovery::Loss;
+        self.tcb.recover = nxt;
+        self.tcb.ssthresh = self.tcb.cwnd;
+        self.predict();
     }
 
     /// RFC 5681 §3.1 (4), RFC 6298 (5.4-5.6), RFC 6675 §5.1.

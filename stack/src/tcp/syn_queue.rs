@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use ringway_shm::Instant;
 
 use crate::config::{TcpConfig, TcpOptions};
-use crate::wire::tcp::{ACK, Header, SYN};
+use crate::wire::tcp::{ACK, Header, SYN, Timestamps};
 
 use super::connect::{Agreed, mss_to_offer, syn_options};
 use super::demux::FlowKey;
@@ -115,6 +115,22 @@ impl HalfOpen {
             options: offered,
             ..Header::default()
         }
+    }
+
+    /// An ACK that answers for the connection to be.
+    pub(crate) fn acknowledgment(&self, receive_buffer: u32, timestamp: u32) -> Header {
+        let mut header = Header {
+            source_port: self.key.local_port,
+            destination_port: self.key.remote_port,
+            sequence: self.iss + 1,
+            acknowledgment: self.irs + 1,
+            flags: ACK,
+            window: (receive_buffer.min(u16::MAX as u32) >> self.agreed.receive_scale) as u16,
+            ..Header::default()
+        };
+        let echo = self.agreed.ts_recent;
+        header.options.timestamps = self.agreed.timestamps.then_some(Timestamps { value: timestamp, echo });
+        header
     }
 
     /// Microseconds since the SYN-ACK was sent, for the first measurement of the round trip.

@@ -245,6 +245,11 @@ impl Options {
         ((HEADER_BYTES_MAX - HEADER_BYTES).saturating_sub(others + 4) / 8).min(SACK_BLOCKS_MAX)
     }
 
+    /// Removes the last SACK block.
+    pub fn pop_sack(&mut self) {
+        self.sack_count = self.sack_count.saturating_sub(1);
+    }
+
     /// Bytes that the options take, padded to a multiple of 4.
     pub fn len(&self) -> usize {
         let mut len = 0;

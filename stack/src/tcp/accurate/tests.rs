@@ -18,6 +18,9 @@ fn fields_in_the_handshake() {
 #[test]
 fn safest_likely_case() {
     let mut accurate = Accurate::new();
+    assert_eq!(accurate.safest(0, 10, 1_000, None), 0, "a peer that joins ACKs from the first on");
+    let mut accurate = Accurate::new();
+    assert_eq!(accurate.safest(1, 1, 1_000, None), 1);
     assert_eq!(accurate.safest(3, 7, 1_000, None), 3);
     assert_eq!(accurate.safest(0, 10, 1_000, None), 8, "eight marks look like none");
     assert_eq!(accurate.safest(2, 10, 1_000, None), 10);

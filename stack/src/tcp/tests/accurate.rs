@@ -243,11 +243,15 @@ fn prediction() {
 /// Appendix A.2: when one ACK covers more packets than ACE can count, the option tells; without it the worst counts.
 #[test]
 fn stretched_acks() {
-    for (counts, marks) in [(Some((1, 0, 1 + 10 * MSS)), 0), (Some((1, 8 * MSS, 1 + 2 * MSS)), 8), (None, 8)] {
+    for (counts, marks) in [(Some((1, 0, 1 + 11 * MSS)), 0), (Some((1, 8 * MSS, 1 + 3 * MSS)), 8), (None, 8)] {
         let mut rig = agreed();
-        rig.send(1, 10 * MSS);
+        rig.send(1, MSS);
         rig.sent();
-        let ack = seg(ACK, 1, 1 + 10 * MSS).ace(5);
+        // A peer that does not join its ACKs.
+        rig.receive(seg(ACK, 1, 1 + MSS).ace(5));
+        rig.send(1 + MSS, 10 * MSS);
+        rig.sent();
+        let ack = seg(ACK, 1, 1 + 11 * MSS).ace(5);
         rig.receive(match counts {
             Some((ect_1, ce, ect_0)) => ack.counts(ect_1, ce, ect_0),
             None => ack,
