@@ -303,10 +303,15 @@ impl Connection<'_, '_> {
     /// Once per window, and not in a recovery, which has reduced the window already. `delivered` bytes are not under
     /// way any more since the ACK that tells of the mark.
     pub(crate) fn react_to_mark(&mut self, delivered: u32) {
-        if self.tcb.recovery != Recovery::Open || self.is_reducing() || self.is_modelled() {
+        if self.tcb.recovery != Recovery::Open || self.ecn().reduction.is_some() {
             return;
         }
-        self.reduce_window_for_mark(delivered);
+        if self.is_modelled() {
+            // As Linux: the peer hears CWR, the model of the path says what it is worth.
+            self.begin_reduction();
+        } else {
+            self.reduce_window_for_mark(delivered);
+        }
         let nxt = self.tcb.snd_nxt;
         let cold = self.demand_cold();
         cold.undo = None;
