@@ -2,7 +2,10 @@
 CARGO ?= cargo
 LOOM_TARGET = target/loom
 
-.PHONY: demo test build setup setup-demo lint unit conformance loom miri system bench-instructions instructions-smoke tidy rfc-coverage clean
+MINUTES ?= 1
+FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel netlink config capture
+
+.PHONY: demo test build setup setup-demo lint unit conformance loom miri fuzz system bench-instructions instructions-smoke tidy rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -51,6 +54,20 @@ miri:
 	@if $(CARGO) +nightly miri --version >/dev/null 2>&1; then \
 		$(CARGO) +nightly miri test -p ringway-shm --lib --target-dir target/miri -- arena:: queue:: list:: ring:: doorbell::; \
 	else echo "miri: not on this machine (rustup component add miri rust-src --toolchain nightly)"; fi
+
+# Every fuzz target for MINUTES in turn; what is new is kept in target/fuzz-corpus. `make unit` runs the same bodies over
+# the seeds and a few thousand mutations without any of this.
+fuzz:
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \
+		echo "make fuzz needs: rustup toolchain install nightly; cargo install cargo-fuzz"; exit 1; }
+	cd fuzz && $(CARGO) +nightly fuzz build --target-dir ../target/fuzz
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p target/fuzz-corpus/$$target target/fuzz-artifacts/$$target; \
+		echo "== $$target, $(MINUTES) minutes"; \
+		(cd fuzz && $(CARGO) +nightly fuzz run --target-dir ../target/fuzz $$target ../target/fuzz-corpus/$$target seeds/$$target \
+			-- -max_total_time=$$(($(MINUTES) * 60)) -timeout=20 -max_len=8192 -print_final_stats=1 \
+			-artifact_prefix=../target/fuzz-artifacts/$$target/) || exit 1; \
+	done
 
 # Real programs in network namespaces of their own: needs root.
 system: build

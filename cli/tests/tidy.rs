@@ -25,6 +25,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bench", &["engine", "device", "stack", "shm"]),
     ("packetdrill", &["sim", "shm"]),
     ("trace", &[]),
+    ("fuzz", &["fuzz-targets"]),
+    ("fuzz/targets", &["service", "sim", "trace", "stack", "shm"]),
 ];
 
 /// Rooms whose roots must say `#![forbid(unsafe_code)]`.

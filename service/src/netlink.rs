@@ -13,6 +13,11 @@ mod wire;
 pub use mirror::{Differences, Mirror, Snapshot};
 pub use resolve::NeighborResolver;
 
+/// How many messages a datagram of the kernel has that make sense: what fuzzing calls.
+pub fn count_messages(datagram: &[u8]) -> usize {
+    wire::messages(datagram).len()
+}
+
 use std::net::IpAddr;
 
 use ringway_stack::{Cidr, MacAddress};

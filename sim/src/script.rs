@@ -33,5 +33,13 @@ pub fn run_as(text: &str, family: Family) -> Result<(), String> {
     run::run(&script)
 }
 
+/// Reads a script without running it.
+///
+/// # Errors
+/// What cannot be read, with its line.
+pub fn check(text: &str) -> Result<(), String> {
+    parse::parse(text, Family::Ipv4).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests;

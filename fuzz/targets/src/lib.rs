@@ -1,0 +1,39 @@
+//! The bodies of the fuzz targets: each takes bytes from anybody and must not panic, loop or lose memory.
+//!
+//! They stand in a library of the ordinary workspace so that `cargo test` runs them over the seeds and a few
+//! thousand mutations (`tests/smoke.rs`); cargo-fuzz runs the same functions (`fuzz/fuzz_targets`).
+#![forbid(unsafe_code)]
+
+mod channel;
+mod fragments;
+mod frames;
+mod host;
+mod input;
+mod segments;
+mod texts;
+
+/// A body.
+pub type Body = fn(&[u8]);
+
+/// Every target by its name: that of its file in `fuzz/fuzz_targets` and of its folder in `fuzz/seeds`.
+pub const TARGETS: &[(&str, Body)] = &[
+    ("frames", frames::run),
+    ("tcp_options", segments::options),
+    ("segments", segments::run),
+    ("reassembly", segments::reassembly),
+    ("fragments", fragments::run),
+    ("script", texts::script),
+    ("channel", channel::run),
+    ("netlink", texts::netlink),
+    ("config", texts::config),
+    ("capture", texts::capture),
+];
+
+/// Runs the target of this name.
+///
+/// # Panics
+/// When there is none, or when the target finds something.
+pub fn run(name: &str, bytes: &[u8]) {
+    let (_, body) = TARGETS.iter().find(|(target, _)| *target == name).expect("the target is in the list");
+    body(bytes);
+}
