@@ -51,6 +51,8 @@ impl Host {
                 segmentation_max_bytes: 0,
                 gathers: true,
                 role,
+                autoconfiguration: number == 0,
+                detects_duplicates: false,
             });
             let networks =
                 [Cidr { ip: address(number, false), prefix_len: 24 }, Cidr { ip: address(number, true), prefix_len: 64 }];
