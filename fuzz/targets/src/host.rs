@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use ringway_shm::{Arena, ArenaConfig, Burst, Class, Duration, Instant};
-use ringway_stack::{Cidr, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig, TcpOptions};
+use ringway_stack::{
+    Autoconfiguration, Cidr, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig, TcpOptions,
+};
 
 /// Frames of each class.
 const FRAMES: u32 = 512;
@@ -51,7 +53,7 @@ impl Host {
                 segmentation_max_bytes: 0,
                 gathers: true,
                 role,
-                autoconfiguration: number == 0,
+                autoconfiguration: if number == 0 { Autoconfiguration::Stable } else { Autoconfiguration::Off },
                 detects_duplicates: false,
             });
             let networks =
