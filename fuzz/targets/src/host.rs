@@ -120,7 +120,7 @@ impl Host {
 
     /// Lets time pass.
     pub(crate) fn wait(&mut self, span: Duration) {
-        self.now = self.now + span;
+        self.now += span;
     }
 
     /// Reads what has arrived in order.
