@@ -172,6 +172,12 @@ pub enum SocketOption {
     SynCount,
     /// TCP_WINDOW_CLAMP, bytes.
     WindowClamp,
+    /// TCP_FASTOPEN, connections.
+    FastOpenQueue,
+    /// TCP_FASTOPEN_CONNECT, 0 or 1.
+    FastOpenConnect,
+    /// TCP_FASTOPEN_NO_COOKIE, 0 or 1.
+    FastOpenNoCookie,
 }
 
 pub use ringway_shm::channel::Ticket;

@@ -345,6 +345,9 @@ fn option_of(option: SocketOption) -> shm::SocketOption {
         SocketOption::DeferAccept => shm::SocketOption::DeferAccept,
         SocketOption::SynCount => shm::SocketOption::SynCount,
         SocketOption::WindowClamp => shm::SocketOption::WindowClamp,
+        SocketOption::FastOpenQueue => shm::SocketOption::FastOpenQueue,
+        SocketOption::FastOpenConnect => shm::SocketOption::FastOpenConnect,
+        SocketOption::FastOpenNoCookie => shm::SocketOption::FastOpenNoCookie,
     }
 }
 

@@ -10,6 +10,8 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use crate::socket::{fallback_reason, kernels_reason};
+use crate::stream::Send;
+use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 
@@ -57,7 +59,7 @@ impl Posix {
         if answer == Some(ControlAnswer::Done) {
             self.table.set(fd, Entry::Socket(socket));
             self.epoll_adopt(fd, socket);
-            return Some(if channel.nonblocking(socket) {
+            return Some(if channel.nonblocking(socket) && !self.is_deferred(channel, socket) {
                 Err(Errno::INPROGRESS)
             } else {
                 self.finish_connect(socket, Errno::INPROGRESS)
@@ -70,6 +72,26 @@ impl Posix {
                 self.fall_back("connect", &remote, answer.map_or(Fallback::NoAnswer, fallback_reason));
                 None
             }
+        }
+    }
+
+    /// TCP_FASTOPEN_CONNECT: the SYN waits for the first data, and the program need not wait for the SYN.
+    fn is_deferred(&self, channel: &dyn Channel, socket: SocketRef) -> bool {
+        self.connects_fast(socket) && channel.view(socket).is_some_and(|view| view.state == State::Connected)
+    }
+
+    /// sendto(2) and sendmsg(2) with MSG_FASTOPEN on a socket that is not connected: connects, and sends with the SYN where
+    /// there is a cookie (RFC 7413). `None`: the kernel's call.
+    ///
+    /// # Blocking
+    /// As [`connect`](Posix::connect), then as [`send`](Posix::send).
+    pub fn send_fast(&self, fd: Fd, address: &[u8], pieces: &[IoSlice<'_>], how: Send) -> Option<Answer<usize>> {
+        let on = 1_i32.to_ne_bytes();
+        self.kernel.set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on).ok()?;
+        self.note_option(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT);
+        match self.connect(fd, address)? {
+            Err(error) => Some(Err(error)),
+            Ok(()) => Some(self.send(self.table.socket(fd)?, pieces, how)),
         }
     }
 

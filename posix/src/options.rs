@@ -40,7 +40,7 @@ const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32,
 }
 
 /// The number-valued options. Their place in this list is their place in a description.
-const KNOWN: [Known; 33] = [
+const KNOWN: [Known; 36] = [
     known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEPORT, None, 0, Form::Switch),
@@ -65,6 +65,9 @@ const KNOWN: [Known; 33] = [
     known(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Some(SocketOption::DeferAccept), 0, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_SYNCNT, Some(SocketOption::SynCount), 6, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Some(SocketOption::WindowClamp), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_FASTOPEN, Some(SocketOption::FastOpenQueue), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, Some(SocketOption::FastOpenConnect), 0, Form::Switch),
+    known(libc::IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, Some(SocketOption::FastOpenNoCookie), 0, Form::Switch),
     known(libc::IPPROTO_TCP, libc::TCP_LINGER2, None, 60, Form::Number),
     known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
@@ -207,6 +210,12 @@ impl Posix {
         if let Some(option) = known.stack.filter(|_| is_about(known.level, peer.map(|peer| peer.ip()))) {
             channel.set_option(socket, option, for_stack(known, value));
         }
+    }
+
+    /// Whether TCP_FASTOPEN_CONNECT is set.
+    pub(crate) fn connects_fast(&self, socket: SocketRef) -> bool {
+        let place = place(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT).expect("it is in the list");
+        self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
     }
 
     /// The options whose value is not one number. `None`: not one of them.
@@ -404,6 +413,8 @@ fn takes_any_number(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK)
 }
 
+/// linux/tcp.h
+const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
 /// A type of service or traffic class without its ECN bits.
 const CLASS_MASK: u32 = 0xfc;
 /// linux/socket.h, 64-bit time.

@@ -2,7 +2,7 @@
 
 use crate::c::{self, size};
 use crate::real;
-use crate::shim::ours;
+use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Errno, Posix, Receive, Send};
@@ -227,9 +227,34 @@ pub unsafe extern "C" fn sendto(
     match ours(fd) {
         // SAFETY: the program's promise.
         Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::from_flags(flags)) },
-        // SAFETY: the program's own call.
-        None => unsafe { real::sendto(fd, bytes, len, flags, address, address_len) },
+        None => {
+            let fast = if flags & libc::MSG_FASTOPEN == 0 {
+                None
+            } else {
+                // SAFETY: the program's promise.
+                unsafe { give_fast(fd, bytes, len, flags, address, address_len) }
+            };
+            // SAFETY: the program's own call.
+            fast.unwrap_or_else(|| unsafe { real::sendto(fd, bytes, len, flags, address, address_len) })
+        }
     }
+}
+
+/// sendto(2) with MSG_FASTOPEN on a socket that is not ours yet. `None`: the kernel's call.
+unsafe fn give_fast(
+    fd: c_int,
+    bytes: *const c_void,
+    len: size_t,
+    flags: c_int,
+    address: *const sockaddr,
+    address_len: socklen_t,
+) -> Option<ssize_t> {
+    let posix = posix()?;
+    // SAFETY: the program's promise about `address` and its length.
+    let to = unsafe { c::address(address, address_len) }.ok()?;
+    // SAFETY: the program's promise about `bytes` and `len`.
+    let piece = unsafe { c::input(bytes, len) }.ok()?;
+    posix.send_fast(fd, to, &[IoSlice::new(piece)], Send::from_flags(flags)).map(size)
 }
 
 /// sendfile(2).

@@ -26,6 +26,9 @@ impl Region {
     }
 }
 
+/// Linux: net.core.somaxconn.
+const FAST_OPEN_QUEUE_MAX: u32 = 4_096;
+
 /// Changes one option; `false` when the value makes no sense.
 fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
     let seconds = Duration::from_secs(u64::from(value));
@@ -50,6 +53,9 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
             Ok(hops) => options.time_to_live = hops,
             Err(_) => return false,
         },
+        SocketOption::FastOpenQueue => options.fast_open_queue = value.min(FAST_OPEN_QUEUE_MAX),
+        SocketOption::FastOpenConnect => options.fast_open = value != 0,
+        SocketOption::FastOpenNoCookie => options.fast_open_without_cookie = value != 0,
         // Remembered by the application's side; the stack has its own policy for these.
         SocketOption::NotSentLowWater
         | SocketOption::DeferAccept

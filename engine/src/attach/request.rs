@@ -172,8 +172,8 @@ impl Region {
         };
         let local = SocketAddress { ip, port };
         let peer = SocketAddress { ip: remote.ip(), port: remote.port() };
-        match core.stack.connect(core.now, Some(local), peer, socket.options, cookie) {
-            Ok(id) => socket.id = Some(id),
+        let id = match core.stack.connect(core.now, Some(local), peer, socket.options, cookie) {
+            Ok(id) => id,
             Err(error) => {
                 core.ports.remove(ip, port);
                 return match error {
@@ -182,13 +182,18 @@ impl Region {
                     ConnectError::Full => ControlAnswer::Failed(Failure::NoResources),
                 };
             }
-        }
+        };
+        socket.id = Some(id);
         socket.kind = Kind::Connection;
         socket.port = Some((ip, port));
         socket.record = core.metrics.claim_record();
         self.channel.set_addresses(slot, SocketAddr::new(ip, port), remote);
         self.open_limits(slot);
         self.channel.set_state(slot, State::Connecting);
+        if core.stack.fast_open_room(id).is_some() {
+            // RFC 7413: the SYN waits for what the application writes.
+            self.connected(slot, id, core);
+        }
         ControlAnswer::Done
     }
 

@@ -2,8 +2,9 @@
 
 mod harness;
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, State};
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, SocketOption, State};
 use ringway_shm::stats::InfoRecord;
+use ringway_stack::Counter;
 
 use harness::{Net, SERVER, pattern, socket};
 
@@ -30,6 +31,36 @@ fn bytes_arrive_and_everything_is_given_back() {
     net.run_for_ms(70_000);
     assert_eq!(net.ports_in_use(), 0, "ports are given back after TIME-WAIT");
     assert!(net.frames_are_all_free(), "a frame was lost");
+}
+
+/// RFC 7413: the first connection gets a cookie; the second one is open at once, and what is written goes with its SYN.
+#[test]
+fn fast_open() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let queue = Operation::SetOption { option: SocketOption::FastOpenQueue, value: 16 };
+    assert_eq!(net.control(0, listener, queue), ControlAnswer::Done);
+    for early in [false, true] {
+        let client = net.open(1);
+        let fast = Operation::SetOption { option: SocketOption::FastOpenConnect, value: 1 };
+        assert_eq!(net.control(1, client, fast), ControlAnswer::Done);
+        assert_eq!(net.control(1, client, Operation::Connect { remote: socket(SERVER, 80) }), ControlAnswer::Done);
+        assert_eq!(net.apps[1].client.slot(client.index).state() == State::Connected, early);
+        net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+        assert_eq!(net.send(1, client, b"early words"), 11);
+        let server = net.accept(0, listener);
+        let mut got = Vec::new();
+        net.run_until(|net| {
+            net.receive_into(0, server, &mut got);
+            got.len() == 11
+        });
+        assert_eq!(got, b"early words");
+        let passive = net.workers[0].core.stack.counters().get(Counter::TcpFastOpenPassive);
+        assert_eq!(passive, u64::from(early));
+        net.close(0, server);
+        net.close(1, client);
+        net.run_for_ms(10);
+    }
 }
 
 /// A refused connection says so.

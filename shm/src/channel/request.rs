@@ -54,10 +54,16 @@ pub enum SocketOption {
     WindowClamp = 18,
     /// bytes
     ReceiveLowWater = 19,
+    /// RFC 7413, of a listener: connections at most that have sent data and not finished the handshake
+    FastOpenQueue = 20,
+    /// 0 or 1: `Connect` may answer before the handshake, whose SYN carries the first data
+    FastOpenConnect = 21,
+    /// 0 or 1
+    FastOpenNoCookie = 22,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 19] = [
+    const ALL: [SocketOption; 22] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -77,6 +83,9 @@ impl SocketOption {
         SocketOption::SynCount,
         SocketOption::WindowClamp,
         SocketOption::ReceiveLowWater,
+        SocketOption::FastOpenQueue,
+        SocketOption::FastOpenConnect,
+        SocketOption::FastOpenNoCookie,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {

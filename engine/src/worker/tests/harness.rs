@@ -11,7 +11,7 @@ use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
 use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, Request, Roster, Shape, SlotRef, SocketOption};
 use ringway_shm::{ArenaConfig, Class, Duration, Instant};
-use ringway_stack::{Cidr, MacAddress, Route, StackConfig};
+use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::ports::{Host, PortError, Ports};
@@ -98,12 +98,9 @@ impl Net {
         let owned = Arc::new(AtomicUsize::new(0));
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
-            let config = WorkerConfig {
-                stack: StackConfig { seed, ..StackConfig::default() },
-                arena: ARENA,
-                shape: SHAPE,
-                ..WorkerConfig::default()
-            };
+            let mut stack = StackConfig { seed, ..StackConfig::default() };
+            stack.tcp.fast_open = FastOpenConfig::from_bits(3);
+            let config = WorkerConfig { stack, arena: ARENA, shape: SHAPE, ..WorkerConfig::default() };
             let ports = CountingPorts { next: 40_000, owned: owned.clone() };
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
