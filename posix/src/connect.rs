@@ -127,7 +127,10 @@ impl Posix {
             State::Listening => Some(Err(Errno::ISCONN)),
             State::Opening => Some(Err(Errno::ALREADY)),
             State::Closed => match self.take_failure(socket) {
-                Some(error) => Some(Err(error)),
+                Some(error) => {
+                    description.mark(Flag::CONNECT_FAILED);
+                    Some(Err(error))
+                }
                 None if description.is(Flag::KERNEL_TCP) && !description.is(Flag::CONNECT_REPORTED) => None,
                 None => Some(Err(Errno::ISCONN)),
             },
@@ -142,7 +145,10 @@ impl Posix {
             let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
             match view.state {
                 State::Opening | State::Connecting => None,
-                State::Closed => Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED))),
+                State::Closed => {
+                    description.mark(Flag::CONNECT_FAILED);
+                    Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED)))
+                }
                 State::Connected | State::Listening => {
                     description.mark(Flag::CONNECT_REPORTED);
                     Some(Ok(()))

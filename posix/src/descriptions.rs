@@ -37,6 +37,8 @@ impl Flag {
     pub(crate) const DEATH_REPORTED: Flag = Flag(4);
     /// The program has read the end of the stream.
     pub(crate) const END_SEEN: Flag = Flag(64);
+    /// `connect` has reported a failure: the socket is as it was before.
+    pub(crate) const CONNECT_FAILED: Flag = Flag(128);
     /// The success of a connect in the background has been reported.
     pub(crate) const CONNECT_REPORTED: Flag = Flag(8);
     /// The descriptor is a kernel TCP socket (a listener's twin, or what `socket` made); else a blank.

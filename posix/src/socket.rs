@@ -147,6 +147,8 @@ impl Posix {
                 return Ok(());
             }
             State::Listening => return Ok(()),
+            // net/ipv4/af_inet.c, inet_shutdown: both directions are over.
+            State::Connected if view.hung_up => return Err(Errno::NOTCONN),
             State::Connected | State::Connecting => {}
             State::Closed if !view.hung_up => {}
             _ => return Err(Errno::NOTCONN),
@@ -178,9 +180,8 @@ impl Posix {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let view = channel.view(socket).ok_or(Errno::NOTCONN)?;
         let (_, remote) = channel.addresses(socket).ok_or(Errno::NOTCONN)?;
-        // net/ipv4/af_inet.c, inet_getname: not in CLOSE, LISTEN or SYN-SENT. A closed one that still has data keeps it.
-        let named = matches!(view.state, State::Connected) || (view.state == State::Closed && view.failure.is_none());
-        if !named || remote.port() == 0 {
+        // net/ipv4/af_inet.c, inet_getname: not in CLOSE, LISTEN or SYN-SENT.
+        if view.state != State::Connected || view.hung_up || remote.port() == 0 {
             return Err(Errno::NOTCONN);
         }
         Ok(SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6)).into())

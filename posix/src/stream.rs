@@ -24,6 +24,8 @@ pub struct Receive {
     pub urgent: bool,
     /// MSG_ERRQUEUE.
     pub error_queue: bool,
+    /// recv and its relatives look at the queue even when they ask for no byte; read and readv do not.
+    pub looks_always: bool,
 }
 
 impl Receive {
@@ -36,6 +38,7 @@ impl Receive {
             discard: flags & libc::MSG_TRUNC != 0,
             urgent: flags & libc::MSG_OOB != 0,
             error_queue: flags & libc::MSG_ERRQUEUE != 0,
+            looks_always: true,
         }
     }
 }
@@ -68,6 +71,24 @@ impl Posix {
     /// # Blocking
     /// Until there is something, unless the socket or the call is non-blocking.
     pub fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], how: Receive) -> Answer<usize> {
+        let wanted = pieces.iter().map(|piece| piece.len()).sum();
+        if wanted == 0 && how.looks_always {
+            // net/ipv4/tcp.c, tcp_recvmsg: waits for a byte, whose copy has no room.
+            let look = Receive { peek: true, wait_all: false, discard: false, ..how };
+            return self.receive_up_to(socket, &mut [IoSliceMut::new(&mut [0])], 1, look).map(|_| 0);
+        }
+        self.receive_up_to(socket, pieces, wanted, how)
+    }
+
+    /// Throws `wanted` bytes away, or with `peek` only counts them (MSG_TRUNC).
+    ///
+    /// # Blocking
+    /// As `receive`.
+    pub fn discard(&self, socket: SocketRef, wanted: usize, how: Receive) -> Answer<usize> {
+        self.receive_up_to(socket, &mut [], wanted, Receive { discard: true, ..how })
+    }
+
+    fn receive_up_to(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], wanted: usize, how: Receive) -> Answer<usize> {
         if how.error_queue {
             return Err(Errno::AGAIN);
         }
@@ -75,7 +96,6 @@ impl Posix {
             return Err(Errno::INVAL); // net/ipv4/tcp.c, tcp_recv_urg: no urgent data here
         }
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
-        let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         if wanted == 0 {
             return Ok(0);
         }
@@ -106,8 +126,10 @@ impl Posix {
         loop {
             // A peek begins at the front of the queue each time; a take goes on where it stopped.
             let from = if how.peek { 0 } else { *done };
-            match self.receive_once(channel, socket, pieces, from, how) {
+            match self.receive_once(channel, socket, pieces, from, wanted, how) {
                 Ok(0) if *done > 0 => return Some(Ok(*done)),
+                // net/ipv4/tcp.c, tcp_disconnect: the failed attempt leaves nothing behind.
+                Ok(0) if self.descriptions.of(socket).is(Flag::CONNECT_FAILED) => return Some(Err(Errno::NOTCONN)),
                 Ok(0) => {
                     self.descriptions.of(socket).mark(Flag::END_SEEN);
                     return Some(Ok(0));
@@ -138,11 +160,11 @@ impl Posix {
         socket: SocketRef,
         pieces: &mut [IoSliceMut<'_>],
         from: usize,
+        wanted: usize,
         how: Receive,
     ) -> Result<usize, TransferError> {
         let taking = if how.peek { Taking::Peek } else { Taking::Take };
         if how.discard {
-            let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
             return match taking {
                 Taking::Take => channel.discard(socket, wanted - from),
                 Taking::Peek => channel.view(socket).map_or(Err(TransferError::NotConnected), |view| match view.readable {
@@ -217,6 +239,8 @@ impl Posix {
             Ok(count) => *done += count,
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
+            // net/core/stream.c, sk_stream_wait_connect: neither connected nor about to be.
+            Err(TransferError::NotConnected) => return Some(Err(Errno::PIPE)),
             Err(error) => return Some(Err(self.transfer_error(socket, error))),
         }
         (*done >= wanted).then_some(Ok(*done))

@@ -54,16 +54,24 @@ pub(crate) fn checked_size(answer: ssize_t) -> Answer<usize> {
     usize::try_from(answer).map_err(|_| errno())
 }
 
+/// Whether `len` bytes at an address could be a program's memory at all: not null or nearly so, and in the half of the
+/// address space that programs have. What lies there and is not mapped is not noticed, unlike by the kernel.
+pub(crate) fn may_be_memory(address: *const c_void, len: usize) -> bool {
+    let start = address as usize;
+    start >= LOWEST && start.checked_add(len).is_some_and(|end| end <= HIGHEST)
+}
+
 /// A program's buffer to read from.
 ///
 /// # Safety
 /// `bytes` points at `len` readable bytes that stay for the call, or is null.
 pub(crate) unsafe fn input<'a>(bytes: *const c_void, len: size_t) -> Answer<&'a [u8]> {
-    match (bytes.is_null(), len) {
+    let len = len.min(SIZE_MAX);
+    match (may_be_memory(bytes, len), len) {
         (_, 0) => Ok(&[]),
-        (true, _) => Err(Errno::FAULT),
+        (false, _) => Err(Errno::FAULT),
         // SAFETY: not null, and the caller promises the rest.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), len.min(SIZE_MAX)) }),
+        (true, _) => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }),
     }
 }
 
@@ -72,11 +80,12 @@ pub(crate) unsafe fn input<'a>(bytes: *const c_void, len: size_t) -> Answer<&'a 
 /// # Safety
 /// `bytes` points at `len` writable bytes that nobody else uses during the call, or is null.
 pub(crate) unsafe fn output<'a>(bytes: *mut c_void, len: size_t) -> Answer<&'a mut [u8]> {
-    match (bytes.is_null(), len) {
+    let len = len.min(SIZE_MAX);
+    match (may_be_memory(bytes, len), len) {
         (_, 0) => Ok(&mut []),
-        (true, _) => Err(Errno::FAULT),
+        (false, _) => Err(Errno::FAULT),
         // SAFETY: not null, and the caller promises the rest.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts_mut(bytes.cast(), len.min(SIZE_MAX)) }),
+        (true, _) => Ok(unsafe { std::slice::from_raw_parts_mut(bytes.cast(), len) }),
     }
 }
 
@@ -103,15 +112,16 @@ pub(crate) unsafe fn outputs<'a>(pieces: *const iovec, count: c_int) -> Answer<V
 }
 
 unsafe fn vector<'a>(pieces: *const iovec, count: c_int) -> Answer<&'a [iovec]> {
-    match (usize::try_from(count), pieces.is_null()) {
+    let bytes = usize::try_from(count).unwrap_or(0) * size_of::<iovec>();
+    match (usize::try_from(count), may_be_memory(pieces.cast(), bytes)) {
         (Ok(0), _) => Ok(&[]),
-        (Ok(count), false) if count <= IOV_MAX => {
+        (Ok(count), true) if count <= IOV_MAX => {
             // SAFETY: not null; the caller of the libc function promises `count` entries.
             let pieces = unsafe { std::slice::from_raw_parts(pieces, count) };
             // lib/iov_iter.c: a length that is negative as ssize_t is refused before anything is touched.
             if pieces.iter().all(|piece| isize::try_from(piece.iov_len).is_ok()) { Ok(pieces) } else { Err(Errno::INVAL) }
         }
-        (Ok(count), true) if count <= IOV_MAX => Err(Errno::FAULT),
+        (Ok(count), false) if count <= IOV_MAX => Err(Errno::FAULT),
         _ => Err(Errno::INVAL),
     }
 }
@@ -146,6 +156,14 @@ pub(crate) unsafe fn put_address(name: &RawAddress, to: *mut sockaddr, len: *mut
 }
 
 /// No single call moves more than this (MAX_RW_COUNT).
-const SIZE_MAX: usize = 0x7fff_f000;
+pub(crate) const SIZE_MAX: usize = 0x7fff_f000;
+/// The first page that a program can have (vm.mmap_min_addr is at least this).
+const LOWEST: usize = 4_096;
+/// The end of a program's half of the address space, with five levels of page tables.
+#[cfg(target_arch = "x86_64")]
+const HIGHEST: usize = 1 << 56;
+/// Addresses may carry tags in their upper bits.
+#[cfg(not(target_arch = "x86_64"))]
+const HIGHEST: usize = usize::MAX;
 const IOV_MAX: usize = 1024;
 const ADDRESS_MAX: usize = 128;

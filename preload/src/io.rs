@@ -9,6 +9,10 @@ use ringway_posix::{Errno, Posix, Receive, Send};
 use std::io::{IoSlice, IoSliceMut};
 
 unsafe fn take(posix: &Posix, socket: SocketRef, bytes: *mut c_void, len: size_t, how: Receive) -> ssize_t {
+    if how.discard {
+        // Nothing is written: the kernel does not look at the buffer either.
+        return size(posix.discard(socket, len.min(c::SIZE_MAX), how));
+    }
     // SAFETY: the program promises `len` bytes at `bytes`.
     let bytes = unsafe { c::output(bytes, len) };
     size(bytes.and_then(|bytes| posix.receive(socket, &mut [IoSliceMut::new(bytes)], how)))

@@ -13,6 +13,8 @@
 mod c;
 mod environment;
 mod epoll;
+#[cfg(target_arch = "x86_64")]
+mod exec_list;
 mod files;
 mod io;
 mod kernel;

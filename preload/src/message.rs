@@ -101,8 +101,11 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
 }
 
 unsafe fn receive_message(posix: &Posix, socket: SocketRef, message: *mut msghdr, flags: c_int) -> Answer<usize> {
-    // SAFETY: null, or the program promises that it is valid.
-    let message = unsafe { message.as_mut() }.ok_or(Errno::FAULT)?;
+    if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: not null, and the program promises that it is valid.
+    let message = unsafe { &mut *message };
     let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
     // SAFETY: the program's promise about its vector.
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
@@ -114,8 +117,11 @@ unsafe fn receive_message(posix: &Posix, socket: SocketRef, message: *mut msghdr
 }
 
 unsafe fn send_message(posix: &Posix, socket: SocketRef, message: *const msghdr, flags: c_int) -> Answer<usize> {
-    // SAFETY: null, or the program promises that it is valid.
-    let message = unsafe { message.as_ref() }.ok_or(Errno::FAULT)?;
+    if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: not null, and the program promises that it is valid.
+    let message = unsafe { &*message };
     let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
     // SAFETY: the program's promise about its vector.
     let pieces = unsafe { c::inputs(message.msg_iov, count) }?;

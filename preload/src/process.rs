@@ -33,7 +33,7 @@ unsafe fn exec(environment: Strings, call: impl FnOnce(Strings) -> c_int) -> c_i
     answer
 }
 
-fn own_environment() -> Strings {
+pub(crate) fn own_environment() -> Strings {
     unsafe extern "C" {
         static environ: Strings;
     }

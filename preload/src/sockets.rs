@@ -108,7 +108,7 @@ unsafe fn give_name(
     len: *mut socklen_t,
 ) -> Answer<()> {
     let name = name?;
-    if address.is_null() || len.is_null() {
+    if !c::may_be_memory(address.cast(), 0) || !c::may_be_memory(len.cast(), size_of::<socklen_t>()) {
         return Err(Errno::FAULT);
     }
     // SAFETY: not null; the caller promises that it is valid.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, value:
         // SAFETY: the program's own call.
         return unsafe { real::getsockopt(fd, level, name, value, len) };
     };
-    if len.is_null() {
+    if !c::may_be_memory(len.cast(), size_of::<socklen_t>()) {
         return status(Err(Errno::FAULT));
     }
     // SAFETY: not null; the program promises it is valid.

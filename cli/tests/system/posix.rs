@@ -66,6 +66,11 @@ fn nonblocking() {
     same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address, [1, 0]);
 }
 
+#[test]
+fn refusals() {
+    same_on_both("refusals", include_str!("posix/refusals.py"), Net::address, [2, 0]);
+}
+
 /// The same over IPv6, and what only IPv6 sockets have.
 mod ipv6 {
     use super::*;

@@ -8,7 +8,15 @@ use std::thread;
 const DONT_WAIT: Receive = Receive { dont_wait: true, ..plain() };
 
 const fn plain() -> Receive {
-    Receive { peek: false, dont_wait: false, wait_all: false, discard: false, urgent: false, error_queue: false }
+    Receive {
+        peek: false,
+        dont_wait: false,
+        wait_all: false,
+        discard: false,
+        urgent: false,
+        error_queue: false,
+        looks_always: false,
+    }
 }
 
 impl Bench {

@@ -1,7 +1,23 @@
 """A connection as standard input and output of another program; close-on-exec."""
-import subprocess
+import ctypes, subprocess
 
 from common import *
+
+
+def listed(form, c):
+    """Runs a shell on the connection by one of the forms of exec that take their arguments one by one."""
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(c.fileno(), 0)
+        os.dup2(c.fileno(), 1)
+        words = [b"sh", b"-c", b'read line; echo $0 $1 $2 $3 $4 $5 $line ${OWN-none}', b"zero", b"a", b"b", b"c", b"d", b"e", None]
+        path = b"sh" if form == "execlp" else b"/bin/sh"
+        if form == "execle":
+            words.append((ctypes.c_char_p * 2)(b"OWN=yes", None))
+        getattr(ctypes.CDLL(None), form)(path, *words)
+        os._exit(9)
+    c.close()
+    say(form, os.waitpid(pid, 0)[1])
 
 
 def server():
@@ -24,6 +40,10 @@ def server():
         c.set_inheritable(inheritable)
         done = subprocess.run([sys.executable, "-c", child, str(c.fileno())], close_fds=False, capture_output=True, text=True)
         say("inherited" if inheritable else "not inherited", done.stdout.strip())
+    c.close()
+    for form in ("execl", "execlp", "execle"):
+        c, _ = l.accept()
+        listed(form, c)
 
 
 def client():
@@ -38,6 +58,10 @@ def client():
     say(to_end(c))
     c = connect()
     say("end", to_end(c))
+    for form in ("execl", "execlp", "execle"):
+        c = connect()
+        c.sendall(b"line\n")
+        say(form, to_end(c))
 
 
 run(server, client)
