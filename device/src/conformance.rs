@@ -54,6 +54,7 @@ fn conforms(mut wire: Wire) {
         a_burst_keeps_its_order(&mut wire, outward);
         partial_checksums_cross(&mut wire, outward);
         a_64_kib_segment_crosses(&mut wire, outward);
+        a_train_of_datagrams_crosses(&mut wire, outward);
         a_waiting_packet_wakes(&mut wire, outward);
     }
     frames_come_back(wire);
@@ -90,6 +91,32 @@ fn a_64_kib_segment_crosses(wire: &mut Wire, outward: bool) {
     }
     let bytes: Vec<u8> = got.iter().flat_map(|packet| packet.payload().to_vec()).collect();
     assert!(bytes == payload, "equal bytes arrive, in {} packets", got.len());
+}
+
+fn a_train_of_datagrams_crosses(wire: &mut Wire, outward: bool) {
+    let payload: Vec<u8> = (0..40_000u32).map(|i| (i * 13) as u8).collect();
+    let packet = Packet { payload: &payload, macs: wire.macs, ..Packet::default() };
+    let (from, arena, to) = match outward {
+        true => (&mut wire.near, &wire.near_arena, &mut wire.far),
+        false => (&mut wire.far, &wire.far_arena, &mut wire.near),
+    };
+    if !from.capabilities().segments_udp {
+        return;
+    }
+    let mut out = Burst::default();
+    packet.push_udp(arena, &mut out, 1_400);
+    from.transmit(Instant::ZERO, &mut out).expect("the link is up");
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut burst = Burst::default();
+    while bytes.len() < payload.len() {
+        receive_some(to.as_mut(), &mut burst);
+        for datagram in arrived(&mut burst).into_iter().filter(is_ours) {
+            let len = usize::from(u16::from_be_bytes([datagram.bytes[38], datagram.bytes[39]]));
+            assert!(len == 8 + 1_400 || datagram.segmentation.size == 1_400 || bytes.len() + len - 8 == payload.len());
+            bytes.extend_from_slice(&datagram.bytes[42..34 + len]);
+        }
+    }
+    assert!(bytes == payload, "equal bytes arrive");
 }
 
 fn a_waiting_packet_wakes(wire: &mut Wire, outward: bool) {
@@ -166,6 +193,7 @@ fn packet_conforms_over_veth() {
         let (near_arena, far_arena) = (arena(), arena());
         let near = Box::new(packet_device("left", &near_arena));
         let far = Box::new(packet_device("right", &far_arena));
+        assert!(near.capabilities().segments_udp, "veth cuts trains of datagrams");
         conforms(Wire { near, near_arena, far, far_arena, macs });
     });
 }

@@ -22,6 +22,8 @@ pub struct Interface {
     pub driver: String,
     /// Receive queues; 1 when the driver does not say.
     pub receive_queues: u32,
+    /// It cuts trains of UDP datagrams itself.
+    pub udp_segmentation: bool,
 }
 
 impl Interface {
@@ -40,6 +42,7 @@ impl Interface {
             up: flags & libc::IFF_UP != 0,
             driver: socket.driver(name).unwrap_or_default(),
             receive_queues: socket.receive_queues(name).unwrap_or(1).max(1),
+            udp_segmentation: socket.has_feature(name, "tx-udp-segmentation").unwrap_or(false),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Read RFC 9293 §3.7.2 (segmentation), RFC 1624 (incremental checksums), RFC 6864 (IPv4 ID) first.
+//! Read RFC 9293 §3.7.2 (segmentation), RFC 768, RFC 1624 (incremental checksums), RFC 6864 (IPv4 ID) first.
 //!
 //! Offers partial checksums, segmentation and gathering over a device that lacks any of them.
 //! Packets that the device can carry as they are pass through untouched. Super-segments are cut by
@@ -55,6 +55,7 @@ impl Offload {
     /// end does not.
     pub fn cutting(inner: Box<dyn Device>, arena: &Arena) -> Offload {
         let mut offload = Offload::new(inner, arena);
+        offload.can.segments_udp = false;
         offload.can.segmentation_max_bytes = 0;
         offload
     }
@@ -74,7 +75,12 @@ impl Offload {
         let Some(first) = burst.front_packet().next() else { return false };
         let segmentation = first.segmentation();
         let len = burst.front_len();
-        let cut = segmentation.kind != SegmentationKind::None && len > self.can.segmentation_max_bytes as usize;
+        let too_large = len > self.can.segmentation_max_bytes as usize;
+        let cut = match segmentation.kind {
+            SegmentationKind::None => false,
+            SegmentationKind::Udp => too_large || !self.can.segments_udp,
+            SegmentationKind::TcpIpv4 | SegmentationKind::TcpIpv6 => too_large,
+        };
         if cut && (self.arena.free(Class::Large) as usize) < len / usize::from(segmentation.size.max(1)) + 2 {
             return false;
         }
@@ -141,7 +147,7 @@ impl Offload {
         }
         head.extend(headers.len).copy_from_slice(&headers.bytes[..headers.len]);
         headers.patch(head.bytes_mut(), index, count, payload);
-        head.set_checksum(Checksum::Partial { start: headers.tcp as u16, offset: 16 });
+        head.set_checksum(Checksum::Partial { start: headers.transport as u16, offset: headers.checksum_offset() });
         if self.can.gathers {
             self.piece.push(head);
             cursor.share(&self.packet, payload, &mut self.piece);
@@ -181,14 +187,16 @@ struct Headers {
     len: usize,
     /// Where the IP header starts.
     ip: usize,
-    /// Where the TCP header starts.
-    tcp: usize,
+    /// Where the TCP or UDP header starts.
+    transport: usize,
     ipv6: bool,
+    udp: bool,
     size: usize,
     /// The folded pseudo-header sum without the length.
     pseudo: u16,
 }
 
+const UDP_HEADER_LEN: usize = 8;
 /// Ethernet, IPv4 with options or IPv6 with some extension headers, TCP with options.
 const HEADERS_MAX: usize = 14 + 60 + 60;
 
@@ -197,42 +205,54 @@ const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
 impl Headers {
-    /// Reads them from the first frame; `None` when they are not whole or not TCP.
+    /// Reads them from the first frame; `None` when they are not whole, or neither TCP nor UDP.
     fn parse(first: &Frame, segmentation: Segmentation, ip: usize) -> Option<Headers> {
-        let Checksum::Partial { start, offset: 16 } = first.checksum() else { return None };
-        let tcp = usize::from(start);
+        let Checksum::Partial { start, offset } = first.checksum() else { return None };
+        let transport = usize::from(start);
         let bytes = first.bytes();
-        let ipv6 = match segmentation.kind {
-            SegmentationKind::TcpIpv4 => false,
-            SegmentationKind::TcpIpv6 => true,
-            SegmentationKind::None | SegmentationKind::Udp => return None,
+        let (udp, ipv6) = match segmentation.kind {
+            SegmentationKind::TcpIpv4 => (false, false),
+            SegmentationKind::TcpIpv6 => (false, true),
+            SegmentationKind::Udp => (true, bytes.get(ip)? >> 4 == 6),
+            SegmentationKind::None => return None,
         };
-        let len = tcp + usize::from(*bytes.get(tcp + 12)? >> 4) * 4;
+        let (len, len_min) = match udp {
+            true => (transport + UDP_HEADER_LEN, transport + UDP_HEADER_LEN),
+            false => (transport + usize::from(*bytes.get(transport + 12)? >> 4) * 4, transport + 20),
+        };
         let ip_min = if ipv6 { 40 } else { 20 };
-        if segmentation.size == 0 || tcp < ip + ip_min || len < tcp + 20 || len > HEADERS_MAX || len > bytes.len() {
+        let whole = transport >= ip + ip_min && len >= len_min && len <= HEADERS_MAX && len <= bytes.len();
+        if segmentation.size == 0 || offset != checksum_offset(udp) || !whole {
             return None;
         }
         let mut copy = [0; HEADERS_MAX];
         copy[..len].copy_from_slice(&bytes[..len]);
         let addresses = if ipv6 { ip + 8..ip + 40 } else { ip + 12..ip + 20 };
-        let pseudo = fold(crate::checksum::pseudo(&copy[addresses], 6, 0));
-        Some(Headers { bytes: copy, len, ip, tcp, ipv6, size: usize::from(segmentation.size), pseudo })
+        let pseudo = fold(crate::checksum::pseudo(&copy[addresses], if udp { 17 } else { 6 }, 0));
+        Some(Headers { bytes: copy, len, ip, transport, ipv6, udp, size: usize::from(segmentation.size), pseudo })
     }
 
     /// Makes `bytes`, a copy of the headers, those of piece `index` of `count` with `payload` bytes.
     fn patch(&self, bytes: &mut [u8], index: usize, count: usize, payload: usize) {
-        let (ip, tcp) = (self.ip, self.tcp);
-        let tcp_len = self.len - tcp + payload;
+        let (ip, transport) = (self.ip, self.transport);
+        let transport_len = self.len - transport + payload;
         if self.ipv6 {
-            put16(bytes, ip + 4, (tcp - ip - 40 + tcp_len) as u16);
+            put16(bytes, ip + 4, (transport - ip - 40 + transport_len) as u16);
         } else {
-            put16(bytes, ip + 2, (tcp - ip + tcp_len) as u16);
+            put16(bytes, ip + 2, (transport - ip + transport_len) as u16);
             let identification = u16::from_be_bytes([bytes[ip + 4], bytes[ip + 5]]);
             put16(bytes, ip + 4, identification.wrapping_add(index as u16));
             put16(bytes, ip + 10, 0);
-            let sum = !fold(crate::checksum::add(0, &bytes[ip..tcp]));
+            let sum = !fold(crate::checksum::add(0, &bytes[ip..transport]));
             put16(bytes, ip + 10, sum);
         }
+        let pseudo = fold(u64::from(self.pseudo) + transport_len as u64);
+        put16(bytes, transport + usize::from(self.checksum_offset()), pseudo);
+        if self.udp {
+            put16(bytes, transport + 4, transport_len as u16);
+            return;
+        }
+        let tcp = transport;
         let sequence = u32::from_be_bytes(self.bytes[tcp + 4..tcp + 8].try_into().expect("four bytes"));
         let sequence = sequence.wrapping_add((index * self.size) as u32);
         bytes[tcp + 4..tcp + 8].copy_from_slice(&sequence.to_be_bytes());
@@ -242,8 +262,16 @@ impl Headers {
         if index != 0 {
             bytes[tcp + 13] &= !CWR; // RFC 3168 §6.1.2: once per window.
         }
-        put16(bytes, tcp + 16, fold(u64::from(self.pseudo) + tcp_len as u64));
     }
+
+    /// Where the checksum is, from the transport header on.
+    fn checksum_offset(&self) -> u16 {
+        checksum_offset(self.udp)
+    }
+}
+
+fn checksum_offset(udp: bool) -> u16 {
+    if udp { 6 } else { 16 }
 }
 
 fn put16(bytes: &mut [u8], at: usize, value: u16) {
@@ -298,6 +326,7 @@ impl Device for Offload {
         Capabilities {
             sends_partial_checksums: true,
             segmentation_max_bytes: self.can.segmentation_max_bytes.max(SEGMENTATION_MAX),
+            segments_udp: true,
             gathers: true,
             ..self.can
         }

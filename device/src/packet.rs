@@ -184,6 +184,8 @@ impl Device for Packet {
             receives_partial_checksums: true,
             sends_partial_checksums: true,
             segmentation_max_bytes: PACKET_MAX,
+            // What goes past the queue discipline is not cut for an interface that cannot.
+            segments_udp: self.interface.udp_segmentation,
             receive_max_bytes: PACKET_MAX + 14,
             gathers: true,
             burst: BURST,

@@ -78,6 +78,7 @@ impl Device for Tap {
             receives_partial_checksums: true,
             sends_partial_checksums: true,
             segmentation_max_bytes: PACKET_MAX,
+            segments_udp: true,
             receive_max_bytes: RECEIVE_MAX,
             gathers: true,
             burst: BURST,

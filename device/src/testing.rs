@@ -103,6 +103,34 @@ impl Packet<'_> {
         }
         give_packet(burst, &mut frames);
     }
+
+    /// Appends the payload as a train of datagrams of `segment_size` bytes, with partial checksum.
+    pub(crate) fn push_udp(&self, arena: &Arena, burst: &mut Burst, segment_size: u16) {
+        let at = self.tcp_start();
+        let udp_len = 8 + self.payload.len();
+        let mut headers = self.bytes_partial()[..at].to_vec();
+        if self.ipv6 {
+            headers[18..20].copy_from_slice(&(udp_len as u16).to_be_bytes());
+            headers[20] = 17;
+        } else {
+            headers[16..18].copy_from_slice(&((20 + udp_len) as u16).to_be_bytes());
+            headers[23] = 17;
+            headers[24..26].fill(0);
+            let sum = !checksum::fold(checksum::add(0, &headers[14..]));
+            headers[24..26].copy_from_slice(&sum.to_be_bytes());
+        }
+        headers.extend(self.ports.0.to_be_bytes());
+        headers.extend(self.ports.1.to_be_bytes());
+        headers.extend((udp_len as u16).to_be_bytes());
+        headers.extend(checksum::fold(checksum::pseudo(&self.address_bytes(), 17, udp_len as u32)).to_be_bytes());
+        let mut frames = vec![arena.alloc_from(&headers).expect("test arena is large enough")];
+        frames[0].set_checksum(Checksum::Partial { start: at as u16, offset: 6 });
+        frames[0].set_segmentation(Segmentation { kind: SegmentationKind::Udp, size: segment_size });
+        for part in self.payload.chunks(1900) {
+            frames.push(arena.alloc_from(part).expect("test arena is large enough"));
+        }
+        give_packet(burst, &mut frames);
+    }
 }
 
 /// A packet that arrived.

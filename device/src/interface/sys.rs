@@ -9,6 +9,14 @@ use crate::sys::check;
 
 const ETHTOOL_GDRVINFO: u32 = 3;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GFEATURES: u32 = 0x3a;
+/// The set of strings that names features.
+const FEATURES: u32 = 4;
+const NAME_BYTES: usize = 32;
+/// More than any kernel has.
+const FEATURES_MAX: usize = 256;
+const BLOCKS_MAX: usize = FEATURES_MAX / 32;
 
 /// `struct ethtool_channels`
 #[repr(C)]
@@ -33,6 +41,24 @@ struct DriverInfo {
     rom: [u8; 32],
     reserved: [u8; 12],
     counts: [u32; 5],
+}
+
+/// `struct ethtool_gstrings`
+#[repr(C)]
+struct Names {
+    command: u32,
+    set: u32,
+    count: u32,
+    names: [[u8; NAME_BYTES]; FEATURES_MAX],
+}
+
+/// `struct ethtool_gfeatures`
+#[repr(C)]
+struct FeatureStates {
+    command: u32,
+    count: u32,
+    /// Available, requested, active, never changed: one bit for each feature.
+    blocks: [[u32; 4]; BLOCKS_MAX],
 }
 
 /// A socket to ask with.
@@ -145,5 +171,26 @@ impl Control {
         request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
         self.ask(libc::SIOCETHTOOL, &mut request)?;
         Ok(channels.receive + channels.combined)
+    }
+
+    /// Whether a feature (`ethtool -k` lists their names) is on. The kernel writes as many entries as
+    /// it has features, so it is asked first that there are no more than there is room for.
+    pub(super) fn has_feature(&self, name: &str, feature: &str) -> io::Result<bool> {
+        let mut states = FeatureStates { command: ETHTOOL_GFEATURES, count: BLOCKS_MAX as u32, blocks: [[0; 4]; BLOCKS_MAX] };
+        let mut asked = request(name)?;
+        asked.ifr_ifru.ifru_data = std::ptr::from_mut(&mut states).cast();
+        self.ask(libc::SIOCETHTOOL, &mut asked)?;
+        // The kernel has told how many blocks it knows; its names are as many or fewer.
+        if states.count as usize > BLOCKS_MAX {
+            return Ok(false);
+        }
+        let empty = [[0; NAME_BYTES]; FEATURES_MAX];
+        let mut names = Box::new(Names { command: ETHTOOL_GSTRINGS, set: FEATURES, count: FEATURES_MAX as u32, names: empty });
+        asked.ifr_ifru.ifru_data = std::ptr::from_mut(names.as_mut()).cast();
+        self.ask(libc::SIOCETHTOOL, &mut asked)?;
+        let count = (names.count as usize).min(FEATURES_MAX);
+        let is_it = |bytes: &[u8; NAME_BYTES]| bytes.split(|&byte| byte == 0).next() == Some(feature.as_bytes());
+        let place = names.names[..count].iter().position(is_it);
+        Ok(place.is_some_and(|at| states.blocks[at / 32][2] >> (at % 32) & 1 != 0))
     }
 }

@@ -83,6 +83,7 @@ impl Device for Link {
             receives_partial_checksums: true,
             sends_partial_checksums: true,
             segmentation_max_bytes: PACKET_MAX as u32,
+            segments_udp: true,
             receive_max_bytes: PACKET_MAX as u32,
             gathers: true,
             burst: BURST,

@@ -1,4 +1,4 @@
-//! Cut super-segments are right TCP packets over every kind of inner device, and equal bytes arrive.
+//! Cut super-segments are right TCP and UDP packets over every kind of inner device, and equal bytes arrive.
 use super::*;
 use crate::memory::{Memory, MemoryOptions, pair};
 use crate::testing::{Arrived, Packet, arena, arrived};
@@ -89,4 +89,39 @@ fn a_lying_super_segment_is_dropped_not_trusted() {
     burst.push(frame);
     offload.transmit(Instant::ZERO, &mut burst).expect("memory does not fail");
     assert_eq!(offload.counters().tx_dropped, 1);
+}
+
+/// A train of datagrams is cut into right datagrams; the last one is shorter.
+#[test]
+fn a_super_datagram_becomes_right_datagrams() {
+    let payload: Vec<u8> = (0..10_001u32).map(|i| (i * 7) as u8).collect();
+    for options in wires() {
+        for ipv6 in [false, true] {
+            let (left, right) = (arena(), arena());
+            let (a, mut b) = pair(&left, &right, options);
+            let mut offload = Offload::new(Box::new(a), &left);
+            let mut burst = Burst::default();
+            Packet { payload: &payload, ipv6, ..Packet::default() }.push_udp(&left, &mut burst, 1_200);
+            assert_eq!(offload.transmit(Instant::ZERO, &mut burst).expect("memory does not fail"), 1);
+            while b.receive(Instant::ZERO, &mut burst).expect("memory does not fail") > 0 {}
+            let mut joined = Vec::new();
+            let (ip, udp) = (14, if ipv6 { 54 } else { 34 });
+            while !burst.is_empty() {
+                let partial = matches!(burst.front_packet().next().expect("not empty").checksum(), Checksum::Partial { .. });
+                let bytes: Vec<u8> = burst.front_packet().flat_map(|frame| frame.bytes().to_vec()).collect();
+                burst.drop_packet();
+                let len = u16::from_be_bytes([bytes[udp + 4], bytes[udp + 5]]);
+                assert_eq!(usize::from(len), bytes.len() - udp);
+                let addresses = if ipv6 { &bytes[ip + 8..ip + 40] } else { &bytes[ip + 12..ip + 20] };
+                let pseudo = crate::checksum::pseudo(addresses, 17, u32::from(len));
+                let sum = match partial {
+                    true => fold(pseudo) ^ !u16::from_be_bytes([bytes[udp + 6], bytes[udp + 7]]),
+                    false => fold(crate::checksum::add(pseudo, &bytes[udp..])),
+                };
+                assert_eq!(sum, 0xffff);
+                joined.extend_from_slice(&bytes[udp + 8..]);
+            }
+            assert_eq!(joined, payload);
+        }
+    }
 }

@@ -23,8 +23,16 @@ fn veth_offers_everything_and_packet_is_chosen() {
 
 #[test]
 fn what_does_not_work_is_not_chosen() {
-    let interface =
-        Interface { name: "x".into(), index: 1, mac: [0; 6], mtu: 1500, up: true, driver: "".into(), receive_queues: 1 };
+    let interface = Interface {
+        name: "x".into(),
+        index: 1,
+        mac: [0; 6],
+        mtu: 1500,
+        up: true,
+        driver: "".into(),
+        receive_queues: 1,
+        udp_segmentation: false,
+    };
     let finding =
         |candidate, works: bool| Finding { candidate, outcome: if works { Ok("zero-copy".into()) } else { Err("no".into()) } };
     let choice = |findings| Probe { interface: interface.clone(), findings }.choice().map(|(candidate, _)| candidate);

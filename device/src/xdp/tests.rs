@@ -36,8 +36,16 @@ fn truncated_packets_are_not_recognized_and_do_no_harm() {
 
 #[test]
 fn plans_go_from_the_best_to_the_plainest() {
-    let interface =
-        |mtu| Interface { name: "x".to_owned(), index: 1, mac: [0; 6], mtu, up: true, driver: String::new(), receive_queues: 1 };
+    let interface = |mtu| Interface {
+        name: "x".to_owned(),
+        index: 1,
+        mac: [0; 6],
+        mtu,
+        up: true,
+        driver: String::new(),
+        receive_queues: 1,
+        udp_segmentation: false,
+    };
     let small = plans(&interface(1500), XdpOptions::default());
     assert!(small[0].zero_copy && small[0].mode == XdpMode::Native);
     assert!(small[1].metadata && !small[1].zero_copy);
