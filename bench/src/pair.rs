@@ -40,6 +40,7 @@ impl Host {
             mtu: capabilities.mtu,
             sends_partial_checksums: capabilities.sends_partial_checksums,
             segmentation_max_bytes: capabilities.segmentation_max_bytes,
+            segments_udp: capabilities.segments_udp,
             gathers: capabilities.gathers,
             role: Role::Owned,
             autoconfiguration: Autoconfiguration::Off,

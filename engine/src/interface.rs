@@ -188,6 +188,7 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
         mtu,
         sends_partial_checksums: capabilities.sends_partial_checksums,
         segmentation_max_bytes: capabilities.segmentation_max_bytes,
+        segments_udp: capabilities.segments_udp,
         gathers: capabilities.gathers,
         role: if new.owned { Role::Owned } else { Role::Shared },
         autoconfiguration: Autoconfiguration::Off,

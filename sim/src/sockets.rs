@@ -235,6 +235,7 @@ impl Machine {
             mtu,
             sends_partial_checksums: false,
             segmentation_max_bytes: 0,
+            segments_udp: false,
             gathers: false,
             role: Role::Owned,
             autoconfiguration: Autoconfiguration::Off,

@@ -51,6 +51,7 @@ impl Host {
                 mtu: 1500,
                 sends_partial_checksums: false,
                 segmentation_max_bytes: 0,
+                segments_udp: false,
                 gathers: true,
                 role,
                 autoconfiguration: if number == 0 { Autoconfiguration::Stable } else { Autoconfiguration::Off },

@@ -51,6 +51,8 @@ pub struct Interface {
     pub sends_partial_checksums: bool,
     /// Largest packet that may leave with `Segmentation`, bytes with headers; 0: none.
     pub segmentation_max_bytes: u32,
+    /// Trains of UDP datagrams may leave with `Segmentation` too.
+    pub segments_udp: bool,
     /// Packets may leave in several frames.
     pub gathers: bool,
     /// Who answers for the addresses.

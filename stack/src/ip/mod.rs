@@ -63,6 +63,7 @@ pub(crate) struct LinkInfo {
     pub(crate) medium: Medium,
     pub(crate) sends_partial_checksums: bool,
     pub(crate) segmentation_max_bytes: u32,
+    pub(crate) segments_udp: bool,
     pub(crate) gathers: bool,
 }
 
@@ -322,6 +323,7 @@ impl Ip {
             medium: interface.medium,
             sends_partial_checksums: interface.sends_partial_checksums,
             segmentation_max_bytes: interface.segmentation_max_bytes,
+            segments_udp: interface.segments_udp,
             gathers: interface.gathers,
         }
     }

@@ -38,6 +38,7 @@ impl Rig {
             mtu: 1500,
             sends_partial_checksums: false,
             segmentation_max_bytes: 0,
+            segments_udp: false,
             gathers: true,
             role,
             autoconfiguration: Autoconfiguration::Off,

@@ -4,10 +4,10 @@
 //! The way: a cached header template while the flow and the generation are the same, otherwise a new
 //! one; without one (the neighbor is being asked) and for what must be cut, `Ip` adds the headers.
 
-use ringway_shm::{Burst, Checksum, Frame, Instant};
+use ringway_shm::{Burst, Checksum, Frame, Instant, Segmentation, SegmentationKind};
 
 use crate::event::{Event, SocketId};
-use crate::ip::{Flow, OutputError, Template};
+use crate::ip::{Flow, LinkInfo, OutputError, Template};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::checksum;
@@ -27,6 +27,8 @@ pub(crate) struct Outgoing {
     pub(crate) len: u16,
     /// Memory behind its frames.
     pub(crate) memory: u32,
+    /// Payload of each datagram of a train that the link cuts; 0: this is one datagram.
+    pub(crate) segment: u16,
     /// It fits one packet and says "don't fragment".
     pub(crate) whole: bool,
     pub(crate) no_checksum: bool,
@@ -50,7 +52,8 @@ impl Udp {
                 more = frame.continues();
                 self.packet.push(frame);
             }
-            env.counters.count(Counter::UdpOutDatagrams);
+            let datagrams = if outgoing.segment == 0 { 1 } else { outgoing.len.div_ceil(outgoing.segment) };
+            env.counters.add(Counter::UdpOutDatagrams, datagrams.into());
             self.write(now, env, &outgoing, out);
             self.packet.clear();
             self.release(env, &outgoing);
@@ -70,10 +73,18 @@ impl Udp {
             Some(template) => checksum::add(template.pseudo_sum, len as u16),
             None => checksum::pseudo_header(outgoing.flow.local, outgoing.flow.remote, outgoing.flow.protocol, len as u32),
         };
+        let train = outgoing.segment > 0;
+        if train && !outgoing.is_cut_by_the_link(env) {
+            // The route leads elsewhere since the train was queued.
+            return env.counters.count(Counter::IpOutNoRoutes);
+        }
         let partial = template.is_some_and(|template| env.ip.link(template.interface.into()).sends_partial_checksums);
-        if partial && !outgoing.no_checksum {
+        if train || (partial && !outgoing.no_checksum) {
             put_checksum(&mut first, pseudo);
             first.set_checksum(Checksum::Partial { start: 0, offset: CHECKSUM_OFFSET as u16 });
+            if train {
+                first.set_segmentation(Segmentation { kind: SegmentationKind::Udp, size: outgoing.segment });
+            }
         } else if !outgoing.no_checksum {
             let parts = core::iter::once(first.bytes()).chain(self.packet.iter().map(Frame::bytes));
             let sum = checksum::add(pseudo, checksum::sum_of_parts(parts));
@@ -127,6 +138,19 @@ impl Udp {
             env.events.push_back(Event::Ready { socket: id, cookie: socket.cookie });
         }
     }
+}
+
+impl Outgoing {
+    /// Whether the link that the route leads to now cuts trains.
+    fn is_cut_by_the_link(&self, env: &Env) -> bool {
+        let path = env.ip.route(self.flow.remote, Some(self.flow.local));
+        path.is_some_and(|path| cuts_trains(&env.ip.link(path.interface)))
+    }
+}
+
+/// Whether a link takes trains of datagrams in one packet.
+pub(super) fn cuts_trains(link: &LinkInfo) -> bool {
+    link.segments_udp && link.sends_partial_checksums && link.gathers
 }
 
 fn put_checksum(first: &mut Frame, field: u16) {

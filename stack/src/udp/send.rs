@@ -1,6 +1,6 @@
 //! Datagrams out, first half: checked, copied into frames, queued. Read RFC 768, RFC 1122 §4.1.3.4-5, udp(7) first.
 //!
-//! A train (UDP_SEGMENT) is cut while it is copied. Nothing is copied before everything is known to
+//! A train (UDP_SEGMENT) is cut while it is copied, unless the link cuts trains. Nothing is copied before everything is known to
 //! fit; what does not fit the path is left to `ip::fragment` unless "don't fragment" was asked for.
 
 use core::net::IpAddr;
@@ -19,7 +19,7 @@ use crate::wire::ipv4;
 use crate::wire::udp::HEADER_LEN;
 
 use super::error::{UdpError, UdpErrorReport};
-use super::output::Outgoing;
+use super::output::{Outgoing, cuts_trains};
 use super::receive::frame_memory;
 use super::socket::Socket;
 use super::{Udp, has_room};
@@ -139,9 +139,16 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
         remote_port: to.port,
         len: 0,
         memory: 0,
+        segment: 0,
         whole: whole && discovery != PathMtuDiscovery::Dont,
         no_checksum: socket.options.no_checksum && to.ip.is_ipv4(),
     };
+    let link = env.ip.link(path.interface);
+    let packet_len = send.len + HEADER_LEN + network_header_len(to.ip) + LINK_HEADER_MAX;
+    let carried = packet_len <= link.segmentation_max_bytes as usize && send.len <= payload_max(to.ip);
+    if count > 1 && outgoing.whole && !outgoing.no_checksum && cuts_trains(&link) && carried {
+        return Ok(Plan { outgoing: Outgoing { segment: piece as u16, ..outgoing }, piece: send.len, count: 1 });
+    }
     Ok(Plan { outgoing, piece, count })
 }
 
@@ -210,6 +217,8 @@ fn fill(arena: &Arena, len: usize, copy: &mut dyn FnMut(&mut [u8]), to: &mut Bur
 const HEADROOM: usize = 80;
 /// Payload that the first frame of a datagram holds.
 const FIRST_MAX: usize = LARGE_BYTES - HEADROOM;
+/// Bytes of a link header.
+const LINK_HEADER_MAX: usize = 18;
 /// Datagrams of one train; Linux: UDP_MAX_SEGMENTS.
 const TRAIN_MAX: usize = 128;
 /// Payload of one train, bytes: what one call of Linux takes.

@@ -112,6 +112,7 @@ pub(super) fn link(mtu: u16) -> Interface {
         mtu,
         sends_partial_checksums: false,
         segmentation_max_bytes: 0,
+        segments_udp: false,
         gathers: true,
         role: Role::Owned,
         autoconfiguration: Autoconfiguration::Off,
@@ -142,6 +143,7 @@ impl Rig {
         let interface = stack.add_interface(Interface {
             sends_partial_checksums: partial_checksums,
             segmentation_max_bytes,
+            segments_udp: false,
             gathers,
             ..link(1_500)
         });

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
 
-use ringway_shm::{Arena, ArenaConfig, Burst, Class, Frame};
+use ringway_shm::{Arena, ArenaConfig, Burst, Class};
 
 use super::rig::pattern;
 use crate::Instant;
@@ -43,9 +43,12 @@ fn host(number: usize, link: (u16, bool, bool)) -> Host {
         mac: MacAddress::default(),
         mtu,
         sends_partial_checksums: partial_checksums,
-        segmentation_max_bytes: 0,
+        segmentation_max_bytes: if partial_checksums && gathers { 65_535 } else { 0 },
+        segments_udp: partial_checksums && gathers,
         gathers,
         role: Role::Owned,
+        autoconfiguration: crate::ip::Autoconfiguration::Off,
+        detects_duplicates: false,
         medium: Medium::Ip,
     });
     let networks = HOSTS[number].map(|address| Cidr { ip: ip(address), prefix_len: if ip(address).is_ipv4() { 24 } else { 64 } });
@@ -70,22 +73,23 @@ fn carry(now: Instant, random: &mut Random, from: &mut Host, to: &mut Host) {
     while from.stack.transmit(now, &mut out) {}
     let mut packets = Vec::new();
     while !out[0].is_empty() {
-        let partial = out[0].front_packet().next().map(Frame::checksum);
-        packets.push((partial, out[0].front_packet().flat_map(|frame| frame.bytes().to_vec()).collect::<Vec<u8>>()));
+        let meta = out[0].front_packet().next().map(|first| (first.checksum(), first.segmentation()));
+        packets.push((meta, out[0].front_packet().flat_map(|frame| frame.bytes().to_vec()).collect::<Vec<u8>>()));
         out[0].drop_packet();
     }
     for at in (1..packets.len()).rev() {
         packets.swap(at, random.below(at + 1));
     }
     let mut burst = Burst::default();
-    for (checksum, bytes) in packets {
+    for (meta, bytes) in packets {
         let count = bytes.len().div_ceil(1_900);
         for (at, part) in bytes.chunks(1_900).enumerate() {
             let mut frame = to.arena.alloc(Class::Large).expect("the arena is large enough");
             frame.extend(part.len()).copy_from_slice(part);
             frame.set_continues(at + 1 < count);
-            if let Some(checksum) = checksum.filter(|_| at == 0) {
+            if let Some((checksum, segmentation)) = meta.filter(|_| at == 0) {
                 frame.set_checksum(checksum);
+                frame.set_segmentation(segmentation);
             }
             burst.push(frame);
         }

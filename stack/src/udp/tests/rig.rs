@@ -42,10 +42,11 @@ pub(super) struct Link {
     pub(super) partial_checksums: bool,
     pub(super) gathers: bool,
     pub(super) mtu: u16,
+    pub(super) segments: bool,
     pub(super) role: Role,
 }
 
-pub(super) const PLAIN: Link = Link { partial_checksums: false, gathers: true, mtu: 1_500, role: Role::Owned };
+pub(super) const PLAIN: Link = Link { partial_checksums: false, gathers: true, mtu: 1_500, segments: false, role: Role::Owned };
 
 pub(super) fn any(port: u16) -> SocketAddress {
     SocketAddress { ip: Ipv4Addr::UNSPECIFIED.into(), port }
@@ -88,7 +89,8 @@ impl Rig {
             mac: MacAddress::default(),
             mtu: link.mtu,
             sends_partial_checksums: link.partial_checksums,
-            segmentation_max_bytes: 0,
+            segmentation_max_bytes: if link.segments { 65_535 } else { 0 },
+            segments_udp: link.segments,
             gathers: link.gathers,
             role: link.role,
             autoconfiguration: Autoconfiguration::Off,

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use ringway_shm::{Burst, Checksum, Class};
+use ringway_shm::{Burst, Checksum, Class, Segmentation, SegmentationKind};
 
 use super::rig::{COOKIE, LOCAL, Link, PLAIN, REMOTE, Rig, any, at, datagram, pattern};
 use crate::config::{PathMtuDiscovery, UdpOptions};
@@ -214,5 +214,36 @@ fn close_sends_what_is_queued() {
     let mut seen = 0;
     rig.stack.for_each_socket(&mut |socket| seen += u32::from(socket.id == heir));
     assert_eq!(seen, 1);
+    rig.assert_no_leak();
+}
+
+/// Where the link cuts trains, they leave in one packet; what cannot (no checksum, may be cut by routers) is cut here.
+#[test]
+fn trains_for_the_link() {
+    let mut rig = Rig::on(Link { partial_checksums: true, segments: true, ..PLAIN });
+    let id = rig.bind(any(53), UdpOptions { segment_size: 700, ..UdpOptions::default() });
+    let mut out = [Burst::default()];
+    let payload = pattern(50_000);
+    rig.send(id, Some(at(REMOTE, 7)), &payload).expect("there is room");
+    rig.stack.transmit(rig.now, &mut out);
+    assert_eq!(out[0].packets(), 1);
+    let first = out[0].front_packet().next().expect("one packet");
+    assert_eq!(first.segmentation(), Segmentation { kind: SegmentationKind::Udp, size: 700 });
+    assert_eq!(first.checksum(), Checksum::Partial { start: 20, offset: 6 });
+    let bytes: Vec<u8> = out[0].front_packet().flat_map(|frame| frame.bytes()).copied().collect();
+    assert_eq!(bytes[2..4], 50_028u16.to_be_bytes());
+    assert_eq!(bytes[28..], payload);
+    assert_eq!(rig.count(Counter::UdpOutDatagrams), 72);
+    out[0].clear();
+    for options in [
+        UdpOptions { segment_size: 700, no_checksum: true, ..UdpOptions::default() },
+        UdpOptions { segment_size: 700, path_mtu_discovery: PathMtuDiscovery::Dont, ..UdpOptions::default() },
+    ] {
+        rig.stack.udp_set_options(id, options);
+        rig.send(id, Some(at(REMOTE, 7)), &pattern(1_400)).expect("there is room");
+        rig.stack.transmit(rig.now, &mut out);
+        assert_eq!(out[0].packets(), 2);
+        out[0].clear();
+    }
     rig.assert_no_leak();
 }
