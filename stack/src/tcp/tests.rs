@@ -17,5 +17,6 @@ mod rack;
 mod recovery;
 mod rig;
 mod rules;
+mod time_wait;
 mod timers;
 mod undo;
