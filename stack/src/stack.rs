@@ -115,6 +115,12 @@ impl Stack {
         self.ip.route(remote, None).map(|path| path.source)
     }
 
+    /// Whether `connect` to `remote` is for this stack, as far as the address says. Connections to our own addresses are
+    /// when a listener of this stack serves them or when no kernel has the address; otherwise they are the kernel's.
+    pub fn reaches(&self, remote: SocketAddress) -> bool {
+        self.tcp.reaches(&self.ip, remote)
+    }
+
     /// All addresses of this stack.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.ip.local_addresses()
@@ -124,6 +130,11 @@ impl Stack {
     /// has to be sent leaves with the next `transmit`.
     pub fn receive(&mut self, now: Instant, interface: u32, burst: &mut Burst) {
         self.ip.receive(now, &self.arena, &mut self.counters, interface, burst, &mut self.datagrams);
+        self.deliver(now);
+    }
+
+    /// Hands the datagrams that the Internet layer has found to their protocols, and errors to their flows.
+    fn deliver(&mut self, now: Instant) {
         let (tcp, env) = env!(self);
         tcp.receive(now, env, &mut self.datagrams);
         if self.ip.has_udp() {
@@ -170,6 +181,10 @@ impl Stack {
     /// Does what was due at or before `now`; a bounded amount, so `poll_timeout` may still name a
     /// time in the past afterwards.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.ip.has_looped() {
+            self.ip.receive_looped(now, &self.arena, &mut self.counters, &mut self.datagrams);
+            self.deliver(now);
+        }
         self.ip.handle_timeout(now);
         self.deliver_ip_errors(now);
         let (tcp, env) = env!(self);

@@ -157,7 +157,8 @@ impl Region {
         if socket.kind != Kind::Fresh || remote.port() == 0 {
             return ControlAnswer::Failed(Failure::Invalid);
         }
-        let source = core.stack.source_for(remote.ip()).filter(|_| !core.stack.owns(remote.ip()));
+        let peer = SocketAddress { ip: remote.ip(), port: remote.port() };
+        let source = core.stack.source_for(remote.ip()).filter(|_| core.stack.reaches(peer));
         let ip = if bound.ip().is_unspecified() { source } else { source.map(|_| bound.ip()) };
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
         let taken = match bound.port() {
@@ -171,7 +172,6 @@ impl Region {
             Err(error) => return ControlAnswer::Failed(failure_of(error)),
         };
         let local = SocketAddress { ip, port };
-        let peer = SocketAddress { ip: remote.ip(), port: remote.port() };
         let id = match core.stack.connect(core.now, Some(local), peer, socket.options, cookie) {
             Ok(id) => id,
             Err(error) => {

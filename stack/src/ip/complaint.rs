@@ -63,7 +63,7 @@ impl Ip {
         first: &Frame,
         complaint: Complaint,
     ) {
-        if self.interfaces[interface as usize].interface.role == Role::Shared {
+        if self.role(interface) == Role::Shared {
             return;
         }
         let Some(draft) = self.draft(interface, first.bytes(), complaint) else { return };

@@ -25,8 +25,8 @@ impl Ip {
         outer: &ipv6::Header,
         bytes: &[u8],
     ) -> Result<(), Counter> {
-        let own = &self.interfaces[interface as usize].interface;
-        if own.role == Role::Shared || own.medium == Medium::Ip {
+        let own = self.interfaces.get(interface as usize).map(|state| &state.interface);
+        if own.is_none_or(|own| own.role == Role::Shared || own.medium == Medium::Ip) {
             return Ok(());
         }
         if outer.hop_limit != ndp::HOP_LIMIT {

@@ -37,7 +37,7 @@ impl Ip {
         }
         if message.kind == icmpv4::ECHO_REQUEST {
             counters.count(Counter::IcmpInEchos);
-            if self.interfaces[interface as usize].interface.role == Role::Owned {
+            if self.role(interface) == Role::Owned {
                 self.answer_echo(header, first, counters)?;
             }
         } else if message.kind == icmpv4::REDIRECT {
@@ -51,7 +51,8 @@ impl Ip {
     /// RFC 1122 §3.2.2.2: for the host that the quoted packet of ours went to, whatever the code.
     fn hears_redirect(&mut self, now: Instant, interface: u32, outer: &ipv4::Header, message: &[u8]) {
         let Some(quoted) = message.get(icmpv4::HEADER_LEN..).and_then(ipv4::Header::parse_unverified) else { return };
-        let ours = self.interfaces[interface as usize].interface.role == Role::Owned && self.local_ipv4.contains(&quoted.source);
+        let owned = self.interfaces.get(interface as usize).is_some_and(|state| state.interface.role == Role::Owned);
+        let ours = owned && self.local_ipv4.contains(&quoted.source);
         if ours {
             let router = IpAddr::from([message[4], message[5], message[6], message[7]]);
             self.receive_redirect(now, interface, outer.source.into(), quoted.destination.into(), router);

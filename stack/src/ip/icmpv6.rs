@@ -38,7 +38,7 @@ impl Ip {
         match message.kind {
             icmpv6::ECHO_REQUEST => {
                 counters.count(Counter::IcmpInEchos);
-                if self.interfaces[datagram.interface as usize].interface.role == Role::Owned {
+                if self.role(datagram.interface) == Role::Owned {
                     self.answer_echo_ipv6(datagram, first, counters)?;
                 }
             }
@@ -59,14 +59,16 @@ impl Ip {
 
     /// Turns the echo request at hand into its reply, in place.
     fn answer_echo_ipv6(&mut self, datagram: &Datagram, mut first: Frame, counters: &mut Counters) -> Result<(), Counter> {
-        let own = &self.interfaces[datagram.interface as usize];
         let writable = first.is_exclusive() && first.headroom() >= HEADERS_MAX;
         if !writable || self.reply_flows.len() >= REPLIES_MAX {
             return Err(Counter::DropRateLimited);
         }
         // RFC 4443 §4.2: a request to many is answered from an address of this interface.
         let local = match datagram.local.is_multicast() {
-            true => own.source_towards(datagram.remote, datagram.remote).ok_or(Counter::IpInAddrErrors)?,
+            true => {
+                let own = &self.interfaces[datagram.interface as usize];
+                own.source_towards(datagram.remote, datagram.remote).ok_or(Counter::IpInAddrErrors)?
+            }
             false => datagram.local,
         };
         let len = datagram.len;

@@ -44,15 +44,31 @@ impl Ip {
             return Err(Counter::IpInAddrErrors);
         }
         trim(&mut first, &mut self.rest, packet_len(&header)).ok_or(Counter::IpInHdrErrors)?;
-        let (header, mut first, found) = match self.find_transport(now, arena, counters, interface, &header, &first)? {
+        self.receive_ipv6_packet(now, arena, counters, interface, &header, audience == Audience::Many, first, datagrams)
+    }
+
+    /// Takes a packet that is for us, or for a group that we are in, and as long as its header says.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(super) fn receive_ipv6_packet(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        interface: u32,
+        header: &Header,
+        to_many: bool,
+        first: Frame,
+        datagrams: &mut Datagrams,
+    ) -> Result<(), Counter> {
+        let (header, mut first, found) = match self.find_transport(now, arena, counters, interface, header, &first)? {
             Found::Fragment { header: piece, at, named_at } => {
-                let (piece, to_many) = ((piece, at, named_at), audience == Audience::Many);
-                let whole = self.reassemble_ipv6(now, arena, counters, interface, &header, piece, to_many, first)?;
+                let piece = (piece, at, named_at);
+                let whole = self.reassemble_ipv6(now, arena, counters, interface, header, piece, to_many, first)?;
                 let Some((header, first)) = whole else { return Ok(()) };
                 let found = self.find_transport(now, arena, counters, interface, &header, &first)?;
                 (header, first, found)
             }
-            found => (header, first, found),
+            found => (*header, first, found),
         };
         let (protocol, at, named_at) = match found {
             Found::Transport { protocol, at, named_at } => (protocol, at, named_at),
@@ -68,10 +84,10 @@ impl Ip {
             ttl: header.hop_limit,
             len: (packet_len(&header) - at) as u32,
             header_len: at as u16,
-            to_many: audience == Audience::Many,
+            to_many,
         };
         match protocol {
-            PROTOCOL_TCP if audience == Audience::Us && is_host(header.source.into()) => {
+            PROTOCOL_TCP if !to_many && is_host(header.source.into()) => {
                 first.pull(at);
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }

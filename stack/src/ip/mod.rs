@@ -19,6 +19,7 @@ mod input;
 mod input_ipv6;
 mod interface;
 pub(crate) mod limit;
+pub(crate) mod loopback;
 mod output;
 mod path_mtu;
 mod reassembly;
@@ -191,6 +192,8 @@ pub(crate) struct Ip {
     rest: Vec<Frame>,
     /// Scratch: the packet on its way out.
     outgoing: Burst,
+    /// Packets to our own addresses, from the IP header on.
+    looped: Burst,
 }
 
 impl Ip {
@@ -228,6 +231,7 @@ impl Ip {
             expired: Vec::new(),
             rest: Vec::new(),
             outgoing: Burst::default(),
+            looped: Burst::default(),
         }
     }
 
@@ -268,10 +272,13 @@ impl Ip {
     }
 
     /// Where packets to `remote` go, and the source address to use unless `local` names one.
-    /// `None` also for our own addresses and for those that name many.
+    /// `None` also for addresses that name many.
     pub(crate) fn route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
-        if !is_host(remote) || self.owns(remote) {
+        if !is_host(remote) {
             return None;
+        }
+        if self.owns(remote) {
+            return self.loopback_path(remote, local);
         }
         let (interface, gateway, preferred) = match self.link_of(local, remote) {
             Some(interface) => (interface, None, None),
@@ -317,7 +324,7 @@ impl Ip {
     /// What the link of an interface can do.
     #[inline]
     pub(crate) fn link(&self, interface: u32) -> LinkInfo {
-        let interface = &self.interfaces[interface as usize].interface;
+        let Some(InterfaceState { interface, .. }) = self.interfaces.get(interface as usize) else { return loopback::LINK };
         LinkInfo {
             mtu: interface.mtu,
             medium: interface.medium,
@@ -337,6 +344,9 @@ impl Ip {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        if self.has_looped() {
+            return Some(Instant::ZERO);
+        }
         [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout(), self.reassembly.poll_timeout(), self.next_due]
             .into_iter()
             .flatten()

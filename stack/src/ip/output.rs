@@ -5,6 +5,7 @@ use core::net::IpAddr;
 
 use ringway_shm::{Arena, Burst, Frame, Instant};
 
+use super::loopback::LOOPBACK;
 use super::{Ip, Medium, Path, network_header_len};
 use crate::address::MacAddress;
 use crate::link::ethernet;
@@ -32,7 +33,7 @@ pub(crate) struct Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputError {
     /// The neighbor is being asked; `Ip::send` would hold the packet. The generation changes when
-    /// the answer comes.
+    /// the answer comes. Also of packets to ourselves, which have no link header.
     Unresolved,
     /// No route leads there, or the local address is gone.
     NoRoute,
@@ -132,6 +133,9 @@ impl Ip {
     /// The header template of a flow; asks for the neighbor when it is not known.
     pub(crate) fn template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
         let path = self.route(flow.remote, Some(flow.local)).ok_or(OutputError::NoRoute)?;
+        if path.interface == LOOPBACK {
+            return Err(OutputError::Unresolved);
+        }
         let resolved = self.resolve_next_hop(now, &path).ok_or(OutputError::Unresolved);
         self.run_tasks();
         let destination = resolved?;
@@ -194,6 +198,14 @@ impl Ip {
     /// with at the front of `rest`; holds it while the neighbor is being resolved.
     pub(super) fn place(&mut self, now: Instant, path: &Path, mut first: Frame, rest: &mut Burst, out: &mut [Burst]) {
         let mut more = first.continues();
+        if path.interface == LOOPBACK {
+            self.looped.push(first);
+            while more && let Some(frame) = rest.pop() {
+                more = frame.continues();
+                self.looped.push(frame);
+            }
+            return;
+        }
         let resolved = self.resolve_next_hop(now, path);
         if let Some(destination) = resolved {
             self.push_link_header(path.interface, destination, &mut first);
@@ -284,7 +296,7 @@ impl Ip {
     ) -> Option<()> {
         let ttl = match (flow.ttl, flow.remote) {
             (0, IpAddr::V4(_)) => DEFAULT_TTL,
-            (0, IpAddr::V6(_)) => self.interfaces[path.interface as usize].hop_limit,
+            (0, IpAddr::V6(_)) => self.interfaces.get(path.interface as usize).map_or(DEFAULT_TTL, |state| state.hop_limit),
             (ttl, _) => ttl,
         };
         match (flow.local, flow.remote) {

@@ -8,7 +8,7 @@ use crate::address::SocketAddress;
 use crate::config::TcpOptions;
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId};
-use crate::ip::Template;
+use crate::ip::{Ip, Template};
 use crate::stack::Env;
 use crate::stats::Counter;
 
@@ -84,7 +84,7 @@ impl Tcp {
         let any = if remote.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let local = local.unwrap_or(SocketAddress { ip: any, port: 0 });
         let wanted = (!local.ip.is_unspecified()).then_some(local.ip);
-        let path = env.ip.route(remote.ip, wanted).ok_or(ConnectError::NoRoute)?;
+        let path = env.ip.route(remote.ip, wanted).filter(|_| self.reaches(env.ip, remote)).ok_or(ConnectError::NoRoute)?;
         let mut key = FlowKey { local: path.source, remote: remote.ip, local_port: local.port, remote_port: remote.port };
         key.local_port = self.choose_port(key)?;
         let template = Template::stale(key.local, key.remote, env.ip.generation());
@@ -113,6 +113,12 @@ impl Tcp {
             connection.open(iss);
         }
         Ok(connection.id())
+    }
+
+    /// Whether a connection to `remote` is for this stack to make: the kernel answers for addresses of ours that it has
+    /// too, but for what is served here.
+    pub(crate) fn reaches(&self, ip: &Ip, remote: SocketAddress) -> bool {
+        !ip.owns(remote.ip) || ip.is_only_ours(remote.ip) || self.listeners.find(remote.ip, remote.port).is_some()
     }
 
     /// The caller's port if its 4-tuple is free, else an ephemeral one (RFC 6056).

@@ -11,6 +11,7 @@ mod fast_open;
 mod flood;
 mod handshake;
 mod hostile;
+mod loopback;
 mod mtu_probe;
 mod offload;
 mod rack;

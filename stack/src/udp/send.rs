@@ -154,7 +154,8 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
 
 /// Where datagrams of a socket to `remote` go.
 pub(super) fn path(env: &Env, socket: &Socket, remote: IpAddr, source: Option<IpAddr>) -> Option<Path> {
-    let path = env.ip.route(remote, source)?;
+    // Sockets of the kernel may serve an address that it has too.
+    let path = env.ip.route(remote, source).filter(|_| !env.ip.owns(remote) || env.ip.is_only_ours(remote))?;
     socket.options.interface.is_none_or(|own| own == path.interface).then_some(path)
 }
 

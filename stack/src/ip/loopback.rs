@@ -1,0 +1,126 @@
+//! Packets to our own addresses: they never see a device. Read RFC 1122 §3.2.1.3, §3.3.1.1 first.
+//!
+//! `place` puts them into a queue, and the next `handle_timeout` takes them out; until then a timer
+//! is due. Nobody computes or verifies checksums on the way. One frame holds a segment, because
+//! the sender's queue keeps its own frames; fragments of larger datagrams are put together as others are.
+//!
+//! Who may use it: an address of an owned interface is nobody else's, so all packets to it come here. An address
+//! of a shared interface is the kernel's too, so only what this stack serves is connected here (`Tcp::connect`).
+
+use core::net::IpAddr;
+
+use ringway_shm::{Arena, Frame, Instant};
+
+use super::{Datagram, Datagrams, Ip, LinkInfo, Medium, Path, Role};
+use crate::stats::{Counter, Counters};
+use crate::wire::{ipv4, ipv6};
+
+/// The interface that there is not.
+pub(crate) const LOOPBACK: u32 = u32::MAX - 1;
+
+/// As Linux: what an IP packet can have.
+const MTU: u16 = u16::MAX;
+
+/// What TCP and UDP must know of it.
+pub(super) const LINK: LinkInfo = LinkInfo {
+    mtu: MTU,
+    medium: Medium::Ip,
+    sends_partial_checksums: true,
+    segmentation_max_bytes: 0,
+    segments_udp: false,
+    gathers: false,
+};
+
+impl Ip {
+    /// The way to an address of our own.
+    pub(super) fn loopback_path(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
+        let source = local.map_or(Some(remote), |ip| Some(ip).filter(|ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(*ip)))?;
+        Some(Path { interface: LOOPBACK, source, next_hop: remote, mtu: MTU })
+    }
+
+    /// Whether an address is this stack's alone, so that nobody else answers what comes to it.
+    pub(crate) fn is_only_ours(&self, ip: IpAddr) -> bool {
+        self.interfaces.iter().any(|state| state.interface.role == Role::Owned && state.has(ip))
+    }
+
+    /// Who answers for the addresses of an interface.
+    pub(super) fn role(&self, interface: u32) -> Role {
+        self.interfaces.get(interface as usize).map_or(Role::Owned, |state| state.interface.role)
+    }
+
+    /// Whether packets wait to be received.
+    #[inline]
+    pub(crate) fn has_looped(&self) -> bool {
+        !self.looped.is_empty()
+    }
+
+    /// Takes the packets that wait; those that come meanwhile have the next turn.
+    pub(crate) fn receive_looped(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, datagrams: &mut Datagrams) {
+        let mut looped = core::mem::take(&mut self.looped);
+        while let Some(first) = looped.pop() {
+            let mut more = first.continues();
+            while more && let Some(frame) = looped.pop() {
+                more = frame.continues();
+                self.rest.push(frame);
+            }
+            counters.count(Counter::IpInReceives);
+            match self.receive_looped_packet(now, arena, counters, first, datagrams) {
+                Ok(()) => counters.count(Counter::IpInDelivers),
+                Err(reason) => counters.count(reason),
+            }
+            self.rest.clear();
+        }
+        self.run_tasks();
+    }
+
+    fn receive_looped_packet(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        first: Frame,
+        datagrams: &mut Datagrams,
+    ) -> Result<(), Counter> {
+        let ours = |ip: &Ip, destination: IpAddr| ip.owns(destination).then_some(()).ok_or(Counter::IpInAddrErrors);
+        if first.bytes().first().is_some_and(|first| first >> 4 == 6) {
+            let header = ipv6::Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?;
+            ours(self, header.destination.into())?;
+            return self.receive_ipv6_packet(now, arena, counters, LOOPBACK, &header, false, first, datagrams);
+        }
+        let header = ipv4::Header::parse(first.bytes()).ok_or(Counter::IpInHdrErrors)?;
+        ours(self, header.destination.into())?;
+        let (header, mut first) = match header.is_fragment() {
+            false => (header, first),
+            true => match self.reassemble_ipv4(now, arena, counters, LOOPBACK, &header, false, first)? {
+                Some(whole) => whole,
+                None => return Ok(()),
+            },
+        };
+        let datagram = Datagram {
+            local: header.destination.into(),
+            remote: header.source.into(),
+            interface: LOOPBACK,
+            tos: header.tos,
+            ttl: header.ttl,
+            len: u32::from(header.total_len) - u32::from(header.header_len),
+            header_len: header.header_len.into(),
+            to_many: false,
+        };
+        match header.protocol {
+            ipv4::PROTOCOL_TCP => {
+                first.pull(header.header_len.into());
+                self.deliver_tcp(counters, datagram, first, datagrams)
+            }
+            ipv4::PROTOCOL_UDP => {
+                first.pull(header.header_len.into());
+                self.deliver_udp(datagram, first);
+                Ok(())
+            }
+            ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, LOOPBACK, &header, first),
+            _ => Err(Counter::IpInUnknownProtos),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
