@@ -36,6 +36,10 @@ pub enum Failure {
     HostUnreachable,
     /// ICMP: network not reachable.
     NetworkUnreachable,
+    /// ICMP: the peer's host does not speak TCP.
+    ProtocolUnreachable,
+    /// ICMPv6: a router's policy forbids the way.
+    Prohibited,
     /// We gave it up ourselves.
     Aborted,
     /// The service is gone.

@@ -288,6 +288,8 @@ fn failure_of(failure: shm::Failure) -> Failure {
         shm::Failure::TimedOut => Failure::TimedOut,
         shm::Failure::HostUnreachable => Failure::HostUnreachable,
         shm::Failure::NetworkUnreachable => Failure::NetworkUnreachable,
+        shm::Failure::ProtocolUnreachable => Failure::ProtocolUnreachable,
+        shm::Failure::Prohibited => Failure::Prohibited,
         shm::Failure::Aborted => Failure::Aborted,
         shm::Failure::ServiceGone => Failure::ServiceGone,
         _ => Failure::Other,

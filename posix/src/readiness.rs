@@ -52,6 +52,8 @@ impl Posix {
             Failure::Refused => Errno::CONNREFUSED,
             Failure::HostUnreachable => Errno::HOSTUNREACH,
             Failure::NetworkUnreachable => Errno::NETUNREACH,
+            Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
+            Failure::Prohibited => Errno::ACCES,
             Failure::Aborted => Errno::CONNABORTED,
         }
     }

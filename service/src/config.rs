@@ -296,8 +296,6 @@ fn tcp(values: &Values) -> TcpConfig {
         retries: values.u8("tcp.retries"),
         syn_retries: values.u8("tcp.syn_retries"),
         synack_retries: values.u8("tcp.synack_retries"),
-        time_wait_reuse: values.flag("tcp.time_wait_reuse"),
-        time_wait_survives_resets: values.flag("tcp.time_wait_survives_resets"),
         fast_open: FastOpenConfig::from_bits(values.u32("tcp.fast_open")),
         syn_cookies: match values.text("tcp.syn_cookies") {
             "off" => SynCookies::Off,

@@ -417,6 +417,7 @@ impl Machine {
             SocketError::HostUnreachable => libc::EHOSTUNREACH,
             SocketError::NetworkUnreachable => libc::ENETUNREACH,
             SocketError::ProtocolUnreachable => libc::ENOPROTOOPT,
+            SocketError::Prohibited => libc::EACCES,
             SocketError::Aborted => libc::ECONNABORTED,
         };
         socket.phase = Phase::Closed;

@@ -245,11 +245,6 @@ pub struct TcpConfig {
     pub syn_linear_timeouts: u8,
     /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
     pub synack_retries: u8,
-    /// RFC 6191: opens of our own may take the place of connections in TIME-WAIT, where timestamps tell them apart;
-    /// Linux tcp_tw_reuse, which is off but for loopback.
-    pub time_wait_reuse: bool,
-    /// RFC 1337: resets do not end TIME-WAIT; Linux tcp_rfc1337: off.
-    pub time_wait_survives_resets: bool,
     /// How long a connection that has answered an impossible segment does not answer another one; Linux
     /// tcp_invalid_ratelimit: 500 ms.
     pub invalid_interval: Duration,
@@ -405,8 +400,6 @@ impl Default for TcpConfig {
             syn_retries: 6,
             syn_linear_timeouts: 0,
             synack_retries: 5,
-            time_wait_reuse: false,
-            time_wait_survives_resets: false,
             invalid_interval: Duration::from_millis(500),
             fast_open: FastOpenConfig::from_bits(1),
             syn_cookies: SynCookies::WhenFull,

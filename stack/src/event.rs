@@ -22,8 +22,10 @@ pub enum SocketError {
     HostUnreachable,
     /// ICMP: no route to the network.
     NetworkUnreachable,
-    /// ICMP: the protocol or port is not served.
+    /// ICMP: the protocol is not served.
     ProtocolUnreachable,
+    /// ICMPv6: a router's policy forbids the way.
+    Prohibited,
     /// The local side aborted.
     Aborted,
 }

@@ -150,8 +150,6 @@ counters! {
     TcpAckSkippedSeq = "TcpExtTCPACKSkippedSeq",
     /// ACKs of segments with old timestamps that were held back.
     TcpAckSkippedPaws = "TcpExtTCPACKSkippedPAWS",
-    /// ACKs of segments in TIME-WAIT that were held back.
-    TcpAckSkippedTimeWait = "TcpExtTCPACKSkippedTimeWait",
     /// SYNs in synchronized states (RFC 5961 §4).
     TcpSynChallenge = "TcpExtTCPSYNChallenge",
     /// Accept queue overflows.

@@ -2,24 +2,29 @@
 
 use crate::harness::*;
 use crate::http::{nginx_config, site};
+use crate::ipv6;
 
-/// nginx on this device: small and large files, byte for byte, with the kernel's counters unmoved.
+/// nginx on this device: small and large files over both families, byte for byte, with the kernel's counters unmoved.
 fn serves(device: &str) {
     let net = Net::new();
     let [large, small] = site(&net);
     let config = net.file("ringway.toml", format!("[interface]\ndevice = \"{device}\"\n"));
-    let nginx_config = nginx_config(&net, 80);
+    let nginx_config = ipv6::nginx_config(&net, 80);
     let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--config", &config, "--", "nginx", "-c", &nginx_config]);
     net.wait_served(Server, 80, &mut nginx);
     let got = text(&net.path("got"));
     net.untouched(Server, || {
         for (file, expected) in [("small.txt", &small), ("large.bin", &large)] {
-            net.output(Client, &["curl", "-sS", "--fail", "--max-time", "50", "-o", &got, &net.url(80, file)]);
-            assert_eq!(&digest_of(&got).expect("curl has written it"), expected);
+            for url in [net.url(80, file), net.url6(80, file)] {
+                net.output(Client, &["curl", "-sS", "--fail", "--max-time", "50", "-o", &got, &url]);
+                assert_eq!(&digest_of(&got).expect("curl has written it"), expected);
+            }
         }
     });
-    let ping = net.output(Client, &["ping", "-c", "3", "-i", "0.1", "-W", "2", &net.address(Server)]);
-    assert!(ping.contains(" 0% packet loss"), "{ping}");
+    for address in [net.address(Server), net.address6(Server)] {
+        let ping = net.output(Client, &["ping", "-c", "3", "-i", "0.1", "-W", "2", &address]);
+        assert!(ping.contains(" 0% packet loss"), "{ping}");
+    }
 }
 
 #[test]

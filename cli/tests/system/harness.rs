@@ -180,26 +180,6 @@ impl Net {
         });
     }
 
-    /// Does `work` while tcpdump looks on at this side, and holds what it saw against the rules of the wire
-    /// (`ringway check-trace`). Heads of packets only: the bytes themselves are compared by digest elsewhere.
-    pub(crate) fn checked<T>(&self, side: Side, work: impl FnOnce() -> T) -> T {
-        let file = text(&self.path("trace.pcap"));
-        let capture = ["tcpdump", "-i", INTERFACE, "-s", "200", "-B", "65536", "-Z", "root", "-w", &file];
-        let mut tcpdump = self.spawn(side, &capture);
-        tcpdump.wait_for_error_line("listening on");
-        let result = work();
-        tcpdump.signal(Signal::INT);
-        let said = tcpdump.finish(DEADLINE).success().stderr;
-        let report = self.run(side, &[RINGWAY, "check-trace", "--local", &self.address(side), &file]);
-        assert_ne!(report.code(), 2, "{}", report.stderr);
-        // Where tcpdump itself lost packets, rules that need all of them prove nothing.
-        if said.contains("\n0 packets dropped by kernel") {
-            assert_eq!(report.code(), 0, "{}", report.stdout);
-            assert!(report.stdout.contains(" flows, 0 findings") && !report.stdout.contains("\n0 packets"), "{}", report.stdout);
-        }
-        result
-    }
-
     /// Does `work` and asserts that the kernel's TCP of this side received no segment meanwhile.
     pub(crate) fn untouched<T>(&self, side: Side, work: impl FnOnce() -> T) -> T {
         let before = self.kernel_segments(side);

@@ -28,7 +28,6 @@ fn iperf3_server_on_ringway() {
     net.wait_served(Server, 5201, &mut server);
     let address = net.address(Server);
     net.untouched(Server, || SHAPES.iter().for_each(|shape| measure(&net, &address, &[], shape)));
-    net.checked(Client, || measure(&net, &address, &[], SHAPES[0]));
 }
 
 #[test]
@@ -38,5 +37,4 @@ fn iperf3_client_on_ringway() {
     net.wait_listening(Server, 5201, &mut server);
     let address = net.address(Server);
     net.untouched(Client, || SHAPES.iter().for_each(|shape| measure(&net, &address, &[RINGWAY, "run", "-q", "--"], shape)));
-    net.checked(Server, || measure(&net, &address, &[RINGWAY, "run", "-q", "--"], SHAPES[0]));
 }

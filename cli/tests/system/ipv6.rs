@@ -8,7 +8,7 @@ const ON_KERNEL: &[&str] = &[];
 const ON_RINGWAY: &[&str] = &[RINGWAY, "run", "-q", "--"];
 
 /// nginx with one socket for both families.
-fn nginx_config(net: &Net, port: u16) -> String {
+pub(crate) fn nginx_config(net: &Net, port: u16) -> String {
     let config = crate::http::nginx_config(net, port);
     let text = std::fs::read_to_string(config).expect("it has just been written");
     net.file("nginx6.conf", text.replace(&format!("listen {port};"), &format!("listen [::]:{port} ipv6only=off;")))

@@ -29,7 +29,13 @@ fn play(net: &Net, name: &str, address: &str, server: &[&str], client: &[&str]) 
 
 /// `kernels`: segments that are the kernel's on each side: to ports that nobody serves, and over loopback.
 fn same_on_both(name: &str, script: &str, address: fn(&Net, Side) -> String, kernels: [u64; 2]) {
+    same_on_both_after(|_| (), name, script, address, kernels);
+}
+
+/// As `same_on_both`, after `prepare` has changed the two sides.
+fn same_on_both_after(prepare: fn(&Net), name: &str, script: &str, address: fn(&Net, Side) -> String, kernels: [u64; 2]) {
     let net = Net::new();
+    prepare(&net);
     let address = address(&net, Server);
     net.file("common.py", COMMON);
     net.file(&format!("{name}.py"), script);
@@ -69,6 +75,28 @@ fn nonblocking() {
 #[test]
 fn refusals() {
     same_on_both("refusals", include_str!("posix/refusals.py"), Net::address, [2, 0]);
+}
+
+/// Routes and refusals of routers, for `unreachable`: the server's side routes and refuses.
+fn refuse_routes(net: &Net) {
+    for (side, arguments) in [
+        (Server, "sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1".to_string()),
+        (Server, "ip route add prohibit 10.79.0.0/24".to_string()),
+        (Server, "ip -6 route add prohibit fd79::/64".to_string()),
+        (Client, format!("ip route add 10.79.0.0/24 via {}", net.address(Server))),
+        (Client, format!("ip -6 route add fd79::/64 via {}", net.address6(Server))),
+        (Client, "ip route add unreachable 10.80.0.0/24".to_string()),
+        (Client, "ip -6 route add unreachable fd80::/64".to_string()),
+    ] {
+        net.output(side, &arguments.split_whitespace().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn unreachable() {
+    for address in [Net::address, Net::address6] {
+        same_on_both_after(refuse_routes, "unreachable", include_str!("posix/unreachable.py"), address, [0, 0]);
+    }
 }
 
 /// The same over IPv6, and what only IPv6 sockets have.

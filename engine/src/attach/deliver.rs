@@ -209,7 +209,9 @@ fn address(address: SocketAddress) -> SocketAddr {
 fn failure(error: SocketError) -> Failure {
     match error {
         SocketError::Reset => Failure::Reset,
-        SocketError::Refused | SocketError::ProtocolUnreachable => Failure::Refused,
+        SocketError::Refused => Failure::Refused,
+        SocketError::ProtocolUnreachable => Failure::ProtocolUnreachable,
+        SocketError::Prohibited => Failure::Prohibited,
         SocketError::TimedOut => Failure::TimedOut,
         SocketError::HostUnreachable => Failure::HostUnreachable,
         SocketError::NetworkUnreachable => Failure::NetworkUnreachable,

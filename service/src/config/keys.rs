@@ -194,12 +194,6 @@ pub const KEYS: &[Key] = &[
     number("tcp.retries", 15, 3, 255, "Retransmissions of data before a connection is given up (tcp_retries2)."),
     number("tcp.syn_retries", 6, 0, 127, "Retransmissions of a SYN (tcp_syn_retries)."),
     number("tcp.synack_retries", 5, 0, 127, "Retransmissions of a SYN-ACK (tcp_synack_retries)."),
-    flag(
-        "tcp.time_wait_reuse",
-        false,
-        "RFC 6191: connections to a peer may take the place of those in TIME-WAIT, where timestamps tell them apart (tcp_tw_reuse 1).",
-    ),
-    flag("tcp.time_wait_survives_resets", false, "RFC 1337: a reset does not end TIME-WAIT (tcp_rfc1337)."),
     number(
         "tcp.fast_open",
         1,

@@ -94,6 +94,10 @@ pub enum Failure {
     ServiceGone = 12,
     /// The socket is not connected.
     NotConnected = 13,
+    /// ICMP: the peer's host does not serve the protocol.
+    ProtocolUnreachable = 14,
+    /// ICMPv6: a router's policy forbids the way.
+    Prohibited = 15,
 }
 
 impl Failure {
@@ -113,6 +117,8 @@ impl Failure {
             11 => Failure::NotSupported,
             12 => Failure::ServiceGone,
             13 => Failure::NotConnected,
+            14 => Failure::ProtocolUnreachable,
+            15 => Failure::Prohibited,
             _ => Failure::Reset,
         })
     }

@@ -58,8 +58,6 @@ impl Sysctl {
             tcp.synack_retries = byte(count);
         }
         let seconds = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_secs);
-        tcp.time_wait_reuse = self.number("tcp_tw_reuse").map_or(tcp.time_wait_reuse, |value| value == 1);
-        tcp.time_wait_survives_resets = self.number("tcp_rfc1337").map_or(tcp.time_wait_survives_resets, |value| value != 0);
         if let Some(millis) = self.number("tcp_invalid_ratelimit") {
             tcp.invalid_interval = Duration::from_millis(millis);
         }
@@ -150,8 +148,6 @@ const NAMES: &[&str] = &[
     "tcp_syncookies",
     "tcp_mtu_probing",
     "tcp_base_mss",
-    "tcp_tw_reuse",
-    "tcp_rfc1337",
     "tcp_invalid_ratelimit",
     "tcp_fastopen",
     "tcp_fastopen_key",

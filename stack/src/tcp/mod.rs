@@ -70,7 +70,7 @@ use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, TimerWheel};
-use crate::wire::tcp::Header;
+use crate::wire::tcp::{Header, SYN};
 
 pub use info::{Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
@@ -84,7 +84,7 @@ use segment::Segment;
 use sequence::SeqNum;
 use syn_queue::SynQueue;
 use tcb::{NO_LISTENER, Tcb, flag};
-use time_wait::{Record, TimeWait};
+use time_wait::{Record, TimeWait, Verdict};
 
 /// IPPROTO_TCP
 pub(crate) const PROTOCOL: u8 = 6;
@@ -240,6 +240,44 @@ impl Tcp {
                 self.shared.replies.reset(self.now, env, segment);
             }
         }
+    }
+
+    fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &mut Segment, hash: u32) {
+        let Some(record) = self.time_wait.get(index).copied() else { return };
+        match record.judge(segment) {
+            Verdict::Ignore => {}
+            Verdict::Acknowledge { restart } => {
+                if restart {
+                    self.forget_time_wait(index, hash);
+                    self.remember_time_wait(env, record);
+                }
+                if self.shared.replies.allow(self.now, env) {
+                    let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
+                    self.shared.replies.push(record.key, 0, header);
+                }
+            }
+            Verdict::Reuse { iss_min } => {
+                debug_assert!(segment.has(SYN));
+                env.counters.count(Counter::TimeWaitRecycled);
+                self.forget_time_wait(index, hash);
+                self.receive_unknown(env, segment, Some(iss_min));
+            }
+        }
+    }
+
+    fn remember_time_wait(&mut self, env: &mut Env, record: Record) {
+        let hash = self.hasher.hash(&record.key);
+        let index = self.time_wait.push(self.now, record);
+        self.flows.insert(hash, Target::TimeWait(index));
+        while let Some((index, oldest)) = self.time_wait.pop_overflow() {
+            env.counters.count(Counter::TimeWaitOverflow);
+            self.flows.remove(self.hasher.hash(&oldest.key), Target::TimeWait(index));
+        }
+    }
+
+    fn forget_time_wait(&mut self, index: u32, hash: u32) {
+        self.time_wait.remove(index);
+        self.flows.remove(hash, Target::TimeWait(index));
     }
 
     /// Takes connections that have ended out of the tables, and frees those that nobody holds.
@@ -462,6 +500,7 @@ impl Tcp {
         match error.kind {
             IcmpErrorKind::FragmentationNeeded { mtu } => connection.on_packet_too_big(mtu, sequence),
             IcmpErrorKind::NetworkUnreachable => connection.on_unreachable(SocketError::NetworkUnreachable, sequence),
+            IcmpErrorKind::Prohibited if remote.is_ipv6() => connection.on_unreachable(SocketError::Prohibited, sequence),
             IcmpErrorKind::HostUnreachable | IcmpErrorKind::Prohibited => {
                 connection.on_unreachable(SocketError::HostUnreachable, sequence);
             }

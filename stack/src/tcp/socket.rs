@@ -89,16 +89,10 @@ impl Tcp {
         key.local_port = self.choose_port(key)?;
         let template = Template::stale(key.local, key.remote, env.ip.generation());
         let index = self.allocate(template).ok_or(ConnectError::Full)?;
-        let before = self.take_time_wait(&key);
         self.flows.insert(self.hasher.hash(&key), Target::Connection(index));
         env.counters.count(Counter::TcpActiveOpens);
-        let mut iss = self.shared.secrets.initial_sequence(now, &key);
-        if let Some(record) = &before {
-            env.counters.count(Counter::TimeWaitRecycled);
-            iss = iss.latest(record.next_iss());
-        }
+        let iss = self.shared.secrets.initial_sequence(now, &key);
         let mut connection = self.connection(env, index);
-        connection.tcb.ts_recent = before.and_then(|record| record.ts_recent).unwrap_or(0);
         connection.tcb.configure(&connection.shared.config, &options);
         connection.tcb.local_port = key.local_port;
         connection.tcb.remote_port = key.remote_port;
@@ -138,7 +132,7 @@ impl Tcp {
             Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
             Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
         });
-        (found.is_none() || self.reusable_time_wait(key).is_some()) && self.listeners.find(key.local, key.local_port).is_none()
+        found.is_none() && self.listeners.find(key.local, key.local_port).is_none()
     }
 
     /// Bytes that may be queued now.

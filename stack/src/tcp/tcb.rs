@@ -423,11 +423,16 @@ impl Tcb {
 
     /// Why the connection ended, if it failed.
     pub(crate) fn error(&self) -> Option<SocketError> {
-        ERRORS.get(((self.error_and_timer & ERROR) as usize).checked_sub(1)?).copied()
+        match ERRORS.get(((self.error_and_timer & ERROR) as usize).checked_sub(1)?).copied() {
+            Some(SocketError::ProtocolUnreachable) if self.template.addresses().1.is_ipv6() => Some(SocketError::Prohibited),
+            error => error,
+        }
     }
 
     /// Remembers why the connection ended; the first reason stays.
     pub(crate) fn set_error(&mut self, error: SocketError) {
+        // Of these two each family has one, and they share a number.
+        let error = if error == SocketError::Prohibited { SocketError::ProtocolUnreachable } else { error };
         if self.error().is_none() {
             self.error_and_timer |= ERRORS.iter().position(|&e| e == error).map_or(0, |n| n as u8 + 1);
         }

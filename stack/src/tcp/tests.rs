@@ -18,6 +18,5 @@ mod rack;
 mod recovery;
 mod rig;
 mod rules;
-mod time_wait;
 mod timers;
 mod undo;

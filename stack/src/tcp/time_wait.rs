@@ -2,20 +2,17 @@
 //!
 //! Read RFC 9293 §3.4.3, §3.10.7.4, RFC 6191, RFC 1337 first. Records expire in the order in which they
 //! were made, so the ring needs no timers; when it is full the oldest goes. A new SYN may reuse the
-//! 4-tuple if its timestamp or sequence number is newer; where configured so may an open of our own.
+//! 4-tuple if its timestamp or sequence number is newer.
 
 use alloc::collections::VecDeque;
 
 use ringway_shm::Instant;
 
-use crate::stack::Env;
-use crate::stats::Counter;
 use crate::timer;
-use crate::wire::tcp::{ACK, Header, RST, SYN, Timestamps};
+use crate::wire::tcp::{ACK, FIN, Header, RST, SYN, Timestamps};
 
-use super::Tcp;
 use super::accurate;
-use super::demux::{FlowKey, Target};
+use super::demux::FlowKey;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 
@@ -32,10 +29,6 @@ pub(crate) struct Record {
     /// AE, CWR and ECE of the last ACK, as a number (RFC 9768 §3.2.2: the count of marks goes on).
     pub(crate) ace: u8,
     expires: u32,
-    /// When the wait began or began again, tick.
-    begun: u32,
-    /// When a segment was last answered, tick; 0: never.
-    answered: u32,
     alive: bool,
 }
 
@@ -44,12 +37,8 @@ pub(crate) struct Record {
 pub(crate) enum Verdict {
     /// Drop it.
     Ignore,
-    /// A RST that fits: RFC 9293 ends the wait, RFC 1337 warns of that.
-    Assassinate,
-    /// An ACK that fits: no answer, but the wait starts again.
-    Heed,
-    /// Answer with an ACK; `restart` the wait. `old`: because of its timestamp.
-    Acknowledge { restart: bool, old: bool },
+    /// Answer with an ACK; `restart` the wait when it was a FIN.
+    Acknowledge { restart: bool },
     /// RFC 6191: a new connection; its ISS must lie at or after this.
     Reuse { iss_min: SeqNum },
 }
@@ -64,50 +53,31 @@ pub(crate) struct TimeWait {
 }
 
 const INDEX_MASK: u32 = (1 << 30) - 1;
-/// Linux: beyond any window of the old connection.
-const BEYOND_WINDOWS: u32 = 65_537;
-/// Linux: timestamps of the old connection's last second could be taken for the new one's.
-const REUSABLE_AFTER_MS: u32 = 1_000;
-/// The wait starts again at most so often, so that one record's segments do not push out the others'.
-const RESTART_AFTER_MS: u32 = 1_000;
 
 impl Record {
     /// A record of a flow.
     pub(crate) fn new(key: FlowKey, snd_nxt: SeqNum, rcv_nxt: SeqNum, window: u16, ts_recent: Option<u32>) -> Record {
-        Record { key, snd_nxt, rcv_nxt, window, ts_recent, ace: 0, expires: 0, begun: 0, answered: 0, alive: true }
+        Record { key, snd_nxt, rcv_nxt, window, ts_recent, ace: 0, expires: 0, alive: true }
     }
 
-    /// RFC 9293 §3.10.7.4 in TIME-WAIT, RFC 6191, RFC 1337; as Linux: tcp_timewait_state_process.
+    /// RFC 9293 §3.10.7.4 in TIME-WAIT, RFC 6191, RFC 1337.
     pub(crate) fn judge(&self, segment: &Segment) -> Verdict {
-        let times = segment.header.options.timestamps.zip(self.ts_recent);
-        let age = times.map_or(0, |(times, recent)| times.value.wrapping_sub(recent).cast_signed());
-        // RFC 7323 §5: PAWS goes on.
-        let old = age < 0;
-        if !old && segment.sequence == self.rcv_nxt && segment.has(RST) {
-            return Verdict::Assassinate;
-        }
-        if !old && segment.sequence == self.rcv_nxt && segment.sequence_len() == 0 {
-            return Verdict::Heed;
-        }
-        let is_syn = segment.has(SYN) && !segment.has(RST) && !segment.has(ACK);
-        if is_syn && !old && (age > 0 || segment.sequence.after(self.rcv_nxt)) {
-            return Verdict::Reuse { iss_min: self.next_iss() };
-        }
         if segment.has(RST) {
             return Verdict::Ignore;
         }
-        Verdict::Acknowledge { restart: old || segment.has(ACK), old }
-    }
-
-    /// RFC 6191 §2, for an open of our own: whether timestamps tell the new connection from the old one, from a second
-    /// after that has ended (Linux: tcp_tw_reuse).
-    pub(crate) fn is_reusable(&self, now: Instant) -> bool {
-        self.ts_recent.is_some() && timer::tick_at(now).wrapping_sub(self.begun) > REUSABLE_AFTER_MS
-    }
-
-    /// The least ISS of a connection that takes the record's place.
-    pub(crate) fn next_iss(&self) -> SeqNum {
-        self.snd_nxt + BEYOND_WINDOWS
+        if segment.has(SYN) && !segment.has(ACK) {
+            let newer_time = match (segment.header.options.timestamps, self.ts_recent) {
+                (Some(timestamps), Some(recent)) => (timestamps.value.wrapping_sub(recent) as i32) > 0,
+                _ => false,
+            };
+            if newer_time || segment.sequence.after(self.rcv_nxt) {
+                // Linux: beyond any window of the old connection.
+                return Verdict::Reuse { iss_min: self.snd_nxt + 65_537 };
+            }
+            return Verdict::Acknowledge { restart: false };
+        }
+        let pure = segment.len == 0 && !segment.has(FIN) && segment.sequence == self.rcv_nxt;
+        if pure { Verdict::Ignore } else { Verdict::Acknowledge { restart: segment.has(FIN) } }
     }
 
     /// The ACK that answers for the connection.
@@ -139,17 +109,11 @@ impl TimeWait {
         self.ring.get(at as usize).filter(|record| record.alive)
     }
 
-    /// As [`get`](TimeWait::get), to be changed.
-    fn get_mut(&mut self, index: u32) -> Option<&mut Record> {
-        let at = index.wrapping_sub(self.first) & INDEX_MASK;
-        self.ring.get_mut(at as usize).filter(|record| record.alive)
-    }
-
     /// Adds a record; returns its index.
     pub(crate) fn push(&mut self, now: Instant, record: Record) -> u32 {
         let expires = timer::tick_after(now, self.lifetime_us);
         let index = self.first.wrapping_add(self.ring.len() as u32) & INDEX_MASK;
-        self.ring.push_back(Record { expires, begun: timer::tick_at(now), alive: true, ..record });
+        self.ring.push_back(Record { expires, alive: true, ..record });
         index
     }
 
@@ -192,104 +156,5 @@ impl TimeWait {
     /// Records that are alive, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> {
         self.ring.iter().filter(|record| record.alive)
-    }
-}
-
-impl Tcp {
-    /// A segment for a connection at rest.
-    pub(super) fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &mut Segment, hash: u32) {
-        let Some(record) = self.time_wait.get(index).copied() else { return };
-        match record.judge(segment) {
-            Verdict::Ignore => {}
-            Verdict::Assassinate if self.shared.config.time_wait_survives_resets => {}
-            Verdict::Assassinate => self.forget_time_wait(index, hash),
-            Verdict::Heed => {
-                let value = segment.header.options.timestamps.map(|times| times.value);
-                let ts_recent = record.ts_recent.map(|recent| value.unwrap_or(recent));
-                self.restart_time_wait(env, index, Record { ts_recent, ..record }, hash);
-            }
-            Verdict::Acknowledge { restart, old } => {
-                if old {
-                    env.counters.count(Counter::PawsEstab);
-                }
-                self.acknowledge_in_time_wait(env, index, segment);
-                if restart && let Some(record) = self.time_wait.get(index).copied() {
-                    self.restart_time_wait(env, index, record, hash);
-                }
-            }
-            Verdict::Reuse { iss_min } => {
-                env.counters.count(Counter::TimeWaitRecycled);
-                self.forget_time_wait(index, hash);
-                self.receive_unknown(env, segment, Some(iss_min));
-            }
-        }
-    }
-
-    /// Answers, but not one segment without data after the other (Linux tcp_invalid_ratelimit).
-    fn acknowledge_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &Segment) {
-        let now = timer::tick_at(self.now).max(1);
-        let interval_ms = self.shared.config.invalid_interval.as_millis() as u32;
-        let Some(record) = self.time_wait.get_mut(index) else { return };
-        let limited = segment.len == 0 || segment.has(SYN);
-        if limited && record.answered != 0 && now.wrapping_sub(record.answered) < interval_ms {
-            env.counters.count(Counter::TcpAckSkippedTimeWait);
-            return;
-        }
-        record.answered = now;
-        let record = *record;
-        if self.shared.replies.allow(self.now, env) {
-            let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
-            self.shared.replies.push(record.key, 0, header);
-        }
-    }
-
-    fn restart_time_wait(&mut self, env: &mut Env, index: u32, record: Record, hash: u32) {
-        if timer::tick_at(self.now).wrapping_sub(record.begun) < RESTART_AFTER_MS {
-            if let Some(kept) = self.time_wait.get_mut(index) {
-                *kept = record;
-            }
-            return;
-        }
-        self.forget_time_wait(index, hash);
-        self.remember_time_wait(env, record);
-    }
-
-    /// A connection is at rest.
-    pub(super) fn remember_time_wait(&mut self, env: &mut Env, record: Record) {
-        let hash = self.hasher.hash(&record.key);
-        let index = self.time_wait.push(self.now, record);
-        self.flows.insert(hash, Target::TimeWait(index));
-        while let Some((index, oldest)) = self.time_wait.pop_overflow() {
-            env.counters.count(Counter::TimeWaitOverflow);
-            self.flows.remove(self.hasher.hash(&oldest.key), Target::TimeWait(index));
-        }
-    }
-
-    fn forget_time_wait(&mut self, index: u32, hash: u32) {
-        self.time_wait.remove(index);
-        self.flows.remove(hash, Target::TimeWait(index));
-    }
-
-    /// The record of a flow that an open of our own may take the place of.
-    pub(super) fn reusable_time_wait(&self, key: &FlowKey) -> Option<u32> {
-        if !(self.shared.config.time_wait_reuse && self.shared.config.timestamps) {
-            return None;
-        }
-        let found = self.flows.find(self.hasher.hash(key), |target| match target {
-            Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
-            Target::Connection(_) | Target::HalfOpen(_) => false,
-        });
-        match found? {
-            Target::TimeWait(index) => self.time_wait.get(index).filter(|record| record.is_reusable(self.now)).map(|_| index),
-            Target::Connection(_) | Target::HalfOpen(_) => None,
-        }
-    }
-
-    /// Takes such a record away.
-    pub(super) fn take_time_wait(&mut self, key: &FlowKey) -> Option<Record> {
-        let index = self.reusable_time_wait(key)?;
-        let record = self.time_wait.get(index).copied();
-        self.forget_time_wait(index, self.hasher.hash(key));
-        record
     }
 }
