@@ -182,6 +182,8 @@ pub enum SocketOption {
     FastOpenConnect,
     /// TCP_FASTOPEN_NO_COOKIE, 0 or 1.
     FastOpenNoCookie,
+    /// SO_MAX_PACING_RATE, bytes per second; all ones: without limit.
+    PacingRate,
 }
 
 pub use ringway_shm::channel::Ticket;

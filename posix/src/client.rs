@@ -350,6 +350,7 @@ fn option_of(option: SocketOption) -> shm::SocketOption {
         SocketOption::FastOpenQueue => shm::SocketOption::FastOpenQueue,
         SocketOption::FastOpenConnect => shm::SocketOption::FastOpenConnect,
         SocketOption::FastOpenNoCookie => shm::SocketOption::FastOpenNoCookie,
+        SocketOption::PacingRate => shm::SocketOption::PacingRate,
     }
 }
 

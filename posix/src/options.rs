@@ -40,7 +40,7 @@ const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32,
 }
 
 /// The number-valued options. Their place in this list is their place in a description.
-const KNOWN: [Known; 36] = [
+const KNOWN: [Known; 37] = [
     known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEPORT, None, 0, Form::Switch),
@@ -53,6 +53,7 @@ const KNOWN: [Known; 36] = [
     known(libc::SOL_SOCKET, libc::SO_MARK, None, 0, Form::Number),
     known(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None, 1, Form::Number),
     known(libc::SOL_SOCKET, libc::SO_BUSY_POLL, None, 0, Form::Number),
+    known(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, Some(SocketOption::PacingRate), u32::MAX, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(SocketOption::NoDelay), 0, Form::Switch),
     known(libc::IPPROTO_TCP, libc::TCP_CORK, Some(SocketOption::Cork), 0, Form::Switch),
     known(libc::IPPROTO_TCP, libc::TCP_QUICKACK, Some(SocketOption::QuickAck), 1, Form::Switch),
@@ -184,7 +185,8 @@ impl Posix {
             _ => {}
         }
         if let Some(place) = place {
-            let number = number_of(value).ok_or(Errno::INVAL)?;
+            let number = if name == libc::SO_MAX_PACING_RATE { rate_of(value) } else { number_of(value) };
+            let number = number.ok_or(Errno::INVAL)?;
             self.store(channel, socket, description, place, number);
         }
         Ok(())
@@ -367,6 +369,14 @@ fn number_of(value: &[u8]) -> Option<i32> {
     match value {
         [byte] => Some(i32::from(*byte)),
         _ => value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)),
+    }
+}
+
+/// SO_MAX_PACING_RATE is an `unsigned int` or an `unsigned long`; what does not fit is no limit.
+fn rate_of(value: &[u8]) -> Option<i32> {
+    match value.first_chunk::<8>() {
+        Some(bytes) => Some(u32::try_from(u64::from_ne_bytes(*bytes)).unwrap_or(u32::MAX).cast_signed()),
+        None => number_of(value),
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) fn write(info: &InfoRecord, out: &mut [u8]) -> usize {
     // u8: state, ca_state, retransmits, probes, backoff, options, window scales, flags
     let options = info.options & 7 | (info.options & 8);
     let scales = (info.scale_send & 15) | (info.scale_receive & 15) << 4;
-    writer.bytes_of(&[info.state, 0, info.backoff, 0, info.backoff, options, scales, 0]);
+    writer.bytes_of(&[info.state, 0, info.backoff, 0, info.backoff, options, scales, info.application_limited]);
     // u32: rto, ato, snd_mss, rcv_mss
     writer.words(&[info.rto_us, 40_000, info.mss, info.mss_advertised]);
     // unacked, sacked, lost, retrans, fackets
@@ -24,7 +24,8 @@ pub(crate) fn write(info: &InfoRecord, out: &mut [u8]) -> usize {
     // rcv_rtt, rcv_space, total_retrans
     writer.words(&[0, info.receive_window, info.retransmitted_segments]);
     // u64: pacing_rate, max_pacing_rate, bytes_acked, bytes_received
-    writer.longs(&[u64::MAX, u64::MAX, info.acked_bytes, info.received_bytes]);
+    let limit = if info.pacing_rate_max == 0 { u64::MAX } else { info.pacing_rate_max };
+    writer.longs(&[info.pacing_rate, limit, info.acked_bytes, info.received_bytes]);
     // u32: segs_out, segs_in, notsent_bytes, min_rtt, data_segs_in, data_segs_out
     let sent = info.sent_segments;
     writer.words(&[sent, info.received_segments, info.unsent_bytes, info.rtt_min_us, info.received_segments, sent]);

@@ -284,9 +284,11 @@ fn tcp(values: &Values) -> TcpConfig {
     TcpConfig {
         congestion_control: match values.text("tcp.congestion_control") {
             "newreno" => CongestionControl::NewReno,
+            "bbr" => CongestionControl::Bbr,
             "dctcp" => CongestionControl::Dctcp,
             _ => CongestionControl::Cubic,
         },
+        pacing: values.flag("tcp.pacing"),
         send_buffer_bytes: values.u32("tcp.send_buffer_bytes"),
         receive_buffer_bytes: values.u32("tcp.receive_buffer_bytes"),
         rto_min: values.millis("tcp.rto_min_ms"),

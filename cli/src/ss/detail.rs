@@ -94,8 +94,16 @@ fn tcp_counts(info: &InfoRecord) -> Vec<String> {
         tokens.push(format!("send {rate}bps"));
     }
     tokens.extend(present(&[("lastsnd", info.last_send_ms), ("lastrcv", info.last_receive_ms), ("lastack", info.last_ack_ms)]));
+    if info.pacing_rate != 0 {
+        let bits = |rate: u64| rate.saturating_mul(8);
+        let limit = if info.pacing_rate_max == 0 { String::new() } else { format!("/{}bps", bits(info.pacing_rate_max)) };
+        tokens.push(format!("pacing_rate {}bps{limit}", bits(info.pacing_rate)));
+    }
     if info.delivery_rate != 0 {
         tokens.push(format!("delivery_rate {}bps", info.delivery_rate.saturating_mul(8)));
+    }
+    if info.application_limited != 0 {
+        tokens.push("app_limited".to_string());
     }
     tokens.extend(present(&[("unacked", info.unacked_segments)]));
     if info.retransmitted_segments != 0 {
@@ -150,6 +158,7 @@ fn tcp_json(info: &InfoRecord, congestion_control: &str) -> Value {
         "segs_out": info.sent_segments, "segs_in": info.received_segments,
         "unacked": info.unacked_segments, "retrans": info.retransmitted_segments,
         "lost": info.lost_segments, "sacked": info.sacked_segments, "notsent": info.unsent_bytes,
-        "delivery_rate": info.delivery_rate, "snd_wnd": info.send_window, "rcv_wnd": info.receive_window,
+        "delivery_rate": info.delivery_rate, "app_limited": info.application_limited != 0,
+        "pacing_rate": info.pacing_rate, "max_pacing_rate": info.pacing_rate_max, "snd_wnd": info.send_window, "rcv_wnd": info.receive_window,
     })
 }

@@ -48,6 +48,7 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
             Some(&algorithm) => options.congestion_control = algorithm,
             None => return false,
         },
+        SocketOption::PacingRate => options.pacing_rate_max = if value == u32::MAX { 0 } else { u64::from(value) },
         SocketOption::TypeOfService => options.type_of_service = value as u8,
         SocketOption::TimeToLive => match u8::try_from(value) {
             Ok(hops) => options.time_to_live = hops,

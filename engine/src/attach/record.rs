@@ -117,6 +117,9 @@ pub(super) fn info_record(info: &TcpInfo) -> InfoRecord {
         receive_window: info.receive_window.into(),
         last_receive_ms: info.last_received_ms.into(),
         delivery_rate: info.delivery_rate,
+        application_limited: info.application_limited.into(),
+        pacing_rate: info.pacing_rate,
+        pacing_rate_max: info.pacing_rate_max,
         ..InfoRecord::default()
     }
 }

@@ -158,8 +158,14 @@ pub const KEYS: &[Key] = &[
     choice(
         "tcp.congestion_control",
         "cubic",
-        &["cubic", "newreno", "dctcp"],
-        "For new connections. cubic (RFC 9438) is what Linux does by default; dctcp (RFC 8257) is for data centers only.",
+        &["cubic", "newreno", "bbr", "dctcp"],
+        "For new connections. cubic (RFC 9438) is what Linux does by default; bbr (version 3) bears random losses and keeps \
+         queues short; dctcp (RFC 8257) is for data centers only.",
+    ),
+    flag(
+        "tcp.pacing",
+        false,
+        "Data leaves at the rate of the window instead of in bursts, also with a congestion control that does not ask for it.",
     ),
     number(
         "tcp.send_buffer_bytes",

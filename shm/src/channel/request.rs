@@ -38,7 +38,7 @@ pub enum SocketOption {
     MaxSegment = 10,
     /// 0 or 1
     QuickAck = 11,
-    /// 0 NewReno, 1 CUBIC, 2 BBR
+    /// 0 NewReno, 1 CUBIC, 2 BBR, 3 DCTCP
     Congestion = 12,
     /// the IPv4 byte
     TypeOfService = 13,
@@ -60,10 +60,12 @@ pub enum SocketOption {
     FastOpenConnect = 21,
     /// 0 or 1
     FastOpenNoCookie = 22,
+    /// bytes per second; all ones: without limit
+    PacingRate = 23,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 22] = [
+    const ALL: [SocketOption; 23] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -86,6 +88,7 @@ impl SocketOption {
         SocketOption::FastOpenQueue,
         SocketOption::FastOpenConnect,
         SocketOption::FastOpenNoCookie,
+        SocketOption::PacingRate,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {

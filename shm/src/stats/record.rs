@@ -127,6 +127,12 @@ info_record! {
     last_ack_ms,
     /// Estimated delivery rate, bytes per second.
     delivery_rate,
+    /// The application bounded that rate: 0 or 1.
+    application_limited,
+    /// Rate at which data leaves or would leave, bytes per second.
+    pacing_rate,
+    /// SO_MAX_PACING_RATE, bytes per second; 0: none.
+    pacing_rate_max,
 }
 
 impl InfoRecord {

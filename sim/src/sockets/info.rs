@@ -84,7 +84,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
         ("tcpi_backoff", 1, number(info.backoff)),
         ("tcpi_options", 1, options),
         ("tcpi_wscale", 1, number(info.send_scale & 15 | (info.receive_scale & 15) << 4)),
-        ("tcpi_delivery_rate_app_limited", 1, number(info.fast_open_failure) << 1),
+        ("tcpi_delivery_rate_app_limited", 1, number(info.application_limited) | number(info.fast_open_failure) << 1),
     ];
     let words = [
         ("tcpi_rto", number(info.rto_us)),
@@ -123,8 +123,8 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
 fn later_fields(info: &TcpInfo, mss: u32) -> Vec<Field> {
     let min_rtt = if info.min_rtt_us == 0 { u32::MAX } else { info.min_rtt_us };
     let longs = [
-        ("tcpi_pacing_rate", u64::MAX),
-        ("tcpi_max_pacing_rate", u64::MAX),
+        ("tcpi_pacing_rate", info.pacing_rate),
+        ("tcpi_max_pacing_rate", if info.pacing_rate_max == 0 { u64::MAX } else { info.pacing_rate_max }),
         ("tcpi_bytes_acked", info.bytes_acked),
         ("tcpi_bytes_received", info.bytes_received),
     ];
@@ -200,4 +200,7 @@ const NOTHING: TcpInfo = TcpInfo {
     syn_data: false,
     fast_open_failure: 0,
     delivery_rate: 0,
+    application_limited: false,
+    pacing_rate: 0,
+    pacing_rate_max: 0,
 };

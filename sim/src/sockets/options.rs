@@ -124,6 +124,9 @@ fn set_number(options: &mut TcpOptions, level: i32, name: i32, number: i32) -> R
     let seconds = |max: i32| if (1..=max).contains(&number) { Ok(Duration::from_secs(number as u64)) } else { Err(libc::EINVAL) };
     match (level, name) {
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => options.keepalive = on,
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => {
+            options.pacing_rate_max = if number == -1 { 0 } else { u64::from(number.cast_unsigned()) };
+        }
         (libc::SOL_SOCKET, libc::SO_SNDBUF | SO_SNDBUFFORCE) => {
             options.send_buffer_bytes = number.clamp(2_304, 1 << 29).cast_unsigned() * 2
         }
@@ -176,6 +179,7 @@ fn span(value: &[u8]) -> Result<Duration, i32> {
 fn default_of(level: i32, name: i32) -> Option<i32> {
     let value = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => 1,
+        (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => -1,
         (libc::SOL_SOCKET, _) => 0,
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => 64,
         (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,

@@ -83,6 +83,12 @@ pub struct TcpInfo {
     pub fast_open_failure: u8,
     /// Estimated delivery rate, bytes per second; 0: not known.
     pub delivery_rate: u64,
+    /// The application bounded that rate.
+    pub application_limited: bool,
+    /// Rate at which data leaves, or would if the connection was paced, bytes per second.
+    pub pacing_rate: u64,
+    /// SO_MAX_PACING_RATE, bytes per second; 0: none.
+    pub pacing_rate_max: u64,
 }
 
 /// The timer that a connection waits for next.
@@ -142,7 +148,13 @@ impl Tcp {
         let tcb = self.resolve(id)?;
         let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
         let ecn = self.shared.cold.get(tcb.cold).map_or(EcnState::default(), |cold| cold.ecn);
-        let rate = tcb.cwnd as u64 * 1_000_000 / tcb.srtt_us.max(1) as u64;
+        let cold = self.shared.cold.get(tcb.cold);
+        let model = cold.and_then(|cold| cold.model.as_ref());
+        let sampled = model.map(|model| model.rate.latest);
+        // Without samples: a window each round trip.
+        let rate = (tcb.cwnd as u64 * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0);
+        let pacing_rate = model.map_or_else(|| super::pacing::window_rate(tcb), |model| model.bbr.pacing_rate());
+        let pacing_rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
         let early = self.shared.cold.get(tcb.cold).map(|cold| cold.fast_open).unwrap_or_default();
         let (syn_data, failure) = match early {
             Early::Over { data, failure } => (data, failure),
@@ -190,7 +202,10 @@ impl Tcp {
             unsent_bytes: tcb.unsent(),
             syn_data,
             fast_open_failure: failure as u8,
-            delivery_rate: if tcb.srtt_us == 0 { 0 } else { rate },
+            delivery_rate: sampled.map_or(rate, |latest| latest.0),
+            application_limited: sampled.is_some_and(|latest| latest.1),
+            pacing_rate: if pacing_rate_max == 0 { pacing_rate } else { pacing_rate.min(pacing_rate_max) },
+            pacing_rate_max,
         })
     }
 
