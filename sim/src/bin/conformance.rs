@@ -1,5 +1,6 @@
 //! `make conformance`: runs all `.pkt` scripts below the folders named (by default `conformance/`) and prints a table by
-//! mechanism; `--ipv6` and `--mapped` choose the family where a script does not. Closes with `N passed, N failed`; the exit code says whether all passed.
+//! mechanism. Each runs over IPv4, over IPv4 with sockets of AF_INET6, and over IPv6, unless it names its family or `--ipv4`,
+//! `--mapped` or `--ipv6` is given. Closes with `N passed, N failed`; the exit code says whether all passed.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -10,16 +11,7 @@ use ringway_sim::script::{Family, run_as};
 
 fn main() -> ExitCode {
     let mut named: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let asked = |named: &mut Vec<PathBuf>, option: &str| {
-        let before = named.len();
-        named.retain(|path| path.as_os_str() != option);
-        named.len() < before
-    };
-    let family = match (asked(&mut named, "--ipv6"), asked(&mut named, "--mapped")) {
-        (true, _) => Family::Ipv6,
-        (_, true) => Family::Mapped,
-        _ => Family::Ipv4,
-    };
+    let families = families(&mut named);
     let roots = if named.is_empty() { vec![PathBuf::from("conformance")] } else { named };
     let mut scripts = Vec::new();
     for root in &roots {
@@ -32,17 +24,43 @@ fn main() -> ExitCode {
     let mut table: BTreeMap<String, (u32, u32)> = BTreeMap::new();
     for script in &scripts {
         let mechanism = script.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
-        let result = std::fs::read_to_string(script).map_err(|error| error.to_string()).and_then(|text| run_as(&text, family));
+        let text = match std::fs::read_to_string(script) {
+            Ok(text) => text,
+            Err(error) => {
+                eprintln!("{}: {error}", script.display());
+                return ExitCode::FAILURE;
+            }
+        };
+        // A script that names its family runs once.
+        let families = if text.contains("--ip_version") { &families[..1] } else { &families[..] };
         let row = table.entry(mechanism).or_default();
-        match result {
-            Ok(()) => row.0 += 1,
-            Err(what) => {
-                row.1 += 1;
-                println!("FAILED {}:{what}", script.display());
+        for family in families {
+            match run_as(&text, *family) {
+                Ok(()) => row.0 += 1,
+                Err(what) => {
+                    row.1 += 1;
+                    println!("FAILED {family:?} {}:{what}", script.display());
+                }
             }
         }
     }
     print_table(&table)
+}
+
+/// Takes the options out of what was named: the families to run scripts over.
+fn families(named: &mut Vec<PathBuf>) -> Vec<Family> {
+    let mut families = Vec::new();
+    named.retain(|path| {
+        let family = match path.to_str() {
+            Some("--ipv4") => Family::Ipv4,
+            Some("--mapped") => Family::Mapped,
+            Some("--ipv6") => Family::Ipv6,
+            _ => return true,
+        };
+        families.push(family);
+        false
+    });
+    if families.is_empty() { vec![Family::Ipv4, Family::Mapped, Family::Ipv6] } else { families }
 }
 
 fn print_table(table: &BTreeMap<String, (u32, u32)>) -> ExitCode {

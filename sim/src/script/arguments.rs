@@ -15,7 +15,7 @@ pub(super) fn read(text: &str) -> Result<Parsed<'_>, String> {
     let mut result = text[close + 3..].split_whitespace();
     let value = result.next().ok_or("no result")?;
     let value = number(value).ok_or_else(|| format!("{value} is not a result"))?;
-    let errno = result.next().filter(|word| word.starts_with('E'));
+    let errno = result.next().and_then(|word| word.split('(').next()).filter(|word| word.starts_with('E'));
     Ok(Parsed { name: text[..open].trim(), arguments: split(&text[open + 1..close]), value, errno })
 }
 

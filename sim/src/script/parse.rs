@@ -142,7 +142,7 @@ fn is_whole(text: &str) -> bool {
     if text.contains("%{") {
         return text.contains("}%");
     }
-    let is_packet = text.split_whitespace().nth(1).is_some_and(|word| matches!(word, "<" | ">"));
+    let is_packet = text.split_whitespace().take(4).any(|word| matches!(word, "<" | ">"));
     is_packet || text.contains('`') || text.matches('(').count() <= text.matches(')').count()
 }
 
@@ -167,6 +167,7 @@ fn read_event(line: usize, text: &str) -> Result<Event, String> {
         let command = command.trim_end_matches('`').to_string();
         return Ok(Event { line, when: When::After(0), action: Action::Command(command) });
     }
+    let text = &joined(text);
     let (time, rest) = text.split_once(char::is_whitespace).ok_or("nothing after the time")?;
     let (when, until) = read_time(time).ok_or("not a time")?;
     let rest = rest.trim();
@@ -178,6 +179,15 @@ fn read_event(line: usize, text: &str) -> Result<Event, String> {
         _ => Action::Call(rest.to_string(), until),
     };
     Ok(Event { line, when, action })
+}
+
+/// A range of times may have spaces in it.
+fn joined(text: &str) -> String {
+    let words: Vec<&str> = text.splitn(4, char::is_whitespace).collect();
+    match words[..] {
+        [from, sign @ ("..." | "~"), to, rest] => format!("{from}{sign}{to} {rest}"),
+        _ => text.to_string(),
+    }
 }
 
 fn read_time(text: &str) -> Option<(When, Option<u64>)> {

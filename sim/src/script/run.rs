@@ -15,8 +15,14 @@ use crate::sockets::{Answer, Call, Machine, Sent, Sysctl};
 struct Flow {
     /// From the script's peer to the machine.
     ends: Ends,
-    /// What is added to the machine's sequence numbers in the script to get live ones.
+    /// The machine's initial sequence number: the script's count from zero, but for the SYN's own.
     offset: u32,
+    /// What the script's SYN of the machine has instead.
+    isn: u32,
+    /// The peer's initial sequence number, from which the script counts likewise.
+    peer: u32,
+    /// It is known.
+    met: bool,
     /// The machine's SYN has been seen: `offset` is known.
     known: bool,
     /// The peer has acknowledged the machine's SYN.
@@ -31,6 +37,12 @@ struct Blocked<'a> {
     text: &'a str,
     call: Call,
     until: u64,
+}
+
+impl Flow {
+    fn new(ends: Ends) -> Flow {
+        Flow { ends, offset: 0, isn: 0, peer: 0, met: false, known: false, open: false, clock: None }
+    }
 }
 
 struct Runner<'a> {
@@ -189,7 +201,7 @@ impl<'a> Runner<'a> {
     fn note_new(&mut self, parsed: &arguments::Parsed<'_>, value: i64) {
         match parsed.name {
             "accept" if value >= 0 => self.subject = value as i32,
-            "socket" if value >= 0 && self.subject < 0 => self.subject = value as i32,
+            "socket" if value >= 0 => self.subject = value as i32,
             "connect" => self.subject = arguments::number(parsed.arguments[0]).unwrap_or(-1) as i32,
             _ => {}
         }
@@ -208,10 +220,14 @@ impl<'a> Runner<'a> {
             self.passive_ports += 1;
             let (from, to) = (self.family.remote().ip(), self.family.local());
             let ends = Ends { from: (from, 50_000 + self.passive_ports), to: (to.ip(), to.port()) };
-            self.flow = Some(Flow { ends, offset: 0, known: false, open: false, clock: None });
+            self.flow = Some(Flow::new(ends));
         }
         let flow = self.flow.as_mut().ok_or("a packet of no connection")?;
         flow.open |= line.flags & (SYN | ACK) == ACK;
+        let is_syn = line.flags & SYN != 0 && line.icmp.is_none();
+        if is_syn && !flow.met {
+            (flow.peer, flow.met) = (line.sequence, true);
+        }
         let flow = *flow;
         let live = |number: u32| number.wrapping_add(flow.offset);
         if let Some(icmp) = line.icmp {
@@ -220,7 +236,10 @@ impl<'a> Runner<'a> {
             return self.retry();
         }
         let mut sent = line.clone();
-        sent.acknowledgment = line.acknowledgment.map(live);
+        sent.acknowledgment = line.acknowledgment.map(|ack| live(ack).wrapping_sub(if is_syn { flow.isn } else { 0 }));
+        if !is_syn {
+            sent.sequence = line.sequence.wrapping_add(flow.peer);
+        }
         for option in sent.options.iter_mut().flatten() {
             match option {
                 Choice::Sack(blocks) => {
@@ -272,13 +291,26 @@ impl<'a> Runner<'a> {
         let limit = self.at(to_us.saturating_add(self.tolerance(to_us)));
         loop {
             if let Some(sent) = self.machine.next_sent() {
-                return Ok(sent);
+                if self.is_of_interest(&sent, wanted) {
+                    return Ok(sent);
+                }
+                continue;
             }
             if !self.machine.advance_to_timer(limit) {
                 return Err(format!("no packet came; expected {}", packet::describe(wanted)));
             }
             self.retry()?;
         }
+    }
+
+    /// A script is about one connection at a time: what those before it still send does not matter.
+    fn is_of_interest(&self, sent: &Sent, wanted: &Line) -> bool {
+        let Some((ends, live)) = bytes::parse(&sent.bytes) else { return true };
+        let opens = live.flags & (SYN | ACK) == SYN;
+        if !opens && wanted.flags & (SYN | ACK) == SYN {
+            return false;
+        }
+        opens || self.flow.is_none_or(|flow| flow.ends.from == ends.to && flow.ends.to == ends.from)
     }
 
     /// The stock tool allows an eighth of the time since the event before, where that is more.
@@ -290,11 +322,12 @@ impl<'a> Runner<'a> {
     fn learn(&mut self, ends: Ends, live: &Line, wanted: &Line) {
         let back = Ends { from: ends.to, to: ends.from };
         if live.flags & (SYN | ACK) == SYN && self.flow.is_none_or(|flow| flow.ends != back) {
-            self.flow = Some(Flow { ends: back, offset: 0, known: false, open: false, clock: None });
+            self.flow = Some(Flow::new(back));
         }
         let Some(flow) = &mut self.flow else { return };
         if live.flags & SYN != 0 && !flow.known {
-            flow.offset = live.sequence.wrapping_sub(wanted.sequence);
+            flow.offset = live.sequence;
+            flow.isn = wanted.sequence;
             flow.known = true;
         }
         if let (None, Some((value, _)), Some((script, _))) = (flow.clock, timestamp(live), timestamp(wanted)) {
@@ -314,9 +347,21 @@ fn in_script_numbers(live: &Line, flow: &Flow) -> Line {
     let mut line = live.clone();
     // A RST to a segment without an ACK has sequence number zero or the peer's acknowledgment, live.
     line.sequence = if live.sequence == 0 && flow.offset != 0 { 0 } else { live.sequence.wrapping_sub(flow.offset) };
+    let is_syn = live.flags & SYN != 0;
+    if is_syn {
+        line.sequence = line.sequence.wrapping_add(flow.isn);
+    }
+    let peer = if is_syn { 0 } else { flow.peer };
+    line.acknowledgment = live.acknowledgment.map(|ack| ack.wrapping_sub(peer));
     for option in line.options.iter_mut().flatten() {
-        if let Choice::Timestamp(value, _) = option {
-            *value = value.wrapping_sub(flow.clock.unwrap_or(0));
+        match option {
+            Choice::Timestamp(value, _) => *value = value.wrapping_sub(flow.clock.unwrap_or(0)),
+            Choice::Sack(blocks) => {
+                for (left, right) in blocks {
+                    (*left, *right) = (left.wrapping_sub(peer), right.wrapping_sub(peer));
+                }
+            }
+            _ => {}
         }
     }
     line

@@ -7,12 +7,12 @@
 //! As in Linux every packet of such a connection is ECN-capable, ACKs and retransmissions too, and the option has the
 //! order of kind 174. It rides on whatever has room for it beside a full segment's payload.
 
-use crate::wire::tcp::{ByteCounters, CWR, ECE, HEADER_BYTES_MAX, Header};
+use crate::wire::tcp::{ByteCounters, CWR, ECE, HEADER_BYTES_MAX, Header, Timestamps};
 
 use super::connection::Connection;
 use super::ecn::{CE, ECT_0, EcnMode};
 use super::segment::Segment;
-use super::tcb::Tcb;
+use super::tcb::{Tcb, flag};
 
 /// §3.2.1: where the count of packets begins.
 const PACKETS_INITIAL: u32 = 5;
@@ -30,6 +30,10 @@ const ACE_MAX: u32 = 7;
 const JOINED_ACKS: u32 = 4;
 /// Fraction bits of that average.
 const AVERAGE_SHIFT: u32 = 6;
+/// The option without its last counter, padded.
+const OPTION_BYTES_WITHOUT_ECT_0: usize = 8;
+/// A SACK block in its option.
+const SACK_BLOCK_BYTES: usize = 8;
 /// ECT(1) in the IP header.
 const ECT_1: u8 = 1;
 
@@ -168,6 +172,13 @@ impl Connection<'_, '_> {
         accurate.options_seen = segment.header.options.counters().is_some();
     }
 
+    /// A SYN-ACK has come again: the ACK that answers tells its ECN field.
+    pub(crate) fn reflect_again(&mut self, segment: &Segment) {
+        if let Some(accurate) = self.accurate() {
+            accurate.reflect = Some(segment.ecn);
+        }
+    }
+
     /// A SYN has made a control block.
     pub(crate) fn remember_syn(&mut self, segment: &Segment) {
         if let Some(accurate) = self.accurate() {
@@ -251,7 +262,12 @@ impl Connection<'_, '_> {
 
     /// An ACK has reported `delivered` bytes for the first time: what it says of marks (§3.2.2.5.2).
     pub(crate) fn heed_ace(&mut self, segment: &Segment, delivered: u32) {
-        if delivered == 0 {
+        // Linux: an ACK without news is an old one, unless its timestamp is new.
+        let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent).cast_signed() > 0;
+        let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
+        // The ACK of a SYN-ACK has other things in ACE.
+        let is_first = self.tcb.bytes_acked == 0 && self.tcb.flight() == 0;
+        if delivered == 0 && (is_first || !is_news) {
             return;
         }
         let mss = self.tcb.mss as u32;
@@ -302,8 +318,14 @@ impl Connection<'_, '_> {
         }
         let Some(accurate) = self.accurate().filter(|accurate| accurate.options_seen) else { return };
         let option = accurate.option();
-        // As Linux: the last of several SACK blocks makes room.
-        if header.options.sack().len() > 2 && header.len() + option.len() > HEADER_BYTES_MAX {
+        // What has changed must be in it.
+        let needed = if accurate.received[2] == BYTES_INITIAL { OPTION_BYTES_WITHOUT_ECT_0 } else { option.len() };
+        let free = HEADER_BYTES_MAX - header.len();
+        if free < needed {
+            // As Linux: the last of several SACK blocks makes room, if that is enough.
+            if header.options.sack().len() <= 2 || free + SACK_BLOCK_BYTES < needed {
+                return;
+            }
             header.options.pop_sack();
         }
         header.options.add_counters(option, room as usize);

@@ -247,7 +247,7 @@ impl Connection<'_, '_> {
         if segment.acknowledgment().after(self.tcb.snd_una) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
-        self.ack_now();
+        // RFC 9293 §3.5, figure 7: our SYN-ACK has told all; should it be lost, the peer's comes again and is answered.
         self.take_rest_of_syn(segment)
     }
 

@@ -185,7 +185,11 @@ impl Connection<'_, '_> {
         // RFC 9293 §3.10.7.4: with a zero window ACKs (and RST, URG) at RCV.NXT are still valid.
         let covers = segment.sequence.before(nxt) && segment.end().after(nxt + window);
         if !(acceptable || covers || window == 0 && segment.sequence == nxt) {
-            if !segment.has(RST) {
+            if segment.has(SYN) {
+                // RFC 5961 §4.2; what has a SYN is no duplicate of data.
+                self.reflect_again(segment);
+                self.challenge_ack();
+            } else if !segment.has(RST) {
                 self.report_duplicate(segment.sequence, segment.end().earliest(nxt), Counter::TcpDsackOldSent);
                 self.answer_invalid(segment, Counter::TcpAckSkippedSeq);
             }

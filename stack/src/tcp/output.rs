@@ -254,7 +254,8 @@ impl Connection<'_, '_> {
 
     /// An estimate of the bytes under way.
     pub(crate) fn pipe(&self) -> u32 {
-        let flight = self.tcb.flight();
+        // A SYN that data follows is no load.
+        let flight = self.tcb.flight().saturating_sub((self.tcb.state == State::SynReceived) as u32);
         let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
         if let Some(cold) = self.shared.cold.get(self.tcb.cold)
             && self.uses_rack()
