@@ -65,6 +65,11 @@ impl InterfaceState {
         self.addresses.iter().any(|cidr| cidr.ip == ip)
     }
 
+    /// The largest packet of an address's family.
+    pub(super) fn mtu_for(&self, ip: IpAddr) -> u16 {
+        if ip.is_ipv4() { self.interface.mtu } else { self.ipv6_mtu }
+    }
+
     fn next_due(&self) -> Option<Instant> {
         // What was not begun is due at once.
         let begin = |at: Option<Instant>| at.unwrap_or(Instant::ZERO);

@@ -294,8 +294,7 @@ impl Ip {
             Some(local) => Some(local).filter(|&ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(ip)),
             None => preferred.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop, remote)),
         }?;
-        let link_mtu = if remote.is_ipv4() { state.interface.mtu } else { state.ipv6_mtu };
-        let mtu = self.path_mtus.limit(remote, link_mtu);
+        let mtu = self.path_mtus.limit(remote, state.mtu_for(remote));
         Some(Path { interface, source, next_hop, mtu })
     }
 
@@ -317,7 +316,8 @@ impl Ip {
     /// Bytes of transport header and payload that a packet to us may have: what the link takes, whatever the way there
     /// is known to take (RFC 9293 §3.7.1).
     pub(crate) fn offered_max(&self, path: &Path) -> u16 {
-        let mtu = self.interfaces[path.interface as usize].interface.mtu;
+        let state = self.interfaces.get(path.interface as usize);
+        let mtu = state.map_or(loopback::LINK.mtu, |state| state.mtu_for(path.source));
         mtu.saturating_sub(network_header_len(path.source) as u16)
     }
 
