@@ -198,6 +198,14 @@ pub struct UdpOptions {
     pub type_of_service: u8,
     /// IP_TTL, IPV6_UNICAST_HOPS; zero: 64.
     pub time_to_live: u8,
+    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS; zero: what is sent to groups stays on this host.
+    pub multicast_time_to_live: u8,
+    /// IP_MULTICAST_IF, IPV6_MULTICAST_IF; `None`: as the routes say.
+    pub multicast_interface: Option<u32>,
+    /// IP_MULTICAST_LOOP: sockets of this host that have joined hear what is sent to their group.
+    pub multicast_loop: bool,
+    /// IP_MULTICAST_ALL: also groups that only other sockets have joined are heard.
+    pub multicast_all: bool,
     /// SO_NO_CHECK (IPv4 only)
     pub no_checksum: bool,
     /// IP_MTU_DISCOVER
@@ -373,6 +381,10 @@ impl Default for UdpOptions {
             interface: None,
             type_of_service: 0,
             time_to_live: 0,
+            multicast_time_to_live: 1,
+            multicast_interface: None,
+            multicast_loop: true,
+            multicast_all: true,
             no_checksum: false,
             path_mtu_discovery: PathMtuDiscovery::Want,
             receive_errors: false,

@@ -24,6 +24,23 @@ pub enum BindError {
     NotLocal,
 }
 
+/// Why a group was not joined or left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupError {
+    /// The address is not that of a group, or of another family than the socket.
+    NotMulticast,
+    /// There is no such interface, or none leads there.
+    NoInterface,
+    /// The socket is in the group already.
+    AlreadyMember,
+    /// The socket is not in the group.
+    NotMember,
+    /// The socket is in as many groups as it may be.
+    Full,
+    /// The name is stale.
+    NotOpen,
+}
+
 /// Why `udp_send` took nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpSendError {

@@ -26,7 +26,7 @@ pub use config::{
     CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig,
     TcpOptions, UdpConfig, UdpOptions,
 };
-pub use error::{AcceptError, BindError, ConnectError, ListenError, ReceiveError, SendError, UdpSendError};
+pub use error::{AcceptError, BindError, ConnectError, GroupError, ListenError, ReceiveError, SendError, UdpSendError};
 pub use event::{AddressChange, Event, Readiness, SocketError, SocketId};
 pub use ip::{Autoconfiguration, Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};

@@ -61,18 +61,36 @@ impl Ip {
         let Some(path) = self.route(flow.remote, Some(flow.local)).filter(|_| !whole) else {
             return self.send(now, counters, flow, packet, out);
         };
+        self.send_along(now, arena, counters, flow, &path, packet, out);
+    }
+
+    /// As `send_datagram` for what may be cut, on a path that is known.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(super) fn send_along(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        flow: &Flow,
+        path: &Path,
+        packet: &mut Burst,
+        out: &mut [Burst],
+    ) {
         let len = packet.front_len();
         let gathers = self.link(path.interface).gathers;
         let one_frame = packet.iter().next().is_some_and(|first| !first.continues());
         let fits = len + network_header_len(flow.remote) <= path.mtu.into() && (gathers || one_frame);
         if fits && flow.remote.is_ipv6() {
-            return self.send(now, counters, flow, packet, out);
+            let Some(mut first) = packet.pop() else { return };
+            let written = self.write_network_header(flow, path, Some(len), first.push(ipv6::HEADER_LEN));
+            debug_assert!(written.is_some(), "a path has one family at both ends");
+            return self.place(now, path, first, packet, out);
         }
         let identification = self.identifications.next(flow.local, flow.remote, flow.protocol);
         if fits {
             let Some(mut first) = packet.pop() else { return };
-            self.push_fragment_header(flow, &path, identification, (0, len, false), &mut first);
-            return self.place(now, &path, first, packet, out);
+            self.push_fragment_header(flow, path, identification, (0, len, false), &mut first);
+            return self.place(now, path, first, packet, out);
         }
         let packet_max = if gathers { path.mtu.into() } else { (LARGE_BYTES - HEADROOM).min(path.mtu.into()) };
         let piece_max = (packet_max - headers_len(flow.remote)) / FRAGMENT_UNIT * FRAGMENT_UNIT;
@@ -88,8 +106,8 @@ impl Ip {
             let mut piece = Burst::default();
             cursor.cut(arena, class, count, &mut piece);
             let Some(mut first) = piece.pop() else { break };
-            self.push_fragment_header(flow, &path, identification, (offset, count, offset + count < len), &mut first);
-            self.place(now, &path, first, &mut piece, out);
+            self.push_fragment_header(flow, path, identification, (offset, count, offset + count < len), &mut first);
+            self.place(now, path, first, &mut piece, out);
             counters.count(Counter::IpFragCreates);
         }
         counters.count(Counter::IpFragOks);

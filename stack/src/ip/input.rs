@@ -170,7 +170,10 @@ impl Ip {
         if good_source && !to_many && self.local_ipv4.contains(&destination) {
             return Ok(false);
         }
-        let names_many = || destination.is_broadcast() || self.interfaces[interface as usize].broadcasts.contains(&destination);
+        let names_many = || {
+            let broadcast = destination.is_broadcast() || self.interfaces[interface as usize].broadcasts.contains(&destination);
+            broadcast || self.is_joined(interface, destination.into())
+        };
         if good_source && header.protocol == ipv4::PROTOCOL_UDP && names_many() {
             return Ok(true);
         }

@@ -148,12 +148,16 @@ impl Ip {
         (self.local_ipv6.contains(&destination) && on_its_link).then_some(Audience::Us)
     }
 
-    /// RFC 4291 §2.8: the groups that every host is in.
+    /// RFC 4291 §2.8: the groups that every host is in, and those that sockets have joined.
     fn is_member(&self, interface: u32, group: Ipv6Addr) -> bool {
         let addresses = || self.interfaces[interface as usize].addresses.iter();
         let asks_for = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ipv6::solicited_node(ip) == group);
         let checked = || self.interfaces[interface as usize].checks.iter();
-        group == ipv6::ALL_NODES || addresses().any(|cidr| asks_for(cidr.ip)) || checked().any(|check| asks_for(check.ip))
+        let joined = self.is_joined(interface, group.into());
+        joined
+            || group == ipv6::ALL_NODES
+            || addresses().any(|cidr| asks_for(cidr.ip))
+            || checked().any(|check| asks_for(check.ip))
     }
 }
 

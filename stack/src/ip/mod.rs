@@ -20,6 +20,7 @@ mod input_ipv6;
 mod interface;
 pub(crate) mod limit;
 pub(crate) mod loopback;
+mod many;
 mod output;
 mod path_mtu;
 mod reassembly;
@@ -29,7 +30,7 @@ mod router;
 mod source;
 mod uniqueness;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -182,6 +183,8 @@ pub(crate) struct Ip {
     /// UDP datagrams that have come, until `exchange_udp`.
     udp: Datagrams,
     path_mtus: PathMtus,
+    /// Groups on interfaces, and how many sockets have joined each.
+    groups: BTreeMap<(u32, IpAddr), u32>,
     identifications: Identifications,
     reassembly: Reassembly,
     /// Datagrams that did not become whole, until they are counted, and the first fragments of those
@@ -224,6 +227,7 @@ impl Ip {
             notices: VecDeque::new(),
             next_due: None,
             udp: Datagrams::default(),
+            groups: BTreeMap::new(),
             path_mtus: PathMtus::new(config.path_mtus_max as usize),
             identifications: Identifications::new(config.seed),
             reassembly: Reassembly::new(config.reassembly_memory_bytes),
@@ -274,7 +278,7 @@ impl Ip {
     /// Where packets to `remote` go, and the source address to use unless `local` names one.
     /// `None` also for addresses that name many.
     pub(crate) fn route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
-        if !is_host(remote) {
+        if !is_host(remote) || self.is_broadcast(remote) {
             return None;
         }
         if self.owns(remote) {

@@ -272,6 +272,7 @@ impl Ip {
     fn resolve_next_hop(&mut self, now: Instant, path: &Path) -> Option<MacAddress> {
         match self.interfaces[path.interface as usize].interface.medium {
             Medium::Ip => Some(MacAddress::default()),
+            Medium::Ethernet if self.is_broadcast(path.next_hop) => Some(MacAddress::BROADCAST),
             Medium::Ethernet if path.next_hop.is_multicast() => Some(MacAddress::of_group(path.next_hop)),
             Medium::Ethernet => self.neighbors.lookup(now, (path.interface, path.next_hop)),
         }

@@ -1,12 +1,14 @@
 //! The façade's calls for UDP sockets. `readiness`, `addresses`, `close`, `abort`, `shutdown_write`
 //! and `for_each_socket` serve them too.
 
+use core::net::IpAddr;
+
 use ringway_shm::{Burst, Instant};
 
 use super::{Env, Stack};
 use crate::address::SocketAddress;
 use crate::config::UdpOptions;
-use crate::error::{BindError, ConnectError, UdpSendError};
+use crate::error::{BindError, ConnectError, GroupError, UdpSendError};
 use crate::event::SocketId;
 use crate::udp::{UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};
 
@@ -60,6 +62,24 @@ impl Stack {
     pub fn udp_receive(&mut self, id: SocketId, frames: &mut Burst) -> Option<UdpMessage> {
         let (udp, env) = env!(self, udp);
         udp.take(env, id, frames)
+    }
+
+    /// The socket wants what is sent to `group` on an interface; `None`: the one that the routes name.
+    ///
+    /// # Errors
+    /// [`GroupError`]
+    pub fn udp_join_group(&mut self, id: SocketId, interface: Option<u32>, group: IpAddr) -> Result<(), GroupError> {
+        let (udp, env) = env!(self, udp);
+        udp.join(env, id, interface, group)
+    }
+
+    /// The socket no longer wants it. Closing leaves all groups.
+    ///
+    /// # Errors
+    /// [`GroupError`]
+    pub fn udp_leave_group(&mut self, id: SocketId, interface: Option<u32>, group: IpAddr) -> Result<(), GroupError> {
+        let (udp, env) = env!(self, udp);
+        udp.leave(env, id, interface, group)
     }
 
     /// Takes the pending error of a UDP socket (SO_ERROR): what ICMP has said of a connected one.

@@ -6,6 +6,7 @@
 //! and counted (in) or refused (out). A datagram is taken whole or not at all.
 
 mod error;
+mod group;
 mod output;
 mod receive;
 mod send;
@@ -160,6 +161,7 @@ impl Udp {
     pub(crate) fn close(&mut self, env: &mut Env, id: SocketId) {
         let Some((index, socket)) = self.resolve(id) else { return };
         env.events.push_back(Event::Closed { socket: id, cookie: socket.cookie, time_wait: false });
+        socket.groups.iter().for_each(|&(interface, group)| env.ip.leave_group(interface, group));
         self.starved.remove(&index);
         self.table.remove(index);
     }

@@ -32,6 +32,10 @@ pub(crate) struct Outgoing {
     /// It fits one packet and says "don't fragment".
     pub(crate) whole: bool,
     pub(crate) no_checksum: bool,
+    /// It names many: the interface through which it leaves.
+    pub(crate) to_many: Option<u32>,
+    /// Sockets of this host hear it too.
+    pub(crate) loops: bool,
 }
 
 impl Udp {
@@ -68,7 +72,7 @@ impl Udp {
         let header =
             Header { source_port: outgoing.local_port, destination_port: outgoing.remote_port, length: len as u16, checksum: 0 };
         header.write(first.push(HEADER_LEN));
-        let template = if outgoing.whole { self.template(now, env, outgoing) } else { None };
+        let template = if outgoing.whole && outgoing.to_many.is_none() { self.template(now, env, outgoing) } else { None };
         let pseudo = match &template {
             Some(template) => checksum::add(template.pseudo_sum, len as u16),
             None => checksum::pseudo_header(outgoing.flow.local, outgoing.flow.remote, outgoing.flow.protocol, len as u32),
@@ -99,9 +103,19 @@ impl Udp {
             }
             return;
         }
+        if let Some(interface) = outgoing.to_many.filter(|_| outgoing.loops) {
+            self.loop_back(env, outgoing, interface, &first);
+        }
         let mut packet = Burst::default();
         packet.push(first);
         packet.append(&mut self.packet);
+        if let Some(interface) = outgoing.to_many {
+            // A group's packet without hops stays on this host.
+            if outgoing.flow.ttl > 0 || !outgoing.flow.remote.is_multicast() {
+                env.ip.send_to_many(now, env.arena, env.counters, &outgoing.flow, interface, &mut packet, out);
+            }
+            return;
+        }
         env.ip.send_datagram(now, env.arena, env.counters, &outgoing.flow, outgoing.whole, &mut packet, out);
     }
 

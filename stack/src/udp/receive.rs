@@ -117,7 +117,7 @@ impl Udp {
     }
 
     /// RFC 1122 §4.1.3.5, as Linux: every socket that serves the group or broadcast address has a copy.
-    fn receive_for_many(&mut self, env: &mut Env, datagram: &Datagram, key: &FlowKey, mut first: Frame) {
+    pub(super) fn receive_for_many(&mut self, env: &mut Env, datagram: &Datagram, key: &FlowKey, mut first: Frame) {
         first.pull(HEADER_LEN);
         let mut recipients = core::mem::take(&mut self.recipients);
         self.table.find_all(key, datagram.interface, &mut recipients);
@@ -198,6 +198,8 @@ impl Udp {
             frames.push(frame);
         }
         socket.received_memory -= message.memory;
+        // What comes from now on is news again.
+        socket.signalled = false;
         env.counters.add(Counter::UdpInDatagrams, message.datagrams().into());
         Some(message)
     }

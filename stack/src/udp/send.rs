@@ -123,12 +123,15 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
     if piece > payload_max(to.ip) || (must_be_whole && !whole) {
         return Err(UdpSendError::MessageTooLong);
     }
+    let to_many = env.ip.names_many(to.ip).then_some(path.interface);
+    let options = &socket.options;
+    let ttl = if to.ip.is_multicast() { options.multicast_time_to_live } else { options.time_to_live };
     let flow = Flow {
         local: path.source,
         remote: to.ip,
         protocol: ipv4::PROTOCOL_UDP,
         tos: send.type_of_service.unwrap_or(socket.options.type_of_service),
-        ttl: send.time_to_live.unwrap_or(socket.options.time_to_live),
+        ttl: send.time_to_live.unwrap_or(ttl),
         ports: (socket.local.port, to.port),
     };
     let outgoing = Outgoing {
@@ -142,11 +145,13 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
         segment: 0,
         whole: whole && discovery != PathMtuDiscovery::Dont,
         no_checksum: socket.options.no_checksum && to.ip.is_ipv4(),
+        to_many,
+        loops: options.multicast_loop || !to.ip.is_multicast(),
     };
     let link = env.ip.link(path.interface);
     let packet_len = send.len + HEADER_LEN + network_header_len(to.ip) + LINK_HEADER_MAX;
     let carried = packet_len <= link.segmentation_max_bytes as usize && send.len <= payload_max(to.ip);
-    if count > 1 && outgoing.whole && !outgoing.no_checksum && cuts_trains(&link) && carried {
+    if count > 1 && outgoing.whole && to_many.is_none() && !outgoing.no_checksum && cuts_trains(&link) && carried {
         return Ok(Plan { outgoing: Outgoing { segment: piece as u16, ..outgoing }, piece: send.len, count: 1 });
     }
     Ok(Plan { outgoing, piece, count })
@@ -154,6 +159,10 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
 
 /// Where datagrams of a socket to `remote` go.
 pub(super) fn path(env: &Env, socket: &Socket, remote: IpAddr, source: Option<IpAddr>) -> Option<Path> {
+    if env.ip.names_many(remote) {
+        let asked = socket.options.multicast_interface.filter(|_| remote.is_multicast());
+        return env.ip.route_to_many(remote, source, asked.or(socket.options.interface));
+    }
     // Sockets of the kernel may serve an address that it has too.
     let path = env.ip.route(remote, source).filter(|_| !env.ip.owns(remote) || env.ip.is_only_ours(remote))?;
     socket.options.interface.is_none_or(|own| own == path.interface).then_some(path)

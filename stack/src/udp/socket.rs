@@ -3,6 +3,7 @@
 //! It knows nothing of tables or frames' ways; limits are those of its buffers.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ringway_shm::Burst;
@@ -38,6 +39,8 @@ pub(crate) struct Socket {
     pub(crate) pending: Option<UdpError>,
     /// What IP_RECVERR keeps.
     pub(crate) reports: VecDeque<UdpErrorReport>,
+    /// Groups that it has joined, and where.
+    pub(crate) groups: Vec<(u32, IpAddr)>,
     pub(crate) shut_read: bool,
     pub(crate) shut_write: bool,
     pub(crate) signalled: bool,
@@ -84,6 +87,7 @@ impl Socket {
             send_buffer: 0,
             pending: None,
             reports: VecDeque::new(),
+            groups: Vec::new(),
             shut_read: false,
             shut_write: false,
             signalled: false,
@@ -122,6 +126,11 @@ impl Socket {
         self.bound.port == port
             && (self.bound.ip == ip || (self.bound.ip.is_unspecified() && self.speaks(ip)))
             && self.options.interface.is_none_or(|own| own == interface)
+    }
+
+    /// Whether it hears what is sent to many: a group that it (or, with `multicast_all`, anybody) has joined.
+    pub(crate) fn hears(&self, ip: IpAddr, interface: u32) -> bool {
+        !ip.is_multicast() || self.options.multicast_all || self.groups.contains(&(interface, ip))
     }
 
     pub(crate) fn readiness(&self) -> Readiness {

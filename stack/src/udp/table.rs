@@ -171,7 +171,8 @@ impl Table {
         found.extend(all.copied().filter(|&index| {
             self.get(index).is_some_and(|socket| {
                 let from = SocketAddress { ip: key.remote, port: key.remote_port };
-                socket.serves(key.local, key.local_port, interface) && socket.remote.is_none_or(|remote| remote == from)
+                let serves = socket.serves(key.local, key.local_port, interface) && socket.hears(key.local, interface);
+                serves && socket.remote.is_none_or(|remote| remote == from)
             })
         }));
     }

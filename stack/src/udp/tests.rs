@@ -2,6 +2,7 @@
 
 mod errors;
 mod loopback;
+mod many;
 mod pair;
 mod receive;
 mod rig;

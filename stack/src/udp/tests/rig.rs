@@ -43,10 +43,12 @@ pub(super) struct Link {
     pub(super) gathers: bool,
     pub(super) mtu: u16,
     pub(super) segments: bool,
+    pub(super) medium: Medium,
     pub(super) role: Role,
 }
 
-pub(super) const PLAIN: Link = Link { partial_checksums: false, gathers: true, mtu: 1_500, segments: false, role: Role::Owned };
+pub(super) const PLAIN: Link =
+    Link { partial_checksums: false, gathers: true, mtu: 1_500, segments: false, medium: Medium::Ip, role: Role::Owned };
 
 pub(super) fn any(port: u16) -> SocketAddress {
     SocketAddress { ip: Ipv4Addr::UNSPECIFIED.into(), port }
@@ -85,7 +87,7 @@ impl Rig {
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
         let interface = stack.add_interface(Interface {
             name: "test".into(),
-            medium: Medium::Ip,
+            medium: link.medium,
             mac: MacAddress::default(),
             mtu: link.mtu,
             sends_partial_checksums: link.partial_checksums,

@@ -1,0 +1,88 @@
+//! Packets to many: broadcast and groups. Read RFC 1122 §3.3.6-7, RFC 1112 §6-7, RFC 4291 §2.7 first.
+//!
+//! Keeps which groups sockets have joined on which interface, and finds the way of packets that name
+//! many: the interface that was asked for, else the one that the routing table names, else the first
+//! that has an address of the family. Does not tell routers of groups (IGMP, MLD).
+
+use core::net::IpAddr;
+
+use ringway_shm::{Arena, Burst, Instant};
+
+use super::{Flow, Ip, Path};
+use crate::stats::{Counter, Counters};
+
+impl Ip {
+    /// Whether an address names many: a group, or everybody on a network.
+    pub(crate) fn names_many(&self, ip: IpAddr) -> bool {
+        ip.is_multicast() || self.is_broadcast(ip)
+    }
+
+    /// Where packets to `remote`, which names many, go; as `route` for hosts.
+    pub(crate) fn route_to_many(&self, remote: IpAddr, local: Option<IpAddr>, interface: Option<u32>) -> Option<Path> {
+        let interface = interface.or_else(|| self.interface_to_many(remote))?;
+        let state = self.interfaces.get(interface as usize)?;
+        let source = match local {
+            Some(local) => Some(local).filter(|&ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(ip)),
+            None => state.source_towards(remote, remote),
+        }?;
+        let mtu = if remote.is_ipv4() { state.interface.mtu } else { state.ipv6_mtu };
+        Some(Path { interface, source, next_hop: remote, mtu })
+    }
+
+    /// The interface for packets to a group or to everybody, when nobody says which.
+    pub(crate) fn interface_to_many(&self, remote: IpAddr) -> Option<u32> {
+        let on_network = |state: &super::InterfaceState| matches!(remote, IpAddr::V4(ip) if state.broadcasts.contains(&ip));
+        let named = self.interfaces.iter().position(on_network).map(|at| at as u32);
+        let routed = || self.routes.lookup(remote).map(|route| route.interface);
+        let same_family =
+            |state: &super::InterfaceState| state.addresses.iter().any(|cidr| cidr.ip.is_ipv4() == remote.is_ipv4());
+        let first = || self.interfaces.iter().position(same_family).map(|at| at as u32);
+        named.or_else(routed).or_else(first)
+    }
+
+    /// Sends the datagram of `packet`, as `send_datagram`, to many through `interface`.
+    #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
+    pub(crate) fn send_to_many(
+        &mut self,
+        now: Instant,
+        arena: &Arena,
+        counters: &mut Counters,
+        flow: &Flow,
+        interface: u32,
+        packet: &mut Burst,
+        out: &mut [Burst],
+    ) {
+        match self.route_to_many(flow.remote, Some(flow.local), Some(interface)) {
+            Some(path) => self.send_along(now, arena, counters, flow, &path, packet, out),
+            None => {
+                packet.drop_packet();
+                counters.count(Counter::IpOutNoRoutes);
+            }
+        }
+    }
+
+    /// One more socket wants what is sent to `group` on an interface.
+    pub(crate) fn join_group(&mut self, interface: u32, group: IpAddr) {
+        *self.groups.entry((interface, group)).or_default() += 1;
+    }
+
+    /// One socket less wants it.
+    pub(crate) fn leave_group(&mut self, interface: u32, group: IpAddr) {
+        if let Some(count) = self.groups.get_mut(&(interface, group)) {
+            *count -= 1;
+            if *count == 0 {
+                self.groups.remove(&(interface, group));
+            }
+        }
+    }
+
+    /// Whether a socket has joined a group.
+    pub(crate) fn is_joined(&self, interface: u32, group: IpAddr) -> bool {
+        !self.groups.is_empty() && self.groups.contains_key(&(interface, group))
+    }
+
+    /// Whether there is such an interface.
+    pub(crate) fn has_interface(&self, interface: u32) -> bool {
+        (interface as usize) < self.interfaces.len()
+    }
+}
