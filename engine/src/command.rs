@@ -75,6 +75,7 @@ pub(crate) enum Command {
     ReplaceInterface(u32, InterfaceInfo, OpenDevice, Reply<io::Result<()>>),
     RemoveInterface(u32),
     SetAddresses(u32, Vec<Cidr>),
+    SetDeprecated(u32, Vec<IpAddr>),
     SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
     AttachRegion(RegionRequest, Reply<io::Result<RegionMemory>>),
@@ -140,6 +141,14 @@ impl WorkerHandle {
     /// The worker is gone (so for all that follow).
     pub fn set_addresses(&self, interface: u32, addresses: Vec<Cidr>) -> Result<(), Gone> {
         self.tell(Command::SetAddresses(interface, addresses))
+    }
+
+    /// Says which of the addresses of an interface are deprecated: new connections prefer the others.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn set_deprecated(&self, interface: u32, addresses: Vec<IpAddr>) -> Result<(), Gone> {
+        self.tell(Command::SetDeprecated(interface, addresses))
     }
 
     /// Replaces the routing table; networks of the interfaces' own addresses need routes too.

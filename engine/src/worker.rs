@@ -327,6 +327,7 @@ impl Worker {
             }
             Command::RemoveInterface(number) => self.remove_interface(number),
             Command::SetAddresses(interface, addresses) => self.set_addresses(interface, addresses),
+            Command::SetDeprecated(interface, addresses) => self.core.stack.set_deprecated(interface, addresses),
             Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
             Command::AttachRegion(request, reply) => reply.answer(self.attachments.attach(request, &self.idle)),

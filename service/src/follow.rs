@@ -77,6 +77,7 @@ impl Served {
             if let Some(interface) = self.interface(*link) {
                 let addresses = kernel.addresses_of(*link).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
                 worker.set_addresses(interface, addresses)?;
+                worker.set_deprecated(interface, kernel.deprecated_of(*link))?;
             }
         }
         if found.routes {

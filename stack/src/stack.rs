@@ -93,6 +93,11 @@ impl Stack {
         self.ip.set_addresses(interface, addresses);
     }
 
+    /// Says which of an interface's IPv6 addresses are deprecated (RFC 4862 §5.5.4): new flows prefer the others.
+    pub fn set_deprecated(&mut self, interface: u32, addresses: Vec<IpAddr>) {
+        self.ip.set_deprecated(interface, addresses);
+    }
+
     /// Replaces all routes. Networks that an interface's addresses name need routes too.
     pub fn set_routes(&mut self, routes: Vec<Route>) {
         self.ip.set_routes(routes);

@@ -2,7 +2,7 @@
 
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
-use ringway_stack::{SocketAddress, SocketSummary, State, TcpInfo};
+use ringway_stack::{SocketAddress, SocketId, SocketSummary, State, TcpInfo};
 
 use super::region::Region;
 use super::socket::Kind;
@@ -10,6 +10,9 @@ use crate::core::Core;
 
 /// Linux's number of a closed socket.
 const UNCONNECTED: u8 = 7;
+/// Bytes of the IP and TCP headers without options.
+const IPV4_HEADERS: u64 = 40;
+const IPV6_HEADERS: u64 = 60;
 /// Slow-start thresholds from here on were never set by a loss.
 const NO_THRESHOLD: u32 = i32::MAX as u32;
 
@@ -31,7 +34,7 @@ impl Region {
         let shared = self.channel.slot(slot);
         let (local, remote, unaccepted) = (shared.local(), shared.remote(), shared.unaccepted());
         let socket = self.sockets.get(slot).expect("the caller has looked");
-        let info = socket.id.and_then(|id| core.stack.info(id)).map(|info| info_record(&info)).unwrap_or_default();
+        let info = socket.id.and_then(|id| info_record(id, core)).unwrap_or_default();
         let held = socket.id.map_or(0, |id| core.stack.unread(id)) as u32;
         let options = socket.options;
         let listening = socket.listening.as_ref();
@@ -83,8 +86,13 @@ pub(super) fn stray(summary: &SocketSummary) -> SocketRecord {
     }
 }
 
-/// The stack's description in the form that travels.
-pub(super) fn info_record(info: &TcpInfo) -> InfoRecord {
+/// The stack's description of a connection in the form that travels.
+pub(super) fn info_record(id: SocketId, core: &Core) -> Option<InfoRecord> {
+    let is_ipv6 = core.stack.addresses(id).is_some_and(|(_, remote)| remote.ip.is_ipv6());
+    core.stack.info(id).map(|info| record_of(&info, if is_ipv6 { IPV6_HEADERS } else { IPV4_HEADERS }))
+}
+
+fn record_of(info: &TcpInfo, header_bytes: u64) -> InfoRecord {
     let segment = u64::from(info.send_mss.max(1));
     let segments = |bytes: u32| u64::from(bytes).div_ceil(segment);
     let has_threshold = info.ssthresh_bytes < NO_THRESHOLD;
@@ -97,7 +105,7 @@ pub(super) fn info_record(info: &TcpInfo) -> InfoRecord {
         rtt_min_us: info.min_rtt_us.into(),
         mss: info.send_mss.into(),
         mss_advertised: info.receive_mss.into(),
-        path_mtu: u64::from(info.send_mss) + if info.timestamps { 52 } else { 40 },
+        path_mtu: u64::from(info.send_mss) + header_bytes + if info.timestamps { 12 } else { 0 },
         cwnd_segments: u64::from(info.cwnd_bytes) / segment,
         ssthresh_segments: if has_threshold { u64::from(info.ssthresh_bytes) / segment } else { u64::MAX },
         scale_send: info.send_scale.into(),

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
-use ringway_shm::stats::InfoRecord;
 use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId};
 
 use super::record;
@@ -199,7 +198,7 @@ impl Region {
 
     fn info(&mut self, request: &Request, core: &mut Core) {
         let id = self.sockets.get(request.slot.index).and_then(|socket| socket.id);
-        let info = id.and_then(|id| core.stack.info(id)).map_or_else(InfoRecord::default, |info| record::info_record(&info));
+        let info = id.and_then(|id| record::info_record(id, core)).unwrap_or_default();
         if !self.channel.answer_with_bytes(request, &info.to_bytes()) {
             core.metrics.add(Work::RefusedSockets, 1);
         }

@@ -62,6 +62,12 @@ impl Snapshot {
         usable(false).chain(usable(true)).collect()
     }
 
+    /// The addresses of a link that new connections should not come from.
+    pub fn deprecated_of(&self, link: u32) -> Vec<IpAddr> {
+        let deprecated = self.addresses.iter().filter(|address| address.link == link && address.deprecated);
+        deprecated.map(|address| address.cidr.ip).collect()
+    }
+
     /// The link of this name.
     pub fn link_named(&self, name: &str) -> Option<&Link> {
         self.links.values().find(|link| link.name == name)
@@ -130,7 +136,8 @@ impl Snapshot {
 fn differences(before: &Snapshot, after: &Snapshot) -> Differences {
     let mut found = Differences { routes: before.routes != after.routes, ..Differences::default() };
     for index in before.links.keys().chain(after.links.keys()) {
-        let same = before.links.get(index) == after.links.get(index) && before.addresses_of(*index) == after.addresses_of(*index);
+        let of = |snapshot: &Snapshot| (snapshot.addresses_of(*index), snapshot.deprecated_of(*index));
+        let same = before.links.get(index) == after.links.get(index) && of(before) == of(after);
         if !same {
             found.links.insert(*index);
         }

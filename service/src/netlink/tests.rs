@@ -193,6 +193,7 @@ fn namespace_mirror_follows() {
     });
     let addresses = mirror.now().addresses_of(link.index);
     assert_eq!(addresses.last(), Some(&cidr("fd00:9::1/64")), "deprecated ones come last");
+    assert_eq!(mirror.now().deprecated_of(link.index), [ip("fd00:9::1")]);
     let route = |text| *mirror.now().routes.iter().find(|route| route.destination == cidr(text)).expect("just added");
     assert_eq!((route("fd00:8::/32").gateway, route("fd00:8::/32").link), (Some(ip("fe80::7")), link.index));
     assert_eq!((route("fd00:7::/32").link, route("10.7.0.0/16").link), (NO_LINK, NO_LINK));

@@ -24,6 +24,8 @@ pub(super) struct InterfaceState {
     /// Broadcast addresses of its IPv4 networks.
     pub(super) broadcasts: Vec<Ipv4Addr>,
     pub(super) configured: Vec<Cidr>,
+    /// Of the configured ones, those that are not to be used for new flows.
+    pub(super) avoided: Vec<IpAddr>,
     pub(super) automatic: Vec<Automatic>,
     pub(super) checks: Vec<Check>,
     /// Configured ones that somebody else has.
@@ -47,6 +49,7 @@ impl InterfaceState {
             deprecated: Vec::new(),
             broadcasts: Vec::new(),
             configured: Vec::new(),
+            avoided: Vec::new(),
             automatic: Vec::new(),
             checks: Vec::new(),
             refused: Vec::new(),
@@ -128,13 +131,20 @@ impl Ip {
         self.reschedule();
     }
 
+    /// New flows begin at these of the configured addresses only where no other fits (RFC 6724 §5, rule 3).
+    pub(crate) fn set_deprecated(&mut self, interface: u32, addresses: Vec<IpAddr>) {
+        self.interfaces[interface as usize].avoided = addresses;
+        self.refresh_addresses(interface);
+    }
+
     /// Makes the lists true that packets are compared with.
     pub(super) fn refresh_addresses(&mut self, interface: u32) {
         let state = &mut self.interfaces[interface as usize];
         let usable = |cidr: &Cidr| !state.checks.iter().any(|check| check.ip == cidr.ip) && !state.refused.contains(&cidr.ip);
         let automatic = state.automatic.iter().map(Automatic::cidr);
         state.addresses = state.configured.iter().copied().chain(automatic).filter(usable).collect();
-        state.deprecated = state.automatic.iter().filter(|known| known.deprecated).map(|known| known.ip.into()).collect();
+        let deprecated = state.automatic.iter().filter(|known| known.deprecated).map(|known| known.ip.into());
+        state.deprecated = deprecated.chain(state.avoided.iter().copied()).collect();
         state.broadcasts = state.addresses.iter().filter_map(Cidr::broadcast).collect();
         self.local = self.interfaces.iter().flat_map(|state| state.addresses.iter().map(|cidr| cidr.ip)).collect();
         self.local.sort_unstable();

@@ -49,6 +49,7 @@ def client():
     read("fresh", c)
     attempt("an IPv4 address", c.connect_ex, (address, port))
     say("connected", c.getsockname()[2:], c.getpeername()[2:])
+    attempt("path MTU", c.getsockopt, V6, 24)
     write("connected", c)
     exactly(c, 1)
     c.close()

@@ -30,6 +30,21 @@ fn rules() {
     assert_eq!(select(&[("2001:db8::ff", 64), ("2001:db8::1", 64)], "2001:db8::3"), ip("2001:db8::ff"));
 }
 
+/// Rule 3: a deprecated address is used where nothing else is there, even when it would match longer.
+#[test]
+fn deprecated_addresses_are_avoided() {
+    let mut rig = Rig::ipv6(Medium::Ethernet, Role::Shared);
+    let cidr = |text: &str| Cidr { ip: ip(text), prefix_len: 64 };
+    let (old, new) = ("2001:db8:1::2", "2001:db8:3::2");
+    rig.ip.set_addresses(0, vec![cidr(old), cidr(new)]);
+    rig.ip.set_deprecated(0, vec![ip(old)]);
+    let source = |rig: &Rig| rig.ip.route(ip("2001:db8:1::1"), None).expect("the default route").source;
+    assert_eq!(source(&rig), ip(new));
+    rig.ip.set_addresses(0, vec![cidr(old)]);
+    assert_eq!(source(&rig), ip(old));
+    assert!(rig.ip.owns(ip(old)), "what is open goes on");
+}
+
 /// Families do not mix, and link-local ends name their link.
 #[test]
 fn families_and_links() {
