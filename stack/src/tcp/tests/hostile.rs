@@ -362,6 +362,24 @@ fn icmp_mtu_lies() {
     }
 }
 
+/// RFC 1191 §6: what one connection has learnt of the path, the next one starts with; ten minutes later it asks anew.
+#[test]
+fn path_mtu_is_remembered() {
+    let mut rig = sending(5_000, 60_000);
+    icmp(&mut rig, 3, 4, 1_000, 1);
+    assert_eq!(rig.info().send_mss, 960);
+    for (port, wait_ms, mss) in [(2_001, 1_000, 960), (2_002, 600_000, 1_460)] {
+        rig.wait_ms(wait_ms);
+        rig.ports = (rig.ports.0 + 1, port);
+        rig.listen_and_accept(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460));
+        assert_eq!(rig.info().send_mss, mss);
+        let (now, id) = (rig.now, rig.id);
+        rig.stack.abort(now, id);
+        while rig.stack.transmit(now, &mut rig.out) {}
+        rig.out[0].clear();
+    }
+}
+
 /// Two ends that are out of step answer each other's pure ACKs once in half a second, not for ever.
 #[test]
 fn ack_loop() {
