@@ -23,9 +23,12 @@ use filter::Filter;
 /// Arguments of `ringway ss`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// TCP sockets (there are no others yet)
+    /// TCP sockets
     #[arg(short, long)]
     tcp: bool,
+    /// UDP sockets
+    #[arg(short, long)]
+    udp: bool,
     /// Only listening sockets
     #[arg(short, long)]
     listening: bool,
@@ -171,13 +174,15 @@ const STATES: &[(u8, &str, &str)] = &[
 ];
 
 fn summary(out: &mut impl Write, sockets: &[Shown<'_>], unlisted: &Unlisted) -> io::Result<()> {
-    let count = |state: u8| sockets.iter().filter(|shown| shown.socket.state == state).count() as u64;
+    let streams: Vec<&Shown<'_>> = sockets.iter().filter(|shown| !shown.socket.datagrams).collect();
+    let count = |state: u8| streams.iter().filter(|shown| shown.socket.state == state).count() as u64;
     // As in ss: those in TIME-WAIT, which nobody has either, are counted apart.
-    let is_orphan = |shown: &&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
-    let orphaned = sockets.iter().filter(is_orphan).count() as u64 + unlisted.others;
+    let is_orphan = |shown: &&&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
+    let orphaned = streams.iter().filter(is_orphan).count() as u64 + unlisted.others;
     let waiting = count(6) + unlisted.time_wait;
-    let total = sockets.len() as u64 + unlisted.time_wait + unlisted.others;
+    let total = streams.len() as u64 + unlisted.time_wait + unlisted.others;
     let (established, listening) = (count(1), count(LISTEN));
+    writeln!(out, "UDP:   {}", sockets.len() - streams.len())?;
     writeln!(out, "TCP:   {total} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {waiting})")
 }
 
@@ -209,7 +214,10 @@ impl Names {
 
 /// A listener on the IPv6 wildcard whose peers may be IPv4 too.
 fn serves_both_families(socket: &SocketRecord) -> bool {
-    socket.state == LISTEN && socket.local.ip.is_ipv6() && socket.remote.ip.is_ipv4()
+    (socket.state == LISTEN || socket.datagrams)
+        && socket.local.ip.is_unspecified()
+        && socket.local.ip.is_ipv6()
+        && socket.remote.ip.is_ipv4()
 }
 
 /// The local address as ss writes it: `*` where both families are served.

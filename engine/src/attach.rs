@@ -7,6 +7,7 @@
 //! deciding who may attach, or what errno a failure is.
 
 mod close;
+mod datagram;
 mod deliver;
 mod options;
 mod record;

@@ -18,6 +18,6 @@ mod spawn;
 mod worker;
 
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
-pub use ports::{Host, PortError, Ports};
+pub use ports::{Host, PortError, Ports, Transport};
 pub use spawn::{WorkerThread, spawn};
 pub use worker::{Worker, WorkerConfig};

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use ringway_shm::{Duration, Instant};
 
-use crate::ports::{PortError, Ports};
+use crate::ports::{PortError, Ports, Transport};
 
 /// Late releases are gathered, so that a worker with nothing else to do wakes once for many.
 const GATHER: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Users {
 /// The table; see the module's text.
 pub(crate) struct PortTable {
     ports: Box<dyn Ports>,
-    users: HashMap<(IpAddr, u16), Users>,
+    users: HashMap<(Transport, IpAddr, u16), Users>,
     late: BTreeSet<(Instant, IpAddr, u16)>,
 }
 
@@ -47,24 +47,38 @@ impl PortTable {
     /// Whether user `uid` may be given the packets of a port that it says it listens on: root, and
     /// whoever has a listening kernel socket there.
     pub(crate) fn may_listen(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
-        uid == 0 || self.ports.listeners(ip, port).is_ok_and(|users| users.contains(&uid))
+        uid == 0 || self.ports.listeners(Transport::Tcp, ip, port).is_ok_and(|users| users.contains(&uid))
     }
 
     /// Whether user `uid` may connect from a port that it says it has bound: not from one on which
     /// somebody else listens.
     pub(crate) fn may_connect_from(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
-        uid == 0 || self.ports.listeners(ip, port).is_ok_and(|users| users.iter().all(|&user| user == uid))
+        uid == 0 || self.ports.listeners(Transport::Tcp, ip, port).is_ok_and(|users| users.iter().all(|&user| user == uid))
     }
 
     /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
     /// a socket that the application has bound), or is in the table already.
     pub(crate) fn add(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
-        if let Some(users) = self.users.get_mut(&(ip, port)) {
+        self.add_of(Transport::Tcp, ip, port)
+    }
+
+    /// As [`add`](PortTable::add), of UDP.
+    pub(crate) fn add_datagrams(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        self.add_of(Transport::Udp, ip, port)
+    }
+
+    /// Whether user `uid` may be given the datagrams to a port that it says it has bound.
+    pub(crate) fn may_receive(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
+        uid == 0 || self.ports.listeners(Transport::Udp, ip, port).is_ok_and(|users| users.contains(&uid))
+    }
+
+    fn add_of(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        if let Some(users) = self.users.get_mut(&(transport, ip, port)) {
             users.count += 1;
             return Ok(());
         }
-        self.ports.own(ip, port)?;
-        self.users.insert((ip, port), Users::first(false));
+        self.ports.own(transport, ip, port)?;
+        self.users.insert((transport, ip, port), Users::first(false));
         Ok(())
     }
 
@@ -72,16 +86,16 @@ impl PortTable {
     pub(crate) fn reserve(&mut self, ip: IpAddr) -> Result<u16, PortError> {
         for _ in 0..RESERVE_ATTEMPTS {
             let port = self.ports.reserve(ip, 0)?;
-            if self.users.contains_key(&(ip, port)) {
+            if self.users.contains_key(&(Transport::Tcp, ip, port)) {
                 // Free for the kernel, but connections of a socket that is gone still use it here.
                 self.ports.release(ip, port);
                 continue;
             }
-            if let Err(error) = self.ports.own(ip, port) {
+            if let Err(error) = self.ports.own(Transport::Tcp, ip, port) {
                 self.ports.release(ip, port);
                 return Err(error);
             }
-            self.users.insert((ip, port), Users::first(true));
+            self.users.insert((Transport::Tcp, ip, port), Users::first(true));
             return Ok(port);
         }
         Err(PortError::InUse)
@@ -89,7 +103,16 @@ impl PortTable {
 
     /// One user less.
     pub(crate) fn remove(&mut self, ip: IpAddr, port: u16) {
-        let Some(users) = self.users.get_mut(&(ip, port)) else {
+        self.remove_of(Transport::Tcp, ip, port);
+    }
+
+    /// As [`remove`](PortTable::remove), of UDP.
+    pub(crate) fn remove_datagrams(&mut self, ip: IpAddr, port: u16) {
+        self.remove_of(Transport::Udp, ip, port);
+    }
+
+    fn remove_of(&mut self, transport: Transport, ip: IpAddr, port: u16) {
+        let Some(users) = self.users.get_mut(&(transport, ip, port)) else {
             debug_assert!(false, "a user is removed once");
             return;
         };
@@ -98,8 +121,8 @@ impl PortTable {
             return;
         }
         let reserved = users.reserved;
-        self.users.remove(&(ip, port));
-        self.ports.disown(ip, port);
+        self.users.remove(&(transport, ip, port));
+        self.ports.disown(transport, ip, port);
         if reserved {
             self.ports.release(ip, port);
         }
@@ -107,7 +130,7 @@ impl PortTable {
 
     /// One user less, `delay` from now: a connection of which packets may still be under way.
     pub(crate) fn remove_late(&mut self, now: Instant, delay: Duration, ip: IpAddr, port: u16) {
-        let Some(users) = self.users.get_mut(&(ip, port)) else {
+        let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) else {
             debug_assert!(false, "a user is removed once");
             return;
         };
@@ -128,7 +151,7 @@ impl PortTable {
                 return;
             }
             self.late.pop_first();
-            let Some(users) = self.users.get_mut(&(ip, port)) else { continue };
+            let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) else { continue };
             if users.hold_until > now {
                 self.late.insert((users.hold_until, ip, port));
             } else {
@@ -146,7 +169,7 @@ impl PortTable {
     /// Whether anybody uses the port.
     #[cfg(test)]
     pub(crate) fn is_used(&self, ip: IpAddr, port: u16) -> bool {
-        self.users.contains_key(&(ip, port))
+        self.users.contains_key(&(Transport::Tcp, ip, port))
     }
 }
 

@@ -6,6 +6,15 @@ use std::net::IpAddr;
 
 use crate::command::RegionId;
 
+/// A protocol with ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// TCP
+    Tcp,
+    /// UDP
+    Udp,
+}
+
 /// Why a port was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortError {
@@ -30,21 +39,21 @@ pub trait Ports: Send {
     /// Gives a reserved port back.
     fn release(&mut self, ip: IpAddr, port: u16);
 
-    /// The users whose kernel sockets listen on `ip`:`port` or on all addresses: a port may be steered
+    /// The users whose kernel sockets listen (UDP: are bound) on `ip`:`port` or on all addresses: a port may be steered
     /// away from the kernel only for whom the kernel has let listen there.
     ///
     /// # Errors
     /// The kernel does not tell; then nobody is believed.
-    fn listeners(&mut self, ip: IpAddr, port: u16) -> io::Result<Vec<u32>>;
+    fn listeners(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<Vec<u32>>;
 
-    /// From now on packets to `ip`:`port` reach the worker's devices, and not the kernel's TCP.
+    /// From now on packets to `ip`:`port` reach the worker's devices, and not the kernel.
     ///
     /// # Errors
     /// See [`PortError`].
-    fn own(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError>;
+    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError>;
 
     /// Packets to `ip`:`port` are the kernel's again.
-    fn disown(&mut self, ip: IpAddr, port: u16);
+    fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
 }
 
 /// What else a worker tells the service. Called in the worker's thread; must never block.

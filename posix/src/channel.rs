@@ -36,14 +36,18 @@ pub enum Failure {
     HostUnreachable,
     /// ICMP: network not reachable.
     NetworkUnreachable,
-    /// ICMP: the peer's host does not speak TCP.
+    /// ICMP: the peer's host does not speak the protocol.
     ProtocolUnreachable,
-    /// ICMPv6: a router's policy forbids the way.
+    /// ICMPv6: a router's policy forbids the way; or a broadcast without leave for it.
     Prohibited,
     /// We gave it up ourselves.
     Aborted,
     /// The service is gone.
     ServiceGone,
+    /// A datagram was larger than the path takes.
+    MessageTooLong,
+    /// No destination.
+    NoDestination,
     /// Anything else.
     Other,
 }
@@ -133,6 +137,23 @@ pub enum Request {
         /// The peer.
         remote: SocketAddr,
     },
+    /// Serve datagrams; from here on the socket carries messages.
+    Datagrams {
+        /// Address and port, bound on the program's kernel socket.
+        local: SocketAddr,
+        /// `local` is the IPv6 wildcard of a socket that serves IPv4 too.
+        dual_stack: bool,
+    },
+    /// Fix the remote end of a datagram socket; port 0 dissolves it.
+    ConnectDatagrams {
+        /// The peer.
+        remote: SocketAddr,
+    },
+    /// Does an interface of the stack lead there?
+    Route {
+        /// Where to.
+        remote: SocketAddr,
+    },
     /// Describe the connection, laid out as Linux's `struct tcp_info`.
     Info,
 }
@@ -184,9 +205,23 @@ pub enum SocketOption {
     FastOpenNoCookie,
     /// SO_MAX_PACING_RATE, bytes per second; all ones: without limit.
     PacingRate,
+    /// SO_REUSEADDR, 0 or 1.
+    ReuseAddress,
+    /// SO_REUSEPORT, 0 or 1.
+    ReusePort,
+    /// SO_BROADCAST, 0 or 1.
+    Broadcast,
+    /// SO_NO_CHECK, 0 or 1.
+    NoChecksum,
+    /// IP_MTU_DISCOVER, as ip(7) numbers it from 0 to 3.
+    PathMtuDiscovery,
+    /// UDP_SEGMENT, bytes.
+    SegmentSize,
+    /// UDP_GRO, 0 or 1.
+    Coalesce,
 }
 
-pub use ringway_shm::channel::Ticket;
+pub use ringway_shm::channel::{Envelope, Received, Ticket};
 
 /// A wait context of the region: one waiting thread or one epoll instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +259,17 @@ pub trait Channel: Send + Sync {
     fn discard(&self, socket: SocketRef, count: usize) -> Result<usize, TransferError>;
     /// Delivers received bytes. `Ok(0)` for a non-empty destination means end of stream.
     fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError>;
+    /// Queues one datagram (or a train of them), whole or not at all.
+    fn send_datagram(&self, socket: SocketRef, envelope: &Envelope, pieces: &[IoSlice<'_>]) -> Result<(), TransferError>;
+    /// Delivers the next datagram; what there is no room for is lost.
+    fn receive_datagram(
+        &self,
+        socket: SocketRef,
+        pieces: &mut [IoSliceMut<'_>],
+        taking: Taking,
+    ) -> Result<Received, TransferError>;
+    /// Payload of the next datagram, bytes.
+    fn next_datagram(&self, socket: SocketRef) -> Option<usize>;
     /// Takes the next accepted connection of a listener.
     fn accept(&self, listener: SocketRef) -> Option<SocketRef>;
 

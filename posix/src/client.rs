@@ -1,6 +1,8 @@
 //! The real channel: `ringway_shm::channel::Client` behind this room's trait.
 
-use crate::channel::{Attach, Channel, Context, ControlAnswer, Failure, Request, SocketOption, State, Taking, Ticket};
+use crate::channel::{
+    Attach, Channel, Context, ControlAnswer, Envelope, Failure, Received, Request, SocketOption, State, Taking, Ticket,
+};
 use crate::channel::{TransferError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
@@ -144,6 +146,23 @@ impl Channel for Attached {
         self.client.discard(slot_of(socket), count).map_err(receive_error)
     }
 
+    fn send_datagram(&self, socket: SocketRef, envelope: &Envelope, pieces: &[IoSlice<'_>]) -> Result<(), TransferError> {
+        self.client.send_datagram(slot_of(socket), envelope, pieces).map_err(send_error)
+    }
+
+    fn receive_datagram(
+        &self,
+        socket: SocketRef,
+        pieces: &mut [IoSliceMut<'_>],
+        taking: Taking,
+    ) -> Result<Received, TransferError> {
+        self.client.receive_datagram(slot_of(socket), pieces, taking == Taking::Peek).map_err(receive_error)
+    }
+
+    fn next_datagram(&self, socket: SocketRef) -> Option<usize> {
+        self.client.next_datagram_len(slot_of(socket))
+    }
+
     fn accept(&self, listener: SocketRef) -> Option<SocketRef> {
         self.client.accept(slot_of(listener)).map(socket_of)
     }
@@ -157,6 +176,9 @@ impl Channel for Attached {
                 }
                 shm::Operation::Connect { remote }
             }
+            Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
+            Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
+            Request::Route { remote } => shm::Operation::Route { remote },
             Request::Info => shm::Operation::Info,
         };
         self.client.control(slot_of(socket), operation)
@@ -292,6 +314,8 @@ fn failure_of(failure: shm::Failure) -> Failure {
         shm::Failure::Prohibited => Failure::Prohibited,
         shm::Failure::Aborted => Failure::Aborted,
         shm::Failure::ServiceGone => Failure::ServiceGone,
+        shm::Failure::MessageTooLong => Failure::MessageTooLong,
+        shm::Failure::NotConnected => Failure::NoDestination,
         _ => Failure::Other,
     }
 }
@@ -351,6 +375,13 @@ fn option_of(option: SocketOption) -> shm::SocketOption {
         SocketOption::FastOpenConnect => shm::SocketOption::FastOpenConnect,
         SocketOption::FastOpenNoCookie => shm::SocketOption::FastOpenNoCookie,
         SocketOption::PacingRate => shm::SocketOption::PacingRate,
+        SocketOption::ReuseAddress => shm::SocketOption::ReuseAddress,
+        SocketOption::ReusePort => shm::SocketOption::ReusePort,
+        SocketOption::Broadcast => shm::SocketOption::Broadcast,
+        SocketOption::NoChecksum => shm::SocketOption::NoChecksum,
+        SocketOption::PathMtuDiscovery => shm::SocketOption::PathMtuDiscovery,
+        SocketOption::SegmentSize => shm::SocketOption::SegmentSize,
+        SocketOption::Coalesce => shm::SocketOption::Coalesce,
     }
 }
 

@@ -23,6 +23,9 @@ impl Posix {
     /// destination is the stack's.
     pub fn connect(&self, fd: Fd, address: &[u8]) -> Option<Answer<()>> {
         if let Some(socket) = self.table.socket(fd) {
+            if self.is_datagram(socket) {
+                return self.reconnect_datagram(fd, socket, address);
+            }
             if is_unspecified_family(address) {
                 return Some(self.disconnect(fd));
             }
@@ -32,6 +35,9 @@ impl Posix {
             }
         }
         let Parsed::Inet { address: remote, inet6 } = parse(address) else { return None };
+        if remote.port() != 0 && self.is_udp(fd) {
+            return self.connect_datagram(fd, remote);
+        }
         if remote.port() == 0 || !self.is_tcp(fd) {
             return None;
         }
@@ -169,6 +175,6 @@ impl Posix {
     }
 }
 
-fn is_unspecified_family(address: &[u8]) -> bool {
+pub(crate) fn is_unspecified_family(address: &[u8]) -> bool {
     address.first_chunk::<2>().is_some_and(|family| i32::from(u16::from_ne_bytes(*family)) == libc::AF_UNSPEC)
 }

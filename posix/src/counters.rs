@@ -26,10 +26,12 @@ pub enum Fallback {
     CloseFailed,
     /// An epoll instance could not watch a socket that became the stack's.
     WatchLost,
+    /// The program wants something of a datagram socket that the stack does not do.
+    OptionNotServed,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 10] = [
+    const ALL: [(Fallback, &'static str); 11] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::NotOurs, "not-ours"),
@@ -40,6 +42,7 @@ impl Fallback {
         (Fallback::LingerExpired, "linger-expired"),
         (Fallback::CloseFailed, "close-failed"),
         (Fallback::WatchLost, "watch-lost"),
+        (Fallback::OptionNotServed, "option-not-served"),
     ];
 
     /// The word that the log line shows.

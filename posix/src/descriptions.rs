@@ -45,6 +45,10 @@ impl Flag {
     pub(crate) const KERNEL_TCP: Flag = Flag(16);
     /// The program made it an AF_INET6 socket: addresses are shown v4-mapped.
     pub(crate) const INET6: Flag = Flag(32);
+    /// A UDP socket; its kernel socket serves beside it.
+    pub(crate) const DATAGRAM: Flag = Flag(128);
+    /// IP_RECVERR is set: errors are the kernel socket's to tell.
+    pub(crate) const KERNEL_ERRORS: Flag = Flag(256);
 }
 
 impl Description {
@@ -68,6 +72,11 @@ impl Description {
     /// Makes the fact true; answers whether it was true before.
     pub(crate) fn mark(&self, flag: Flag) -> bool {
         self.flags.fetch_or(flag.0, Ordering::AcqRel) & flag.0 != 0
+    }
+
+    /// Makes the fact untrue.
+    pub(crate) fn unmark(&self, flag: Flag) {
+        self.flags.fetch_and(!flag.0, Ordering::AcqRel);
     }
 
     /// One more descriptor.

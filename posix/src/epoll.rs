@@ -143,7 +143,8 @@ impl Posix {
         if instance.list.add(key, event.events, event.u64).map_err(refusal)? {
             channel.watch(key.socket, context);
         }
-        if self.has_twin(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, key.fd, Some(event)).is_ok() {
+        let for_twin = Some(self.twin_event(key.socket, event));
+        if self.has_twin(key.socket) && self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, key.fd, for_twin).is_ok() {
             instance.kernel_members.insert(key.fd, event);
         }
         self.wake_sleepers(instance);
@@ -155,7 +156,9 @@ impl Posix {
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
         instance.list.modify(key, event.events, event.u64).map_err(refusal)?;
         if self.has_twin(key.socket) {
-            self.kernel.epoll_control(epoll, libc::EPOLL_CTL_MOD, key.fd, Some(event))?;
+            let for_twin = self.twin_event(key.socket, event);
+            self.kernel.epoll_control(epoll, libc::EPOLL_CTL_MOD, key.fd, Some(for_twin))?;
+            instance.kernel_members.insert(key.fd, event);
         }
         self.wake_sleepers(instance);
         Ok(())
@@ -487,9 +490,27 @@ impl Posix {
         }
     }
 
-    /// Does a kernel socket listen beside this one, under the same number?
+    /// What is asked of the kernel socket beside a socket of ours has changed, or (`alone`) it goes on without ours.
+    pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef, alone: bool) {
+        for number in 0..INSTANCES as u32 {
+            let cell = self.epolls.lock(number);
+            let Some(instance) = cell.as_ref() else { continue };
+            let Some(&event) = instance.kernel_members.get(&fd) else { continue };
+            let event = if alone { event } else { self.twin_event(socket, event) };
+            if self.kernel.epoll_control(instance.fd, libc::EPOLL_CTL_MOD, fd, Some(event)).is_err() {
+                self.counters.count(crate::Fallback::WatchLost);
+            }
+        }
+    }
+
+    fn twin_event(&self, socket: SocketRef, event: epoll_event) -> epoll_event {
+        epoll_event { events: self.twin_events(socket, event.events), u64: event.u64 }
+    }
+
+    /// Does a kernel socket serve beside this one, under the same number?
     pub(crate) fn has_twin(&self, socket: SocketRef) -> bool {
-        self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
+        self.is_datagram(socket)
+            || self.attached().and_then(|channel| channel.view(socket)).is_some_and(|view| view.state == SocketState::Listening)
     }
 
     fn state_of(&self, socket: SocketRef) -> State {

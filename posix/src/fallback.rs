@@ -52,6 +52,10 @@ impl RawAddress {
 pub trait Kernel: Send + Sync {
     /// `socket(2)`.
     fn socket(&self, domain: i32, kind: i32, protocol: i32) -> Answer<Fd>;
+    /// `bind(2)` to the bytes of a `sockaddr`.
+    fn bind(&self, fd: Fd, address: &[u8]) -> Answer<()>;
+    /// `connect(2)` to the bytes of a `sockaddr`.
+    fn connect(&self, fd: Fd, address: &[u8]) -> Answer<()>;
     /// `listen(2)`.
     fn listen(&self, fd: Fd, backlog: i32) -> Answer<()>;
     /// `accept4(2)`; the peer's address comes with it.

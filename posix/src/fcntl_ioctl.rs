@@ -26,7 +26,8 @@ impl Posix {
             }
             libc::F_SETFL => {
                 channel.set_nonblocking(socket, argument as i32 & libc::O_NONBLOCK != 0);
-                Some(Ok(0))
+                // The kernel socket of a datagram socket may have to go on alone.
+                (!self.is_datagram(socket)).then_some(Ok(0))
             }
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
                 let minimum = Fd::try_from(argument).map_err(|_| Errno::INVAL);
@@ -44,9 +45,12 @@ impl Posix {
         match request {
             libc::FIONBIO => {
                 channel.set_nonblocking(socket, value != 0);
-                Some(Ok(Control::Done))
+                (!self.is_datagram(socket)).then_some(Ok(Control::Done))
             }
             libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD if listening => Some(Err(Errno::INVAL)),
+            libc::FIONREAD if self.is_datagram(socket) => {
+                channel.next_datagram(socket).map(|bytes| Ok(Control::Number(number(bytes))))
+            }
             libc::FIONREAD => Some(Ok(Control::Number(number(view.map_or(0, |view| view.readable))))),
             libc::TIOCOUTQ => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
             SIOCOUTQNSD => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),

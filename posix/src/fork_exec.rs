@@ -123,7 +123,7 @@ impl Posix {
     /// A descriptor has arrived from another process: if it is a socket of the stack, it is ours from now on.
     pub fn adopt(&self, fd: Fd) -> bool {
         let Ok(identity) = self.kernel.identity(fd) else { return false };
-        if !identity.is_socket() || !self.table.fits(fd) || !self.is_tcp(fd) {
+        if !identity.is_socket() || !self.table.fits(fd) || !(self.is_tcp(fd) || self.is_udp(fd)) {
             return false;
         }
         match self.channel() {
@@ -165,6 +165,10 @@ impl Posix {
             let inet6 = self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
             let flags: &[Flag] = if inet6 { &[Flag::KERNEL_TCP, Flag::INET6] } else { &[Flag::KERNEL_TCP] };
             self.descriptions.install(socket, flags).mark(Flag::CONNECT_REPORTED);
+            if self.is_udp(fd) {
+                self.descriptions.of(socket).mark(Flag::DATAGRAM);
+                self.note_ancillary(fd, socket);
+            }
         }
         self.table.set(fd, Entry::Socket(socket));
         true

@@ -2,7 +2,7 @@
 //!
 //! This room knows a [`channel::Channel`] (the worker's end of shared memory) and a [`fallback::Kernel`] (the real libc),
 //! both as traits, so that everything here also runs against mocks and in the simulator. It promises Linux's behaviour
-//! for TCP sockets over IPv4 and IPv6: numbers, flags, errors, blocking, duplication, inheritance. What it does not take over
+//! for TCP and UDP sockets over IPv4 and IPv6: numbers, flags, errors, blocking, duplication, inheritance. What it does not take over
 //! (`None` from a function that decides) is the kernel's: the caller makes the real call.
 //!
 //! The packet of ideas, in reading order: `fd_table` (is it ours?), `descriptions` (one per socket and process),
@@ -18,6 +18,8 @@ pub mod channel;
 pub mod client;
 mod connect;
 mod counters;
+mod datagram;
+mod datagram_options;
 mod descriptions;
 mod dup;
 mod epoll;
@@ -42,6 +44,7 @@ mod mock;
 pub use attachment::Settings;
 pub use blocking::Waiter;
 pub use counters::Fallback;
+pub use datagram::Arrival;
 pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
 pub use fork_exec::Departure;
@@ -53,6 +56,7 @@ use attachment::Attachment;
 use blocking::WaitPool;
 use channel::Attach;
 use counters::Counters;
+use datagram::Routes;
 use descriptions::Descriptions;
 use epoll::Epolls;
 use fallback::Kernel;
@@ -71,6 +75,8 @@ pub struct Posix {
     settings: Settings,
     /// Which options of `options::KNOWN` this process (or its parents by fork) has ever set on a kernel socket.
     options_set: AtomicU64,
+    /// Which destinations are the stack's, as far as datagrams have asked lately.
+    routes: Routes,
     /// The process whose memory this is; a child of `vfork` has another number and must leave the tables alone.
     process: AtomicU32,
     /// The child of `vfork` for which a socket was named before it moved the descriptor; `before_exec` asks.
@@ -93,6 +99,7 @@ impl Posix {
             counters: Counters::default(),
             settings,
             options_set: AtomicU64::new(0),
+            routes: Routes::default(),
             process: AtomicU32::new(process),
             named_for: AtomicU32::new(0),
             blanks: [AtomicI32::new(-1), AtomicI32::new(-1)],

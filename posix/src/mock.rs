@@ -80,6 +80,14 @@ impl Kernel for TestKernel {
         Ok(self.keep(rustix::net::socket(family, kind, None).map_err(errno)?))
     }
 
+    fn bind(&self, _fd: Fd, _address: &[u8]) -> Answer<()> {
+        Err(Errno(libc::ENOSYS))
+    }
+
+    fn connect(&self, _fd: Fd, _address: &[u8]) -> Answer<()> {
+        Err(Errno(libc::ENOSYS))
+    }
+
     fn listen(&self, _fd: Fd, _backlog: i32) -> Answer<()> {
         Err(Errno(libc::ENOSYS))
     }

@@ -91,6 +91,8 @@ const SET_CONGESTION: u64 = 1 << 40;
 const SET_LINGER: u64 = 1 << 41;
 const SET_RECEIVE_TIMEOUT: u64 = 1 << 42;
 const SET_SEND_TIMEOUT: u64 = 1 << 43;
+/// One of those that keep a datagram socket with the kernel.
+pub(crate) const SET_KERNELS_ALONE: u64 = 1 << 44;
 
 fn place(level: i32, name: i32) -> Option<usize> {
     KNOWN.iter().position(|known| known.level == level && known.name == name)
@@ -104,6 +106,7 @@ impl Posix {
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => SET_RECEIVE_TIMEOUT,
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => SET_SEND_TIMEOUT,
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => SET_CONGESTION,
+            _ if crate::datagram_options::is_kernels_alone(level, name) => SET_KERNELS_ALONE,
             _ => match place(level, name) {
                 Some(place) => 1 << place,
                 None => return,
@@ -161,6 +164,9 @@ impl Posix {
     pub fn set_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: &[u8]) -> Answer<()> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let description = self.descriptions.of(socket);
+        if description.is(Flag::DATAGRAM) {
+            return self.set_datagram_option(fd, socket, level, name, value);
+        }
         if let Some(answer) = self.set_special(channel, socket, description, level, name, value) {
             return answer;
         }
@@ -262,6 +268,9 @@ impl Posix {
     pub fn option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         let description = self.descriptions.of(socket);
+        if description.is(Flag::DATAGRAM) {
+            return self.datagram_option(fd, socket, level, name, out);
+        }
         let timeout = |nanos: u64| timeval_of(nanos);
         match (level, name) {
             (libc::SOL_SOCKET, libc::SO_ERROR) => put_number(out, self.pending_error(socket, description)),
@@ -326,7 +335,7 @@ impl Posix {
         self.take_failure(socket).map_or(0, |error| error.0)
     }
 
-    fn tcp_info(&self, channel: &dyn Channel, socket: SocketRef, out: &mut [u8]) -> Answer<usize> {
+    pub(crate) fn tcp_info(&self, channel: &dyn Channel, socket: SocketRef, out: &mut [u8]) -> Answer<usize> {
         match self.ask(channel, socket, Request::Info, out) {
             Some(ControlAnswer::Bytes(len)) => Ok(len),
             Some(_) => Err(Errno::NOBUFS),
@@ -360,7 +369,7 @@ fn put(out: &mut [u8], value: &[u8]) -> usize {
     len
 }
 
-fn put_number(out: &mut [u8], value: i32) -> Answer<usize> {
+pub(crate) fn put_number(out: &mut [u8], value: i32) -> Answer<usize> {
     Ok(put(out, &value.to_ne_bytes()))
 }
 
@@ -381,7 +390,7 @@ fn rate_of(value: &[u8]) -> Option<i32> {
 }
 
 /// net/core/sock.c, sock_set_timeout: negative is "at once", zero is "for ever".
-fn timeout_nanos(value: &[u8]) -> Answer<u64> {
+pub(crate) fn timeout_nanos(value: &[u8]) -> Answer<u64> {
     let bytes = value.first_chunk::<16>().ok_or(Errno::INVAL)?;
     let (seconds, micros) = bytes.split_at(8);
     let seconds = i64::from_ne_bytes(seconds.try_into().expect("eight bytes"));

@@ -117,6 +117,9 @@ impl Posix {
         let unused = pollfd { fd: -1, events: 0, revents: 0 };
         let own = set.iter().zip(watched).map(|(entry, watched)| match watched {
             Watched::Socket(socket) if !self.has_twin(*socket) => unused,
+            Watched::Socket(socket) => {
+                pollfd { fd: entry.fd, events: self.twin_events(*socket, entry.events as u32) as i16, revents: 0 }
+            }
             _ => pollfd { fd: entry.fd, events: entry.events, revents: 0 },
         });
         std::iter::repeat_n(unused, leading).chain(own).collect()

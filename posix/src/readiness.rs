@@ -23,6 +23,10 @@ impl Posix {
         let description = self.descriptions.of(socket);
         let view = self.attached().and_then(|channel| channel.view(socket));
         // A listener goes on as its kernel twin when the service dies; a connection is reset.
+        if self.service_is_dead() && self.is_datagram(socket) {
+            // The next call finds the kernel socket in its place, as after a listener's death.
+            return Readiness { events: OUT, receive_sequence: 0, send_sequence: 0 };
+        }
         if self.service_is_dead() && !view.is_some_and(|view| view.state == State::Listening) {
             return Readiness { events: GONE, receive_sequence: u32::MAX, send_sequence: u32::MAX };
         }
@@ -55,6 +59,8 @@ impl Posix {
             Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
             Failure::Prohibited => Errno::ACCES,
             Failure::Aborted => Errno::CONNABORTED,
+            Failure::MessageTooLong => Errno::MSGSIZE,
+            Failure::NoDestination => Errno::DESTADDRREQ,
         }
     }
 }

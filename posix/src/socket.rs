@@ -20,6 +20,9 @@ impl Posix {
     /// listen(2). `None`: the kernel's call decides alone.
     pub fn listen(&self, fd: Fd, backlog: i32) -> Option<Answer<()>> {
         if let Some(socket) = self.table.socket(fd) {
+            if self.is_datagram(socket) {
+                return None;
+            }
             return Some(self.listen_again(fd, socket, backlog));
         }
         if !self.is_tcp(fd) {
@@ -157,6 +160,14 @@ impl Posix {
         if read {
             description.mark(Flag::READ_SHUT);
         }
+        if description.is(Flag::DATAGRAM) {
+            if write {
+                description.mark(Flag::WRITE_SHUT);
+            }
+            // Wakes who waits. net/ipv4/af_inet.c, inet_shutdown: an unconnected socket is shut down and refuses.
+            channel.shutdown_write(socket);
+            return if self.is_connected_datagram(socket) { Ok(()) } else { Err(Errno::NOTCONN) };
+        }
         if write && !description.mark(Flag::WRITE_SHUT) {
             channel.shutdown_write(socket);
         }
@@ -185,6 +196,11 @@ impl Posix {
             return Err(Errno::NOTCONN);
         }
         Ok(SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6)).into())
+    }
+
+    /// Is the descriptor a kernel UDP socket?
+    pub(crate) fn is_udp(&self, fd: Fd) -> bool {
+        self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Some(libc::IPPROTO_UDP)
     }
 
     /// Is the descriptor a kernel TCP socket?

@@ -52,6 +52,8 @@ pub struct Send {
     pub no_signal: bool,
     /// MSG_OOB.
     pub urgent: bool,
+    /// MSG_MORE; a stream sends when it is time to, whatever this says.
+    pub more: bool,
 }
 
 impl Send {
@@ -61,6 +63,7 @@ impl Send {
             dont_wait: flags & libc::MSG_DONTWAIT != 0,
             no_signal: flags & libc::MSG_NOSIGNAL != 0,
             urgent: flags & libc::MSG_OOB != 0,
+            more: flags & libc::MSG_MORE != 0,
         }
     }
 }

@@ -1,14 +1,22 @@
 //! read, write, recv, send and their relatives.
 
 use crate::c::{self, size};
+use crate::datagram;
 use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Errno, Posix, Receive, Send};
 use std::io::{IoSlice, IoSliceMut};
+use std::ptr;
 
-unsafe fn take(posix: &Posix, socket: SocketRef, bytes: *mut c_void, len: size_t, how: Receive) -> ssize_t {
+/// `flags`: those of recv(2).
+unsafe fn take(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    if posix.is_datagram(socket) {
+        // SAFETY: the program promises `len` bytes at `bytes`.
+        return unsafe { datagram::receive_from(posix, fd, socket, (bytes, len), flags, (ptr::null_mut(), ptr::null_mut())) };
+    }
+    let how = Receive::from_flags(flags);
     if how.discard {
         // Nothing is written: the kernel does not look at the buffer either.
         return size(posix.discard(socket, len.min(c::SIZE_MAX), how));
@@ -18,10 +26,50 @@ unsafe fn take(posix: &Posix, socket: SocketRef, bytes: *mut c_void, len: size_t
     size(bytes.and_then(|bytes| posix.receive(socket, &mut [IoSliceMut::new(bytes)], how)))
 }
 
-unsafe fn give(posix: &Posix, socket: SocketRef, bytes: *const c_void, len: size_t, how: Send) -> ssize_t {
+/// `flags`: those of send(2).
+unsafe fn give(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
+    if posix.is_datagram(socket) {
+        // SAFETY: the program promises `len` bytes at `bytes`.
+        return unsafe { datagram::send_to(posix, fd, socket, (bytes, len), flags, (ptr::null(), 0)) };
+    }
+    let how = Send::from_flags(flags);
     // SAFETY: the program promises `len` bytes at `bytes`.
     let bytes = unsafe { c::input(bytes, len) };
     size(bytes.and_then(|bytes| posix.send(socket, &[IoSlice::new(bytes)], how)))
+}
+
+/// net/socket.c, sock_read_iter: a read of no bytes takes nothing, not even from a datagram socket.
+unsafe fn read_some(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *mut c_void, len: size_t) -> ssize_t {
+    if len == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { take(posix, fd, socket, bytes, len, 0) }
+}
+
+/// The vector calls on a datagram socket. `None`: it is a stream.
+unsafe fn datagram_vector(
+    posix: &Posix,
+    fd: c_int,
+    socket: SocketRef,
+    pieces: *const iovec,
+    count: c_int,
+    flags: c_int,
+    sends: bool,
+) -> Option<ssize_t> {
+    if !posix.is_datagram(socket) {
+        return None;
+    }
+    let Ok(count) = size_t::try_from(count) else { return Some(size(Err(Errno::INVAL))) };
+    let mut none = iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+    let mut message = datagram::message_of(&mut none);
+    (message.msg_iov, message.msg_iovlen) = (pieces.cast_mut(), count);
+    Some(size(match sends {
+        // SAFETY: the message describes the program's promise.
+        true => unsafe { datagram::send(posix, fd, socket, &message, flags) },
+        // SAFETY: as above.
+        false => unsafe { datagram::receive(posix, fd, socket, &mut message, flags) },
+    }))
 }
 
 /// read(2).
@@ -29,7 +77,7 @@ unsafe fn give(posix: &Posix, socket: SocketRef, bytes: *const c_void, len: size
 pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { take(posix, socket, bytes, len, Receive::default()) },
+        Some((posix, socket)) => unsafe { read_some(posix, fd, socket, bytes, len) },
         // SAFETY: the program's own call.
         None => unsafe { real::read(fd, bytes, len) },
     }
@@ -40,7 +88,7 @@ pub unsafe extern "C" fn read(fd: c_int, bytes: *mut c_void, len: size_t) -> ssi
 pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { take(posix, socket, bytes, len, Receive::default()) },
+        Some((posix, socket)) if len <= room => unsafe { read_some(posix, fd, socket, bytes, len) },
         // SAFETY: the program's own call; libc ends it when the length is too large.
         _ => unsafe { real::__read_chk(fd, bytes, len, room) },
     }
@@ -51,6 +99,10 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, 
 pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     match ours(fd) {
         Some((posix, socket)) => {
+            // SAFETY: the program's promise about its vector.
+            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, 0, false) } {
+                return answer;
+            }
             // SAFETY: the program's promise about its vector.
             let pieces = unsafe { c::outputs(pieces, count) };
             size(pieces.and_then(|mut pieces| posix.receive(socket, &mut pieces, Receive::default())))
@@ -65,6 +117,11 @@ pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) ->
 pub unsafe extern "C" fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         Some((posix, socket)) if offset == -1 => {
+            let dont_wait = if flags & libc::RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 };
+            // SAFETY: the program's promise about its vector.
+            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, dont_wait, false) } {
+                return answer;
+            }
             let how = Receive { dont_wait: flags & libc::RWF_NOWAIT != 0, ..Receive::default() };
             // SAFETY: the program's promise about its vector.
             let pieces = unsafe { c::outputs(pieces, count) };
@@ -88,7 +145,7 @@ pub unsafe extern "C" fn preadv64v2(fd: c_int, pieces: *const iovec, count: c_in
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::default()) },
+        Some((posix, socket)) => unsafe { give(posix, fd, socket, bytes, len, 0) },
         // SAFETY: the program's own call.
         None => unsafe { real::write(fd, bytes, len) },
     }
@@ -99,6 +156,10 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
 pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     match ours(fd) {
         Some((posix, socket)) => {
+            // SAFETY: the program's promise about its vector.
+            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, 0, true) } {
+                return answer;
+            }
             // SAFETY: the program's promise about its vector.
             let pieces = unsafe { c::inputs(pieces, count) };
             size(pieces.and_then(|pieces| posix.send(socket, &pieces, Send::default())))
@@ -113,6 +174,11 @@ pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -
 pub unsafe extern "C" fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         Some((posix, socket)) if offset == -1 => {
+            let dont_wait = if flags & libc::RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 };
+            // SAFETY: the program's promise about its vector.
+            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, dont_wait, true) } {
+                return answer;
+            }
             let how = Send { dont_wait: flags & libc::RWF_NOWAIT != 0, ..Send::default() };
             // SAFETY: the program's promise about its vector.
             let pieces = unsafe { c::inputs(pieces, count) };
@@ -136,7 +202,7 @@ pub unsafe extern "C" fn pwritev64v2(fd: c_int, pieces: *const iovec, count: c_i
 pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { take(posix, socket, bytes, len, Receive::from_flags(flags)) },
+        Some((posix, socket)) => unsafe { take(posix, fd, socket, bytes, len, flags) },
         // SAFETY: the program's own call.
         None => unsafe { real::recv(fd, bytes, len, flags) },
     }
@@ -147,7 +213,7 @@ pub unsafe extern "C" fn recv(fd: c_int, bytes: *mut c_void, len: size_t, flags:
 pub unsafe extern "C" fn __recv_chk(fd: c_int, bytes: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { take(posix, socket, bytes, len, Receive::from_flags(flags)) },
+        Some((posix, socket)) if len <= room => unsafe { take(posix, fd, socket, bytes, len, flags) },
         // SAFETY: the program's own call; libc ends it when the length is too large.
         _ => unsafe { real::__recv_chk(fd, bytes, len, room, flags) },
     }
@@ -165,7 +231,7 @@ pub unsafe extern "C" fn recvfrom(
 ) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { take_from(posix, socket, bytes, len, flags, address_len) },
+        Some((posix, socket)) => unsafe { take_from(posix, fd, socket, (bytes, len), flags, (address, address_len)) },
         // SAFETY: the program's own call.
         None => unsafe { real::recvfrom(fd, bytes, len, flags, address, address_len) },
     }
@@ -184,7 +250,9 @@ pub unsafe extern "C" fn __recvfrom_chk(
 ) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise, now checked by its compiler.
-        Some((posix, socket)) if len <= room => unsafe { take_from(posix, socket, bytes, len, flags, address_len) },
+        Some((posix, socket)) if len <= room => unsafe {
+            take_from(posix, fd, socket, (bytes, len), flags, (address, address_len))
+        },
         // SAFETY: the program's own call; libc ends it when the length is too large.
         _ => unsafe { real::__recvfrom_chk(fd, bytes, len, room, flags, address, address_len) },
     }
@@ -192,14 +260,18 @@ pub unsafe extern "C" fn __recvfrom_chk(
 
 unsafe fn take_from(
     posix: &Posix,
+    fd: c_int,
     socket: SocketRef,
-    bytes: *mut c_void,
-    len: size_t,
+    (bytes, len): (*mut c_void, size_t),
     flags: c_int,
-    address_len: *mut socklen_t,
+    (address, address_len): (*mut sockaddr, *mut socklen_t),
 ) -> ssize_t {
+    if posix.is_datagram(socket) {
+        // SAFETY: the program's promise.
+        return unsafe { datagram::receive_from(posix, fd, socket, (bytes, len), flags, (address, address_len)) };
+    }
     // SAFETY: the program's promise.
-    let answer = unsafe { take(posix, socket, bytes, len, Receive::from_flags(flags)) };
+    let answer = unsafe { take(posix, fd, socket, bytes, len, flags) };
     if answer >= 0 && !address_len.is_null() {
         // SAFETY: not null; the program promises it is valid. A stream names no sender.
         unsafe { *address_len = 0 };
@@ -212,7 +284,7 @@ unsafe fn take_from(
 pub unsafe extern "C" fn send(fd: c_int, bytes: *const c_void, len: size_t, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::from_flags(flags)) },
+        Some((posix, socket)) => unsafe { give(posix, fd, socket, bytes, len, flags) },
         // SAFETY: the program's own call.
         None => unsafe { real::send(fd, bytes, len, flags) },
     }
@@ -228,9 +300,14 @@ pub unsafe extern "C" fn sendto(
     address: *const sockaddr,
     address_len: socklen_t,
 ) -> ssize_t {
-    match ours(fd) {
+    // SAFETY: the program's promise about its address.
+    match unsafe { datagram::ours_towards(fd, address, address_len) } {
+        Some((posix, socket)) if posix.is_datagram(socket) => {
+            // SAFETY: the program's promise.
+            unsafe { datagram::send_to(posix, fd, socket, (bytes, len), flags, (address, address_len)) }
+        }
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, socket, bytes, len, Send::from_flags(flags)) },
+        Some((posix, socket)) => unsafe { give(posix, fd, socket, bytes, len, flags) },
         None => {
             let fast = if flags & libc::MSG_FASTOPEN == 0 {
                 None

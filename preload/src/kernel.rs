@@ -18,6 +18,16 @@ impl Kernel for LibcKernel {
         checked(unsafe { real::socket(domain, kind, protocol) })
     }
 
+    fn bind(&self, fd: Fd, address: &[u8]) -> Answer<()> {
+        // SAFETY: `address` is valid for its length.
+        checked(unsafe { real::bind(fd, address.as_ptr().cast(), address.len() as socklen_t) }).map(drop)
+    }
+
+    fn connect(&self, fd: Fd, address: &[u8]) -> Answer<()> {
+        // SAFETY: `address` is valid for its length.
+        checked(unsafe { real::connect(fd, address.as_ptr().cast(), address.len() as socklen_t) }).map(drop)
+    }
+
     fn listen(&self, fd: Fd, backlog: i32) -> Answer<()> {
         // SAFETY: plain numbers.
         checked(unsafe { real::listen(fd, backlog) }).map(drop)

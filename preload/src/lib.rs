@@ -11,6 +11,7 @@
 #![allow(clippy::missing_safety_doc, reason = "the contract of each exported function is libc's own")]
 
 mod c;
+mod datagram;
 mod environment;
 mod epoll;
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,7 @@
 //! recvmsg, sendmsg, recvmmsg, sendmmsg; and descriptors of ours that travel over AF_UNIX sockets.
 
 use crate::c::{self, number, size};
+use crate::datagram;
 use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
@@ -12,7 +13,7 @@ use ringway_posix::{Answer, Errno, Posix, Receive, Send, ancillary_descriptors};
 pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     match ours(fd) {
         // SAFETY: the program's promise about its message.
-        Some((posix, socket)) => size(unsafe { receive_message(posix, socket, message, flags) }),
+        Some((posix, socket)) => size(unsafe { receive_message(posix, fd, socket, message, flags) }),
         None => {
             // SAFETY: the program's own call.
             let count = unsafe { real::recvmsg(fd, message, flags) };
@@ -44,12 +45,12 @@ pub unsafe extern "C" fn recvmmsg(
         let entry = unsafe { messages.add(done as usize) };
         let wait_once = if done > 0 && flags & libc::MSG_WAITFORONE != 0 { libc::MSG_DONTWAIT } else { 0 };
         // SAFETY: as above.
-        match unsafe { receive_message(posix, socket, &raw mut (*entry).msg_hdr, flags | wait_once) } {
+        match unsafe { receive_message(posix, fd, socket, &raw mut (*entry).msg_hdr, flags | wait_once) } {
             Ok(bytes) => {
                 // SAFETY: as above.
                 unsafe { (*entry).msg_len = bytes as c_uint };
                 done += 1;
-                if bytes == 0 {
+                if bytes == 0 && !posix.is_datagram(socket) {
                     break;
                 }
             }
@@ -63,9 +64,10 @@ pub unsafe extern "C" fn recvmmsg(
 /// sendmsg(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-    match ours(fd) {
+    // SAFETY: the program's promise about its message.
+    match unsafe { towards(fd, message) } {
         // SAFETY: the program's promise about its message.
-        Some((posix, socket)) => size(unsafe { send_message(posix, socket, message, flags) }),
+        Some((posix, socket)) => size(unsafe { send_message(posix, fd, socket, message, flags) }),
         None => {
             // SAFETY: the program's promise about its message.
             unsafe { name_descriptors(message) };
@@ -78,7 +80,9 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 /// sendmmsg(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
-    let Some((posix, socket)) = ours(fd) else {
+    let first = if count == 0 || messages.is_null() { std::ptr::null() } else { messages.cast_const().cast::<msghdr>() };
+    // SAFETY: null, or the first member of the program's first message.
+    let Some((posix, socket)) = (unsafe { towards(fd, first) }) else {
         // SAFETY: the program's own call.
         return unsafe { real::sendmmsg(fd, messages, count, flags) };
     };
@@ -87,7 +91,7 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
         // SAFETY: the program promises `count` messages.
         let entry = unsafe { messages.add(done as usize) };
         // SAFETY: as above.
-        match unsafe { send_message(posix, socket, &raw const (*entry).msg_hdr, flags) } {
+        match unsafe { send_message(posix, fd, socket, &raw const (*entry).msg_hdr, flags) } {
             Ok(bytes) => {
                 // SAFETY: as above.
                 unsafe { (*entry).msg_len = bytes as c_uint };
@@ -100,12 +104,27 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
     done as c_int
 }
 
-unsafe fn receive_message(posix: &Posix, socket: SocketRef, message: *mut msghdr, flags: c_int) -> Answer<usize> {
+/// The socket of ours that a message leaves by.
+unsafe fn towards(fd: c_int, message: *const msghdr) -> Option<(&'static Posix, SocketRef)> {
+    if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
+        return ours(fd);
+    }
+    // SAFETY: not null, and the program promises that it is valid.
+    let message = unsafe { &*message };
+    // SAFETY: the program's promise about its address.
+    unsafe { datagram::ours_towards(fd, message.msg_name.cast(), message.msg_namelen) }
+}
+
+unsafe fn receive_message(posix: &Posix, fd: c_int, socket: SocketRef, message: *mut msghdr, flags: c_int) -> Answer<usize> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
         return Err(Errno::FAULT);
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &mut *message };
+    if posix.is_datagram(socket) {
+        // SAFETY: the program's promise about its message.
+        return unsafe { datagram::receive(posix, fd, socket, message, flags) };
+    }
     let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
     // SAFETY: the program's promise about its vector.
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
@@ -116,12 +135,16 @@ unsafe fn receive_message(posix: &Posix, socket: SocketRef, message: *mut msghdr
     Ok(bytes)
 }
 
-unsafe fn send_message(posix: &Posix, socket: SocketRef, message: *const msghdr, flags: c_int) -> Answer<usize> {
+unsafe fn send_message(posix: &Posix, fd: c_int, socket: SocketRef, message: *const msghdr, flags: c_int) -> Answer<usize> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
         return Err(Errno::FAULT);
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &*message };
+    if posix.is_datagram(socket) {
+        // SAFETY: the program's promise about its message.
+        return unsafe { datagram::send(posix, fd, socket, message, flags) };
+    }
     let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
     // SAFETY: the program's promise about its vector.
     let pieces = unsafe { c::inputs(message.msg_iov, count) }?;

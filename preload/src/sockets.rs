@@ -13,14 +13,22 @@ pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
     unsafe { real::socket(domain, kind, protocol) }
 }
 
-/// bind(2). Always the kernel's, so that both sides agree on who has which port.
+/// bind(2). Always the kernel's, so that both sides agree on who has which port; a UDP socket may be the stack's then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     if ours(fd).is_some() {
         return status(Err(Errno::INVAL));
     }
     // SAFETY: the program's own call.
-    unsafe { real::bind(fd, address, len) }
+    let answer = unsafe { real::bind(fd, address, len) };
+    if answer == 0
+        && let Some(posix) = posix()
+        // SAFETY: the program's promise about `address` and `len`.
+        && let Ok(bytes) = unsafe { c::address(address, len) }
+    {
+        posix.bound(fd, bytes);
+    }
+    answer
 }
 
 /// listen(2).

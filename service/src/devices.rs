@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 
-use ringway::OpenDevice;
+use ringway::{OpenDevice, Transport};
 use ringway_device::Device;
 use ringway_device::interface::set_up;
 use ringway_device::packet::{Packet, PacketOptions};
@@ -114,11 +114,18 @@ fn tap(planned: &Planned) -> Opener {
 }
 
 impl ports::Steering for PortFilter {
-    fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
-        PortFilter::own(self, Protocol::Tcp, ip, port)
+    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
+        PortFilter::own(self, protocol(transport), ip, port)
     }
 
-    fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
-        PortFilter::release(self, Protocol::Tcp, ip, port)
+    fn release(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
+        PortFilter::release(self, protocol(transport), ip, port)
+    }
+}
+
+fn protocol(transport: Transport) -> Protocol {
+    match transport {
+        Transport::Tcp => Protocol::Tcp,
+        Transport::Udp => Protocol::Udp,
     }
 }

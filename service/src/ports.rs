@@ -11,7 +11,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use ringway::{PortError, Ports};
+use ringway::{PortError, Ports, Transport};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
@@ -24,24 +24,24 @@ pub trait Steering: Send {
     ///
     /// # Errors
     /// The table is full, or the kernel refuses.
-    fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()>;
+    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()>;
 
     /// Packets to `ip`:`port` are the kernel's again.
     ///
     /// # Errors
     /// The kernel refuses.
-    fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()>;
+    fn release(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()>;
 }
 
 /// Where no kernel competes for packets: a device of its own.
 pub struct NoSteering;
 
 impl Steering for NoSteering {
-    fn own(&mut self, _: IpAddr, _: u16) -> io::Result<()> {
+    fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> io::Result<()> {
         Ok(())
     }
 
-    fn release(&mut self, _: IpAddr, _: u16) -> io::Result<()> {
+    fn release(&mut self, _: Transport, _: IpAddr, _: u16) -> io::Result<()> {
         Ok(())
     }
 }
@@ -131,22 +131,22 @@ impl Ports for SharedPorts {
         self.reserved.remove(&(ip, port));
     }
 
-    fn listeners(&mut self, ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
-        listeners::users(ip, port)
+    fn listeners(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
+        listeners::users(transport, ip, port)
     }
 
-    fn own(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
         if self.own_addresses.contains(&ip) {
             return Ok(());
         }
-        self.steering.own(ip, port).map_err(|_| PortError::NoSteering)
+        self.steering.own(transport, ip, port).map_err(|_| PortError::NoSteering)
     }
 
-    fn disown(&mut self, ip: IpAddr, port: u16) {
+    fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {
         if self.own_addresses.contains(&ip) {
             return;
         }
-        if let Err(error) = self.steering.release(ip, port) {
+        if let Err(error) = self.steering.release(transport, ip, port) {
             eprintln!("ringway: packets to {} may still be kept from the kernel: {error}", SocketAddr::new(ip, port));
         }
     }

@@ -18,6 +18,7 @@
 
 pub mod attach;
 pub mod client;
+pub mod datagram;
 pub mod layout;
 mod lock;
 pub mod request;
@@ -25,7 +26,8 @@ pub mod roster;
 pub mod slot;
 pub mod worker;
 
-pub use client::{Client, ControlResult, ReceiveError, SendError, Ticket, Watch};
+pub use client::{Client, ControlResult, ReceiveError, Received, SendError, Ticket, Watch};
+pub use datagram::Envelope;
 pub use layout::{CONTEXTS, PROCESSES, Shape};
 pub use request::{ControlAnswer, Operation, Request, SocketOption};
 pub use roster::Roster;

@@ -38,7 +38,7 @@ fn memory(socket: &SocketRecord) -> String {
 fn info(shown: &Shown<'_>) -> String {
     let socket = &shown.socket;
     let mut tokens = Vec::new();
-    if socket.state != LISTEN {
+    if socket.state != LISTEN && !socket.datagrams {
         tokens = tcp_tokens(&socket.info, &socket.congestion_control);
         tokens.extend(tcp_counts(&socket.info));
     }
@@ -129,7 +129,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     let socket = &shown.socket;
     let peer_port = if socket.remote.port == 0 { "*".to_string() } else { socket.remote.port.to_string() };
     let mut value = json!({
-        "netid": "tcp",
+        "netid": if socket.datagrams { "udp" } else { "tcp" },
         "state": state_name(socket.state),
         "recv_q": socket.receive_queue,
         "send_q": socket.send_queue,
@@ -140,7 +140,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
         "interface": shown.interface,
         "skmem": { "r": socket.memory[0], "rb": socket.memory[1], "t": socket.memory[2], "tb": socket.memory[3] },
     });
-    if socket.state != LISTEN {
+    if socket.state != LISTEN && !socket.datagrams {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
     }
     value

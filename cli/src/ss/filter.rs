@@ -10,6 +10,8 @@ use super::{Arguments, LISTEN, STATES};
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     states: Vec<u8>,
+    /// Only UDP, or only TCP.
+    datagrams: Option<bool>,
     family: Option<bool>,
     conditions: Vec<Condition>,
 }
@@ -28,7 +30,8 @@ impl Filter {
     /// # Errors
     /// The word that is not understood.
     pub(super) fn new(arguments: &Arguments) -> Result<Filter, String> {
-        let mut filter = Filter { states: states_of(arguments), family: None, conditions: Vec::new() };
+        let datagrams = (arguments.udp != arguments.tcp).then_some(arguments.udp);
+        let mut filter = Filter { states: states_of(arguments), datagrams, family: None, conditions: Vec::new() };
         if arguments.ipv4 != arguments.ipv6 {
             filter.family = Some(arguments.ipv6);
         }
@@ -73,10 +76,14 @@ impl Filter {
             Condition::Peer(ip, port) => is(&socket.remote, *ip, *port),
         };
         self.states.contains(&socket.state)
+            && self.datagrams.is_none_or(|datagrams| socket.datagrams == datagrams)
             && self.family.is_none_or(|six| socket.local.ip.is_ipv6() == six)
             && self.conditions.iter().all(holds)
     }
 }
+
+/// Linux's number of a socket that is not connected.
+const UNCONNECTED: u8 = 7;
 
 fn is(endpoint: &Endpoint, ip: IpAddr, port: Option<u16>) -> bool {
     endpoint.ip == ip && port.is_none_or(|port| endpoint.port == port)
@@ -87,7 +94,8 @@ fn states_of(arguments: &Arguments) -> Vec<u8> {
     let all = STATES.iter().map(|(number, _, _)| *number);
     match (arguments.all, arguments.listening) {
         (true, _) => all.collect(),
-        (false, true) => vec![LISTEN],
+        // A UDP socket that is not connected listens.
+        (false, true) => vec![LISTEN, UNCONNECTED],
         (false, false) => states_named("connected")
             .expect("a name of the list below")
             .into_iter()

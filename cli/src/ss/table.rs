@@ -18,13 +18,18 @@ pub(super) fn print(out: &mut impl Write, arguments: &Arguments, sockets: &[Show
         peer_port: width(|row| &row.peer_port, "Port".len()),
     };
     // ss names the protocol only when there could be several.
-    let protocol = if arguments.tcp { "" } else { "tcp   " };
+    let one = arguments.tcp != arguments.udp;
     if !arguments.no_header {
-        let netid = if arguments.tcp { "" } else { "Netid " };
+        let netid = if one { "" } else { "Netid " };
         let head = ["State", "Recv-Q", "Send-Q", "Local Address", "Port", "Peer Address", "Port"].map(str::to_string);
         writeln!(out, "{netid}{}Process", widths.line(&Row::from(head)))?;
     }
     for (row, shown) in rows.iter().zip(sockets) {
+        let protocol = match (one, shown.socket.datagrams) {
+            (true, _) => "",
+            (false, true) => "udp   ",
+            (false, false) => "tcp   ",
+        };
         write!(out, "{protocol}{}", widths.line(row))?;
         writeln!(out, "{}", detail::text(arguments, shown))?;
     }

@@ -20,6 +20,7 @@ fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
     };
     SocketRecord {
         state,
+        datagrams: false,
         local: endpoint(local),
         remote: endpoint(remote),
         receive_queue: 0,

@@ -143,6 +143,11 @@ impl Net {
         self.wire.kernel_counter(side, "Tcp", "InSegs").expect("the kernel counts segments")
     }
 
+    /// A counter of the kernel of this namespace.
+    pub(crate) fn kernel_counter(&self, side: Side, group: &str, name: &str) -> u64 {
+        self.wire.kernel_counter(side, group, name).expect("the kernel counts that")
+    }
+
     /// Waits until a program has printed this on its standard output.
     pub(crate) fn wait_printed(&self, process: &mut Process, words: &str) {
         let path = process.stdout_path();

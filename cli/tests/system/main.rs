@@ -23,5 +23,6 @@ mod see_inside;
 mod sharing;
 mod socat;
 mod ssh;
+mod udp;
 #[path = "../../src/wire.rs"]
 mod wire;

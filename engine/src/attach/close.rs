@@ -14,6 +14,11 @@ impl Region {
         let (kind, id) = (socket.kind, socket.id);
         match (kind, id) {
             (Kind::Listener, _) => self.close_listener(slot, core),
+            (Kind::Datagram, Some(id)) if !reset => {
+                socket.closing = true;
+                self.send_messages(slot, id, core);
+            }
+            (Kind::Datagram, _) => self.close_datagrams(slot, core),
             (Kind::Connection, Some(id)) => {
                 let unread = socket.leftover.is_some() || self.channel.unread(slot) > 0 || core.stack.unread(id) > 0;
                 if reset || unread {

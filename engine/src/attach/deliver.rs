@@ -75,7 +75,11 @@ impl Region {
     /// Something may be read, written, or is over.
     pub(super) fn ready(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
-        let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else { return };
+        let id = match (socket.kind, socket.id) {
+            (Kind::Connection, Some(id)) => id,
+            (Kind::Datagram, Some(id)) => return self.datagrams_ready(slot, id, core),
+            _ => return,
+        };
         let sends = socket.send_blocked || socket.closing;
         if !socket.closing {
             self.pump_receive(slot, id, core);
@@ -102,9 +106,9 @@ impl Region {
 
     /// Lets the window open by what the application has read.
     pub(super) fn tell_consumed(&mut self, slot: SlotIndex, core: &mut Core) {
-        let Some(id) = self.sockets.get(slot).and_then(|socket| socket.id) else { return };
+        let Some((id, kind)) = self.sockets.get(slot).and_then(|socket| Some((socket.id?, socket.kind))) else { return };
         let bytes = self.channel.newly_consumed(slot);
-        if bytes > 0 {
+        if bytes > 0 && kind == Kind::Connection {
             core.stack.consumed(id, bytes as usize);
         }
     }

@@ -4,6 +4,7 @@ use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Failure, SlotIndex, SocketOption};
 use ringway_stack::{CongestionControl, TcpOptions};
 
+use super::datagram;
 use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
@@ -11,10 +12,15 @@ use crate::core::Core;
 impl Region {
     pub(super) fn set_option(&mut self, slot: SlotIndex, option: SocketOption, value: u32, core: &mut Core) -> ControlAnswer {
         let Some(socket) = self.sockets.get(slot) else { return ControlAnswer::Failed(Failure::Invalid) };
-        if !apply(&mut socket.options, option, value) {
+        let applied = apply(&mut socket.options, option, value);
+        if !applied || !datagram::apply(&mut socket.datagrams.options, option, value) {
             return ControlAnswer::Failed(Failure::Invalid);
         }
         let (kind, options) = (socket.kind, socket.options);
+        if let (Kind::Datagram, Some(id)) = (kind, socket.id) {
+            core.stack.udp_set_options(id, socket.datagrams.options.clone());
+            return ControlAnswer::Done;
+        }
         let second = socket.listening.as_ref().and_then(|listening| listening.second);
         for id in [socket.id, second].into_iter().flatten() {
             core.stack.set_options(core.now, id, options);
@@ -62,7 +68,16 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         | SocketOption::DeferAccept
         | SocketOption::SynCount
         | SocketOption::WindowClamp
-        | SocketOption::ReceiveLowWater => {}
+        | SocketOption::ReceiveLowWater
+        // Of datagrams alone.
+        | SocketOption::ReuseAddress
+        | SocketOption::ReusePort
+        | SocketOption::Broadcast
+        | SocketOption::OnlyIpv6
+        | SocketOption::NoChecksum
+        | SocketOption::PathMtuDiscovery
+        | SocketOption::SegmentSize
+        | SocketOption::Coalesce => {}
     }
     true
 }

@@ -2,7 +2,7 @@
 
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
-use ringway_stack::{SocketAddress, SocketId, SocketSummary, State, TcpInfo};
+use ringway_stack::{Protocol, SocketAddress, SocketId, SocketSummary, State, TcpInfo};
 
 use super::region::Region;
 use super::socket::Kind;
@@ -34,11 +34,17 @@ impl Region {
         let shared = self.channel.slot(slot);
         let (local, remote, unaccepted) = (shared.local(), shared.remote(), shared.unaccepted());
         let socket = self.sockets.get(slot).expect("the caller has looked");
-        let info = socket.id.and_then(|id| info_record(id, core)).unwrap_or_default();
-        let held = socket.id.map_or(0, |id| core.stack.unread(id)) as u32;
+        let datagrams = socket.kind == Kind::Datagram;
+        let tcp_id = socket.id.filter(|_| !datagrams);
+        let info = tcp_id.and_then(|id| info_record(id, core)).unwrap_or_default();
+        let held = tcp_id.map_or(0, |id| core.stack.unread(id)) as u32;
         let options = socket.options;
         let listening = socket.listening.as_ref();
         let (state, receive_queue, send_queue) = match (socket.kind, listening) {
+            (Kind::Datagram, _) => {
+                let state = if remote.port() == 0 { UNCONNECTED } else { linux_state(State::Established) };
+                (state, unread, waiting)
+            }
             (Kind::Listener, Some(listening)) => (linux_state(State::Listen), unaccepted, listening.backlog),
             _ => {
                 let state = if info.state == 0 { UNCONNECTED } else { info.state as u8 };
@@ -48,6 +54,7 @@ impl Region {
         let limit = |asked: u32| if asked == 0 { core.buffer_bytes } else { asked };
         SocketRecord {
             state,
+            datagrams,
             local: Endpoint { ip: local.ip(), port: local.port() },
             remote: Endpoint { ip: remote.ip(), port: remote.port() },
             receive_queue,
@@ -70,6 +77,7 @@ pub(super) fn stray(summary: &SocketSummary) -> SocketRecord {
     let endpoint = |address: SocketAddress| Endpoint { ip: address.ip, port: address.port };
     SocketRecord {
         state: linux_state(summary.state),
+        datagrams: summary.protocol == Protocol::Udp,
         local: endpoint(summary.local),
         remote: endpoint(summary.remote),
         receive_queue: summary.receive_queue,

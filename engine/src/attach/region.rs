@@ -143,7 +143,7 @@ impl Region {
             socket.retrying = false;
             match socket.kind {
                 Kind::Listener => self.accept(slot, core),
-                Kind::Connection => self.ready(slot, core),
+                Kind::Connection | Kind::Datagram => self.ready(slot, core),
                 Kind::Fresh => {}
             }
         }

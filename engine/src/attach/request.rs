@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
+use ringway_shm::stats::InfoRecord;
 use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId};
 
 use super::record;
@@ -34,6 +35,18 @@ impl Region {
             }
             Operation::Connect { remote } => {
                 let answer = self.connect(slot, remote, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::Datagram { local, dual_stack } => {
+                let answer = self.open_datagrams(slot, local, dual_stack, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::ConnectDatagram { remote } => {
+                let answer = self.connect_datagrams(slot, remote, core);
+                self.channel.answer(request, answer);
+            }
+            Operation::Route { remote } => {
+                let answer = Region::route(remote, core);
                 self.channel.answer(request, answer);
             }
             Operation::Shutdown => {
@@ -123,12 +136,18 @@ impl Region {
     }
 
     /// Has the listener's packets steered to us: one address, or all that there are.
-    fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
-        let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { return Ok(()) };
+    pub(super) fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
+        let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
+        let datagrams = socket.kind == Kind::Datagram;
+        let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
         let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
             if !listening.owned.contains(&ip) {
-                core.ports.add(ip, listening.port)?;
+                if datagrams {
+                    core.ports.add_datagrams(ip, listening.port)?;
+                } else {
+                    core.ports.add(ip, listening.port)?;
+                }
                 listening.owned.push(ip);
             }
         }
@@ -138,10 +157,16 @@ impl Region {
     /// Listeners follow a change of the addresses.
     pub(super) fn addresses_changed(&mut self, core: &mut Core) {
         for slot in self.sockets.slots() {
-            let Some(listening) = self.sockets.get(slot).and_then(|socket| socket.listening.as_mut()) else { continue };
+            let Some(socket) = self.sockets.get(slot) else { continue };
+            let datagrams = socket.kind == Kind::Datagram;
+            let Some(listening) = socket.listening.as_mut() else { continue };
             let port = listening.port;
             for ip in listening.owned.extract_if(.., |ip| !core.stack.owns(*ip)) {
-                core.ports.remove(ip, port);
+                if datagrams {
+                    core.ports.remove_datagrams(ip, port);
+                } else {
+                    core.ports.remove(ip, port);
+                }
             }
             if self.own_addresses(slot, core).is_err() {
                 core.metrics.add(Work::RefusedSockets, 1);
@@ -197,7 +222,16 @@ impl Region {
     }
 
     fn info(&mut self, request: &Request, core: &mut Core) {
-        let id = self.sockets.get(request.slot.index).and_then(|socket| socket.id);
+        let socket = self.sockets.get(request.slot.index);
+        let (kind, id) = socket.map_or((Kind::Fresh, None), |socket| (socket.kind, socket.id));
+        if let (Kind::Datagram, Some(id)) = (kind, id) {
+            let path_mtu = core.stack.udp_info(id).and_then(|info| info.path_mtu).unwrap_or(0);
+            let info = InfoRecord { path_mtu: path_mtu.into(), ..InfoRecord::default() };
+            if !self.channel.answer_with_bytes(request, &info.to_bytes()) {
+                core.metrics.add(Work::RefusedSockets, 1);
+            }
+            return;
+        }
         let info = id.and_then(|id| record::info_record(id, core)).unwrap_or_default();
         if !self.channel.answer_with_bytes(request, &info.to_bytes()) {
             core.metrics.add(Work::RefusedSockets, 1);
@@ -205,7 +239,7 @@ impl Region {
     }
 }
 
-fn failure_of(error: PortError) -> Failure {
+pub(super) fn failure_of(error: PortError) -> Failure {
     match error {
         PortError::InUse => Failure::InUse,
         PortError::NotLocal => Failure::NotAvailable,

@@ -16,6 +16,7 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         match (socket.kind, socket.id) {
             (Kind::Connection, Some(id)) => self.pump_send(slot, id, core),
+            (Kind::Datagram, Some(id)) => self.send_messages(slot, id, core),
             _ => self.discard_send(slot),
         }
         self.tell_consumed(slot, core);
@@ -99,6 +100,11 @@ impl Region {
 
     pub(super) fn shutdown(&mut self, slot: SlotIndex, core: &mut Core) -> ControlAnswer {
         let Some(socket) = self.sockets.get(slot) else { return ControlAnswer::Failed(Failure::Invalid) };
+        if socket.kind == Kind::Datagram {
+            // The application's own affair, of which others of its threads want to hear.
+            self.channel.signal(slot);
+            return ControlAnswer::Done;
+        }
         let (Kind::Connection, Some(id)) = (socket.kind, socket.id) else {
             return ControlAnswer::Failed(Failure::NotConnected);
         };

@@ -6,6 +6,8 @@ use ringway_shm::Frame;
 use ringway_shm::channel::{SlotIndex, SlotRef};
 use ringway_stack::{SocketId, TcpOptions};
 
+use super::datagram::Datagrams;
+
 /// Entries of one page of the table.
 const PAGE: usize = 256;
 
@@ -17,9 +19,10 @@ pub(super) enum Kind {
     Fresh,
     Listener,
     Connection,
+    Datagram,
 }
 
-/// A listener's own facts.
+/// A listener's own facts, and those that a datagram socket has too.
 #[derive(Debug, Default)]
 pub(super) struct Listening {
     pub(super) port: u16,
@@ -48,6 +51,8 @@ pub(super) struct Socket {
     /// The stack's name; `None`: not yet or no longer there.
     pub(super) id: Option<SocketId>,
     pub(super) options: TcpOptions,
+    /// Of a datagram socket.
+    pub(super) datagrams: Datagrams,
     pub(super) listening: Option<Box<Listening>>,
     /// The local port that a connection uses.
     pub(super) port: Option<(IpAddr, u16)>,
@@ -80,6 +85,7 @@ impl Socket {
             kind: Kind::Fresh,
             id: None,
             options,
+            datagrams: Datagrams::default(),
             listening: None,
             port: None,
             leftover: None,

@@ -12,7 +12,7 @@ impl Ports for Recorder {
     fn release(&mut self, _: IpAddr, port: u16) {
         self.0.send(format!("release {port}")).expect("the test listens");
     }
-    fn listeners(&mut self, _: IpAddr, port: u16) -> std::io::Result<Vec<u32>> {
+    fn listeners(&mut self, _: Transport, _: IpAddr, port: u16) -> std::io::Result<Vec<u32>> {
         match port {
             22 => Ok(vec![0]),
             80 => Ok(vec![1000]),
@@ -20,11 +20,11 @@ impl Ports for Recorder {
             _ => Ok(Vec::new()),
         }
     }
-    fn own(&mut self, _: IpAddr, port: u16) -> Result<(), PortError> {
+    fn own(&mut self, _: Transport, _: IpAddr, port: u16) -> Result<(), PortError> {
         self.0.send(format!("own {port}")).expect("the test listens");
         if port == 666 { Err(PortError::NoSteering) } else { Ok(()) }
     }
-    fn disown(&mut self, _: IpAddr, port: u16) {
+    fn disown(&mut self, _: Transport, _: IpAddr, port: u16) {
         self.0.send(format!("disown {port}")).expect("the test listens");
     }
 }

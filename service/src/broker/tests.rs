@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ringway::{Host, PortError, Ports, RegionId, WorkerConfig, WorkerThread};
+use ringway::{Host, PortError, Ports, RegionId, Transport, WorkerConfig, WorkerThread};
 use ringway_shm::ArenaConfig;
 use ringway_shm::channel::attach::{AttachError, Credentials};
 use ringway_shm::channel::{Client, Shape};
@@ -28,13 +28,13 @@ impl Ports for NoPorts {
         Err(PortError::InUse)
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
-    fn listeners(&mut self, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
+    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
         Ok(Vec::new())
     }
-    fn own(&mut self, _: IpAddr, _: u16) -> Result<(), PortError> {
+    fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         Err(PortError::NoSteering)
     }
-    fn disown(&mut self, _: IpAddr, _: u16) {}
+    fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {}
 }
 
 struct TestHost(Forks);

@@ -1,16 +1,16 @@
-//! Whose kernel sockets listen on a port: the lines of /proc/net/tcp and tcp6 (proc(5)).
+//! Whose kernel sockets listen on a port: the lines of /proc/net/tcp and tcp6, udp and udp6 (proc(5)).
 //!
-//! Promises: reads no further than the listeners, which the kernel lists first. Does not do: sockets
-//! that are only bound; the kernel does not tell of them.
+//! Promises: of TCP reads no further than the listeners, which the kernel lists first. Does not do: sockets
+//! of TCP that are only bound; the kernel does not tell of them. Of UDP all that are bound are told of.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ringway::Transport;
+
 /// Linux's number of the state LISTEN.
 const LISTEN: &str = "0A";
-const TABLE_V4: &str = "/proc/thread-self/net/tcp";
-const TABLE_V6: &str = "/proc/thread-self/net/tcp6";
 
 /// A kernel socket that listens on the port in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,12 @@ struct Listener {
 }
 
 /// Users whose kernel sockets serve `ip`:`port`.
-pub(super) fn users(ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
-    Ok(serving(ip, &listeners(TABLE_V4, port)?, &listeners(TABLE_V6, port)?))
+pub(super) fn users(transport: Transport, ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
+    let (v4, v6) = match transport {
+        Transport::Tcp => ("/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"),
+        Transport::Udp => ("/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"),
+    };
+    Ok(serving(ip, &listeners(transport, v4, port)?, &listeners(transport, v6, port)?))
 }
 
 /// The table does not say whether a socket on `::` serves IPv4 too. Where an IPv4 socket listens on the port it does
@@ -36,9 +40,9 @@ fn serving(ip: IpAddr, v4: &[Listener], v6: &[Listener]) -> Vec<u32> {
     v4.iter().chain(v6).filter(speaks).filter(serves).map(|listener| listener.user).collect()
 }
 
-fn listeners(table: &str, port: u16) -> io::Result<Vec<Listener>> {
+fn listeners(transport: Transport, table: &str, port: u16) -> io::Result<Vec<Listener>> {
     match File::open(table) {
-        Ok(file) => read(BufReader::new(file), port),
+        Ok(file) => read(transport, BufReader::new(file), port),
         // No IPv6 in this kernel.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error),
@@ -46,13 +50,13 @@ fn listeners(table: &str, port: u16) -> io::Result<Vec<Listener>> {
 }
 
 /// The listeners on `port` of one table.
-fn read(table: impl BufRead, port: u16) -> io::Result<Vec<Listener>> {
+fn read(transport: Transport, table: impl BufRead, port: u16) -> io::Result<Vec<Listener>> {
     let mut found = Vec::new();
     for line in table.lines().skip(1) {
         let line = line?;
         let mut fields = line.split_ascii_whitespace().skip(1);
         let (Some(local), Some(state), Some(user)) = (fields.next(), fields.nth(1), fields.nth(3)) else { continue };
-        if state != LISTEN {
+        if transport == Transport::Tcp && state != LISTEN {
             break;
         }
         if let (Some((ip, on)), Ok(user)) = (endpoint(local), user.parse())

@@ -3,7 +3,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use ringway::{PortError, Ports};
+use ringway::{PortError, Ports, Transport};
 
 use super::{NoSteering, SharedPorts, Steering};
 
@@ -14,7 +14,7 @@ const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
 struct Table(Arc<Mutex<BTreeSet<(IpAddr, u16)>>>);
 
 impl Steering for Table {
-    fn own(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+    fn own(&mut self, _: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
         let mut table = self.0.lock().expect("not poisoned");
         if !table.is_empty() {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -23,7 +23,7 @@ impl Steering for Table {
         Ok(())
     }
 
-    fn release(&mut self, ip: IpAddr, port: u16) -> io::Result<()> {
+    fn release(&mut self, _: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
         self.0.lock().expect("not poisoned").remove(&(ip, port));
         Ok(())
     }
@@ -70,16 +70,16 @@ fn addresses_of_our_own_have_their_own_ports() {
     assert_eq!(ports.reserve(FOREIGN, 0), Err(PortError::InUse));
     ports.release(FOREIGN, 40_001);
     assert_eq!(ports.reserve(FOREIGN, 0), Ok(40_001));
-    assert_eq!(ports.own(FOREIGN, 80), Ok(()));
+    assert_eq!(ports.own(Transport::Tcp, FOREIGN, 80), Ok(()));
 }
 
 #[test]
 fn packets_are_steered_while_a_port_is_owned() {
     let table = Arc::new(Mutex::new(BTreeSet::new()));
     let mut ports = SharedPorts::new(Box::new(Table(table.clone())), HashSet::new(), (40_000, 40_002), 0);
-    assert_eq!(ports.own(LOCAL, 80), Ok(()));
-    assert_eq!(ports.own(LOCAL, 81), Err(PortError::NoSteering));
+    assert_eq!(ports.own(Transport::Tcp, LOCAL, 80), Ok(()));
+    assert_eq!(ports.own(Transport::Tcp, LOCAL, 81), Err(PortError::NoSteering));
     assert_eq!(*table.lock().expect("not poisoned"), BTreeSet::from([(LOCAL, 80)]));
-    ports.disown(LOCAL, 80);
+    ports.disown(Transport::Tcp, LOCAL, 80);
     assert!(table.lock().expect("not poisoned").is_empty());
 }

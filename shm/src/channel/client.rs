@@ -13,6 +13,7 @@
 mod accept;
 mod context;
 mod control;
+mod datagram;
 mod process;
 mod receive;
 mod send;
@@ -30,6 +31,7 @@ use crate::{doorbell, list, ring, sys};
 
 pub use context::Watch;
 pub use control::{ControlResult, Ticket};
+pub use datagram::Received;
 pub use receive::ReceiveError;
 pub use send::SendError;
 

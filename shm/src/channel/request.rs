@@ -62,10 +62,26 @@ pub enum SocketOption {
     FastOpenNoCookie = 22,
     /// bytes per second; all ones: without limit
     PacingRate = 23,
+    /// 0 or 1
+    ReuseAddress = 24,
+    /// 0 or 1
+    ReusePort = 25,
+    /// 0 or 1
+    Broadcast = 26,
+    /// 0 or 1: an IPv6 socket does not serve IPv4
+    OnlyIpv6 = 27,
+    /// 0 or 1: datagrams leave without a checksum
+    NoChecksum = 28,
+    /// 0 don't, 1 want, 2 do, 3 probe (ip(7))
+    PathMtuDiscovery = 29,
+    /// bytes of each datagram of a train; 0: no train
+    SegmentSize = 30,
+    /// 0 or 1: datagrams of a flow come joined
+    Coalesce = 31,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 23] = [
+    const ALL: [SocketOption; 31] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -89,6 +105,14 @@ impl SocketOption {
         SocketOption::FastOpenConnect,
         SocketOption::FastOpenNoCookie,
         SocketOption::PacingRate,
+        SocketOption::ReuseAddress,
+        SocketOption::ReusePort,
+        SocketOption::Broadcast,
+        SocketOption::OnlyIpv6,
+        SocketOption::NoChecksum,
+        SocketOption::PathMtuDiscovery,
+        SocketOption::SegmentSize,
+        SocketOption::Coalesce,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {
@@ -112,6 +136,23 @@ pub enum Operation {
     /// address (port 0 and unspecified: not bound).
     Connect {
         /// The peer.
+        remote: SocketAddr,
+    },
+    /// Serve datagrams. From here on the slot carries messages (see [`datagram`](super::datagram)).
+    Datagram {
+        /// Address and port, both already bound on the application's kernel socket.
+        local: SocketAddr,
+        /// `local` is the IPv6 wildcard of a socket that serves IPv4 too.
+        dual_stack: bool,
+    },
+    /// Fix the remote end of a datagram socket; port 0 dissolves it.
+    ConnectDatagram {
+        /// The peer.
+        remote: SocketAddr,
+    },
+    /// Only asks whether an interface of ours leads there. Any slot may ask.
+    Route {
+        /// Where to.
         remote: SocketAddr,
     },
     /// Bytes wait in the slot's send stack.
@@ -176,6 +217,9 @@ impl Request {
             Operation::Info => (9, 0, 0, NO_ADDRESS),
             Operation::Forked { process, pid } => (10, process as u16, pid, NO_ADDRESS),
             Operation::Reclaim => (11, 0, 0, NO_ADDRESS),
+            Operation::Datagram { local, dual_stack } => (13, local.port(), dual_stack.into(), local),
+            Operation::ConnectDatagram { remote } => (14, remote.port(), 0, remote),
+            Operation::Route { remote } => (15, remote.port(), 0, remote),
         };
         let ip = wide(address.ip());
         [
@@ -205,6 +249,9 @@ impl Request {
             10 => Operation::Forked { process: u32::from(port), pid: argument },
             11 => Operation::Reclaim,
             12 => Operation::Listen { local: address, backlog: argument, dual_stack: true },
+            13 => Operation::Datagram { local: address, dual_stack: argument != 0 },
+            14 => Operation::ConnectDatagram { remote: address },
+            15 => Operation::Route { remote: address },
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

@@ -98,6 +98,8 @@ pub enum Failure {
     ProtocolUnreachable = 14,
     /// ICMPv6: a router's policy forbids the way.
     Prohibited = 15,
+    /// A datagram was larger than the path takes.
+    MessageTooLong = 16,
 }
 
 impl Failure {
@@ -119,6 +121,7 @@ impl Failure {
             13 => Failure::NotConnected,
             14 => Failure::ProtocolUnreachable,
             15 => Failure::Prohibited,
+            16 => Failure::MessageTooLong,
             _ => Failure::Reset,
         })
     }

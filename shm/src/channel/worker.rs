@@ -71,6 +71,11 @@ impl Attachment {
         self.violations
     }
 
+    /// Notes that the application broke the contract in a message.
+    pub fn note_violation(&mut self) {
+        self.violations += 1;
+    }
+
     /// Chunks of the receive side that are free now: large, small.
     pub fn free_rx(&self) -> (u32, u32) {
         self.rx.free()

@@ -14,6 +14,8 @@ pub struct SocketRecord {
     /// Linux's number of the state: 1 ESTAB, 2 SYN-SENT, 3 SYN-RECV, 4 FIN-WAIT-1, 5 FIN-WAIT-2,
     /// 6 TIME-WAIT, 7 UNCONN, 8 CLOSE-WAIT, 9 LAST-ACK, 10 LISTEN, 11 CLOSING.
     pub state: u8,
+    /// UDP; `false`: TCP.
+    pub datagrams: bool,
     /// This end.
     pub local: Endpoint,
     /// The other end.
@@ -252,7 +254,7 @@ impl SocketRecord {
         writer.put_pair(self.receive_queue, self.send_queue);
         writer.put_pair(self.interface, self.pid);
         writer.put_pair(self.uid, self.region);
-        writer.put_pair(self.slot, 0);
+        writer.put_pair(self.slot, self.datagrams.into());
         writer.put_text(&self.program);
         writer.put_text(&self.congestion_control);
         writer.put_pair(self.memory[0], self.memory[1]);
@@ -273,13 +275,14 @@ impl SocketRecord {
         let (receive_queue, send_queue) = reader.take_pair();
         let (interface, pid) = reader.take_pair();
         let (uid, region) = reader.take_pair();
-        let (slot, _) = reader.take_pair();
+        let (slot, datagrams) = reader.take_pair();
         let program = reader.take_text();
         let congestion_control = reader.take_text();
         let (read_memory, read_limit) = reader.take_pair();
         let (write_memory, write_limit) = reader.take_pair();
         Some(SocketRecord {
             state: state as u8,
+            datagrams: datagrams != 0,
             local,
             remote,
             receive_queue,

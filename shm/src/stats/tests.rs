@@ -21,6 +21,7 @@ fn socket(port: u16) -> SocketRecord {
     let endpoint = |last| Endpoint { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)), port };
     SocketRecord {
         state: 1,
+        datagrams: true,
         local: endpoint(1),
         remote: Endpoint { ip: "2001:db8::7".parse().expect("an address"), port: 9 },
         receive_queue: 3,

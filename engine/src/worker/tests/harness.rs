@@ -14,7 +14,7 @@ use ringway_shm::{ArenaConfig, Class, Duration, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
-use crate::ports::{Host, PortError, Ports};
+use crate::ports::{Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -58,14 +58,14 @@ impl Ports for CountingPorts {
         Ok(if port == 0 { self.next } else { port })
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
-    fn listeners(&mut self, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
+    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
         Ok(vec![1000])
     }
-    fn own(&mut self, _: IpAddr, _: u16) -> Result<(), PortError> {
+    fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         self.owned.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
-    fn disown(&mut self, _: IpAddr, _: u16) {
+    fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,5 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 
+use ringway::Transport;
+
 use super::{read, serving, users};
 
 const TABLE: &str = "\
@@ -11,7 +13,7 @@ const TABLE: &str = "\
 ";
 
 fn in_table(ip: [u8; 4], port: u16) -> Vec<u32> {
-    serving(IpAddr::V4(Ipv4Addr::from(ip)), &read(TABLE.as_bytes(), port).expect("it reads from memory"), &[])
+    serving(IpAddr::V4(Ipv4Addr::from(ip)), &read(Transport::Tcp, TABLE.as_bytes(), port).expect("it reads from memory"), &[])
 }
 
 const TABLE_V6: &str = "\
@@ -26,7 +28,7 @@ const TABLE_V6: &str = "\
 #[test]
 fn listeners_of_both_families() {
     let users = |ip: &str, port| {
-        let tables = [TABLE, TABLE_V6].map(|table| read(table.as_bytes(), port).expect("it reads from memory"));
+        let tables = [TABLE, TABLE_V6].map(|table| read(Transport::Tcp, table.as_bytes(), port).expect("it reads from memory"));
         serving(ip.parse().expect("an address"), &tables[0], &tables[1])
     };
     assert_eq!(users("fd00::1", 80), [2000]);
@@ -53,13 +55,24 @@ fn listeners_of_this_machine() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
     let address = listener.local_addr().expect("bound");
     let me = rustix::process::getuid().as_raw();
-    assert_eq!(users(address.ip(), address.port()).expect("/proc is there"), [me]);
+    assert_eq!(users(Transport::Tcp, address.ip(), address.port()).expect("/proc is there"), [me]);
     let connection = TcpStream::connect(address).expect("it listens");
     drop(listener);
-    assert_eq!(users(address.ip(), address.port()).expect("/proc is there"), []);
+    assert_eq!(users(Transport::Tcp, address.ip(), address.port()).expect("/proc is there"), []);
     drop(connection);
     if let Ok(both) = TcpListener::bind("[::]:0") {
         let port = both.local_addr().expect("bound").port();
-        assert_eq!(users(Ipv4Addr::LOCALHOST.into(), port).expect("/proc is there"), [me]);
+        assert_eq!(users(Transport::Tcp, Ipv4Addr::LOCALHOST.into(), port).expect("/proc is there"), [me]);
     }
+}
+
+/// A UDP socket that is bound counts, whatever its state.
+#[test]
+fn datagram_sockets_of_this_machine() {
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
+    let address = socket.local_addr().expect("bound");
+    let me = rustix::process::getuid().as_raw();
+    assert_eq!(users(Transport::Udp, address.ip(), address.port()).expect("/proc is there"), [me]);
+    drop(socket);
+    assert_eq!(users(Transport::Udp, address.ip(), address.port()).expect("/proc is there"), []);
 }

@@ -33,7 +33,7 @@ impl From<LockError> for ReceiveError {
 }
 
 /// Copies `count` bytes of a chunk from an offset on to wherever the caller wants them.
-type Copy<'a> = &'a mut dyn FnMut(&Map, u32, usize, usize);
+pub(super) type Copy<'a> = &'a mut dyn FnMut(&Map, u32, usize, usize);
 
 impl Client {
     /// Moves received bytes into `parts` and says how many; 0 is the end of the stream (or no room
@@ -140,7 +140,7 @@ impl Client {
         before
     }
 
-    fn consume(&self, shared: &SlotShared, count: usize, copy: Copy<'_>) -> usize {
+    pub(super) fn consume(&self, shared: &SlotShared, count: usize, copy: Copy<'_>) -> usize {
         let (mut done, mut returned, mut last) = (0, EMPTY, None);
         while done < count {
             let Some(chunk) = self.first_chunk(shared) else { break };
@@ -169,7 +169,7 @@ impl Client {
 
     /// Copies up to `count` bytes without taking them. What lies on the stack is joined to the
     /// private list first, so that all of it can be seen.
-    fn look(&self, shared: &SlotShared, count: usize, copy: Copy<'_>) -> usize {
+    pub(super) fn look(&self, shared: &SlotShared, count: usize, copy: Copy<'_>) -> usize {
         let limit = self.map.shape().rx_chunks();
         let Some(first) = self.first_chunk(shared) else { return 0 };
         let (mut chunk, mut done) = (first, 0);
@@ -205,7 +205,7 @@ impl Client {
     }
 
     /// Whether enough was read since the worker was told.
-    fn must_notify(&self, shared: &SlotShared) -> bool {
+    pub(super) fn must_notify(&self, shared: &SlotShared) -> bool {
         let consumed = shared.rx_consumed.load(Ordering::Relaxed);
         let since = consumed.wrapping_sub(shared.rx_noted.load(Ordering::Relaxed));
         fence(Ordering::SeqCst);
@@ -227,15 +227,15 @@ impl Client {
 }
 
 /// Writes to the parts one after the other.
-struct Sink<'a, 'b> {
-    parts: &'a mut [IoSliceMut<'b>],
-    part: usize,
-    offset: usize,
+pub(super) struct Sink<'a, 'b> {
+    pub(super) parts: &'a mut [IoSliceMut<'b>],
+    pub(super) part: usize,
+    pub(super) offset: usize,
 }
 
 impl Sink<'_, '_> {
     /// Stores `count` bytes of a chunk; the caller never gives more than there is room.
-    fn store(&mut self, map: &Map, chunk: u32, mut offset: usize, count: usize) {
+    pub(super) fn store(&mut self, map: &Map, chunk: u32, mut offset: usize, count: usize) {
         let end = offset + count;
         while offset < end && self.part < self.parts.len() {
             let room = &mut self.parts[self.part][self.offset..];

@@ -36,14 +36,14 @@ impl From<LockError> for SendError {
 
 /// A chain of filled chunks, newest first.
 #[derive(Default)]
-struct Chain {
-    newest: u32,
-    oldest: u32,
-    bytes: u32,
+pub(super) struct Chain {
+    pub(super) newest: u32,
+    pub(super) oldest: u32,
+    pub(super) bytes: u32,
 }
 
 /// Writes up to so many bytes to a chunk from its start on, and says how many.
-type Fill<'a> = &'a mut dyn FnMut(&Map, u32, usize) -> usize;
+pub(super) type Fill<'a> = &'a mut dyn FnMut(&Map, u32, usize) -> usize;
 
 impl Client {
     /// Copies as many bytes of `parts` as there is room for into the socket and says how many. Parts
@@ -102,7 +102,7 @@ impl Client {
 
     /// Like SOCK_NOSPACE: asks to be told when there is room. Whether there is some by now: what became free before the
     /// worker could see the question is told to nobody.
-    fn has_room_after_asking(&self, index: u32, starved: bool) -> bool {
+    pub(super) fn has_room_after_asking(&self, index: u32, starved: bool) -> bool {
         let shared = self.slot(index);
         shared.tx_waiting.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -113,7 +113,7 @@ impl Client {
         shared.send_space() > 0
     }
 
-    fn check_send(&self, slot: SlotRef, shared: &SlotShared) -> Result<(), SendError> {
+    pub(super) fn check_send(&self, slot: SlotRef, shared: &SlotShared) -> Result<(), SendError> {
         if !self.is_current(slot) || shared.app_closed.load(Ordering::Relaxed) != 0 {
             return Err(SendError::Stale);
         }
@@ -160,7 +160,7 @@ impl Client {
         (sent, announce)
     }
 
-    fn fill_chain(&self, bytes: usize, fill: Fill<'_>) -> Chain {
+    pub(super) fn fill_chain(&self, bytes: usize, fill: Fill<'_>) -> Chain {
         let mut chain = Chain::default();
         while (chain.bytes as usize) < bytes {
             let rest = bytes - chain.bytes as usize;
@@ -221,7 +221,7 @@ impl Client {
         Some(first + number)
     }
 
-    fn give_tx(&self, chunk: u32) {
+    pub(super) fn give_tx(&self, chunk: u32) {
         let (list, _, first) = self.tx_class(chunk < self.map.shape().tx_large);
         let record = self.map.tx_record(chunk);
         record.owner.store(0, Ordering::Relaxed);
@@ -247,16 +247,21 @@ impl Client {
 }
 
 /// Reads the parts one after the other.
-struct Source<'a> {
-    parts: &'a [IoSlice<'a>],
-    part: usize,
-    offset: usize,
+pub(super) struct Source<'a> {
+    pub(super) parts: &'a [IoSlice<'a>],
+    pub(super) part: usize,
+    pub(super) offset: usize,
 }
 
 impl Source<'_> {
     /// Writes the next `count` bytes to a chunk; the caller never asks for more than there is.
     fn fill(&mut self, map: &Map, chunk: u32, count: usize) {
-        let mut done = 0;
+        self.fill_from(map, chunk, 0, count);
+    }
+
+    /// As `fill`, from `start` up to `count`.
+    pub(super) fn fill_from(&mut self, map: &Map, chunk: u32, start: usize, count: usize) {
+        let mut done = start;
         while done < count && self.part < self.parts.len() {
             let rest = &self.parts[self.part][self.offset..];
             let piece = rest.len().min(count - done);

@@ -20,6 +20,10 @@ fn what_is_written_is_read() {
         Operation::Info,
         Operation::Forked { process: 255, pid: 4_194_304 },
         Operation::Reclaim,
+        Operation::Datagram { local: address, dual_stack: false },
+        Operation::Datagram { local: wide, dual_stack: true },
+        Operation::ConnectDatagram { remote: wide },
+        Operation::Route { remote: address },
     ];
     let options = SocketOption::ALL.map(|option| Operation::SetOption { option, value: u32::MAX });
     for operation in operations.into_iter().chain(options) {

@@ -104,6 +104,15 @@ impl Attachment {
         done
     }
 
+    /// Whether `bytes` bytes can be pushed now, as a whole.
+    pub fn has_rx_room(&mut self, bytes: usize) -> bool {
+        let room = |(large, small): (u32, u32)| large as usize * LARGE_CHUNK + small as usize * SMALL_CHUNK;
+        if room(self.rx.free()) < bytes {
+            self.reclaim();
+        }
+        room(self.rx.free()) >= bytes
+    }
+
     /// Uses up the room of the chunk that was filled last, if it is still private.
     fn fill_open(&mut self, index: u32, bytes: &[u8]) -> usize {
         let slot = self.slots.of(index);

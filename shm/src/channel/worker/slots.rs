@@ -145,6 +145,14 @@ impl Attachment {
         self.set_flags(index, flags);
     }
 
+    /// Publishes an error of a datagram socket, which goes on: told once, and an event for edge-triggered waits.
+    pub fn note_error(&mut self, index: u32, failure: Failure) {
+        self.publish_rx(index);
+        let shared = self.map.slot(index);
+        shared.error.store(failure as u32, Ordering::Release);
+        shared.accept_pushed.fetch_add(1, Ordering::Release);
+    }
+
     /// Publishes both addresses.
     pub fn set_addresses(&mut self, index: u32, local: SocketAddr, remote: SocketAddr) {
         self.map.slot(index).set_addresses(local, remote);

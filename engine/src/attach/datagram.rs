@@ -1,0 +1,332 @@
+//! Datagram sockets: messages of the channel on one side, the stack's UDP on the other.
+//!
+//! Promises: an envelope is copied out once, checked, and the copy used; one that lies costs the socket what it had
+//! queued. A message is handed over whole or stays where it is. Does not do: multicast groups; those are the kernel's.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use ringway_shm::Burst;
+use ringway_shm::channel::datagram::{ENVELOPE, PAYLOAD_MAX};
+use ringway_shm::channel::{ControlAnswer, Envelope, Failure, SlotIndex, SocketOption, State};
+use ringway_stack::{
+    BindError, PathMtuDiscovery, SocketAddress, SocketId, UdpError, UdpMessage, UdpOptions, UdpSend, UdpSendError,
+};
+
+use super::region::Region;
+use super::request::failure_of;
+use super::socket::{Kind, Listening};
+use crate::core::Core;
+use crate::metrics::Work;
+
+/// Bytes that one call may move for one socket, so that others get their turn.
+const QUANTUM: usize = 1 << 20;
+
+/// What a datagram socket has beside what all sockets have.
+#[derive(Debug, Default)]
+pub(super) struct Datagrams {
+    pub(super) options: UdpOptions,
+    /// The envelope of a message whose payload waits for room in the stack.
+    waiting: Option<Envelope>,
+}
+
+impl Region {
+    /// Serves datagrams to an address and port that the application has bound in the kernel.
+    pub(super) fn open_datagrams(
+        &mut self,
+        slot: SlotIndex,
+        local: SocketAddr,
+        dual_stack: bool,
+        core: &mut Core,
+    ) -> ControlAnswer {
+        let cookie = self.cookie(slot);
+        let socket = self.sockets.get(slot).expect("the caller made it");
+        if socket.kind != Kind::Fresh || local.port() == 0 {
+            return ControlAnswer::Failed(Failure::Invalid);
+        }
+        let dual_stack = dual_stack && local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        let mut addresses = vec![local.ip()];
+        if dual_stack {
+            addresses.push(Ipv4Addr::UNSPECIFIED.into());
+        }
+        if !addresses.iter().any(|&ip| core.ports.may_receive(ip, local.port(), self.owner.uid)) {
+            core.metrics.add(Work::RefusedSockets, 1);
+            return ControlAnswer::NotOurs;
+        }
+        socket.datagrams.options.only_ipv6 = !dual_stack;
+        let options = socket.datagrams.options.clone();
+        let id = match core.stack.udp_bind(SocketAddress { ip: local.ip(), port: local.port() }, options, cookie) {
+            Ok(id) => id,
+            Err(BindError::NotLocal) => return ControlAnswer::NotOurs,
+            Err(BindError::InUse | BindError::NoPort) => return ControlAnswer::Failed(Failure::InUse),
+            Err(BindError::Full) => return ControlAnswer::Failed(Failure::NoResources),
+        };
+        socket.kind = Kind::Datagram;
+        socket.id = Some(id);
+        let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
+        socket.listening = Some(Box::new(listening));
+        socket.record = core.metrics.claim_record();
+        if let Err(error) = self.own_addresses(slot, core) {
+            self.close(slot, true, core);
+            return ControlAnswer::Failed(failure_of(error));
+        }
+        let peers: IpAddr =
+            if dual_stack || local.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        self.channel.set_addresses(slot, local, SocketAddr::new(peers, 0));
+        self.open_limits(slot);
+        self.channel.set_state(slot, State::Connected);
+        ControlAnswer::Done
+    }
+
+    /// Fixes the remote end, or (port 0) dissolves it.
+    pub(super) fn connect_datagrams(&mut self, slot: SlotIndex, remote: SocketAddr, core: &mut Core) -> ControlAnswer {
+        let Some((Kind::Datagram, Some(id))) = self.sockets.get(slot).map(|socket| (socket.kind, socket.id)) else {
+            return ControlAnswer::Failed(Failure::Invalid);
+        };
+        if remote.port() != 0 && Region::route(remote, core) != ControlAnswer::Done {
+            return ControlAnswer::NotOurs;
+        }
+        // What was written before goes where it was meant to go.
+        self.send_messages(slot, id, core);
+        let peer = (remote.port() != 0).then_some(SocketAddress { ip: remote.ip(), port: remote.port() });
+        if core.stack.udp_connect(id, peer).is_err() {
+            return ControlAnswer::NotOurs;
+        }
+        if let Some((local, peer)) = core.stack.addresses(id) {
+            self.channel.set_addresses(slot, SocketAddr::new(local.ip, local.port), SocketAddr::new(peer.ip, peer.port));
+        }
+        ControlAnswer::Done
+    }
+
+    /// Whether datagrams to `remote` leave through an interface of ours.
+    pub(super) fn route(remote: SocketAddr, core: &Core) -> ControlAnswer {
+        let leads = core.stack.source_for(remote.ip()).is_some_and(|source| core.stack.owns(source));
+        if leads && !core.stack.owns(remote.ip()) { ControlAnswer::Done } else { ControlAnswer::NotOurs }
+    }
+
+    /// Hands messages of the application to the stack; what is left waits for its event.
+    pub(super) fn send_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        let (mut moved, mut blocked) = (0, false);
+        while let Some(envelope) = self.next_message(slot) {
+            if moved >= QUANTUM {
+                self.wait_with(slot, envelope);
+                self.retry_later(slot);
+                blocked = true;
+                break;
+            }
+            let send = UdpSend {
+                len: envelope.len,
+                to: envelope.peer.map(|peer| SocketAddress { ip: peer.ip(), port: peer.port() }),
+                source: envelope.local,
+                segment_size: envelope.segment_size,
+                type_of_service: envelope.type_of_service,
+                time_to_live: envelope.time_to_live,
+            };
+            let channel = &mut self.channel;
+            let sent = core.stack.udp_send(core.now, id, &send, &mut |piece| {
+                let copied = channel.copy_tx(slot, piece);
+                piece[copied..].fill(0);
+            });
+            match sent {
+                Ok(_) => {}
+                Err(UdpSendError::WouldBlock) => {
+                    self.wait_with(slot, envelope);
+                    blocked = true;
+                    break;
+                }
+                Err(error) => {
+                    self.skip(slot, envelope.len);
+                    self.channel.note_error(slot, failure_of_send(error));
+                    self.channel.signal(slot);
+                }
+            }
+            moved += ENVELOPE + envelope.len;
+            self.channel.release_tx(slot, (ENVELOPE + envelope.len) as u32);
+        }
+        self.note_waiting(slot);
+        let Some(socket) = self.sockets.get(slot) else { return };
+        socket.send_blocked = blocked;
+        if socket.closing && !blocked {
+            self.close_datagrams(slot, core);
+        }
+    }
+
+    fn wait_with(&mut self, slot: SlotIndex, envelope: Envelope) {
+        if let Some(socket) = self.sockets.get(slot) {
+            socket.datagrams.waiting = Some(envelope);
+        }
+    }
+
+    /// The envelope of the next message to send, all of whose payload is there.
+    fn next_message(&mut self, slot: SlotIndex) -> Option<Envelope> {
+        if let Some(envelope) = self.sockets.get(slot)?.datagrams.waiting.take() {
+            return Some(envelope);
+        }
+        let available = self.channel.tx_available(slot);
+        if available == 0 {
+            return None;
+        }
+        let mut bytes = [0; ENVELOPE];
+        let copied = self.channel.copy_tx(slot, &mut bytes);
+        let envelope = Envelope::decode(&bytes).filter(|envelope| copied == ENVELOPE && ENVELOPE + envelope.len <= available);
+        if envelope.is_none() {
+            // Messages are pushed whole: this is not one, and where the next begins nobody knows.
+            self.channel.note_violation();
+            self.channel.release_tx(slot, copied as u32);
+            self.discard_send(slot);
+        }
+        envelope
+    }
+
+    /// Takes the payload of a message that cannot be sent.
+    fn skip(&mut self, slot: SlotIndex, len: usize) {
+        let (mut scratch, mut left) = ([0; 2048], len.min(PAYLOAD_MAX));
+        while left > 0 {
+            let part = left.min(scratch.len());
+            let copied = self.channel.copy_tx(slot, &mut scratch[..part]);
+            if copied == 0 {
+                return;
+            }
+            left -= copied;
+        }
+    }
+
+    /// Something may be received or sent, or has gone wrong.
+    pub(super) fn datagrams_ready(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let (sends, closing) = (socket.send_blocked || socket.closing, socket.closing);
+        if !closing {
+            self.receive_messages(slot, id, core);
+            if let Some(error) = core.stack.udp_error(id) {
+                self.channel.note_error(slot, failure(error));
+            }
+        }
+        if sends {
+            self.send_messages(slot, id, core);
+        }
+        if !closing {
+            self.channel.signal(slot);
+        }
+    }
+
+    /// Moves messages into the channel, as many as there is room for; the others wait in the socket's receive buffer.
+    fn receive_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        if self.push_messages(slot, id, core) {
+            self.hear_as_usual(slot);
+            return;
+        }
+        // The application must speak before it has read all that it has.
+        self.channel.publish_rx(slot);
+        let soon = (self.channel.unread(slot) / 2).max(1);
+        if let Some(socket) = self.sockets.get(slot) {
+            socket.notified_soon = true;
+        }
+        self.channel.set_notify_bytes(slot, soon);
+        if self.push_messages(slot, id, core) {
+            self.hear_as_usual(slot);
+        }
+    }
+
+    /// `false`: the socket has as much unread as it may.
+    fn push_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) -> bool {
+        let limit = self.unread_limit() as usize;
+        while let Some(message) = core.stack.udp_peek(id) {
+            let total = ENVELOPE + message.len as usize;
+            let unread = self.channel.unread(slot) as usize;
+            if unread > 0 && unread + total > limit {
+                return false;
+            }
+            if !self.channel.has_rx_room(total) {
+                // Nobody tells when others have given chunks back.
+                self.retry_later(slot);
+                return true;
+            }
+            let mut frames = Burst::default();
+            let Some(message) = core.stack.udp_receive(id, &mut frames) else { return true };
+            self.channel.push_rx(slot, &envelope_of(&message).encode());
+            for frame in frames.iter() {
+                self.channel.push_rx(slot, frame.bytes());
+            }
+        }
+        true
+    }
+
+    /// Gives up the socket and its ports; what the stack has queued still leaves.
+    pub(super) fn close_datagrams(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        if let Some(id) = socket.id.take() {
+            core.stack.close(core.now, id);
+        }
+        if let Some(listening) = socket.listening.take() {
+            for ip in listening.owned {
+                core.ports.remove_datagrams(ip, listening.port);
+            }
+        }
+        self.forget(slot, core);
+    }
+}
+
+/// Changes one option; `false` when the value makes no sense.
+pub(super) fn apply(options: &mut UdpOptions, option: SocketOption, value: u32) -> bool {
+    let on = value != 0;
+    match option {
+        SocketOption::ReuseAddress => options.reuse_address = on,
+        SocketOption::ReusePort => options.reuse_port = on,
+        SocketOption::Broadcast => options.broadcast = on,
+        SocketOption::NoChecksum => options.no_checksum = on,
+        SocketOption::Coalesce => options.coalesce = on,
+        SocketOption::TypeOfService => options.type_of_service = value as u8,
+        SocketOption::ReceiveBuffer => options.receive_buffer_bytes = value,
+        SocketOption::SendBuffer => options.send_buffer_bytes = value,
+        SocketOption::TimeToLive => match u8::try_from(value) {
+            Ok(hops) => options.time_to_live = hops,
+            Err(_) => return false,
+        },
+        SocketOption::SegmentSize => match u16::try_from(value) {
+            Ok(size) => options.segment_size = size,
+            Err(_) => return false,
+        },
+        SocketOption::PathMtuDiscovery => {
+            options.path_mtu_discovery = match value {
+                0 => PathMtuDiscovery::Dont,
+                1 => PathMtuDiscovery::Want,
+                2 => PathMtuDiscovery::Do,
+                3 => PathMtuDiscovery::Probe,
+                _ => return false,
+            }
+        }
+        _ => {}
+    }
+    true
+}
+
+fn envelope_of(message: &UdpMessage) -> Envelope {
+    Envelope {
+        len: message.len as usize,
+        segment_size: (message.segment_size != 0).then_some(message.segment_size),
+        peer: Some(SocketAddr::new(message.from.ip, message.from.port)),
+        local: Some(message.to.ip),
+        type_of_service: Some(message.type_of_service),
+        time_to_live: Some(message.time_to_live),
+        interface: 0,
+    }
+}
+
+fn failure(error: UdpError) -> Failure {
+    match error {
+        UdpError::Refused => Failure::Refused,
+        UdpError::HostUnreachable => Failure::HostUnreachable,
+        UdpError::NetworkUnreachable => Failure::NetworkUnreachable,
+        UdpError::ProtocolUnreachable | UdpError::ProtocolError => Failure::ProtocolUnreachable,
+        UdpError::MessageTooLong => Failure::MessageTooLong,
+    }
+}
+
+fn failure_of_send(error: UdpSendError) -> Failure {
+    match error {
+        UdpSendError::MessageTooLong => Failure::MessageTooLong,
+        UdpSendError::NoRoute => Failure::NetworkUnreachable,
+        UdpSendError::BroadcastForbidden => Failure::Prohibited,
+        UdpSendError::DestinationRequired => Failure::NotConnected,
+        UdpSendError::WouldBlock | UdpSendError::Invalid | UdpSendError::Closed | UdpSendError::NotOpen => Failure::Invalid,
+    }
+}

@@ -1,0 +1,447 @@
+//! UDP sockets: which of them the stack serves, and datagrams in and out (udp(7)).
+//!
+//! The program's kernel socket stays underneath, really bound: it goes on serving loopback, broadcast, multicast and
+//! interfaces that are not the stack's. A receiver looks at the stack's queue first, then at the kernel socket (the
+//! *twin*), and waits for both; a sender asks where the destination lies. So a socket may at any time become the
+//! kernel's alone again (`surrender`): when the program wants what the stack does not do, and when the service dies.
+
+pub(crate) mod control;
+
+use crate::Posix;
+use crate::address::{Parsed, SocketName, is_kernels, parse};
+use crate::blocking::Wait;
+use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Received, Request, Taking, TransferError};
+use crate::connect::is_unspecified_family;
+use crate::counters::Fallback;
+use crate::descriptions::Flag;
+use crate::errno::{Answer, Errno};
+use crate::fallback::{Fd, RawAddress};
+use crate::fd_table::{Entry, SocketRef};
+use crate::options::timeout_nanos;
+use crate::socket::{fallback_reason, kernels_reason};
+use crate::stream::{Receive, Send};
+use ringway_shm::{Duration, Instant};
+use std::io::{IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Mutex;
+
+/// Which destinations are the stack's, for a moment: routes may change.
+#[derive(Default)]
+pub(crate) struct Routes {
+    entries: Mutex<Vec<(IpAddr, bool, Instant)>>,
+}
+
+impl Routes {
+    fn look_up(&self, ip: IpAddr, now: Instant) -> Option<bool> {
+        let entries = self.entries.try_lock().ok()?;
+        entries.iter().find(|(known, _, until)| *known == ip && *until > now).map(|(_, ours, _)| *ours)
+    }
+
+    fn note(&self, ip: IpAddr, ours: bool, until: Instant) {
+        // Another thread is at it, or this is a signal handler: whoever comes next asks again.
+        let Ok(mut entries) = self.entries.try_lock() else { return };
+        entries.retain(|(known, ..)| *known != ip);
+        if entries.len() == ROUTES_MAX {
+            entries.remove(0);
+        }
+        entries.push((ip, ours, until));
+    }
+}
+
+/// What a receiver has got.
+#[derive(Debug)]
+pub enum Arrival {
+    /// A datagram of the stack, and how much of it there was room for.
+    Stack(Received),
+    /// What the kernel's socket delivered.
+    Kernel(usize),
+    /// The read side is shut.
+    End,
+    /// The socket has become the kernel's: make the real call.
+    Surrendered,
+}
+
+impl Posix {
+    /// Is it a datagram socket?
+    #[inline]
+    pub fn is_datagram(&self, socket: SocketRef) -> bool {
+        self.descriptions.of(socket).is(Flag::DATAGRAM)
+    }
+
+    /// bind(2) has succeeded in the kernel: a UDP socket that is bound where the stack serves is the stack's too.
+    pub fn bound(&self, fd: Fd, address: &[u8]) {
+        let Parsed::Inet { address, .. } = parse(address) else { return };
+        if is_kernels(address.ip()) || !self.is_udp(fd) {
+            return;
+        }
+        if let Ok(Some(channel)) = self.channel()
+            && let Some(socket) = self.open_datagrams(channel, fd)
+        {
+            self.take_over(channel, fd, socket);
+        }
+    }
+
+    /// The socket of ours that a datagram from the kernel socket `fd` to `address` leaves by. `None`: the kernel's call.
+    pub fn datagram_socket_for(&self, fd: Fd, address: &[u8]) -> Option<SocketRef> {
+        let Parsed::Inet { address: remote, .. } = parse(address) else { return None };
+        if is_kernels(remote.ip()) || remote.ip().is_unspecified() || remote.port() == 0 || !self.is_udp(fd) {
+            return None;
+        }
+        let channel = self.channel().ok()??;
+        let socket = self.open_towards(channel, fd, remote)?;
+        self.take_over(channel, fd, socket);
+        Some(socket)
+    }
+
+    /// connect(2) of a UDP socket that is the kernel's. `None`: it stays so.
+    pub(crate) fn connect_datagram(&self, fd: Fd, remote: SocketAddr) -> Option<Answer<()>> {
+        if is_kernels(remote.ip()) || remote.ip().is_unspecified() {
+            self.fall_back("connect", &remote, kernels_reason(remote.ip()));
+            return None;
+        }
+        let channel = match self.channel() {
+            Ok(channel) => channel?,
+            Err(error) => return Some(Err(error)),
+        };
+        let socket = self.open_towards(channel, fd, remote)?;
+        if self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []) == Some(ControlAnswer::Done) {
+            self.take_over(channel, fd, socket);
+            return Some(Ok(()));
+        }
+        self.abandon(channel, socket);
+        None
+    }
+
+    /// connect(2) of one that is the stack's. `None`: the kernel's call decides, for it is the kernel's now.
+    pub(crate) fn reconnect_datagram(&self, fd: Fd, socket: SocketRef, address: &[u8]) -> Option<Answer<()>> {
+        let channel = self.attached()?;
+        let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let remote = match parse(address) {
+            Parsed::Inet { address, .. } if address.port() != 0 && !is_kernels(address.ip()) => address,
+            _ if is_unspecified_family(address) => nowhere,
+            _ => {
+                self.surrender(fd, socket, Fallback::Loopback);
+                return None;
+            }
+        };
+        let answer = self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []);
+        if answer == Some(ControlAnswer::Done) {
+            self.epoll_refresh(fd, socket, false);
+            return Some(Ok(()));
+        }
+        self.surrender(fd, socket, answer.map_or(Fallback::NoAnswer, fallback_reason));
+        None
+    }
+
+    /// Has the remote end been fixed?
+    pub(crate) fn is_connected_datagram(&self, socket: SocketRef) -> bool {
+        self.attached().and_then(|channel| channel.addresses(socket)).is_some_and(|(_, remote)| remote.port() != 0)
+    }
+
+    /// A socket of the stack for the kernel's UDP socket `fd`, which gets a port if it has none, when `remote` is the
+    /// stack's to reach.
+    fn open_towards(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr) -> Option<SocketRef> {
+        if self.service_is_dead() || self.routes.look_up(remote.ip(), self.kernel.now()) == Some(false) {
+            return None;
+        }
+        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return None };
+        let speaks = if inet6 { remote.is_ipv6() || !self.is_v6_only(fd) } else { remote.is_ipv4() };
+        if !speaks || is_kernels(local.ip()) || !self.leads(channel, None, remote) {
+            return None;
+        }
+        if local.port() == 0 {
+            let any: IpAddr = if inet6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+            let any = SocketName::new(SocketAddr::new(any, 0), inet6);
+            self.kernel.bind(fd, any.bytes()).ok()?;
+        }
+        self.open_datagrams(channel, fd)
+    }
+
+    /// Does an interface of the stack lead to `remote`? Asks through `socket`, or through one that is made for it.
+    fn leads(&self, channel: &dyn Channel, socket: Option<SocketRef>, remote: SocketAddr) -> bool {
+        let now = self.kernel.now();
+        if let Some(known) = self.routes.look_up(remote.ip(), now) {
+            return known;
+        }
+        let Some(asking) = socket.or_else(|| channel.open()) else { return false };
+        let answer = self.ask(channel, asking, Request::Route { remote }, &mut []);
+        if socket.is_none() && channel.release(asking) {
+            channel.close(asking, None);
+        }
+        let Some(answer) = answer else { return false };
+        let ours = answer == ControlAnswer::Done;
+        if !ours {
+            self.fall_back("sendto", &remote, Fallback::NotOurs);
+        }
+        self.routes.note(remote.ip(), ours, now + ROUTE_LIFE);
+        ours
+    }
+
+    /// Has the stack serve the port that `fd` is bound to. `None`: the kernel goes on alone.
+    fn open_datagrams(&self, channel: &dyn Channel, fd: Fd) -> Option<SocketRef> {
+        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return None };
+        if let Some(what) = self.kernels_alone(fd) {
+            self.fall_back("bind", &what, Fallback::OptionNotServed);
+            return None;
+        }
+        if !self.table.fits(fd) {
+            return None;
+        }
+        let Some(socket) = channel.open() else {
+            self.fall_back("bind", &local, Fallback::NoResources);
+            return None;
+        };
+        let flags: &[Flag] =
+            if inet6 { &[Flag::KERNEL_TCP, Flag::DATAGRAM, Flag::INET6] } else { &[Flag::KERNEL_TCP, Flag::DATAGRAM] };
+        self.descriptions.install(socket, flags);
+        let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
+        channel.set_nonblocking(socket, nonblocking);
+        self.copy_datagram_options(channel, fd, socket, inet6);
+        let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
+        match self.ask(channel, socket, Request::Datagrams { local, dual_stack }, &mut []) {
+            Some(ControlAnswer::Done) => Some(socket),
+            answer => {
+                self.abandon(channel, socket);
+                self.fall_back("bind", &local, answer.map_or(Fallback::NoAnswer, fallback_reason));
+                None
+            }
+        }
+    }
+
+    fn take_over(&self, _: &dyn Channel, fd: Fd, socket: SocketRef) {
+        self.table.set(fd, Entry::Socket(socket));
+        self.epoll_adopt(fd, socket);
+    }
+
+    /// The socket is the kernel's alone from now on, under all its numbers in this process.
+    pub(crate) fn surrender(&self, fd: Fd, socket: SocketRef, reason: Fallback) {
+        self.fall_back("surrender", &fd, reason);
+        if let Some(channel) = self.attached() {
+            let nonblocking = channel.nonblocking(socket);
+            if let Ok(flags) = self.kernel.status_flags(fd) {
+                let wanted = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+                if self.kernel.set_status_flags(fd, wanted).is_err() {
+                    self.counters.count(Fallback::NoResources);
+                }
+            }
+            if let Some((_, remote)) = channel.addresses(socket).filter(|(_, remote)| remote.port() != 0) {
+                let name = SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6));
+                if self.kernel.connect(fd, name.bytes()).is_err() {
+                    self.counters.count(Fallback::NotOurs);
+                }
+            }
+        }
+        let mut numbers = Vec::new();
+        self.table.for_each_in(0, Fd::MAX, |number, entry| {
+            if entry == Entry::Socket(socket) {
+                numbers.push(number);
+            }
+        });
+        for number in numbers {
+            self.epoll_refresh(number, socket, true);
+            self.let_go(number);
+        }
+    }
+
+    /// What the kernel socket beside `socket` is to be watched for, when the program asks for `events`.
+    pub(crate) fn twin_events(&self, socket: SocketRef, events: u32) -> u32 {
+        match (self.is_datagram(socket), self.is_connected_datagram(socket)) {
+            (false, _) => events,
+            (true, false) => events & !WRITE_SIDE,
+            // Errors come unasked.
+            (true, true) => events & !(WRITE_SIDE | READ_SIDE),
+        }
+    }
+
+    /// Receives one datagram. `twin` receives from the kernel's socket without waiting.
+    ///
+    /// # Blocking
+    /// Until there is one, unless the socket or the call is non-blocking.
+    pub fn receive_datagram(
+        &self,
+        fd: Fd,
+        socket: SocketRef,
+        pieces: &mut [IoSliceMut<'_>],
+        how: Receive,
+        twin: &mut dyn FnMut() -> Answer<usize>,
+    ) -> Answer<Arrival> {
+        let Some(channel) = self.attached() else { return Ok(Arrival::Surrendered) };
+        if how.urgent {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut attempt = || self.try_receive_datagram(channel, fd, socket, pieces, how, twin);
+        match attempt() {
+            Some(answer) => return answer,
+            None if how.dont_wait || channel.nonblocking(socket) => return Err(Errno::AGAIN),
+            None => {}
+        }
+        let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_RCVTIMEO));
+        // A connected socket, too, has its kernel socket watched: the service may die, and then it is all there is.
+        let twin = (!self.is_connected_datagram(socket)).then_some(fd);
+        match self.block_on(Wait { socket, twin, deadline }, attempt) {
+            Err(Errno::CONNRESET) if self.service_is_dead() => {
+                self.surrender(fd, socket, Fallback::NoAnswer);
+                Ok(Arrival::Surrendered)
+            }
+            answer => answer,
+        }
+    }
+
+    fn try_receive_datagram(
+        &self,
+        channel: &dyn Channel,
+        fd: Fd,
+        socket: SocketRef,
+        pieces: &mut [IoSliceMut<'_>],
+        how: Receive,
+        twin: &mut dyn FnMut() -> Answer<usize>,
+    ) -> Option<Answer<Arrival>> {
+        let description = self.descriptions.of(socket);
+        let taking = if how.peek { Taking::Peek } else { Taking::Take };
+        match channel.receive_datagram(socket, pieces, taking) {
+            Ok(received) => return Some(Ok(Arrival::Stack(received))),
+            Err(TransferError::WouldBlock) => {}
+            Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
+                self.surrender(fd, socket, Fallback::NoAnswer);
+                return Some(Ok(Arrival::Surrendered));
+            }
+            Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
+            Err(TransferError::Failed(failure)) => return Some(Err(self.failure_errno(socket, failure))),
+        }
+        if description.is(Flag::READ_SHUT) {
+            return Some(Ok(Arrival::End));
+        }
+        if self.is_connected_datagram(socket) {
+            return self.kernel_error(fd, socket).map(Err);
+        }
+        match twin() {
+            Err(Errno::AGAIN) => None,
+            answer => Some(answer.map(Arrival::Kernel)),
+        }
+    }
+
+    /// With IP_RECVERR the kernel's socket collects the errors.
+    fn kernel_error(&self, fd: Fd, socket: SocketRef) -> Option<Errno> {
+        if !self.descriptions.of(socket).is(Flag::KERNEL_ERRORS) {
+            return None;
+        }
+        self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_ERROR).filter(|&number| number != 0).map(Errno)
+    }
+
+    /// Sends one datagram, or a train of them, from a socket of ours; `to` is a `sockaddr`, `control` the ancillary data.
+    /// `None`: it is the kernel socket's to send.
+    ///
+    /// # Blocking
+    /// Until there is room, unless the socket or the call is non-blocking.
+    pub fn send_datagram(
+        &self,
+        fd: Fd,
+        socket: SocketRef,
+        to: Option<&[u8]>,
+        control: &[u8],
+        pieces: &[IoSlice<'_>],
+        how: Send,
+    ) -> Option<Answer<usize>> {
+        let channel = self.attached()?;
+        let description = self.descriptions.of(socket);
+        let peer = match to.map(parse) {
+            None if self.is_connected_datagram(socket) => None,
+            Some(Parsed::Inet { address, inet6 }) => {
+                let speaks = description.is(Flag::INET6) || !inet6;
+                if !speaks || address.port() == 0 || is_kernels(address.ip()) || !self.leads(channel, Some(socket), address) {
+                    return None;
+                }
+                Some(address)
+            }
+            // The kernel knows what to say.
+            None | Some(Parsed::Other) => return None,
+        };
+        if how.more {
+            self.surrender(fd, socket, Fallback::OptionNotServed);
+            return None;
+        }
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let remote = peer.or_else(|| channel.addresses(socket).map(|(_, remote)| remote))?;
+        if len > if remote.is_ipv4() { PAYLOAD_MAX_V4 } else { PAYLOAD_MAX_V6 } {
+            return Some(Err(Errno::MSGSIZE));
+        }
+        if how.urgent {
+            return Some(Err(Errno::OPNOTSUPP));
+        }
+        if description.is(Flag::WRITE_SHUT) {
+            if !how.no_signal {
+                self.kernel.raise_broken_pipe();
+            }
+            return Some(Err(Errno::PIPE));
+        }
+        let mut envelope = Envelope { len, peer, ..Envelope::default() };
+        if let Err(error) = control::apply(&mut envelope, control) {
+            return Some(Err(error));
+        }
+        self.queue_datagram(channel, fd, socket, &envelope, pieces, how)
+    }
+
+    fn queue_datagram(
+        &self,
+        channel: &dyn Channel,
+        fd: Fd,
+        socket: SocketRef,
+        envelope: &Envelope,
+        pieces: &[IoSlice<'_>],
+        how: Send,
+    ) -> Option<Answer<usize>> {
+        if let Some(error) = self.kernel_error(fd, socket) {
+            return Some(Err(error));
+        }
+        let mut gone = false;
+        let mut attempt = || match channel.send_datagram(socket, envelope, pieces) {
+            Ok(()) => Some(Ok(envelope.len)),
+            Err(TransferError::WouldBlock) => None,
+            Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
+                gone = true;
+                Some(Err(Errno::CONNRESET))
+            }
+            Err(TransferError::Failed(failure)) => Some(Err(self.failure_errno(socket, failure))),
+        };
+        let answer = match attempt() {
+            Some(answer) => answer,
+            None if how.dont_wait || channel.nonblocking(socket) => Err(Errno::AGAIN),
+            None => {
+                let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_SNDTIMEO));
+                self.block_on(Wait { socket, twin: None, deadline }, attempt)
+            }
+        };
+        if gone || (answer == Err(Errno::CONNRESET) && self.service_is_dead()) {
+            self.surrender(fd, socket, Fallback::NoAnswer);
+            return None;
+        }
+        Some(answer)
+    }
+
+    /// The sender's name and the ancillary data that the program has asked for.
+    pub fn describe_datagram(&self, socket: SocketRef, envelope: &Envelope) -> (RawAddress, Vec<u8>) {
+        let description = self.descriptions.of(socket);
+        let inet6 = description.is(Flag::INET6);
+        let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let name = SocketName::new(envelope.peer.unwrap_or(unknown), inet6);
+        (name.into(), control::describe(envelope, self.ancillary(socket), inet6))
+    }
+
+    fn kernel_timeout(&self, fd: Fd, name: i32) -> u64 {
+        let mut bytes = [0; 16];
+        match self.kernel.option(fd, libc::SOL_SOCKET, name, &mut bytes) {
+            Ok(len) => timeout_nanos(&bytes[..len.min(16)]).unwrap_or(0),
+            Err(_) => 0,
+        }
+    }
+}
+
+/// The length of an IPv4 packet is 16 bits, with its header and UDP's.
+const PAYLOAD_MAX_V4: usize = 65_507;
+/// The length of an IPv6 packet's payload is 16 bits, with UDP's header.
+const PAYLOAD_MAX_V6: usize = 65_527;
+const ROUTES_MAX: usize = 64;
+/// So long a route may have changed without senders knowing.
+const ROUTE_LIFE: Duration = Duration::from_millis(500);
+const READ_SIDE: u32 = (libc::POLLIN | libc::POLLRDNORM | libc::POLLPRI) as u32;
+const WRITE_SIDE: u32 = (libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND) as u32;

@@ -1,0 +1,193 @@
+//! Options of datagram sockets. The kernel's socket underneath has them all and checks and answers; what the stack acts
+//! on is told to it, and what it does not do keeps the socket with the kernel.
+
+use crate::Posix;
+use crate::channel::{Channel, SocketOption};
+use crate::counters::Fallback;
+use crate::datagram::control;
+use crate::descriptions::{Flag, UNSET};
+use crate::errno::{Answer, Errno};
+use crate::fallback::Fd;
+use crate::fd_table::SocketRef;
+use crate::options::{SET_KERNELS_ALONE, put_number};
+use crate::tcp_info;
+use std::sync::atomic::Ordering;
+
+/// Options that the stack acts on. Those of IP count for AF_INET sockets, those of IPv6 for AF_INET6 ones.
+const SERVED: [(i32, i32, SocketOption); 14] = [
+    (libc::SOL_SOCKET, libc::SO_REUSEADDR, SocketOption::ReuseAddress),
+    (libc::SOL_SOCKET, libc::SO_REUSEPORT, SocketOption::ReusePort),
+    (libc::SOL_SOCKET, libc::SO_BROADCAST, SocketOption::Broadcast),
+    (libc::SOL_SOCKET, libc::SO_NO_CHECK, SocketOption::NoChecksum),
+    (libc::SOL_SOCKET, libc::SO_SNDBUF, SocketOption::SendBuffer),
+    (libc::SOL_SOCKET, libc::SO_RCVBUF, SocketOption::ReceiveBuffer),
+    (libc::IPPROTO_IP, libc::IP_TOS, SocketOption::TypeOfService),
+    (libc::IPPROTO_IP, libc::IP_TTL, SocketOption::TimeToLive),
+    (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, SocketOption::PathMtuDiscovery),
+    (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, SocketOption::TypeOfService),
+    (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, SocketOption::TimeToLive),
+    (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, SocketOption::PathMtuDiscovery),
+    (libc::SOL_UDP, libc::UDP_SEGMENT, SocketOption::SegmentSize),
+    (libc::SOL_UDP, libc::UDP_GRO, SocketOption::Coalesce),
+];
+
+/// Options that ask for ancillary data.
+const ANCILLARY: [(i32, i32, u32); 7] = [
+    (libc::IPPROTO_IP, libc::IP_PKTINFO, control::PACKET_INFO),
+    (libc::IPPROTO_IP, libc::IP_RECVTOS, control::TYPE_OF_SERVICE),
+    (libc::IPPROTO_IP, libc::IP_RECVTTL, control::TIME_TO_LIVE),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, control::PACKET_INFO_V6),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, control::TRAFFIC_CLASS),
+    (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, control::HOP_LIMIT),
+    (libc::SOL_UDP, libc::UDP_GRO, control::SEGMENT_SIZE),
+];
+
+/// Options that only the kernel serves, with the names under which they are told.
+const KERNELS_ALONE: [(i32, i32, &str); 18] = [
+    (libc::SOL_SOCKET, libc::SO_BINDTODEVICE, "SO_BINDTODEVICE"),
+    (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, "SO_BINDTOIFINDEX"),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMP, "SO_TIMESTAMP"),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, "SO_TIMESTAMPNS"),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, "SO_TIMESTAMPING"),
+    (libc::SOL_SOCKET, 63, "SO_TIMESTAMP_NEW"),
+    (libc::SOL_SOCKET, 64, "SO_TIMESTAMPNS_NEW"),
+    (libc::SOL_SOCKET, 65, "SO_TIMESTAMPING_NEW"),
+    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL"),
+    (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, "SO_ATTACH_FILTER"),
+    (libc::SOL_SOCKET, libc::SO_ATTACH_BPF, "SO_ATTACH_BPF"),
+    (libc::SOL_SOCKET, libc::SO_ZEROCOPY, "SO_ZEROCOPY"),
+    (libc::SOL_SOCKET, libc::SO_TXTIME, "SO_TXTIME"),
+    (libc::IPPROTO_IP, libc::IP_OPTIONS, "IP_OPTIONS"),
+    (libc::IPPROTO_IP, libc::IP_TRANSPARENT, "IP_TRANSPARENT"),
+    (libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, "IP_RECVORIGDSTADDR"),
+    (libc::SOL_UDP, libc::UDP_CORK, "UDP_CORK"),
+    (libc::SOL_UDP, libc::UDP_ENCAP, "UDP_ENCAP"),
+];
+
+/// Does this option keep a datagram socket with the kernel?
+pub(crate) fn is_kernels_alone(level: i32, name: i32) -> bool {
+    KERNELS_ALONE.iter().any(|known| (known.0, known.1) == (level, name))
+}
+
+impl Posix {
+    /// The option for which the kernel must keep the socket, if it has one.
+    pub(crate) fn kernels_alone(&self, fd: Fd) -> Option<&'static str> {
+        if self.options_set.load(Ordering::Relaxed) & SET_KERNELS_ALONE == 0 {
+            return None;
+        }
+        let is_set = |&&(level, name, _): &&(i32, i32, &str)| {
+            let mut bytes = [0; 64];
+            match self.kernel.option(fd, level, name, &mut bytes) {
+                Ok(len) => bytes[..len.min(64)].iter().any(|&byte| byte != 0),
+                Err(_) => false,
+            }
+        };
+        KERNELS_ALONE.iter().find(is_set).map(|known| known.2)
+    }
+
+    /// What was set on the kernel socket before it became the stack's.
+    pub(crate) fn copy_datagram_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, inet6: bool) {
+        for (level, name, option) in SERVED.into_iter().filter(|served| is_of_family(served.0, inet6)) {
+            if let Some(value) = self.kernel_number(fd, level, name) {
+                self.tell_option(channel, socket, option, value);
+            }
+        }
+        self.note_ancillary(fd, socket);
+    }
+
+    /// Reads from the kernel socket which ancillary data, and whose errors, the program wants.
+    pub(crate) fn note_ancillary(&self, fd: Fd, socket: SocketRef) {
+        let description = self.descriptions.of(socket);
+        let inet6 = description.is(Flag::INET6);
+        let is_on = |level, name| self.kernel_number(fd, level, name).is_some_and(|value| value != 0);
+        let wanted = ANCILLARY.iter().filter(|known| is_on(known.0, known.1)).fold(0, |bits, known| bits | known.2);
+        description.values[ANCILLARY_PLACE].store(wanted, Ordering::Release);
+        let errors = is_on(libc::IPPROTO_IP, libc::IP_RECVERR) || (inet6 && is_on(libc::IPPROTO_IPV6, libc::IPV6_RECVERR));
+        if errors {
+            description.mark(Flag::KERNEL_ERRORS);
+        } else {
+            description.unmark(Flag::KERNEL_ERRORS)
+        };
+    }
+
+    /// Which ancillary data the program wants, as bits of `control`.
+    pub(crate) fn ancillary(&self, socket: SocketRef) -> u32 {
+        match self.descriptions.of(socket).values[ANCILLARY_PLACE].load(Ordering::Acquire) {
+            UNSET => 0,
+            bits => bits,
+        }
+    }
+
+    fn tell_option(&self, channel: &dyn Channel, socket: SocketRef, option: SocketOption, value: i32) {
+        let value = match option {
+            // The kernel doubles what is asked for; what nobody has asked for is the stack's to choose.
+            SocketOption::SendBuffer | SocketOption::ReceiveBuffer if value == BUFFER_DEFAULT => return,
+            SocketOption::SendBuffer | SocketOption::ReceiveBuffer => value / 2,
+            // IP_PMTUDISC_INTERFACE and OMIT: neither believes in what routers say.
+            SocketOption::PathMtuDiscovery if value == 4 => 3,
+            SocketOption::PathMtuDiscovery if value == 5 => 0,
+            _ => value.max(0),
+        };
+        channel.set_option(socket, option, value as u32);
+    }
+
+    /// setsockopt(2) on a datagram socket of ours.
+    pub(crate) fn set_datagram_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: &[u8]) -> Answer<()> {
+        self.kernel.set_option(fd, level, name, value)?;
+        if is_kernels_alone(level, name) {
+            self.note_option(level, name);
+            if self.kernels_alone(fd).is_some() || matches!(name, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF) {
+                self.surrender(fd, socket, Fallback::OptionNotServed);
+            }
+            return Ok(());
+        }
+        let inet6 = self.descriptions.of(socket).is(Flag::INET6);
+        let served = SERVED.iter().find(|known| (known.0, known.1) == (level, name) && is_of_family(level, inet6));
+        if let (Some(&(_, _, option)), Some(channel)) = (served, self.attached())
+            && let Some(value) = self.kernel_number(fd, level, name)
+        {
+            self.tell_option(channel, socket, option, value);
+        }
+        let is_error_switch =
+            matches!((level, name), (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR));
+        if is_error_switch || ANCILLARY.iter().any(|known| (known.0, known.1) == (level, name)) {
+            self.note_ancillary(fd, socket);
+        }
+        Ok(())
+    }
+
+    /// getsockopt(2) on a datagram socket of ours.
+    pub(crate) fn datagram_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, out: &mut [u8]) -> Answer<usize> {
+        match (level, name) {
+            (libc::SOL_SOCKET, libc::SO_ERROR) if !self.descriptions.of(socket).is(Flag::KERNEL_ERRORS) => {
+                match self.take_failure(socket) {
+                    Some(error) => put_number(out, error.0),
+                    None => self.kernel.option(fd, level, name, out),
+                }
+            }
+            (libc::IPPROTO_IP, libc::IP_MTU) | (libc::IPPROTO_IPV6, libc::IPV6_MTU) => {
+                let channel = self.attached().ok_or(Errno::NOTCONN)?;
+                if !self.is_connected_datagram(socket) {
+                    return Err(Errno::NOTCONN);
+                }
+                let mut info = [0; tcp_info::LEN];
+                self.tcp_info(channel, socket, &mut info)?;
+                put_number(out, tcp_info::path_mtu(&info) as i32)
+            }
+            _ => self.kernel.option(fd, level, name, out),
+        }
+    }
+}
+
+fn is_of_family(level: i32, inet6: bool) -> bool {
+    match level {
+        libc::IPPROTO_IP => !inet6,
+        libc::IPPROTO_IPV6 => inet6,
+        _ => true,
+    }
+}
+
+/// Where a datagram socket's description keeps the bits of `ANCILLARY`.
+const ANCILLARY_PLACE: usize = 0;
+/// net.core.rmem_default and wmem_default, unless the machine was told otherwise.
+const BUFFER_DEFAULT: i32 = 212_992;
