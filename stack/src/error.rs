@@ -35,7 +35,7 @@ pub enum GroupError {
     AlreadyMember,
     /// The socket is not in the group.
     NotMember,
-    /// The socket is in as many groups as it may be.
+    /// The socket, or the interface, is in as many groups as it may be.
     Full,
     /// The name is stale.
     NotOpen,

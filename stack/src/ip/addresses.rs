@@ -7,6 +7,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use ringway_shm::Instant;
 
 use super::autoconf::Automatic;
+use super::group::Membership;
 use super::router::{OnLink, Router, Soliciting};
 use super::uniqueness::{Announcement, Check};
 use super::{Autoconfiguration, Interface, Ip, Medium, Role};
@@ -37,6 +38,9 @@ pub(super) struct InterfaceState {
     pub(super) soliciting: Option<Soliciting>,
     /// Of packets over IPv6, as routers say.
     pub(super) hop_limit: u8,
+    pub(super) groups: Vec<Membership>,
+    /// Those of them that the interface's own addresses ask for.
+    pub(super) own_groups: Vec<IpAddr>,
     pub(super) ipv6_mtu: u16,
 }
 
@@ -59,6 +63,8 @@ impl InterfaceState {
             on_link: Vec::new(),
             soliciting: None,
             hop_limit: HOP_LIMIT,
+            groups: Vec::new(),
+            own_groups: Vec::new(),
             ipv6_mtu,
         }
     }
@@ -82,6 +88,8 @@ impl InterfaceState {
         let on_link = self.on_link.iter().filter_map(|known| known.until);
         let soliciting = self.soliciting.map(|soliciting| begin(soliciting.next));
         let announcements = self.announcements.iter().map(|announcement| announcement.at);
+        let groups = self.groups.iter().filter_map(Membership::next_due);
+        let checks = checks.chain(groups);
         checks.chain(lifetimes).chain(routers).chain(on_link).chain(soliciting).chain(announcements).min()
     }
 }
@@ -152,6 +160,7 @@ impl Ip {
         self.local_ipv4 = self.local.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
         self.local_ipv6 = self.local.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
         self.bump_generation();
+        self.follow_addresses(interface);
     }
 
     /// Does what is due of checks, announcements, solicitations and lifetimes.
@@ -162,6 +171,7 @@ impl Ip {
         for interface in 0..self.interfaces.len() as u32 {
             self.tend_checks(now, interface);
             self.tend_announcements(now, interface);
+            self.tend_groups(now, interface);
             self.tend_soliciting(now, interface);
             self.tend_lifetimes(now, interface);
             self.tend_routers(now, interface);

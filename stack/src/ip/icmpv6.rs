@@ -12,7 +12,7 @@ use super::icmp::HEADERS_MAX;
 use super::{Datagram, Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv6::{self, Header, problem, unreachable};
-use crate::wire::{checksum, ipv6};
+use crate::wire::{checksum, igmp, ipv6};
 
 impl Ip {
     /// Takes the message of `first`, which starts at the ICMPv6 header, and of the frames in `self.rest`.
@@ -40,6 +40,12 @@ impl Ip {
                 counters.count(Counter::IcmpInEchos);
                 if self.role(datagram.interface) == Role::Owned {
                     self.answer_echo_ipv6(datagram, first, counters)?;
+                }
+            }
+            // RFC 3810 §5.1.14, §6.2: from a router of this link.
+            icmpv6::MLD_QUERY if outer.hop_limit == 1 && outer.source.is_unicast_link_local() => {
+                if let Some(query) = igmp::parse_mld_query(first.bytes()) {
+                    self.hears_query(now, datagram.interface, query, false);
                 }
             }
             icmpv6::ROUTER_SOLICITATION..=icmpv6::REDIRECT => {

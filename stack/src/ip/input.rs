@@ -15,6 +15,7 @@ use super::control::Control;
 use super::{Datagram, Datagrams, Ip, Medium, Role, Route, is_host};
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
+use crate::wire::igmp::{self, PROTOCOL_IGMP};
 use crate::wire::{arp as arp_wire, checksum, ipv4};
 
 /// What the link layer found.
@@ -95,6 +96,7 @@ impl Ip {
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
             ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
+            PROTOCOL_IGMP => self.receive_igmp(now, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
                 first.pull(header.header_len.into());
                 let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
@@ -112,6 +114,18 @@ impl Ip {
             counters.count(Counter::IpInDelivers);
         }
         result
+    }
+
+    /// Only queries are for hosts.
+    fn receive_igmp(&mut self, now: Instant, interface: u32, header: &ipv4::Header, first: Frame) -> Result<(), Counter> {
+        let message = first.bytes().get(header.header_len.into()..).ok_or(Counter::DropMalformed)?;
+        if !self.rest.is_empty() || checksum::sum(message) != 0xffff {
+            return Err(Counter::DropMalformed);
+        }
+        if let Some(query) = igmp::parse_query(message) {
+            self.hears_query(now, interface, query, true);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -160,7 +174,7 @@ impl Ip {
         link_local || self.routes.lookup(ip).is_some_and(routed)
     }
 
-    /// RFC 1122 §3.2.1.3: from a host and to us; to many only UDP. Returns whether it is to many.
+    /// RFC 1122 §3.2.1.3: from a host and to us; to many only UDP and IGMP. Returns whether it is to many.
     #[inline]
     fn check_addresses(&self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<bool, Counter> {
         let (source, destination) = (header.source, header.destination);
@@ -170,11 +184,11 @@ impl Ip {
         if good_source && !to_many && self.local_ipv4.contains(&destination) {
             return Ok(false);
         }
-        let names_many = || {
-            let broadcast = destination.is_broadcast() || self.interfaces[interface as usize].broadcasts.contains(&destination);
-            broadcast || self.is_joined(interface, destination.into())
+        let names_many = || match destination.is_multicast() {
+            true => self.is_member(interface, destination.into()),
+            false => destination.is_broadcast() || self.interfaces[interface as usize].broadcasts.contains(&destination),
         };
-        if good_source && header.protocol == ipv4::PROTOCOL_UDP && names_many() {
+        if good_source && matches!(header.protocol, ipv4::PROTOCOL_UDP | PROTOCOL_IGMP) && names_many() {
             return Ok(true);
         }
         Err(Counter::IpInAddrErrors)

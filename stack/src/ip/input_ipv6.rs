@@ -3,7 +3,7 @@
 //! Promises the same of a datagram as `input` does for IPv4. Extension headers are walked over (`extension`);
 //! fragments have been put together (`defragment`).
 
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::IpAddr;
 
 use ringway_shm::{Arena, Frame, Instant};
 
@@ -142,22 +142,10 @@ impl Ip {
             return None;
         }
         if destination.is_multicast() {
-            return self.is_member(interface, destination).then_some(Audience::Many);
+            return self.is_member(interface, destination.into()).then_some(Audience::Many);
         }
         let on_its_link = !destination.is_unicast_link_local() || self.interfaces[interface as usize].has(destination.into());
         (self.local_ipv6.contains(&destination) && on_its_link).then_some(Audience::Us)
-    }
-
-    /// RFC 4291 §2.8: the groups that every host is in, and those that sockets have joined.
-    fn is_member(&self, interface: u32, group: Ipv6Addr) -> bool {
-        let addresses = || self.interfaces[interface as usize].addresses.iter();
-        let asks_for = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ipv6::solicited_node(ip) == group);
-        let checked = || self.interfaces[interface as usize].checks.iter();
-        let joined = self.is_joined(interface, group.into());
-        joined
-            || group == ipv6::ALL_NODES
-            || addresses().any(|cidr| asks_for(cidr.ip))
-            || checked().any(|check| asks_for(check.ip))
     }
 }
 

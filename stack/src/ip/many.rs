@@ -1,8 +1,7 @@
 //! Packets to many: broadcast and groups. Read RFC 1122 §3.3.6-7, RFC 1112 §6-7, RFC 4291 §2.7 first.
 //!
-//! Keeps which groups sockets have joined on which interface, and finds the way of packets that name
-//! many: the interface that was asked for, else the one that the routing table names, else the first
-//! that has an address of the family. Does not tell routers of groups (IGMP, MLD).
+//! Finds the way of packets that name many: the interface that was asked for, else the one that the routing
+//! table names, else the first that has an address of the family. Who is in which group is kept by `group`.
 
 use core::net::IpAddr;
 
@@ -59,26 +58,6 @@ impl Ip {
                 counters.count(Counter::IpOutNoRoutes);
             }
         }
-    }
-
-    /// One more socket wants what is sent to `group` on an interface.
-    pub(crate) fn join_group(&mut self, interface: u32, group: IpAddr) {
-        *self.groups.entry((interface, group)).or_default() += 1;
-    }
-
-    /// One socket less wants it.
-    pub(crate) fn leave_group(&mut self, interface: u32, group: IpAddr) {
-        if let Some(count) = self.groups.get_mut(&(interface, group)) {
-            *count -= 1;
-            if *count == 0 {
-                self.groups.remove(&(interface, group));
-            }
-        }
-    }
-
-    /// Whether a socket has joined a group.
-    pub(crate) fn is_joined(&self, interface: u32, group: IpAddr) -> bool {
-        !self.groups.is_empty() && self.groups.contains_key(&(interface, group))
     }
 
     /// Whether there is such an interface.

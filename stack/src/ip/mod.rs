@@ -13,6 +13,7 @@ mod discovery;
 mod ecn;
 mod extension;
 mod fragment;
+mod group;
 mod icmp;
 mod icmpv6;
 mod input;
@@ -30,7 +31,7 @@ mod router;
 mod source;
 mod uniqueness;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -183,8 +184,6 @@ pub(crate) struct Ip {
     /// UDP datagrams that have come, until `exchange_udp`.
     udp: Datagrams,
     path_mtus: PathMtus,
-    /// Groups on interfaces, and how many sockets have joined each.
-    groups: BTreeMap<(u32, IpAddr), u32>,
     identifications: Identifications,
     reassembly: Reassembly,
     /// Datagrams that did not become whole, until they are counted, and the first fragments of those
@@ -227,7 +226,6 @@ impl Ip {
             notices: VecDeque::new(),
             next_due: None,
             udp: Datagrams::default(),
-            groups: BTreeMap::new(),
             path_mtus: PathMtus::new(config.path_mtus_max as usize),
             identifications: Identifications::new(config.seed),
             reassembly: Reassembly::new(config.reassembly_memory_bytes),

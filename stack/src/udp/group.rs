@@ -29,8 +29,10 @@ impl Udp {
         if socket.groups.len() >= GROUPS_MAX {
             return Err(GroupError::Full);
         }
+        if !env.ip.join_group(membership.0, group) {
+            return Err(GroupError::Full);
+        }
         socket.groups.push(membership);
-        env.ip.join_group(membership.0, group);
         Ok(())
     }
 

@@ -113,7 +113,7 @@ fn lifetimes() {
     run(&mut ip, secs(301));
     assert_eq!((made(&ip).len(), &ip.interfaces[0].deprecated[..]), (2, &[global][..]));
     while ip.poll_notice().is_some() {}
-    run(&mut ip, secs(601));
+    run(&mut ip, secs(610));
     let removed = crate::Event::Address { interface: 0, change: AddressChange::Removed(global) };
     assert_eq!((made(&ip).len(), ip.poll_notice()), (1, Some(removed)));
     assert_eq!(ip.poll_timeout(), None, "link-local addresses stay");

@@ -2,6 +2,7 @@ use super::super::tests::{OWN6, OWN6_LINK, PEER6, Rig, from_peer6, ms, packets, 
 use super::super::{Medium, Role};
 use super::*;
 use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 use ringway_shm::Class;
 
 fn rig() -> Rig {
