@@ -45,6 +45,7 @@ impl Host {
             role: Role::Owned,
             autoconfiguration: Autoconfiguration::Off,
             detects_duplicates: false,
+            vlan: None,
         });
         let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
         stack.set_addresses(interface, vec![network]);

@@ -193,6 +193,7 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
         role: if new.owned { Role::Owned } else { Role::Shared },
         autoconfiguration: Autoconfiguration::Off,
         detects_duplicates: false,
+        vlan: None,
     };
     let (name, mac) = (new.name.clone(), new.mac.0);
     (Port { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)

@@ -64,6 +64,7 @@ impl Host {
             role: Role::Owned,
             autoconfiguration: Autoconfiguration::Off,
             detects_duplicates: false,
+            vlan: None,
         });
         let network = Cidr { ip: Host::address(number, false), prefix_len: 24 };
         let network6 = Cidr { ip: Host::address(number, true), prefix_len: 64 };

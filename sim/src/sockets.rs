@@ -240,6 +240,7 @@ impl Machine {
             role: Role::Owned,
             autoconfiguration: Autoconfiguration::Off,
             detects_duplicates: false,
+            vlan: None,
         });
         if let Some(keys) = sysctl.fast_open_keys() {
             stack.set_fast_open_keys(None, keys);

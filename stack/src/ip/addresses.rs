@@ -46,6 +46,7 @@ pub(super) struct InterfaceState {
 
 impl InterfaceState {
     pub(super) fn new(interface: Interface) -> InterfaceState {
+        let interface = interface.settle();
         let ipv6_mtu = interface.mtu;
         InterfaceState {
             interface,
@@ -114,7 +115,7 @@ impl Ip {
         let state = &mut self.interfaces[interface as usize];
         state.ipv6_mtu = description.mtu;
         let autoconfiguration = state.interface.autoconfiguration;
-        state.interface = Interface { autoconfiguration, ..description };
+        state.interface = Interface { autoconfiguration, ..description.settle() };
         self.bump_generation();
     }
 

@@ -54,8 +54,8 @@ impl Ip {
                 TYPE_IPV6 => counters.count(Counter::IcmpOutMsgs),
                 _ => {}
             }
-            let own_mac = self.interfaces[interface as usize].interface.mac;
-            ethernet::push_header(&mut frame, own_mac, destination, ether_type);
+            let own = &self.interfaces[interface as usize].interface;
+            ethernet::push_header(&mut frame, own.mac, destination, ether_type, own.vlan);
             out[interface as usize].push(frame);
         }
         other_than_ip

@@ -2,14 +2,10 @@
 
 use super::Template;
 
-/// Bytes of an IPv4 header without options; an IPv6 header is twice as long.
-const UNIT: usize = 20;
-
 impl Template {
     /// Clears the ECN field in `headers`, which [`push_headers`](Template::push_headers) has written.
     pub(crate) fn clear_ecn(&self, headers: &mut [u8]) {
-        // What the IP header leaves is the link's.
-        let ip = self.len as usize % UNIT;
+        let ip = self.link_header_len();
         if headers[ip] >> 4 == 6 {
             headers[ip + 1] &= !0x30;
             return;

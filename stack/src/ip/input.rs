@@ -134,7 +134,7 @@ impl Ip {
         match own.medium {
             Medium::Ip if first.bytes().first().is_some_and(|first| first >> 4 == 6) => Ok(Link::Ipv6 { to_many: false }),
             Medium::Ip => Ok(Link::Ipv4 { to_many: false }),
-            Medium::Ethernet => match ethernet::receive(own.mac, first).ok_or(Counter::DropMalformed)? {
+            Medium::Ethernet => match ethernet::receive(own.mac, own.vlan, first).ok_or(Counter::DropMalformed)? {
                 ethernet::Carries::Ipv4 => Ok(Link::Ipv4 { to_many: false }),
                 ethernet::Carries::Ipv4ToMany => Ok(Link::Ipv4 { to_many: true }),
                 ethernet::Carries::Ipv6 => Ok(Link::Ipv6 { to_many: false }),

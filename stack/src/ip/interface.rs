@@ -63,6 +63,20 @@ pub struct Interface {
     /// later (RFC 4862 §5.4, RFC 5227 §2.1). Otherwise whoever sets them answers for that. Only for [`Role::Owned`] on
     /// Ethernet.
     pub detects_duplicates: bool,
+    /// The VLAN (IEEE 802.1Q, 1 to 4094) that the interface is on: only its tagged frames come in, all that leave are tagged,
+    /// and none leaves with segmentation. `None`: untagged frames, and those whose tag has only a priority.
+    pub vlan: Option<u16>,
+}
+
+impl Interface {
+    /// What follows for packets: no device is asked to cut tagged ones.
+    pub(super) fn settle(mut self) -> Interface {
+        if self.vlan.is_some() {
+            self.segmentation_max_bytes = 0;
+            self.segments_udp = false;
+        }
+        self
+    }
 }
 
 /// One entry of the routing table.

@@ -12,7 +12,7 @@ use crate::link::ethernet;
 use crate::link::neighbor::{Key, move_packet};
 use crate::stats::{Counter, Counters};
 use crate::tcp::demux::FlowKey;
-use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TYPE_IPV4, TYPE_IPV6};
+use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TAG_LEN, TYPE_AT, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
 use crate::wire::{checksum, ipv4, ipv6};
 
 /// What the headers of a flow's packets say.
@@ -48,7 +48,8 @@ pub(crate) struct Template {
     pub(crate) bytes: [u8; 54],
     pub(crate) len: u8,
     pub(crate) interface: u8,
-    /// One's-complement sum of the IPv4 header with length and checksum zero.
+    /// One's-complement sum of the IPv4 header with length and checksum zero. IPv6 has no such sum: there it is the VLAN's
+    /// number, 0 without one, since the tag finds no room in `bytes`.
     header_sum: u16,
     /// One's-complement sum of the pseudo-header with length zero (RFC 9293 §3.1), not complemented.
     pub(crate) pseudo_sum: u16,
@@ -94,7 +95,22 @@ impl Template {
         (IpAddr::from(local), IpAddr::from(remote))
     }
 
-    /// Whether the headers are of IPv6: alone they have 40 bytes, while Ethernet and IPv4 have 34.
+    /// Puts a VLAN tag between the link addresses and the type.
+    fn push_tag(&self, frame: &mut Frame) {
+        frame.push(TAG_LEN);
+        let headers = frame.bytes_mut();
+        headers[..TYPE_AT].copy_from_slice(&self.bytes[..TYPE_AT]);
+        headers[TYPE_AT..TYPE_AT + 2].copy_from_slice(&TYPE_VLAN.to_be_bytes());
+        headers[TYPE_AT + 2..TYPE_AT + TAG_LEN].copy_from_slice(&self.header_sum.to_be_bytes());
+    }
+
+    /// Bytes of link header in front of the IP header that `push_headers` writes.
+    pub(super) fn link_header_len(&self) -> usize {
+        let tag = if self.is_ipv6() && self.header_sum != 0 { TAG_LEN } else { 0 };
+        self.len as usize - self.network_header_len() + tag
+    }
+
+    /// Whether the headers are of IPv6: alone they have 40 bytes, while Ethernet and IPv4 have 34, or with a tag 38.
     #[inline]
     pub(crate) fn is_ipv6(&self) -> bool {
         self.len >= 40
@@ -119,6 +135,9 @@ impl Template {
         if self.is_ipv6() {
             let network = &mut headers[len - ipv6::HEADER_LEN..];
             network[4..6].copy_from_slice(&(transport_len as u16).to_be_bytes());
+            if self.header_sum != 0 {
+                self.push_tag(frame);
+            }
             return;
         }
         let total = (transport_len + ipv4::HEADER_LEN) as u16;
@@ -141,18 +160,28 @@ impl Ip {
         let destination = resolved?;
         let mut bytes = [0; 54];
         let own = &self.interfaces[path.interface as usize].interface;
-        let link_len = match own.medium {
-            Medium::Ip => 0,
-            Medium::Ethernet => ETHERNET_LEN,
+        // The tag of IPv6 packets is pushed in later.
+        let tag = own.vlan.filter(|_| flow.remote.is_ipv4());
+        let link_len = match (own.medium, tag) {
+            (Medium::Ip, _) => 0,
+            (Medium::Ethernet, None) => ETHERNET_LEN,
+            (Medium::Ethernet, Some(_)) => ETHERNET_LEN + TAG_LEN,
         };
         if own.medium == Medium::Ethernet {
             let ether_type = if flow.remote.is_ipv6() { TYPE_IPV6 } else { TYPE_IPV4 };
-            crate::wire::ethernet::Header { destination, source: own.mac, ether_type }.write(&mut bytes[..ETHERNET_LEN]);
+            let outer_type = if tag.is_some() { TYPE_VLAN } else { ether_type };
+            crate::wire::ethernet::Header { destination, source: own.mac, ether_type: outer_type }
+                .write(&mut bytes[..ETHERNET_LEN]);
+            if let Some(vlan) = tag {
+                bytes[ETHERNET_LEN..ETHERNET_LEN + 2].copy_from_slice(&vlan.to_be_bytes());
+                bytes[ETHERNET_LEN + 2..ETHERNET_LEN + TAG_LEN].copy_from_slice(&ether_type.to_be_bytes());
+            }
         }
+        let vlan = if own.medium == Medium::Ethernet { own.vlan.unwrap_or(0) } else { 0 };
         let len = link_len + network_header_len(flow.remote);
         // The length is filled in later, so the header is one without.
         self.write_network_header(flow, &path, None, &mut bytes[link_len..len]).ok_or(OutputError::NoRoute)?;
-        let mut header_sum = 0;
+        let mut header_sum = vlan;
         if flow.remote.is_ipv4() {
             bytes[len - 10..len - 8].fill(0);
             header_sum = checksum::sum(&bytes[link_len..len]);
@@ -282,7 +311,7 @@ impl Ip {
         let own = &self.interfaces[interface as usize].interface;
         if own.medium == Medium::Ethernet {
             let ether_type = if frame.bytes().first().is_some_and(|first| first >> 4 == 6) { TYPE_IPV6 } else { TYPE_IPV4 };
-            ethernet::push_header(frame, own.mac, destination, ether_type);
+            ethernet::push_header(frame, own.mac, destination, ether_type, own.vlan);
         }
     }
 

@@ -43,6 +43,7 @@ impl Rig {
             role,
             autoconfiguration: Autoconfiguration::Off,
             detects_duplicates: false,
+            vlan: None,
         });
         let network = Cidr { ip: OWN.into(), prefix_len: 24 };
         let default = Cidr { ip: [0; 4].into(), prefix_len: 0 };

@@ -3,7 +3,7 @@
 use ringway_shm::Frame;
 
 use crate::address::MacAddress;
-use crate::wire::ethernet::{HEADER_LEN, Header, TYPE_ARP, TYPE_IPV4, TYPE_IPV6};
+use crate::wire::ethernet::{HEADER_LEN, Header, TAG_LEN, TYPE_ARP, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN, vlan_of};
 
 /// What a frame for us carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,18 @@ pub(crate) enum Carries {
 
 /// Looks at the Ethernet header and takes it off. `None`: not for us, or nothing that we speak.
 #[inline]
-pub(crate) fn receive(own: MacAddress, frame: &mut Frame) -> Option<Carries> {
+pub(crate) fn receive(own: MacAddress, vlan: Option<u16>, frame: &mut Frame) -> Option<Carries> {
     let header = Header::parse(frame.bytes())?;
     let to_many = header.destination.is_multicast();
     if (header.destination != own && !to_many) || header.source.is_multicast() {
         return None;
     }
-    let carries = match header.ether_type {
+    let (ether_type, len) = match (header.ether_type, vlan) {
+        (TYPE_VLAN, _) => (tagged_type(frame.bytes(), vlan.unwrap_or(0))?, HEADER_LEN + TAG_LEN),
+        (_, Some(_)) => return None,
+        (ether_type, None) => (ether_type, HEADER_LEN),
+    };
+    let carries = match ether_type {
         TYPE_ARP => Carries::Arp,
         TYPE_IPV4 if to_many => Carries::Ipv4ToMany,
         TYPE_IPV4 => Carries::Ipv4,
@@ -33,12 +38,29 @@ pub(crate) fn receive(own: MacAddress, frame: &mut Frame) -> Option<Carries> {
         TYPE_IPV6 => Carries::Ipv6,
         _ => return None,
     };
-    frame.pull(HEADER_LEN);
+    frame.pull(len);
     Some(carries)
 }
 
-/// Puts an Ethernet header in front.
+/// What a tagged frame carries; `None`: it is of another VLAN, or has another tag behind the first.
+fn tagged_type(bytes: &[u8], vlan: u16) -> Option<u16> {
+    let tag: &[u8; TAG_LEN] = bytes.get(HEADER_LEN..)?.first_chunk()?;
+    let [c0, c1, t0, t1] = *tag;
+    (vlan_of(u16::from_be_bytes([c0, c1])) == vlan).then_some(u16::from_be_bytes([t0, t1]))
+}
+
+/// Puts an Ethernet header in front, with a tag of `vlan`.
 #[inline]
-pub(crate) fn push_header(frame: &mut Frame, source: MacAddress, destination: MacAddress, ether_type: u16) {
+pub(crate) fn push_header(frame: &mut Frame, source: MacAddress, destination: MacAddress, ether_type: u16, vlan: Option<u16>) {
+    let mut ether_type = ether_type;
+    if let Some(vlan) = vlan {
+        let tag = frame.push(TAG_LEN);
+        tag[..2].copy_from_slice(&vlan.to_be_bytes());
+        tag[2..].copy_from_slice(&ether_type.to_be_bytes());
+        ether_type = TYPE_VLAN;
+    }
     Header { destination, source, ether_type }.write(frame.push(HEADER_LEN));
 }
+
+#[cfg(test)]
+mod tests;

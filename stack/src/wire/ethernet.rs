@@ -1,4 +1,4 @@
-//! The Ethernet II header (IEEE 802.3 §3.1.1). No VLAN tags.
+//! The Ethernet II header (IEEE 802.3 §3.1.1) and the VLAN tag (IEEE 802.1Q §9.6).
 
 use crate::address::MacAddress;
 
@@ -10,6 +10,18 @@ pub const TYPE_IPV4: u16 = 0x0800;
 pub const TYPE_ARP: u16 = 0x0806;
 /// IPv6 (RFC 2464).
 pub const TYPE_IPV6: u16 = 0x86dd;
+
+/// A VLAN tag instead of the type; the type follows it.
+pub const TYPE_VLAN: u16 = 0x8100;
+/// Bytes of a tag.
+pub const TAG_LEN: usize = 4;
+/// Where the type, or a tag, is.
+pub const TYPE_AT: usize = 12;
+
+/// The VLAN that a tag of this control information names; 0: none, the tag has only a priority.
+pub const fn vlan_of(control: u16) -> u16 {
+    control & 0xfff
+}
 
 /// An Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,6 +18,7 @@ pub(in crate::ip) fn interface(autoconfiguration: Autoconfiguration) -> Interfac
         role: Role::Owned,
         autoconfiguration,
         detects_duplicates: false,
+        vlan: None,
     }
 }
 

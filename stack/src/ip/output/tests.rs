@@ -153,3 +153,27 @@ fn flow_labels() {
     labels.dedup();
     assert!(labels.len() > 990 && labels.iter().all(|label| (1..=ipv6::FLOW_LABEL_MASK).contains(label)));
 }
+
+/// IEEE 802.1Q: on a tagged interface templates and the slow path agree, the tag is where it belongs, and ECN bits are found.
+#[test]
+fn tagged_templates() {
+    for flow in [flow(), flow6()] {
+        let mut rig = Rig::ipv6(Medium::Ethernet, Role::Shared);
+        rig.ip.interfaces[0].interface.vlan = Some(0x123);
+        rig.ip.set_neighbor(0, flow.remote, Some(PEER_MAC));
+        let flow = Flow { tos: 0x29, ..flow };
+        let template = rig.ip.template(ms(0), &flow).expect("the neighbor is known");
+        for len in [20usize, 1000] {
+            let payload = alloc::vec![7; len];
+            let mut frame = rig.arena.alloc(Class::Large).expect("a frame");
+            frame.extend(len).copy_from_slice(&payload);
+            template.push_headers(&mut frame, len);
+            assert_eq!([frame.bytes()], *send(&mut rig, ms(0), &flow, &payload));
+            let ether_type = if flow.remote.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] };
+            assert_eq!((&frame.bytes()[12..16], &frame.bytes()[16..18]), (&[0x81, 0, 0x01, 0x23][..], &ether_type[..]));
+            template.clear_ecn(frame.bytes_mut());
+            let cleared = send(&mut rig, ms(0), &Flow { tos: 0x28, ..flow }, &payload);
+            assert_eq!([frame.bytes()], *cleared);
+        }
+    }
+}

@@ -117,6 +117,7 @@ pub(super) fn link(mtu: u16) -> Interface {
         role: Role::Owned,
         autoconfiguration: Autoconfiguration::Off,
         detects_duplicates: false,
+        vlan: None,
     }
 }
 

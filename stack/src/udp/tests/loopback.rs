@@ -31,6 +31,7 @@ fn stack(role: Role) -> (Stack, Arena) {
         role,
         autoconfiguration: Autoconfiguration::Off,
         detects_duplicates: false,
+        vlan: None,
     });
     stack.set_addresses(interface, addresses().into_iter().map(|ip| Cidr { ip, prefix_len: 24 }).collect());
     (stack, arena)

@@ -49,6 +49,7 @@ fn host(number: usize, link: (u16, bool, bool)) -> Host {
         role: Role::Owned,
         autoconfiguration: crate::ip::Autoconfiguration::Off,
         detects_duplicates: false,
+        vlan: None,
         medium: Medium::Ip,
     });
     let networks = HOSTS[number].map(|address| Cidr { ip: ip(address), prefix_len: if ip(address).is_ipv4() { 24 } else { 64 } });

@@ -97,6 +97,7 @@ impl Rig {
             role: link.role,
             autoconfiguration: Autoconfiguration::Off,
             detects_duplicates: false,
+            vlan: None,
         });
         let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
         let second = Cidr { ip: Ipv4Addr::new(10, 0, 0, 9).into(), prefix_len: 24 };
