@@ -56,6 +56,7 @@ impl Host {
                 role,
                 autoconfiguration: if number == 0 { Autoconfiguration::Stable } else { Autoconfiguration::Off },
                 detects_duplicates: false,
+                vlan: None,
             });
             let networks =
                 [Cidr { ip: address(number, false), prefix_len: 24 }, Cidr { ip: address(number, true), prefix_len: 64 }];
