@@ -89,12 +89,16 @@ impl Udp {
 
     /// Takes SO_ERROR.
     pub(crate) fn take_error(&mut self, id: SocketId) -> Option<UdpError> {
-        self.resolve_mut(id)?.1.pending.take()
+        let (_, socket) = self.resolve_mut(id)?;
+        // What comes from now on is news again.
+        socket.signalled = false;
+        socket.pending.take()
     }
 
     /// Takes the oldest entry of the error queue.
     pub(crate) fn take_report(&mut self, id: SocketId) -> Option<UdpErrorReport> {
         let (_, socket) = self.resolve_mut(id)?;
+        socket.signalled = false;
         let report = socket.reports.pop_front()?;
         // As Linux: SO_ERROR then tells of the next entry, or of nothing.
         socket.pending = socket.reports.front().map(|next| next.error);

@@ -134,3 +134,17 @@ fn path_mtu_lies() {
     rig.stack.udp_connect(other, Some(at(REMOTE, 9))).expect("a route");
     assert_eq!(rig.stack.udp_info(other).and_then(|info| info.path_mtu), Some(1_500));
 }
+
+/// An error that comes after the last one was taken is told of, even if no datagram came in between.
+#[test]
+fn one_error_after_the_other() {
+    let mut rig = Rig::new();
+    let id = rig.bind(any(53), UdpOptions::default());
+    rig.stack.udp_connect(id, Some(at(REMOTE, 7))).expect("a route");
+    for _ in 0..3 {
+        let about = sent(&mut rig, id, 100);
+        rig.receive(&[icmp(3, 3, 0, &about)]);
+        assert_eq!(rig.events(), [Event::Ready { socket: id, cookie: COOKIE }]);
+        assert_eq!(rig.stack.udp_error(id), Some(UdpError::Refused));
+    }
+}
