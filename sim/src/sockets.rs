@@ -222,6 +222,7 @@ impl Machine {
         config.tcp.delayed_ack_min = Duration::from_millis(40);
         config.tcp.quick_start_segments = 16;
         config.tcp.push_trains = 2;
+        config.tcp.timestamps_required = false;
         sysctl.apply(&mut config.tcp);
         let defaults = sysctl.options();
         // Not the start of time: what "long ago" means must not be before it.

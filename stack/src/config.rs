@@ -274,6 +274,8 @@ pub struct TcpConfig {
     pub ephemeral_ports: (u16, u16),
     /// RFC 7323 timestamps.
     pub timestamps: bool,
+    /// RFC 7323 §3.2: segments without a timestamp are dropped where timestamps were agreed on; Linux takes them.
+    pub timestamps_required: bool,
     /// RFC 7323 window scaling.
     pub window_scaling: bool,
     /// RFC 2018 selective acknowledgment.
@@ -422,6 +424,7 @@ impl Default for TcpConfig {
             keepalive_probes: 9,
             ephemeral_ports: (32_768, 60_999),
             timestamps: true,
+            timestamps_required: true,
             window_scaling: true,
             sack: true,
             rack: true,

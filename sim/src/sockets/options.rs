@@ -1,7 +1,7 @@
 //! getsockopt, setsockopt, O_NONBLOCK.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, TcpOptions};
+use ringway_stack::{CongestionControl, TcpInfo, TcpOptions};
 
 use super::{Answer, Machine, Phase, Socket};
 
@@ -84,6 +84,9 @@ impl Machine {
                 None => word(536),
             },
             (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => word(buffer(socket, name)),
+            (libc::SOL_SOCKET, libc::SO_MEMINFO) => Ok(memory(socket, info.as_ref())),
+            // As Linux for algorithms without figures of their own: there is nothing, and that is no error.
+            (libc::IPPROTO_TCP, TCP_CC_INFO) => Ok(Vec::new()),
             _ => match socket.remembered.get(&(level, name)) {
                 Some(value) => Ok(value.clone()),
                 None => word(default_of(level, name).ok_or(libc::ENOPROTOOPT)?),
@@ -168,6 +171,23 @@ fn buffer(socket: &Socket, name: i32) -> i32 {
     }
 }
 
+/// SO_MEMINFO: nine figures, of which the sizes of the buffers and what is queued are known.
+fn memory(socket: &Socket, info: Option<&TcpInfo>) -> Vec<u8> {
+    let queued = info.map_or(0, |info| info.unacked_bytes + info.unsent_bytes);
+    let figures = [
+        u32::try_from(socket.stash.len()).unwrap_or(u32::MAX),
+        buffer(socket, libc::SO_RCVBUF).cast_unsigned(),
+        0,
+        buffer(socket, libc::SO_SNDBUF).cast_unsigned(),
+        0,
+        queued,
+        0,
+        0,
+        0,
+    ];
+    figures.iter().flat_map(|figure| figure.to_ne_bytes()).collect()
+}
+
 fn span(value: &[u8]) -> Result<Duration, i32> {
     let bytes = value.first_chunk::<16>().ok_or(libc::EINVAL)?;
     let (seconds, micros) = bytes.split_at(8);
@@ -197,12 +217,16 @@ fn default_of(level: i32, name: i32) -> Option<i32> {
             | libc::TCP_MAXSEG
             | libc::TCP_DEFER_ACCEPT
             | libc::TCP_WINDOW_CLAMP
-            | libc::TCP_NOTSENT_LOWAT,
+            | libc::TCP_NOTSENT_LOWAT
+            | TCP_INQ,
         ) => 0,
         _ => return None,
     };
     Some(value)
 }
 
+/// linux/tcp.h
+const TCP_CC_INFO: i32 = 26;
+const TCP_INQ: i32 = 36;
 const SO_SNDBUFFORCE: i32 = 32;
 const SO_RCVBUFFORCE: i32 = 33;

@@ -16,7 +16,9 @@ impl Connection<'_, '_> {
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
-        let was_used = in_slow_start && (self.tcb.flight() + acked) as u64 * 2 > self.tcb.cwnd as u64;
+        let (under_way, ack, nxt) = (self.tcb.flight() + acked, self.tcb.snd_una, self.tcb.snd_nxt);
+        let most = self.shared.slow_starts[self.index as usize].most_under_way(under_way, ack, nxt);
+        let was_used = in_slow_start && most as u64 * 2 > self.tcb.cwnd as u64;
         if !self.tcb.has(flag::CWND_LIMITED) && !was_used || self.is_modelled() {
             return;
         }

@@ -151,7 +151,9 @@ impl Connection<'_, '_> {
         if !self.tcb.has(flag::TIMESTAMPS) || segment.has(RST) {
             return Ok(());
         }
-        let Some(timestamps) = segment.header.options.timestamps else { return Err(Drop::DropUnacceptable) };
+        let Some(timestamps) = segment.header.options.timestamps else {
+            return if self.shared.config.timestamps_required { Err(Drop::DropUnacceptable) } else { Ok(()) };
+        };
         let old = (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) < 0;
         let idle_ms = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received);
         if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {

@@ -51,6 +51,9 @@ pub(crate) struct HyStart {
     rtt_samples: u8,
     /// Rounds of conservative slow start that are over.
     css_rounds: u8,
+    /// Most bytes under way in this window of data, and where it ends.
+    most_under_way: u32,
+    most_until: Option<SeqNum>,
 }
 
 impl Default for HyStart {
@@ -62,6 +65,8 @@ impl Default for HyStart {
             css_baseline_min_rtt_us: INFINITY,
             rtt_samples: 0,
             css_rounds: 0,
+            most_under_way: 0,
+            most_until: None,
         }
     }
 }
@@ -69,6 +74,15 @@ impl Default for HyStart {
 impl HyStart {
     fn is_conservative(&self) -> bool {
         self.css_baseline_min_rtt_us != INFINITY
+    }
+
+    /// RFC 7661, as Linux: how much was under way in this window of data at most, when `under_way` bytes were before an ACK.
+    pub(crate) fn most_under_way(&mut self, under_way: u32, ack: SeqNum, nxt: SeqNum) -> u32 {
+        let most = self.most_under_way.max(under_way);
+        if under_way > self.most_under_way || self.most_until.is_none_or(|end| ack.at_or_after(end)) {
+            (self.most_under_way, self.most_until) = (under_way, Some(nxt));
+        }
+        most
     }
 
     /// An ACK in the first slow start while the window was in use.

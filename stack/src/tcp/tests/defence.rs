@@ -63,6 +63,20 @@ fn paws() {
     assert_eq!(rig.state(), State::Closed);
 }
 
+/// RFC 7323 §3.2: where timestamps were agreed on, a segment without one is dropped, unless it is to be as with Linux.
+#[test]
+fn without_timestamp() {
+    for (required, taken) in [(true, 0), (false, 10)] {
+        let mut config = Rig::config();
+        config.tcp.timestamps = true;
+        config.tcp.timestamps_required = required;
+        let mut rig = Rig::with(config);
+        rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460).time(1_000, 0));
+        rig.receive(seg(ACK, 1, 1).data(10));
+        assert_eq!(rig.read(1), Ok(taken));
+    }
+}
+
 /// Segments without ACK are dropped in every synchronized state.
 #[test]
 fn no_ack() {
