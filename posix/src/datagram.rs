@@ -84,7 +84,11 @@ impl Posix {
     /// The socket of ours that a datagram from the kernel socket `fd` to `address` leaves by. `None`: the kernel's call.
     pub fn datagram_socket_for(&self, fd: Fd, address: &[u8]) -> Option<SocketRef> {
         let Parsed::Inet { address: remote, .. } = parse(address) else { return None };
-        if is_kernels(remote.ip()) || remote.ip().is_unspecified() || remote.port() == 0 || !self.is_udp(fd) {
+        if is_kernels(remote.ip()) || remote.ip().is_unspecified() || remote.port() == 0 {
+            return None;
+        }
+        // What is known to be the kernel's costs no system call.
+        if self.routes.look_up(remote.ip(), self.kernel.now()) == Some(false) || !self.is_udp(fd) {
             return None;
         }
         let channel = self.channel().ok()??;

@@ -46,7 +46,42 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    basics
+    basics, messages,
+}
+
+/// iperf3's own count says how much arrived; both directions, Ringway as the client.
+#[test]
+fn iperf3_both_ways() {
+    let net = Net::new();
+    let mut server = net.spawn(Server, &["iperf3", "-s", "-p", "5601"]);
+    net.wait_listening(Server, 5601, &mut server);
+    let address = net.address(Server);
+    for reverse in [&[][..], &["-R"]] {
+        let client = [&["iperf3", "-u", "-b", "20M", "-t", "2", "-J", "-p", "5601", "-c", &address], reverse].concat();
+        let before = kernel_datagrams(&net, Client);
+        let report = net.output_ringway(Client, &client);
+        assert_eq!(kernel_datagrams(&net, Client) - before, 0, "datagrams received by the kernel's UDP");
+        let report: serde_json::Value = serde_json::from_str(&report).expect("iperf3 prints JSON");
+        let sum = &report["end"]["sum"];
+        let (packets, lost) = (sum["packets"].as_u64().unwrap_or(0), sum["lost_packets"].as_u64().unwrap_or(0));
+        assert!(packets > 1_000 && lost * 10 < packets, "{reverse:?}: {lost} of {packets} lost");
+    }
+}
+
+/// A server of socat's on Ringway: one process for each peer's datagrams, answers by the same socket.
+#[test]
+fn socat_answers() {
+    let net = Net::new();
+    let mut server = net.spawn_ringway(Server, &["socat", "-T5", "UDP4-RECVFROM:5602,fork", "EXEC:rev"]);
+    server.wait_while_running("serves the port", || {
+        net.run(Server, &[RINGWAY, "ss", "-Hlun"]).stdout.lines().any(|line| line.contains("0.0.0.0:5602"))
+    });
+    let to = format!("UDP4:{}:5602", net.address(Server));
+    let input = net.file("question", "stressed\n");
+    for side in [&[][..], &[RINGWAY, "run", "-q", "--"]] {
+        let client = net.spawn_with(Client, &[side, &["socat", "-t3", "-", &to]].concat(), &[], Some(input.as_ref()));
+        assert_eq!(client.finish(DEADLINE).success().stdout, "desserts\n");
+    }
 }
 
 /// The same over IPv6.
@@ -55,6 +90,6 @@ mod ipv6 {
 
     scripts! {
         Net::address6;
-        basics
+        basics, messages,
     }
 }
