@@ -400,7 +400,10 @@ impl Application {
             };
             let Some((local, _)) = stack.addresses(id) else { return failure("a connection has no addresses") };
             let plan = self.plans.plan(local.port);
-            self.endpoints.push(Endpoint::new(opening.side, id, plan, &self.pattern, local.port));
+            let mut endpoint = Endpoint::new(opening.side, id, plan, &self.pattern, local.port);
+            // RFC 7413: what is written now may go with the SYN; with nothing to write the open would wait for ever.
+            endpoint.ready = self.options.fast_open;
+            self.endpoints.push(endpoint);
         }
         Ok(count > 0)
     }

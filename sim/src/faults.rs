@@ -20,6 +20,12 @@ impl Faults {
         Faults { wire: Impairments { delay, ..Impairments::default() }, forged_ppm: 0 }
     }
 
+    /// Whether everything arrives once, in the order in which it was sent, and from who says so.
+    pub fn keeps_order(&self) -> bool {
+        let Impairments { loss_ppm, burst_start_ppm, reorder_ppm, duplicate_ppm, corrupt_ppm, rate_bits, .. } = self.wire;
+        loss_ppm + burst_start_ppm + reorder_ppm + duplicate_ppm + corrupt_ppm + self.forged_ppm == 0 && rate_bits == 0
+    }
+
     /// The standing test of the project: 5 % loss, reordering, duplicates.
     pub fn bad_wire() -> Faults {
         Faults {

@@ -16,4 +16,5 @@ pub mod pattern;
 pub mod random;
 pub mod scenario;
 pub mod script;
+pub mod soak;
 pub mod sockets;

@@ -1,62 +1,98 @@
-//! Runs scenarios from seeds: `ringway-sim [--seed N] [--count N] [--transfer BYTES] [--capture FILE]`.
+//! Runs scenarios from seeds: `ringway-sim [--seed N] [--count N] [--transfer BYTES] [--capture FILE] [--traced]`, or for a
+//! time: `ringway-sim --soak 60s [--threads N] [--seed N]`.
 //!
-//! Without arguments it runs a hundred random scenarios. `--capture` writes what the (last) run's hosts sent. A failure prints the command that replays it.
+//! Without arguments it runs a hundred random scenarios. `--capture` writes what the (last) run's hosts sent, `--traced` has the checker of
+//! captures look on. A soak tells
+//! how many ran, how fast, and all that failed. Each failure prints the command that replays it.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
+use ringway_shm::Duration;
 use ringway_sim::faults::Faults;
 use ringway_sim::scenario::Scenario;
+use ringway_sim::soak::{Soak, parse_span};
 
+const USAGE: &str =
+    "usage: [--seed N] [--count N] [--transfer BYTES] [--capture FILE] [--traced], or --soak TIME [--threads N] [--seed N]";
+
+#[derive(Default)]
 struct Arguments {
-    seed: u64,
-    count: u64,
+    seed: Option<u64>,
+    count: Option<u64>,
     transfer: Option<u64>,
     capture: Option<String>,
+    traced: bool,
+    soak: Option<Duration>,
+    threads: u64,
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut arguments = Arguments { seed: 1, count: 0, transfer: None, capture: None };
+    let mut arguments = Arguments { threads: 1, ..Arguments::default() };
     while let Some(word) = words.next() {
-        if word == "--capture" {
-            arguments.capture = Some(words.next().ok_or("--capture needs a file")?);
-            continue;
-        }
-        let mut number = || {
-            let text = words.next().ok_or(format!("{word} needs a number"))?;
-            text.parse::<u64>().map_err(|error| format!("{word} {text}: {error}"))
-        };
+        let mut text = || words.next().ok_or(format!("{word} needs a value; {USAGE}"));
+        let number = |text: String| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
         match word.as_str() {
-            "--seed" => arguments.seed = number()?,
-            "--count" => arguments.count = number()?,
-            "--transfer" => arguments.transfer = Some(number()?),
-            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--transfer BYTES] [--capture FILE]")),
-        }
-        if word == "--seed" && arguments.count == 0 {
-            arguments.count = 1;
+            "--seed" => arguments.seed = Some(number(text()?)?),
+            "--count" => arguments.count = Some(number(text()?)?),
+            "--transfer" => arguments.transfer = Some(number(text()?)?),
+            "--capture" => arguments.capture = Some(text()?),
+            "--traced" => arguments.traced = true,
+            "--soak" => arguments.soak = Some(parse_span(&text()?)?),
+            "--threads" => arguments.threads = number(text()?)?.max(1),
+            _ => return Err(format!("{word}: unknown; {USAGE}")),
         }
     }
-    if arguments.count == 0 {
-        arguments.count = 100;
+    if arguments.soak.is_some() && (arguments.transfer.is_some() || arguments.capture.is_some() || arguments.traced) {
+        return Err(format!("a soak takes no --transfer, --capture or --traced; {USAGE}"));
     }
     Ok(arguments)
 }
 
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
+    match parse(std::env::args().skip(1)) {
+        Ok(arguments) if arguments.soak.is_some() => soak(&arguments),
+        Ok(arguments) => replay(&arguments),
         Err(text) => {
             eprintln!("{text}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
-    };
-    for seed in arguments.seed..arguments.seed + arguments.count {
+    }
+}
+
+/// Runs seeds for a time. The first one is the machine's time unless it is said, so that no two soaks are the same.
+fn soak(arguments: &Arguments) -> ExitCode {
+    let seed = arguments.seed.unwrap_or_else(|| ringway::clock::now().as_micros());
+    let (count, threads) = (arguments.count.unwrap_or(u64::MAX), arguments.threads as usize);
+    println!("soaking from seed {seed} on {threads} threads");
+    let tally = Soak { seed, count, span: arguments.soak, threads }.run(&|seed, failure| {
+        let what = failure.0.lines().next().unwrap_or_default();
+        println!("seed {seed}: {what}\nreplay: cargo run -p ringway-sim -- --seed {seed}");
+    });
+    println!(
+        "{} scenarios in {:.1} s, {:.1} a second, {} bytes compared, {} segments looked at, {} failed",
+        tally.runs,
+        tally.millis as f64 / 1_000.0,
+        tally.rate(),
+        tally.received_bytes,
+        tally.segments,
+        tally.failed
+    );
+    if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs the seeds that were asked for, up to the first that fails, and tells of each.
+fn replay(arguments: &Arguments) -> ExitCode {
+    let seed = arguments.seed.unwrap_or(1);
+    let count = arguments.count.unwrap_or(if arguments.seed.is_some() { 1 } else { 100 });
+    for seed in seed..seed.saturating_add(count) {
         let scenario = match arguments.transfer {
             Some(bytes) => Scenario::transfer(seed, bytes, Faults::bad_wire()),
             None => Scenario::random(seed),
         };
         let result = match &arguments.capture {
             Some(file) => scenario.run_captured(file),
+            None if arguments.traced => scenario.run_traced(),
             None => scenario.run(),
         };
         match result {

@@ -1,11 +1,13 @@
 //! Scenarios: what a run consists of. Each is a value; the same value gives the same run.
 
+mod draw;
+
 use std::cell::RefCell;
 use std::fs::File;
 use std::rc::Rc;
 
 use ringway_device::memory::{self, MemoryOptions};
-use ringway_device::{Medium, pcap};
+use ringway_device::pcap;
 use ringway_shm::{Arena, ArenaConfig, Duration};
 use ringway_stack::{CongestionControl, Counter, Ecn, SocketAddress, StackConfig, TcpOptions};
 use ringway_trace::Severity;
@@ -30,6 +32,8 @@ pub struct Scenario {
     pub faults: Faults,
     /// Congestion notification of client and server.
     pub ecn: [Ecn; 2],
+    /// The stacks of client and server; their seeds and ECN come from above.
+    pub configs: [StackConfig; 2],
     /// What the wire's ends can do.
     pub link: MemoryOptions,
     /// What the applications do.
@@ -77,6 +81,7 @@ impl Scenario {
             ipv6: false,
             faults,
             ecn: [Ecn::default(); 2],
+            configs: Default::default(),
             link: MemoryOptions::default(),
             plans: Plans { seed, up_bytes: (bytes, bytes), down_bytes: (0, 0), slow_readers: false, abort_one_in: 0 },
             connections: 1,
@@ -87,60 +92,6 @@ impl Scenario {
             frames: 16_384,
             limit: Duration::from_secs(100_000),
         }
-    }
-
-    /// Anything: wire, link, sizes, numbers and options from the seed.
-    pub fn random(seed: u64) -> Scenario {
-        let mut random = Random::new(seed);
-        let faults = Faults::random(&mut random);
-        let mut sizes = || (0, random.magnitude(400_000));
-        let (up_bytes, down_bytes) = (sizes(), sizes());
-        let slow_readers = random.one_in(4);
-        let abort_one_in = if random.one_in(4) { random.between(1, 8) } else { 0 };
-        let link = random_link(&mut random, faults.wire.corrupt_ppm == 0);
-        let control =
-            |random: &mut Random| CongestionControl::ALL[random.between(0, CongestionControl::ALL.len() as u64 - 1) as usize];
-        let (congestion_control, server_control) = (control(&mut random), control(&mut random));
-        // Of few bytes a second, so that the wire is not the only thing that holds a stream back.
-        let pacing_rate_max = if random.one_in(8) { 1_000 << random.between(6, 20) } else { 0 };
-        let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
-        Scenario {
-            seed,
-            // Of its own, so that the rest of a seed's scenario is the same over both.
-            ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),
-            faults,
-            ecn: [Ecn::default(); 2],
-            link,
-            plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
-            connections: 1 + random.magnitude(60) as usize,
-            at_once: 1 + random.magnitude(20) as usize,
-            options: TcpOptions {
-                no_delay: random.one_in(2),
-                send_buffer_bytes: buffer(&mut random),
-                receive_buffer_bytes: buffer(&mut random),
-                congestion_control,
-                pacing_rate_max,
-                // A RST may be lost: who only waits would wait for ever.
-                keepalive: abort_one_in > 0,
-                keepalive_idle: Duration::from_secs(30),
-                ..TcpOptions::default()
-            },
-            server_control,
-            backlog: 128,
-            frames: if random.one_in(3) { 256 << random.between(0, 4) } else { 8_192 },
-            limit: Duration::from_secs(100_000),
-        }
-        .with_marks()
-    }
-
-    /// Draws how both ends speak ECN, and how often the wire marks: apart from the rest of a seed.
-    fn with_marks(mut self) -> Scenario {
-        let mut random = Random::new(self.seed ^ ECN_SALT);
-        self.ecn = [(); 2].map(|()| Ecn::from_number(random.between(0, 5)).unwrap_or_default());
-        if random.one_in(2) {
-            self.faults.wire.mark_ppm = random.magnitude(500_000) as u32;
-        }
-        self
     }
 
     /// Runs it.
@@ -212,7 +163,7 @@ impl Scenario {
             .map(|((side, end), arena)| {
                 let (name, number) = if side == Side::Client { ("client", 1) } else { ("server", 2) };
                 let seed = Random::new(self.seed ^ u64::from(number)).number();
-                let mut config = StackConfig { seed, ..StackConfig::default() };
+                let mut config = StackConfig { seed, ..self.configs[usize::from(side == Side::Server)].clone() };
                 config.tcp.ecn = self.ecn[usize::from(side == Side::Server)];
                 let mut options = self.options;
                 if side == Side::Server {
@@ -258,28 +209,6 @@ impl Scenario {
         }
     }
 }
-
-/// Any link: super-segments or none, frames gathered or not, with and without Ethernet, any MTU.
-fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
-    let mut link = MemoryOptions::default();
-    if may_offload && random.one_in(3) {
-        return MemoryOptions::offloading();
-    }
-    if random.one_in(3) {
-        link.mtu = random.between(576, 9_000) as u16;
-    }
-    if random.one_in(4) {
-        link.gathers = false;
-    }
-    if random.one_in(4) {
-        link.medium = Medium::Ip;
-    }
-    link
-}
-
-/// Sets the draw of the family apart from all others.
-const IPV6_SALT: u64 = 0x8200;
-const ECN_SALT: u64 = 0x9768;
 
 #[cfg(test)]
 mod tests;

@@ -110,6 +110,8 @@ counters! {
     TcpOfoQueue = "TcpExtTCPOFOQueue",
     /// Out-of-order segments dropped for want of room.
     TcpOfoDrop = "TcpExtTCPOFODrop",
+    /// Out-of-order data given up for data in order.
+    OfoPruned = "TcpExtOfoPruned",
     /// Tail loss probes sent (RFC 8985 §7).
     TcpLossProbes = "TcpExtTCPLossProbes",
     /// Losses that a tail loss probe has repaired.

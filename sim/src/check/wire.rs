@@ -52,6 +52,8 @@ struct End {
     acknowledged: Option<u32>,
     edge: u32,
     timestamp: Option<u32>,
+    /// Its SYN offered timestamps.
+    offered_timestamps: bool,
 }
 
 type Key = ((IpAddr, u16), (IpAddr, u16));
@@ -152,7 +154,12 @@ impl WireCheck {
                 return Ok(());
             }
             let old = self.ends.get(&mine).filter(|end| end.initial_sequence == segment.sequence).copied();
-            let end = End { initial_sequence: segment.sequence, window_scale: segment.window_scale, ..old.unwrap_or_default() };
+            let end = End {
+                initial_sequence: segment.sequence,
+                window_scale: segment.window_scale,
+                offered_timestamps: segment.timestamp.is_some(),
+                ..old.unwrap_or_default()
+            };
             self.ends.insert(mine, end);
             if segment.flags & ACK == 0 {
                 self.ends.remove(&theirs);
@@ -160,8 +167,9 @@ impl WireCheck {
         }
         self.check_sent_in_window(segment)?;
         let scale = self.scale(mine, theirs, segment.flags & SYN != 0);
+        let agreed = self.ends.get(&theirs).is_some_and(|end| end.offered_timestamps);
         let Some(end) = self.ends.get_mut(&mine) else { return Ok(()) };
-        end.check_timestamp(segment)?;
+        end.check_timestamp(segment, agreed)?;
         if segment.flags & ACK != 0 { end.check_acknowledgment(segment, scale) } else { Ok(()) }
     }
 
@@ -188,14 +196,15 @@ impl WireCheck {
 }
 
 impl End {
-    fn check_timestamp(&mut self, segment: &Segment) -> Result<(), String> {
+    /// RFC 7323 §3.2: once both SYNs have offered it, it is in every segment, and does not go back.
+    fn check_timestamp(&mut self, segment: &Segment, agreed: bool) -> Result<(), String> {
         let before = self.timestamp;
         self.timestamp = segment.timestamp.or(before);
         match (before, segment.timestamp) {
             (Some(before), Some(now)) if (now.wrapping_sub(before) as i32) < 0 => {
                 Err(format!("timestamp went back from {before}"))
             }
-            (Some(_), None) => Err("timestamp missing".into()),
+            (Some(_), None) if agreed && segment.flags & SYN == 0 => Err("timestamp missing".into()),
             _ => Ok(()),
         }
     }

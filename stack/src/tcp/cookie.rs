@@ -13,7 +13,7 @@
 
 use ringway_shm::Instant;
 
-use crate::config::{Ecn, SynCookies, TcpConfig};
+use crate::config::{CongestionControl, Ecn, SynCookies, TcpConfig};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::tcp::SYN;
@@ -100,7 +100,7 @@ fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, recei
     let scales = scale != NO_SCALING;
     let sack = echo & SACK_BIT != 0;
     let ecn = echo & ECN_BIT != 0;
-    if (ecn && config.ecn == Ecn::Off) || !config.timestamps || (scales && !config.window_scaling) || (sack && !config.sack) {
+    if !config.timestamps || (scales && !config.window_scaling) || (sack && !config.sack) {
         return None;
     }
     Some(Agreed {
@@ -175,8 +175,15 @@ impl Tcp {
         env.counters.count(Counter::SyncookiesRecv);
         let times = segment.header.options.timestamps;
         let shift = window_shift(self.receive_buffer_of(listener));
+        // A listener under DCTCP answers ECN whatever the configuration says (RFC 8257 §3.5).
+        let config = &self.shared.config;
+        let dctcp = self.listener_options(listener).congestion_control == CongestionControl::Dctcp;
+        let speaks_ecn = dctcp || config.ecn != Ecn::Off;
         let (echo, ts_recent) = (times.map(|times| times.echo), times.map_or(0, |times| times.value));
-        let agreed = agreed(&self.shared.config, mss, echo, ts_recent, shift)?;
+        let agreed = agreed(config, mss, echo, ts_recent, shift)?;
+        if agreed.ecn != EcnMode::Off && !speaks_ecn {
+            return None;
+        }
         Some(self.record_of_cookie(listener, segment.key, irs, iss, agreed))
     }
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Arena, FrameQueue};
 
-use super::segment::{split, trim_front, truncate};
+use super::segment::{memory, split, trim_front, truncate};
 use super::sequence::SeqNum;
 use crate::wire::tcp::{Options, SackBlock};
 
@@ -127,6 +127,14 @@ impl Reassembly {
             trim_front(arena, &mut interval.frames, (rcv_nxt - interval.start) as usize);
             return Some((interval.frames, interval.end - rcv_nxt));
         }
+    }
+
+    /// RFC 2018 §8: gives up the interval farthest from what comes next. Returns its memory, bytes.
+    pub(crate) fn drop_last(&mut self, arena: &Arena) -> Option<u32> {
+        let mut last = self.intervals.pop()?;
+        let freed = memory(arena, &last.frames);
+        last.frames.clear(arena);
+        Some(freed)
     }
 
     /// RFC 2018 §4: as many blocks as fit, the most recently grown first.

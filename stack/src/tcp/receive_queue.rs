@@ -32,17 +32,36 @@ impl Connection<'_, '_> {
     /// Whether `needed` bytes of memory may be kept; counted as dropped if not.
     #[inline]
     pub(crate) fn has_receive_room(&mut self, needed: u32, in_order: bool) -> bool {
+        let fits = self.fits(needed, in_order) || (in_order && self.make_room(needed));
+        if !fits {
+            self.env.counters.count(Counter::DropNoBuffer);
+        }
+        fits
+    }
+
+    fn fits(&self, needed: u32, in_order: bool) -> bool {
         let limit = self.tcb.receive_buffer.saturating_mul(MEMORY_FACTOR);
         // What is out of order must not keep out what would put it in order; and the last frames are
         // left to ACKs on their way in, without which nothing is freed.
         let arena = self.env.arena;
         let reserve = if in_order { IN_ORDER_RESERVE } else { OUT_OF_ORDER_RESERVE };
         let spare = arena.free(Class::Large) >= arena.capacity(Class::Large) / reserve;
-        let fits = spare && self.tcb.receive_memory.saturating_add(needed) <= limit;
-        if !fits {
-            self.env.counters.count(Counter::DropNoBuffer);
+        spare && self.tcb.receive_memory.saturating_add(needed) <= limit
+    }
+
+    /// RFC 2018 §8: gives up what is out of order, the farthest first, for data that comes next: else nothing would
+    /// ever be put in order, and both ends would wait until the peer gives up.
+    #[cold]
+    fn make_room(&mut self, needed: u32) -> bool {
+        let arena = self.env.arena;
+        while let Some(freed) = self.cold().and_then(|cold| cold.reassembly.drop_last(arena)) {
+            self.env.counters.count(Counter::OfoPruned);
+            self.tcb.receive_memory = self.tcb.receive_memory.saturating_sub(freed);
+            if self.fits(needed, true) {
+                return true;
+            }
         }
-        fits
+        false
     }
 
     /// Appends `len` bytes at RCV.NXT whose memory was counted if `counted`.

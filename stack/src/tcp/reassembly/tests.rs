@@ -51,6 +51,19 @@ fn bounded() {
     assert_eq!(arena.free(Class::Small) + arena.free(Class::Large), 1024);
 }
 
+/// RFC 2018 §8: what is given up is the farthest, and its memory comes back.
+#[test]
+fn the_farthest_is_given_up_first() {
+    let arena = arena();
+    let mut reassembly = Reassembly::default();
+    for start in [5_000, 1_000, 3_000] {
+        assert!(reassembly.insert(&arena, SeqNum(start), 500, stream(&arena, start, 500)));
+    }
+    let freed = [(); 4].map(|()| reassembly.drop_last(&arena));
+    assert!(freed[..3].iter().all(|bytes| bytes.is_some_and(|bytes| bytes >= 500)) && freed[3].is_none(), "{freed:?}");
+    assert_eq!(arena.free(Class::Small) + arena.free(Class::Large), 1024);
+}
+
 /// Pieces in any order, overlapping in any way, come out as the stream; no frame is lost.
 #[test]
 fn any_order_any_overlap() {

@@ -1,0 +1,168 @@
+//! What a random scenario is: everything comes from its seed.
+//!
+//! Each group of choices has a salt of its own, so that a new group leaves the others of a seed as they were.
+
+use ringway_device::Medium;
+use ringway_device::memory::MemoryOptions;
+use ringway_shm::Duration;
+use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, MtuProbing, StackConfig, SynCookies, TcpConfig, TcpOptions};
+
+use super::Scenario;
+use crate::application::Plans;
+use crate::faults::Faults;
+use crate::random::Random;
+
+impl Scenario {
+    /// Anything: wire, link, sizes, numbers and options from the seed.
+    pub fn random(seed: u64) -> Scenario {
+        let mut random = Random::new(seed);
+        let faults = Faults::random(&mut random);
+        let mut sizes = || (0, random.magnitude(400_000));
+        let (up_bytes, down_bytes) = (sizes(), sizes());
+        let slow_readers = random.one_in(4);
+        let abort_one_in = if random.one_in(4) { random.between(1, 8) } else { 0 };
+        let link = random_link(&mut random, faults.wire.corrupt_ppm == 0);
+        let control =
+            |random: &mut Random| CongestionControl::ALL[random.between(0, CongestionControl::ALL.len() as u64 - 1) as usize];
+        let (congestion_control, server_control) = (control(&mut random), control(&mut random));
+        // Of few bytes a second, so that the wire is not the only thing that holds a stream back.
+        let pacing_rate_max = if random.one_in(8) { 1_000 << random.between(6, 20) } else { 0 };
+        let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
+        Scenario {
+            seed,
+            // Of its own, so that the rest of a seed's scenario is the same over both.
+            ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),
+            faults,
+            ecn: [Ecn::default(); 2],
+            configs: Default::default(),
+            link,
+            plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
+            connections: 1 + random.magnitude(60) as usize,
+            at_once: 1 + random.magnitude(20) as usize,
+            options: TcpOptions {
+                no_delay: random.one_in(2),
+                send_buffer_bytes: buffer(&mut random),
+                receive_buffer_bytes: buffer(&mut random),
+                congestion_control,
+                pacing_rate_max,
+                // A RST may be lost: who only waits would wait for ever.
+                keepalive: abort_one_in > 0,
+                keepalive_idle: Duration::from_secs(30),
+                ..TcpOptions::default()
+            },
+            server_control,
+            backlog: 128,
+            frames: if random.one_in(3) { 256 << random.between(0, 4) } else { 8_192 },
+            limit: Duration::from_secs(100_000),
+        }
+        .with_marks()
+        .with_choices()
+        .with_queues()
+    }
+
+    /// Draws how both ends speak ECN, and how often the wire marks.
+    fn with_marks(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ ECN_SALT);
+        self.ecn = [(); 2].map(|()| Ecn::from_number(random.between(0, 5)).unwrap_or_default());
+        if random.one_in(2) {
+            self.faults.wire.mark_ppm = random.magnitude(500_000) as u32;
+        }
+        self
+    }
+
+    /// Draws what both stacks offer and do, what the sockets ask for, and how few SYNs the server remembers.
+    fn with_choices(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ CHOICES_SALT);
+        for config in &mut self.configs {
+            config.tcp = random_choices(&mut random);
+        }
+        // A cookie is a difference of two sequence numbers: an ACK that comes late, of a connection that is over and has
+        // carried as much each way, passes for one. So only where nothing comes late or twice.
+        let server = &mut self.configs[1];
+        match random.between(0, 3) {
+            0 if self.faults.keeps_order() => server.tcp.syn_cookies = SynCookies::Always,
+            1 if self.faults.keeps_order() => server.syn_queue_max = random.between(1, 8) as u32,
+            _ => {}
+        }
+        self.options.cork = random.one_in(8);
+        self.options.quick_ack = random.one_in(4);
+        self.options.type_of_service = if random.one_in(4) { random.between(0, 63) as u8 * 4 } else { 0 };
+        if random.one_in(4) {
+            self.options.maximum_segment_size = random.between(88, 1_460) as u16;
+        }
+        if random.one_in(8) {
+            self.options.receive_buffer_bytes = random.between(256, 8_192) as u32;
+        }
+        if random.one_in(3) {
+            self.options.fast_open = true;
+            self.options.fast_open_queue = random.between(0, 32) as u32;
+        }
+        self
+    }
+
+    /// Draws how much waits before a slow wire (RFC 7567), and how little the link takes at a time.
+    fn with_queues(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ QUEUE_SALT);
+        if random.one_in(2) {
+            self.faults.wire.rate_queue_bytes = 4_000 << random.between(0, 10);
+        }
+        if random.one_in(4) {
+            self.link.burst = random.between(1, 64) as usize;
+        }
+        self
+    }
+}
+
+/// How one end speaks TCP.
+fn random_choices(random: &mut Random) -> TcpConfig {
+    let standard = StackConfig::default().tcp;
+    let mut usually = || !random.one_in(5);
+    let (timestamps, window_scaling, sack, rack) = (usually(), usually(), usually(), usually());
+    let (tail_loss_probe, f_rto, accurate_option, restart_after_idle) = (usually(), usually(), usually(), usually());
+    let probing = [MtuProbing::Off, MtuProbing::BlackHole, MtuProbing::Always];
+    let mut fast_open = FastOpenConfig::from_bits(if random.one_in(2) { 3 } else { 1 });
+    fast_open.client_without_cookie = random.one_in(8);
+    fast_open.server_without_cookie = random.one_in(8);
+    TcpConfig {
+        timestamps,
+        window_scaling,
+        sack,
+        rack,
+        tail_loss_probe,
+        f_rto,
+        accurate_option,
+        restart_after_idle,
+        fast_open,
+        pacing: random.one_in(4),
+        mtu_probing: probing[random.between(0, 2) as usize],
+        initial_window: random.between(1, 10) as u8,
+        delayed_ack: Duration::from_millis(random.between(1, 200)),
+        quick_start_segments: random.between(0, 16) as u8,
+        push_trains: random.between(0, 4) as u8,
+        ..standard
+    }
+}
+
+/// Any link: super-segments or none, frames gathered or not, with and without Ethernet, any MTU.
+fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
+    let mut link = MemoryOptions::default();
+    if may_offload && random.one_in(3) {
+        return MemoryOptions::offloading();
+    }
+    if random.one_in(3) {
+        link.mtu = random.between(576, 9_000) as u16;
+    }
+    if random.one_in(4) {
+        link.gathers = false;
+    }
+    if random.one_in(4) {
+        link.medium = Medium::Ip;
+    }
+    link
+}
+
+/// They set the draws of each group apart from all others.
+const IPV6_SALT: u64 = 0x8200;
+const ECN_SALT: u64 = 0x9768;
+const CHOICES_SALT: u64 = 0x7323;
+const QUEUE_SALT: u64 = 0x7567;

@@ -1,0 +1,127 @@
+//! Soaks: random scenarios, seed after seed on several threads, until a time has passed.
+//!
+//! Promises: a scenario that fails or panics is told with its seed and ends nothing else; the seeds follow each other
+//! without gaps from the first one, so that a soak can be told again. Does not do: stop within a scenario.
+
+use std::panic::catch_unwind;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use ringway::clock;
+use ringway_shm::Duration;
+
+use crate::check::Failure;
+use crate::scenario::Scenario;
+
+/// What to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Soak {
+    /// The first seed.
+    pub seed: u64,
+    /// Seeds at most.
+    pub count: u64,
+    /// How long new scenarios are begun, of the machine's time; `None`: until all seeds have run.
+    pub span: Option<Duration>,
+    /// Threads; at least one runs.
+    pub threads: usize,
+}
+
+/// What has run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Scenarios.
+    pub runs: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Payload bytes that were compared.
+    pub received_bytes: u64,
+    /// Segments that were looked at.
+    pub segments: u64,
+    /// The machine's time, milliseconds.
+    pub millis: u64,
+}
+
+impl Tally {
+    /// Scenarios per second.
+    pub fn rate(&self) -> f64 {
+        self.runs as f64 * 1_000.0 / self.millis.max(1) as f64
+    }
+}
+
+impl Soak {
+    /// Runs it; `on_failure` hears of each seed that fails, at once.
+    pub fn run(&self, on_failure: &(dyn Fn(u64, &Failure) + Sync)) -> Tally {
+        let (next, tally, start) = (AtomicU64::new(self.seed), Mutex::new(Tally::default()), clock::now());
+        let work = || {
+            while self.span.is_none_or(|span| clock::now() < start + span) {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed.wrapping_sub(self.seed) >= self.count {
+                    break;
+                }
+                let result = run_seed(seed);
+                let mut tally = tally.lock().expect("no panic while it is held");
+                tally.runs += 1;
+                match &result {
+                    Ok(report) => {
+                        tally.received_bytes += report.received_bytes;
+                        tally.segments += report.segments;
+                    }
+                    Err(_) => tally.failed += 1,
+                }
+                drop(tally);
+                if let Err(failure) = result {
+                    on_failure(seed, &failure);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..self.threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let tally = *tally.lock().expect("all threads have ended well");
+        Tally { millis: clock::now().since(start).as_millis(), ..tally }
+    }
+}
+
+/// Runs the random scenario of `seed`; a panic is a failure like others.
+fn run_seed(seed: u64) -> Result<crate::scenario::Report, Failure> {
+    let outcome = catch_unwind(|| Scenario::random(seed).run());
+    outcome.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        Err(Failure(format!("panicked: {}", text.unwrap_or_default())))
+    })
+}
+
+/// Reads `90`, `90s`, `5m`, `2h`, and sums of them such as `1m30s`.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn parse_span(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text}: not a time such as 60s, 5m or 1h30m");
+    let mut rest = text;
+    let mut seconds: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        let unit = rest[digits..].find(|letter: char| letter.is_ascii_digit()).map_or(rest.len(), |at| digits + at);
+        let scale = match &rest[digits..unit] {
+            "" | "s" => 1,
+            "m" | "min" => 60,
+            "h" => 3_600,
+            _ => return Err(wrong()),
+        };
+        seconds = number.checked_mul(scale).and_then(|more| seconds.checked_add(more)).ok_or_else(wrong)?;
+        rest = &rest[unit..];
+    }
+    if seconds == 0 || seconds > SPAN_MAX_SECONDS { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
+}
+
+/// A year: more is a slip.
+const SPAN_MAX_SECONDS: u64 = 366 * 24 * 3_600;
+
+#[cfg(test)]
+mod tests;

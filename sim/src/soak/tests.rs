@@ -1,0 +1,32 @@
+use super::*;
+
+/// `make test` soaks these seeds; `ringway-sim --soak 60s` as many others as the time allows.
+#[test]
+fn three_hundred_seeds() {
+    let failures = Mutex::new(Vec::new());
+    let soak = Soak { seed: 1_000, count: 300, span: None, threads: 2 };
+    let tally = soak.run(&|seed, failure| failures.lock().expect("no panic").push(format!("seed {seed}: {failure}")));
+    assert!(failures.lock().expect("no panic").is_empty(), "{failures:?}");
+    assert_eq!((tally.runs, tally.failed), (300, 0));
+    assert!(tally.received_bytes > 1_000_000 && tally.segments > 10_000, "{tally:?}");
+}
+
+/// The number of threads changes nothing but the time.
+#[test]
+fn threads_change_nothing() {
+    let tally = |threads| {
+        let soak = Soak { seed: 1, count: 12, span: None, threads };
+        Tally { millis: 0, ..soak.run(&|seed, failure| panic!("seed {seed}: {failure}")) }
+    };
+    assert_eq!(tally(1), tally(3));
+}
+
+/// Times as people write them, and what is none.
+#[test]
+fn spans() {
+    let seconds = |text| parse_span(text).map(|span| span.as_millis() / 1_000);
+    assert_eq!([seconds("60s"), seconds("5m"), seconds("1h30m"), seconds("7")].map(Result::ok), [60, 300, 5_400, 7].map(Some));
+    for wrong in ["", "s", "0", "5x", "-1s", "99999999999h", "1m m"] {
+        assert!(parse_span(wrong).is_err(), "{wrong}");
+    }
+}
