@@ -201,6 +201,31 @@ fn the_checker_of_captures_has_no_objection() {
 
 const RUNS_TRACED: u64 = 150;
 
+/// RFC 7413: data goes with the SYN also where packets are larger than a frame and must lie in one.
+#[test]
+fn fast_open_on_a_link_that_does_not_gather() {
+    let mut scenario = Scenario::transfer(21, 20_000, Faults::none(Duration::from_millis(1)));
+    scenario.link = MemoryOptions { mtu: 9_000, gathers: false, ..MemoryOptions::default() };
+    (scenario.options.fast_open, scenario.options.fast_open_queue) = (true, 8);
+    scenario.configs[0].tcp.fast_open.client_without_cookie = true;
+    (scenario.configs[1].tcp.fast_open.server, scenario.configs[1].tcp.fast_open.server_without_cookie) = (true, true);
+    let mut network = scenario.network();
+    network.run_until_done(scenario.limit).expect("nothing goes wrong");
+    assert_eq!(network.hosts[1].application.received_bytes(), 20_000);
+    assert_eq!(network.hosts[1].stack.counters().get(Counter::TcpFastOpenPassive), 1);
+}
+
+/// Cookies under DCTCP: the listener speaks ECN whatever is configured, and believes what it has said itself.
+#[test]
+fn cookies_under_dctcp() {
+    let mut scenario = Scenario::transfer(22, 50_000, Faults::none(Duration::from_millis(1)));
+    scenario.options.congestion_control = CongestionControl::Dctcp;
+    scenario.server_control = CongestionControl::Dctcp;
+    scenario.ecn = [Ecn::Request, Ecn::Off];
+    scenario.configs[1].tcp.syn_cookies = ringway_stack::SynCookies::Always;
+    assert_eq!(run(&scenario).complete, 1);
+}
+
 /// A router that marks one packet in twenty instead of dropping any: nothing is sent twice, both kinds of feedback and
 /// DCTCP see the marks, and who sees none is not slowed down.
 #[test]

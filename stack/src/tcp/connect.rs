@@ -25,7 +25,7 @@ const MSS_DEFAULT: u16 = 536;
 /// A smaller MSS is not believed (Linux: tcp_min_snd_mss).
 const MSS_MIN: u16 = 48;
 /// Payload that one frame holds behind its headers, for links that do not gather.
-const FRAME_PAYLOAD_MAX: u16 = 1_900;
+pub(crate) const FRAME_PAYLOAD_MAX: u16 = 1_900;
 
 /// What both ends have agreed on with their SYNs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use crate::config::TcpOptions;
 use crate::stats::Counter;
 use crate::wire::tcp::{FastOpen, Options};
 
+use super::connect::{FRAME_PAYLOAD_MAX, mss_to_offer};
 use super::connection::Connection;
 use super::fast_open::{Early, Failure};
 use super::output::Plan;
@@ -96,8 +97,10 @@ impl Connection<'_, '_> {
         let may = config.client && !rests;
         let experimental = peer.experimental == Some(true);
         let option = if without_cookie { None } else { Some(peer.cookie.unwrap_or(FastOpen::request(experimental))) };
-        let transport_max = self.env.ip.route(remote, Some(local)).map_or(0, |path| path.transport_max());
-        let own = super::connect::mss_to_offer(transport_max, &TcpOptions::default());
+        let path = self.env.ip.route(remote, Some(local));
+        let transport_max = path.as_ref().map_or(0, |path| path.transport_max());
+        let gathers = path.is_some_and(|path| self.env.ip.link(path.interface).gathers);
+        let own = mss_to_offer(transport_max, &TcpOptions::default()).min(if gathers { u16::MAX } else { FRAME_PAYLOAD_MAX });
         let room = own.min(if peer.mss == 0 { MSS_UNKNOWN } else { peer.mss }).saturating_sub(OPTIONS_BYTES_MAX);
         self.open(iss);
         if !may {

@@ -155,6 +155,28 @@ fn out_of_order() {
     rig.assert_no_leak();
 }
 
+/// RFC 2018 §8: data out of order may fill the buffer's memory; what comes next in order displaces the farthest of it,
+/// so that the stream goes on.
+#[test]
+fn data_in_order_displaces_data_out_of_order() {
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions { receive_buffer_bytes: 4_096, ..DEFAULT });
+    for n in 1..13 {
+        rig.receive(seg(ACK, 1 + 300 * n, 1).data(300));
+        rig.sent();
+    }
+    assert!(rig.count(Counter::DropNoBuffer) > 0, "the memory is full");
+    rig.receive(seg(ACK, 1, 1).data(300));
+    assert!(rig.count(Counter::OfoPruned) > 0);
+    let read = rig.read(1).expect("the stream goes on");
+    assert!(read >= 300 && read % 300 == 0, "{read}");
+    for n in (read as u32 / 300)..13 {
+        rig.receive(seg(ACK, 1 + 300 * n, 1).data(300));
+        rig.sent();
+        assert_eq!(rig.read(1 + 300 * n), Ok(300), "{n}");
+    }
+    rig.assert_no_leak();
+}
+
 /// With SACK agreed, gaps are reported, the newest block first.
 #[test]
 fn sack_blocks() {
