@@ -8,6 +8,7 @@
 
 pub mod application;
 pub mod check;
+pub mod differential;
 pub mod faults;
 pub mod forge;
 pub mod host;

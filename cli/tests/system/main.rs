@@ -7,6 +7,7 @@
 mod config;
 mod demo;
 mod devices;
+mod differential;
 mod doctor;
 mod harness;
 mod http;

@@ -1,0 +1,15 @@
+//! The same socket calls on Ringway and on the kernel, from a few seeds: `differential` of the simulator's room runs them.
+
+use std::path::Path;
+
+use crate::harness::*;
+
+/// No call answers otherwise than the kernel's.
+#[test]
+fn answers_are_those_of_the_kernel() {
+    let net = Net::new();
+    let program = Path::new(RINGWAY).with_file_name("differential");
+    assert!(program.exists(), "`make build` makes {}", program.display());
+    let output = net.output(Server, &[&text(&program), "--seed", "1", "--count", "7", "--ringway", RINGWAY]);
+    assert!(output.ends_with(" 0 differ\n"), "{output}");
+}

@@ -1,0 +1,69 @@
+//! `differential [--seed N] [--count N] [--ringway PATH]`: the same socket calls on Ringway and on this machine's kernel.
+//!
+//! Needs root and the built `ringway` (by default beside this program). Prints each difference and the command that shows it
+//! again, then `N seeds, N calls, N differ`; the exit status says whether none did.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use ringway_sim::check::Failure;
+use ringway_sim::differential::{World, compare};
+
+struct Arguments {
+    seed: u64,
+    count: u64,
+    ringway: String,
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let beside = std::env::current_exe().ok().map(|path| path.with_file_name("ringway").display().to_string());
+    let mut arguments = Arguments { seed: 1, count: 1, ringway: beside.unwrap_or_else(|| "ringway".into()) };
+    while let Some(word) = words.next() {
+        let text = words.next().ok_or(format!("{word} needs a value"))?;
+        let number = || text.parse::<u64>().map_err(|error| format!("{word} {text}: {error}"));
+        match word.as_str() {
+            "--seed" => arguments.seed = number()?,
+            "--count" => arguments.count = number()?,
+            "--ringway" => arguments.ringway = text,
+            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--ringway PATH]")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&arguments) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Runs all seeds; returns how many differ.
+fn run(arguments: &Arguments) -> Result<u64, Failure> {
+    let mut world = World::new(&arguments.ringway)?;
+    let (mut calls, mut differ) = (0, 0);
+    for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
+        let compared = compare(&mut world, seed)?;
+        calls += compared.calls;
+        if !compared.differences.is_empty() {
+            differ += 1;
+            for difference in &compared.differences {
+                println!("seed {seed} {difference}");
+            }
+            println!("again: cargo run -p ringway-sim --bin differential -- --seed {seed}");
+        }
+    }
+    println!("{} seeds, {calls} calls, {differ} differ", arguments.count);
+    Ok(differ)
+}

@@ -1,0 +1,75 @@
+//! Differential runs: the same socket calls on Ringway and on this machine's kernel, answer by answer.
+//!
+//! A seed is a list of calls for two ends, the *subject* and the *peer*. They are made twice over one veth pair between
+//! two network namespaces: first with the kernel's stack at both ends, then with the subject on `ringway run`. The peer is
+//! the kernel's both times. What each call answers must be the same: bytes, errno, readiness, and the states that TCP_INFO
+//! tells at both ends.
+//!
+//! Promises: real time decides nothing; what takes time is asked again until it is as on the kernel, or a generous limit
+//! has passed. The namespaces have no name and end with the processes in them, however this one ends. Does not do: time,
+//! windows, anything on the wire (`sim::scenario` and the captures of the system tests do).
+
+mod agent;
+mod calls;
+mod world;
+
+pub use calls::{Calls, End, Step};
+pub use world::World;
+
+use crate::check::Failure;
+
+/// One step whose answer differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What was asked.
+    pub step: Step,
+    /// Its place among the seed's steps.
+    pub at: usize,
+    /// What the kernel answered.
+    pub kernel: String,
+    /// What Ringway answered.
+    pub ringway: String,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "step {} {}: the kernel says {}, Ringway {}", self.at, self.step, self.kernel, self.ringway)
+    }
+}
+
+/// What a seed has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// Calls that were compared.
+    pub calls: usize,
+    /// Those that differ.
+    pub differences: Vec<Difference>,
+}
+
+/// Makes the calls of `seed` on both and compares. A difference counts when it shows three times: a machine under load may
+/// give the reference before all has arrived.
+///
+/// # Errors
+/// An end does not answer.
+pub fn compare(world: &mut World, seed: u64) -> Result<Compared, Failure> {
+    let calls = Calls::random(seed);
+    let mut compared = Compared { calls: calls.steps.len(), differences: Vec::new() };
+    for _ in 0..ATTEMPTS {
+        let kernel = world.play(&calls, None)?;
+        let ringway = world.play(&calls, Some(&kernel))?;
+        let pairs = calls.steps.iter().zip(kernel.into_iter().zip(ringway)).enumerate();
+        compared.differences = pairs
+            .filter(|(_, (_, (kernel, ringway)))| kernel != ringway)
+            .map(|(at, (step, (kernel, ringway)))| Difference { step: step.clone(), at, kernel, ringway })
+            .collect();
+        if compared.differences.is_empty() {
+            break;
+        }
+    }
+    Ok(compared)
+}
+
+const ATTEMPTS: usize = 3;
+
+#[cfg(test)]
+mod tests;

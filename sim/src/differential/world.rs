@@ -1,0 +1,138 @@
+//! Two network namespaces without names, a veth pair, and who makes calls in them.
+
+use std::process::Command;
+
+use ringway::clock;
+use ringway_shm::Duration;
+
+use super::agent::Agent;
+use super::calls::{Calls, End, Kind, Step};
+use crate::check::{Failure, failure};
+
+/// How long an answer may take to become that of the kernel.
+const SETTLES_WITHIN: Duration = Duration::from_secs(10);
+/// Times that the kernel must say the same before it is believed.
+const SAME_TIMES: usize = 40;
+/// The first port of a run; each run takes another.
+const PORT_FIRST: u16 = 2_000;
+
+/// See the module's text. It ends with its processes.
+pub struct World {
+    kernel: Agent,
+    ringway: Agent,
+    peer: Agent,
+    runs: u16,
+}
+
+impl World {
+    /// Makes the namespaces and starts `ringway` (the path of the built command) in one of them.
+    ///
+    /// # Errors
+    /// Not root, or a program is missing: unshare, nsenter, ip, python3.
+    pub fn new(ringway: &str) -> Result<World, Failure> {
+        let kernel = Agent::start(&["unshare", "-n"])?;
+        let peer = Agent::start(&["unshare", "-n"])?;
+        let ends = [kernel.pid().to_string(), peer.pid().to_string()];
+        let link = ["ip", "link", "add", "wire0", "netns", &ends[0], "type", "veth", "peer", "name", "wire0", "netns", &ends[1]];
+        command(&link)?;
+        for (end, pid) in [End::Subject, End::Peer].into_iter().zip(&ends) {
+            let inside = |words: &[&str]| command(&[&["nsenter", "-t", pid, "-n", "ip"], words].concat());
+            inside(&["address", "add", &format!("{}/24", address(end, false)), "dev", "wire0"])?;
+            inside(&["address", "add", &format!("{}/64", address(end, true)), "dev", "wire0", "nodad"])?;
+            inside(&["link", "set", "lo", "up"])?;
+            inside(&["link", "set", "wire0", "up"])?;
+        }
+        let ringway = Agent::start(&["nsenter", "-t", &ends[0], "-n", ringway, "run", "-q", "-e", "strict", "--"])?;
+        Ok(World { kernel, ringway, peer, runs: 0 })
+    }
+
+    /// Makes all calls. Without `reference` the subject is on the kernel, else on Ringway, and what takes time is awaited
+    /// until it is as in the reference.
+    ///
+    /// # Errors
+    /// An end does not answer.
+    pub fn play(&mut self, calls: &Calls, reference: Option<&[String]>) -> Result<Vec<String>, Failure> {
+        self.runs = (self.runs + 1) % 30_000;
+        let port = PORT_FIRST + self.runs;
+        let mut answers = Vec::new();
+        for (at, step) in calls.steps.iter().enumerate() {
+            let server = address(calls.server, calls.ipv6);
+            let call = step.call.replace("SERVER", &server).replace("PORT", &port.to_string());
+            let agent = match (step.end, reference) {
+                (End::Peer, _) => &mut self.peer,
+                (End::Subject, None) => &mut self.kernel,
+                (End::Subject, Some(_)) => &mut self.ringway,
+            };
+            let expected = reference.and_then(|answers| answers.get(at)).map(String::as_str);
+            answers.push(answer(agent, step, &call, expected)?);
+        }
+        Ok(answers)
+    }
+}
+
+fn answer(agent: &mut Agent, step: &Step, call: &str, expected: Option<&str>) -> Result<String, Failure> {
+    let end = clock::now() + SETTLES_WITHIN;
+    match step.kind {
+        Kind::Once => agent.ask(call),
+        Kind::Waits => loop {
+            let answer = agent.ask(call)?;
+            if answer != "EAGAIN" || clock::now() >= end {
+                return Ok(answer);
+            }
+        },
+        Kind::Stream { from, bytes } => stream(agent, call, from, bytes),
+        Kind::Settles => match expected {
+            Some(expected) => loop {
+                let answer = agent.ask(call)?;
+                if answer == expected || clock::now() >= end {
+                    return Ok(answer);
+                }
+            },
+            None => settled(agent, call),
+        },
+    }
+}
+
+/// What the kernel says so many times in a row.
+fn settled(agent: &mut Agent, call: &str) -> Result<String, Failure> {
+    let mut last = agent.ask(call)?;
+    let mut same = 0;
+    while same < SAME_TIMES {
+        let answer = agent.ask(call)?;
+        same = if answer == last { same + 1 } else { 0 };
+        last = answer;
+    }
+    Ok(last)
+}
+
+/// Sends or receives `bytes` bytes, however many calls that takes: in `call`, COUNT is what is left and FROM where the
+/// stream is. The answer is how far it came, and what stopped it.
+fn stream(agent: &mut Agent, call: &str, from: u64, bytes: u64) -> Result<String, Failure> {
+    let end = clock::now() + SETTLES_WITHIN;
+    let mut done = 0;
+    while done < bytes {
+        let call = call.replace("COUNT", &(bytes - done).to_string()).replace("FROM", &(from + done).to_string());
+        let answer = agent.ask(&call)?;
+        let (count, rest) = answer.split_once(' ').unwrap_or((&answer, ""));
+        match count.parse::<u64>() {
+            Ok(count) if count > 0 && rest != "OTHER" => done += count,
+            _ if answer == "EAGAIN" && clock::now() < end => {}
+            _ => return Ok(format!("{done} then {answer}")),
+        }
+    }
+    Ok(format!("{done}"))
+}
+
+fn address(end: End, ipv6: bool) -> String {
+    let number = if end == End::Subject { 1 } else { 2 };
+    if ipv6 { format!("fd78::{number}") } else { format!("10.78.0.{number}") }
+}
+
+fn command(words: &[&str]) -> Result<(), Failure> {
+    let output = Command::new(words[0]).args(&words[1..]).output();
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => failure(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr))),
+        Err(error) => failure(format!("{}: {error}", words.join(" "))),
+    }
+}
