@@ -14,7 +14,9 @@ mod calls;
 mod world;
 
 pub use calls::{Calls, End, Step};
-pub use world::World;
+pub use world::{Reference, World};
+
+use ringway_shm::Duration;
 
 use crate::check::Failure;
 
@@ -46,17 +48,17 @@ pub struct Compared {
     pub differences: Vec<Difference>,
 }
 
-/// Makes the calls of `seed` on both and compares. A difference counts when it shows three times: a machine under load may
-/// give the reference before all has arrived.
+/// Makes the calls of `seed` on both and compares. A difference counts when it stays though the kernel
+/// is given more time to settle, as for ACKs that it delays.
 ///
 /// # Errors
 /// An end does not answer.
 pub fn compare(world: &mut World, seed: u64) -> Result<Compared, Failure> {
     let calls = Calls::random(seed);
     let mut compared = Compared { calls: calls.steps.len(), differences: Vec::new() };
-    for _ in 0..ATTEMPTS {
-        let kernel = world.play(&calls, None)?;
-        let ringway = world.play(&calls, Some(&kernel))?;
+    for patience in PATIENCE_MS.map(Duration::from_millis) {
+        let kernel = world.play(&calls, Reference::Make { patience })?;
+        let ringway = world.play(&calls, Reference::Is(&kernel))?;
         let pairs = calls.steps.iter().zip(kernel.into_iter().zip(ringway)).enumerate();
         compared.differences = pairs
             .filter(|(_, (_, (kernel, ringway)))| kernel != ringway)
@@ -69,7 +71,8 @@ pub fn compare(world: &mut World, seed: u64) -> Result<Compared, Failure> {
     Ok(compared)
 }
 
-const ATTEMPTS: usize = 3;
+/// How long the kernel's answers must stay, attempt by attempt; it delays ACKs for 40 to 200 ms.
+const PATIENCE_MS: [u64; 3] = [3, 250, 500];
 
 #[cfg(test)]
 mod tests;

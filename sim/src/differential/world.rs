@@ -11,10 +11,22 @@ use crate::check::{Failure, failure};
 
 /// How long an answer may take to become that of the kernel.
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
-/// Times that the kernel must say the same before it is believed.
-const SAME_TIMES: usize = 40;
+/// How long nothing may move before a stream stands still.
+const STREAM_WITHIN: Duration = Duration::from_secs(3);
 /// The first port of a run; each run takes another.
 const PORT_FIRST: u16 = 2_000;
+
+/// Where the subject is, and what its answers are held against.
+#[derive(Clone, Copy, Debug)]
+pub enum Reference<'a> {
+    /// The subject is on the kernel: what changes by itself is believed when it has stayed for so long.
+    Make {
+        /// Longer than ACKs are delayed, to be sure.
+        patience: Duration,
+    },
+    /// The subject is on Ringway: what takes time is awaited until it is as here.
+    Is(&'a [String]),
+}
 
 /// See the module's text. It ends with its processes.
 pub struct World {
@@ -46,12 +58,11 @@ impl World {
         Ok(World { kernel, ringway, peer, runs: 0 })
     }
 
-    /// Makes all calls. Without `reference` the subject is on the kernel, else on Ringway, and what takes time is awaited
-    /// until it is as in the reference.
+    /// Makes all calls and returns their answers.
     ///
     /// # Errors
     /// An end does not answer.
-    pub fn play(&mut self, calls: &Calls, reference: Option<&[String]>) -> Result<Vec<String>, Failure> {
+    pub fn play(&mut self, calls: &Calls, reference: Reference) -> Result<Vec<String>, Failure> {
         self.runs = (self.runs + 1) % 30_000;
         let port = PORT_FIRST + self.runs;
         let mut answers = Vec::new();
@@ -60,17 +71,16 @@ impl World {
             let call = step.call.replace("SERVER", &server).replace("PORT", &port.to_string());
             let agent = match (step.end, reference) {
                 (End::Peer, _) => &mut self.peer,
-                (End::Subject, None) => &mut self.kernel,
-                (End::Subject, Some(_)) => &mut self.ringway,
+                (End::Subject, Reference::Make { .. }) => &mut self.kernel,
+                (End::Subject, Reference::Is(_)) => &mut self.ringway,
             };
-            let expected = reference.and_then(|answers| answers.get(at)).map(String::as_str);
-            answers.push(answer(agent, step, &call, expected)?);
+            answers.push(answer(agent, step, &call, at, reference)?);
         }
         Ok(answers)
     }
 }
 
-fn answer(agent: &mut Agent, step: &Step, call: &str, expected: Option<&str>) -> Result<String, Failure> {
+fn answer(agent: &mut Agent, step: &Step, call: &str, at: usize, reference: Reference) -> Result<String, Failure> {
     let end = clock::now() + SETTLES_WITHIN;
     match step.kind {
         Kind::Once => agent.ask(call),
@@ -81,26 +91,27 @@ fn answer(agent: &mut Agent, step: &Step, call: &str, expected: Option<&str>) ->
             }
         },
         Kind::Stream { from, bytes } => stream(agent, call, from, bytes),
-        Kind::Settles => match expected {
-            Some(expected) => loop {
+        Kind::Settles => match reference {
+            Reference::Is(answers) => loop {
                 let answer = agent.ask(call)?;
-                if answer == expected || clock::now() >= end {
+                if answers.get(at) == Some(&answer) || clock::now() >= end {
                     return Ok(answer);
                 }
             },
-            None => settled(agent, call),
+            Reference::Make { patience } => settled(agent, call, patience),
         },
     }
 }
 
-/// What the kernel says so many times in a row.
-fn settled(agent: &mut Agent, call: &str) -> Result<String, Failure> {
+/// What the kernel says for so long.
+fn settled(agent: &mut Agent, call: &str, patience: Duration) -> Result<String, Failure> {
     let mut last = agent.ask(call)?;
-    let mut same = 0;
-    while same < SAME_TIMES {
+    let mut since = clock::now();
+    while clock::now() < since + patience {
         let answer = agent.ask(call)?;
-        same = if answer == last { same + 1 } else { 0 };
-        last = answer;
+        if answer != last {
+            (last, since) = (answer, clock::now());
+        }
     }
     Ok(last)
 }
@@ -108,14 +119,14 @@ fn settled(agent: &mut Agent, call: &str) -> Result<String, Failure> {
 /// Sends or receives `bytes` bytes, however many calls that takes: in `call`, COUNT is what is left and FROM where the
 /// stream is. The answer is how far it came, and what stopped it.
 fn stream(agent: &mut Agent, call: &str, from: u64, bytes: u64) -> Result<String, Failure> {
-    let end = clock::now() + SETTLES_WITHIN;
+    let mut end = clock::now() + STREAM_WITHIN;
     let mut done = 0;
     while done < bytes {
         let call = call.replace("COUNT", &(bytes - done).to_string()).replace("FROM", &(from + done).to_string());
         let answer = agent.ask(&call)?;
         let (count, rest) = answer.split_once(' ').unwrap_or((&answer, ""));
         match count.parse::<u64>() {
-            Ok(count) if count > 0 && rest != "OTHER" => done += count,
+            Ok(count) if count > 0 && rest != "OTHER" => (done, end) = (done + count, clock::now() + STREAM_WITHIN),
             _ if answer == "EAGAIN" && clock::now() < end => {}
             _ => return Ok(format!("{done} then {answer}")),
         }
