@@ -81,7 +81,7 @@ impl Host {
                 Event::Ready { socket, .. } | Event::Connected { socket, .. } => application.ready(&mut self.stack, socket),
                 Event::Accepted { listener, .. } => self.accept_all(listener, application),
                 Event::Failed { error, .. } => panic!("a connection of the benchmark failed: {error:?}"),
-                Event::Closed { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
+                Event::Closed { .. } | Event::Urgent { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
             }
         }
         while self.stack.transmit(now, &mut self.outbound) {}

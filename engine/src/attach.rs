@@ -16,6 +16,7 @@ mod request;
 mod send;
 mod share;
 mod socket;
+mod urgent;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -137,7 +138,9 @@ impl Attachments {
     pub(crate) fn deliver(&mut self, event: Event, core: &mut Core) {
         let (id, cookie) = match event {
             Event::Accepted { listener, cookie } => (listener, cookie),
-            Event::Connected { socket, cookie } | Event::Ready { socket, cookie } => (socket, cookie),
+            Event::Connected { socket, cookie } | Event::Ready { socket, cookie } | Event::Urgent { socket, cookie } => {
+                (socket, cookie)
+            }
             Event::Failed { socket, cookie, .. } | Event::Closed { socket, cookie, .. } => (socket, cookie),
             Event::ResolveNeighbor { .. } | Event::Address { .. } => return,
         };

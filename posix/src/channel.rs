@@ -57,7 +57,7 @@ pub enum Failure {
 pub struct View {
     /// State.
     pub state: State,
-    /// Bytes that can be received now; for a listener: connections that wait.
+    /// Bytes that can be received now, up to urgent data and beyond; for a listener: connections that wait.
     pub readable: usize,
     /// Bytes that can be sent now.
     pub writable: usize,
@@ -67,12 +67,25 @@ pub struct View {
     pub write_closed: bool,
     /// Both directions are over.
     pub hung_up: bool,
+    /// What there is of urgent data.
+    pub urgent: Option<Urgent>,
     /// What went wrong, if something did.
     pub failure: Option<Failure>,
     /// Grows with everything that is received (bytes, connections, end of stream); for edge-triggered reporting.
     pub receive_sequence: u32,
     /// Grows with everything that makes room to send; for edge-triggered reporting.
     pub send_sequence: u32,
+}
+
+/// Urgent data that was announced and not read over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Urgent {
+    /// Bytes before the urgent one.
+    pub distance: usize,
+    /// MSG_OOB would find the byte.
+    pub fetchable: bool,
+    /// SO_OOBINLINE is set.
+    pub in_line: bool,
 }
 
 /// Why no byte moved.
@@ -85,6 +98,17 @@ pub enum TransferError {
     /// The connection failed; told once.
     Failed(Failure),
     /// It never was connected (or the slot has another generation by now).
+    NotConnected,
+}
+
+/// Why there is no urgent byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UrgentError {
+    /// None was announced, it was fetched, or read over, or it is in line.
+    Nothing,
+    /// It is announced and has not come.
+    WouldBlock,
+    /// The socket never was connected.
     NotConnected,
 }
 
@@ -255,6 +279,16 @@ pub trait Channel: Send + Sync {
 
     /// Queues bytes for sending; answers how many (short when room runs out).
     fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
+    /// As `send`; the last byte is urgent (MSG_OOB).
+    fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
+    /// The urgent byte (MSG_OOB). `Ok(None)`: the stream has ended without it.
+    fn receive_urgent(&self, socket: SocketRef, taking: Taking) -> Result<Option<u8>, UrgentError>;
+    /// SO_OOBINLINE.
+    fn set_urgent_in_line(&self, socket: SocketRef, on: bool);
+    /// F_SETOWN: the process that gets SIGURG; 0: none.
+    fn set_owner(&self, socket: SocketRef, pid: u32);
+    /// F_GETOWN.
+    fn owner(&self, socket: SocketRef) -> u32;
     /// Throws received bytes away (MSG_TRUNC on a stream).
     fn discard(&self, socket: SocketRef, count: usize) -> Result<usize, TransferError>;
     /// Delivers received bytes. `Ok(0)` for a non-empty destination means end of stream.

@@ -3,7 +3,7 @@
 use crate::channel::{
     Attach, Channel, Context, ControlAnswer, Envelope, Failure, Received, Request, SocketOption, State, Taking, Ticket,
 };
-use crate::channel::{TransferError, View};
+use crate::channel::{TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
@@ -101,6 +101,11 @@ impl Channel for Attached {
             peer_closed: flags.has(shm::Flags::PEER_CLOSED),
             write_closed: flags.has(shm::Flags::WRITE_CLOSED),
             hung_up: flags.has(shm::Flags::HUNG_UP),
+            urgent: slot.urgent().filter(|_| state != State::Listening).map(|urgent| Urgent {
+                distance: urgent.distance as usize,
+                fetchable: urgent.fetchable,
+                in_line: slot.is_urgent_in_line(),
+            }),
             failure: slot.error().map(failure_of),
             receive_sequence,
             send_sequence,
@@ -134,6 +139,36 @@ impl Channel for Attached {
         self.client.send(slot_of(socket), pieces).map_err(send_error)
     }
 
+    fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError> {
+        self.client.send_urgent(slot_of(socket), pieces).map_err(send_error)
+    }
+
+    fn receive_urgent(&self, socket: SocketRef, taking: Taking) -> Result<Option<u8>, UrgentError> {
+        match self.client.receive_urgent(slot_of(socket), taking == Taking::Peek) {
+            Ok(byte) => Ok(Some(byte)),
+            Err(shm::UrgentError::Over) => Ok(None),
+            Err(shm::UrgentError::Nothing) => Err(UrgentError::Nothing),
+            Err(shm::UrgentError::WouldBlock) => Err(UrgentError::WouldBlock),
+            Err(shm::UrgentError::Stale) => Err(UrgentError::NotConnected),
+        }
+    }
+
+    fn set_urgent_in_line(&self, socket: SocketRef, on: bool) {
+        if let Some(slot) = self.current(socket) {
+            slot.set_urgent_in_line(on);
+        }
+    }
+
+    fn set_owner(&self, socket: SocketRef, pid: u32) {
+        if let Some(slot) = self.current(socket) {
+            slot.set_owner(pid);
+        }
+    }
+
+    fn owner(&self, socket: SocketRef) -> u32 {
+        self.current(socket).map_or(0, |slot| slot.owner())
+    }
+
     fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError> {
         let received = match taking {
             Taking::Take => self.client.receive(slot_of(socket), pieces),
@@ -164,7 +199,11 @@ impl Channel for Attached {
     }
 
     fn accept(&self, listener: SocketRef) -> Option<SocketRef> {
-        self.client.accept(slot_of(listener)).map(socket_of)
+        let accepted = self.client.accept(slot_of(listener)).map(socket_of)?;
+        if self.client.slot(listener.index).is_urgent_in_line() {
+            self.client.slot(accepted.index).set_urgent_in_line(true);
+        }
+        Some(accepted)
     }
 
     fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket> {

@@ -1,7 +1,7 @@
 //! fcntl(2) and ioctl(2) on sockets of ours. O_NONBLOCK is kept in the slot, where all processes see it.
 
 use crate::Posix;
-use crate::channel::State;
+use crate::channel::{Channel, State, View};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
@@ -29,6 +29,11 @@ impl Posix {
                 // The kernel socket of a datagram socket may have to go on alone.
                 (!self.is_datagram(socket)).then_some(Ok(0))
             }
+            libc::F_SETOWN => Some(i32::try_from(argument).map_err(|_| Errno::INVAL).and_then(|pid| {
+                set_owner(channel, socket, pid)?;
+                Ok(0)
+            })),
+            libc::F_GETOWN => Some(Ok(channel.owner(socket).cast_signed())),
             libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
                 let minimum = Fd::try_from(argument).map_err(|_| Errno::INVAL);
                 Some(minimum.and_then(|minimum| self.duplicate(fd, socket, minimum, command == libc::F_DUPFD_CLOEXEC)))
@@ -51,13 +56,32 @@ impl Posix {
             libc::FIONREAD if self.is_datagram(socket) => {
                 channel.next_datagram(socket).map(|bytes| Ok(Control::Number(number(bytes))))
             }
-            libc::FIONREAD => Some(Ok(Control::Number(number(view.map_or(0, |view| view.readable))))),
+            libc::FIONREAD => Some(Ok(Control::Number(number(view.map_or(0, |view| inquire(&view)))))),
             libc::TIOCOUTQ => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
             SIOCOUTQNSD => Some(Ok(Control::Number(number(channel.unacknowledged(socket))))),
-            SIOCATMARK => Some(Ok(Control::Number(0))),
+            SIOCATMARK => {
+                let at_mark = view.and_then(|view| view.urgent).is_some_and(|urgent| urgent.distance == 0);
+                Some(Ok(Control::Number(at_mark.into())))
+            }
+            SIOCSPGRP | FIOSETOWN => Some(set_owner(channel, socket, value).map(|()| Control::Done)),
+            SIOCGPGRP | FIOGETOWN => Some(Ok(Control::Number(channel.owner(socket).cast_signed()))),
             _ => None,
         }
     }
+}
+
+/// net/ipv4/tcp.h, tcp_inq: bytes before urgent data that is not in line.
+fn inquire(view: &View) -> usize {
+    match view.urgent {
+        Some(urgent) if !urgent.in_line && urgent.distance < view.readable => urgent.distance,
+        _ => view.readable,
+    }
+}
+
+/// Process groups (negative numbers) get no signal.
+fn set_owner(channel: &dyn Channel, socket: SocketRef, pid: i32) -> Answer<()> {
+    channel.set_owner(socket, u32::try_from(pid).map_err(|_| Errno::INVAL)?);
+    Ok(())
 }
 
 fn number(bytes: usize) -> i32 {
@@ -65,6 +89,10 @@ fn number(bytes: usize) -> i32 {
 }
 
 /// linux/sockios.h
+const FIOSETOWN: u64 = 0x8901;
+const SIOCSPGRP: u64 = 0x8902;
+const FIOGETOWN: u64 = 0x8903;
+const SIOCGPGRP: u64 = 0x8904;
 const SIOCATMARK: u64 = 0x8905;
 const SIOCOUTQNSD: u64 = 0x894b;
 

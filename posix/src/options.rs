@@ -130,6 +130,9 @@ impl Posix {
                 continue;
             }
             description.values[place].store(value as u32, Ordering::Release);
+            if (known.level, known.name) == (libc::SOL_SOCKET, libc::SO_OOBINLINE) {
+                channel.set_urgent_in_line(socket, value != 0);
+            }
             if let Some(option) = known.stack.filter(|_| is_about(known.level, peer)) {
                 channel.set_option(socket, option, for_stack(known, value as u32));
             }
@@ -214,6 +217,9 @@ impl Posix {
             Form::Buffer { least } => (number.max(0) as u32).min(BUFFER_MAX).saturating_mul(2).max(least),
         };
         description.values[place].store(value, Ordering::Release);
+        if (known.level, known.name) == (libc::SOL_SOCKET, libc::SO_OOBINLINE) {
+            channel.set_urgent_in_line(socket, value != 0);
+        }
         let peer = channel.addresses(socket).map(|(_, remote)| remote).filter(|remote| remote.port() != 0);
         if let Some(option) = known.stack.filter(|_| is_about(known.level, peer.map(|peer| peer.ip()))) {
             channel.set_option(socket, option, for_stack(known, value));

@@ -80,8 +80,13 @@ fn events(view: &View, description: &Description) -> u32 {
         events |= IN | libc::POLLRDHUP as u32;
     }
     if matches!(view.state, State::Connected | State::Closed) {
-        if view.readable > 0 {
+        // An urgent byte that is not in line is not there for those who read (net/ipv4/tcp.c, tcp_poll).
+        let hole = view.urgent.is_some_and(|urgent| urgent.distance == 0 && !urgent.in_line);
+        if view.readable > usize::from(hole) {
             events |= IN;
+        }
+        if view.urgent.is_some_and(|urgent| urgent.fetchable) {
+            events |= libc::POLLPRI as u32;
         }
         if view.writable > 0 || write_over || view.hung_up {
             events |= OUT;

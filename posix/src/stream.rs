@@ -2,7 +2,7 @@
 
 use crate::Posix;
 use crate::blocking::Wait;
-use crate::channel::{Channel, Failure, Taking, TransferError};
+use crate::channel::{Channel, Failure, Taking, TransferError, UrgentError};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
@@ -75,7 +75,7 @@ impl Posix {
     /// Until there is something, unless the socket or the call is non-blocking.
     pub fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], how: Receive) -> Answer<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
-        if wanted == 0 && how.looks_always {
+        if wanted == 0 && how.looks_always && !how.urgent {
             // net/ipv4/tcp.c, tcp_recvmsg: waits for a byte, whose copy has no room.
             let look = Receive { peek: true, wait_all: false, discard: false, ..how };
             return self.receive_up_to(socket, &mut [IoSliceMut::new(&mut [0])], 1, look).map(|_| 0);
@@ -96,7 +96,7 @@ impl Posix {
             return Err(Errno::AGAIN);
         }
         if how.urgent {
-            return Err(Errno::INVAL); // net/ipv4/tcp.c, tcp_recv_urg: no urgent data here
+            return self.receive_urgent(socket, pieces, how);
         }
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
         if wanted == 0 {
@@ -148,13 +148,34 @@ impl Posix {
                 }
                 Err(error) => return Some(Err(self.transfer_error(socket, error))),
             }
-            if *done >= wanted || !how.wait_all {
+            if *done >= wanted || !how.wait_all || is_at_mark(channel, socket) {
                 return Some(Ok(*done));
             }
             if how.peek {
                 return None;
             }
         }
+    }
+
+    /// net/ipv4/tcp.c, tcp_recv_urg: never waits.
+    fn receive_urgent(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], how: Receive) -> Answer<usize> {
+        let channel = self.attached().ok_or(Errno::NOTCONN)?;
+        let taking = if how.peek { Taking::Peek } else { Taking::Take };
+        let byte = match channel.receive_urgent(socket, taking) {
+            Ok(Some(byte)) => byte,
+            Ok(None) => return Ok(0),
+            Err(UrgentError::Nothing) => return Err(Errno::INVAL),
+            Err(UrgentError::WouldBlock) => return Err(Errno::AGAIN),
+            Err(UrgentError::NotConnected) => return Err(Errno::NOTCONN),
+        };
+        let room = pieces.iter_mut().find_map(|piece| piece.first_mut());
+        Ok(match room {
+            Some(place) => {
+                *place = byte;
+                1
+            }
+            None => usize::from(how.discard),
+        })
     }
 
     fn receive_once(
@@ -172,7 +193,7 @@ impl Posix {
                 Taking::Take => channel.discard(socket, wanted - from),
                 Taking::Peek => channel.view(socket).map_or(Err(TransferError::NotConnected), |view| match view.readable {
                     0 => Err(TransferError::WouldBlock),
-                    there => Ok(there.min(wanted)),
+                    there => Ok(there.min(wanted).min(view.urgent.map_or(there, |urgent| urgent.distance.max(1)))),
                 }),
             };
         }
@@ -194,9 +215,6 @@ impl Posix {
     /// # Blocking
     /// Until all is queued, unless the socket or the call is non-blocking.
     pub fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>], how: Send) -> Answer<usize> {
-        if how.urgent {
-            return Err(Errno::OPNOTSUPP);
-        }
         let answer = self.send_bytes(socket, pieces, how);
         if answer == Err(Errno::PIPE) && !how.no_signal {
             self.kernel.raise_broken_pipe();
@@ -209,7 +227,7 @@ impl Posix {
         let description = self.descriptions.of(socket);
         let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
         let mut done = 0;
-        match self.try_send(channel, socket, description, pieces, &mut done, wanted) {
+        match self.try_send(channel, socket, description, pieces, (&mut done, wanted), how) {
             Some(answer) => return answer,
             None if how.dont_wait || channel.nonblocking(socket) => {
                 return if done > 0 { Ok(done) } else { Err(Errno::AGAIN) };
@@ -218,7 +236,7 @@ impl Posix {
         }
         let deadline = self.deadline_after(description.send_timeout.load(Ordering::Acquire));
         let wait = Wait { socket, twin: None, deadline };
-        let answer = self.block_on(wait, || self.try_send(channel, socket, description, pieces, &mut done, wanted));
+        let answer = self.block_on(wait, || self.try_send(channel, socket, description, pieces, (&mut done, wanted), how));
         if done > 0 { Ok(done) } else { answer }
     }
 
@@ -228,13 +246,14 @@ impl Posix {
         socket: SocketRef,
         description: &Description,
         pieces: &[IoSlice<'_>],
-        done: &mut usize,
-        wanted: usize,
+        (done, wanted): (&mut usize, usize),
+        how: Send,
     ) -> Option<Answer<usize>> {
         if description.is(Flag::WRITE_SHUT) {
             return Some(if *done > 0 { Ok(*done) } else { Err(Errno::PIPE) });
         }
         let sent = match *done {
+            done if how.urgent => channel.send_urgent(socket, &rest_of(pieces, done)),
             0 => channel.send(socket, pieces),
             done => channel.send(socket, &rest_of(pieces, done)),
         };
@@ -260,6 +279,11 @@ impl Posix {
             TransferError::Failed(failure) => self.failure_errno(socket, failure),
         }
     }
+}
+
+/// Reading has come to urgent data: whoever has read something gets that first.
+fn is_at_mark(channel: &dyn Channel, socket: SocketRef) -> bool {
+    channel.view(socket).and_then(|view| view.urgent).is_some_and(|urgent| urgent.distance == 0)
 }
 
 /// The pieces without their first `skip` bytes.

@@ -119,15 +119,19 @@ fn fcntl_of_ours(fd: c_int, command: c_int, argument: c_ulong) -> Option<c_int> 
     posix.fcntl(fd, socket, command, i64::from(argument as c_int)).map(number)
 }
 
+/// linux/sockios.h
+const FIOSETOWN: c_ulong = 0x8901;
+const SIOCSPGRP: c_ulong = 0x8902;
+
 /// ioctl(2). Declared like `fcntl`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -> c_int {
     if let Some((posix, socket)) = ours(fd) {
         let pointer = argument as *mut c_int;
         let value = match request {
-            // SAFETY: FIONBIO reads one int through a pointer that the program promises to be valid.
-            libc::FIONBIO if !pointer.is_null() => unsafe { *pointer },
-            libc::FIONBIO => return status(Err(Errno::FAULT)),
+            // SAFETY: these read one int through a pointer that the program promises to be valid.
+            libc::FIONBIO | FIOSETOWN | SIOCSPGRP if !pointer.is_null() => unsafe { *pointer },
+            libc::FIONBIO | FIOSETOWN | SIOCSPGRP => return status(Err(Errno::FAULT)),
             _ => 0,
         };
         match posix.ioctl(socket, request, value) {

@@ -21,14 +21,16 @@ pub mod client;
 pub mod datagram;
 pub mod layout;
 mod lock;
+pub mod mark;
 pub mod request;
 pub mod roster;
 pub mod slot;
 pub mod worker;
 
-pub use client::{Client, ControlResult, ReceiveError, Received, SendError, Ticket, Watch};
+pub use client::{Client, ControlResult, ReceiveError, Received, SendError, Ticket, UrgentError, Watch};
 pub use datagram::Envelope;
 pub use layout::{CONTEXTS, PROCESSES, Shape};
+pub use mark::Urgent;
 pub use request::{ControlAnswer, Operation, Request, SocketOption};
 pub use roster::Roster;
 pub use slot::{Failure, Flags, Readiness, SlotRef, State};

@@ -355,7 +355,7 @@ impl Application {
                 }
                 Ok(())
             }
-            Event::Address { .. } => Ok(()),
+            Event::Urgent { .. } | Event::Address { .. } => Ok(()),
             Event::ResolveNeighbor { .. } => failure("an owned interface asks the kernel for a neighbor"),
         }
     }

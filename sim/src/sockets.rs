@@ -11,6 +11,7 @@ mod info;
 mod options;
 mod stream;
 mod sysctl;
+mod urgent;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -172,6 +173,10 @@ struct Socket {
     /// The rest of a frame that was read in part, and bytes that were peeked at.
     stash: VecDeque<u8>,
     end_of_stream: bool,
+    /// Bytes that the program has read, modulo 2^32.
+    read: u32,
+    /// The place of the urgent byte that MSG_OOB has fetched.
+    urgent_fetched: Option<u32>,
     /// MSG_MORE holds the last bytes back: until something comes, or this time.
     held_until: Option<Instant>,
     /// A send waits for room.
@@ -405,7 +410,7 @@ impl Machine {
                     ours.peer_closed = peer_closed;
                 }
             }
-            Event::Accepted { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
+            Event::Accepted { .. } | Event::Urgent { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
         }
     }
 

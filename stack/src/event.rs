@@ -43,6 +43,15 @@ pub struct Readiness {
     pub hung_up: bool,
 }
 
+/// The last urgent byte that the peer has announced (RFC 9293 §3.8.5), until the application has read beyond it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Urgent {
+    /// Bytes of the stream before it, modulo 2^32.
+    pub at: u32,
+    /// The byte; `None`: it has not come yet.
+    pub byte: Option<u8>,
+}
+
 /// Something happened on a socket; at most one of each kind per socket and turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -62,6 +71,13 @@ pub enum Event {
     },
     /// Readiness of a connection changed for the better: more to read, room to write, an end.
     Ready {
+        /// The connection.
+        socket: SocketId,
+        /// What the application named it by.
+        cookie: u64,
+    },
+    /// There is news of urgent data: ask [`Stack::urgent`](crate::Stack::urgent). Comes before the `Ready` of the bytes.
+    Urgent {
         /// The connection.
         socket: SocketId,
         /// What the application named it by.

@@ -27,7 +27,7 @@ pub use config::{
     TcpOptions, UdpConfig, UdpOptions,
 };
 pub use error::{AcceptError, BindError, ConnectError, GroupError, ListenError, ReceiveError, SendError, UdpSendError};
-pub use event::{AddressChange, Event, Readiness, SocketError, SocketId};
+pub use event::{AddressChange, Event, Readiness, SocketError, SocketId, Urgent};
 pub use ip::{Autoconfiguration, Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
 pub use stack::Stack;

@@ -13,7 +13,7 @@ use ringway_shm::{Arena, Burst, Frame, Instant};
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
-use crate::event::{Event, Readiness, SocketId};
+use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::stats::{Counter, Counters};
 use crate::tcp::{SocketSummary, Tcp, TcpInfo};
@@ -286,6 +286,18 @@ impl Stack {
     pub fn send_with(&mut self, id: SocketId, count: usize, copy: &mut dyn FnMut(&mut [u8])) -> Result<usize, SendError> {
         let (tcp, env) = env!(self);
         tcp.send_with(env, id, count, copy)
+    }
+
+    /// The queued bytes are urgent (MSG_OOB) up to the end of the queue, or `ahead` bytes behind that (before it, if
+    /// negative). Say so before they are sent. Urgent data is held back neither by Nagle nor by a cork.
+    pub fn mark_urgent(&mut self, id: SocketId, ahead: i32) {
+        let (tcp, env) = env!(self);
+        tcp.mark_urgent(env, id, ahead);
+    }
+
+    /// The urgent data that has arrived or is announced, if the application has not read beyond it.
+    pub fn urgent(&self, id: SocketId) -> Option<Urgent> {
+        self.tcp.urgent(id)
     }
 
     /// Queues a frame of payload without copying it.

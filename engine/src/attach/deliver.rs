@@ -57,7 +57,7 @@ impl Region {
         self.open_limits(child);
         self.channel.set_state(child, State::Connected);
         self.touch(child);
-        self.ready(child, core);
+        self.urgent(child, id, core);
         if !self.channel.push_accepted(listener, child) {
             self.close(child, true, core);
         }

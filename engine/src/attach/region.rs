@@ -129,6 +129,7 @@ impl Region {
             Event::Accepted { .. } => self.accept(slot, core),
             Event::Connected { .. } => self.connected(slot, id, core),
             Event::Ready { .. } => self.ready(slot, core),
+            Event::Urgent { .. } => self.urgent(slot, id, core),
             Event::Failed { error, .. } => self.failed(slot, error, core),
             Event::Closed { time_wait, .. } => self.closed(slot, time_wait, core),
             Event::ResolveNeighbor { .. } | Event::Address { .. } => {}

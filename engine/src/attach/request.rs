@@ -58,6 +58,7 @@ impl Region {
                 self.channel.answer(request, answer);
             }
             Operation::Info => self.info(request, core),
+            Operation::Urgent { position } => self.send_urgent(slot, position, core),
             Operation::Close { linger_s } => self.close(slot, linger_s == Some(0), core),
             Operation::Abort => self.close(slot, true, core),
             Operation::Reclaim | Operation::Forked { .. } => {}

@@ -1,8 +1,9 @@
 //! Bytes in and out, against a worker that the test plays.
 
 use super::*;
+use crate::fcntl_ioctl::Control;
 use crate::mock::Bench;
-use ringway_shm::channel::{Flags, State as SlotState};
+use ringway_shm::channel::{Flags, Operation, State as SlotState};
 use std::thread;
 
 const DONT_WAIT: Receive = Receive { dont_wait: true, ..plain() };
@@ -165,9 +166,72 @@ fn a_reader_whose_service_dies_is_reset_once() {
 }
 
 #[test]
-fn urgent_data_and_the_error_queue_are_refused_as_linux_does_without_any() {
+fn the_error_queue_is_empty() {
     let (bench, socket) = connected();
-    assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_OOB)), Err(Errno::INVAL));
     assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_ERRQUEUE)), Err(Errno::AGAIN));
-    assert_eq!(bench.sent(socket, 1, Send::from_flags(libc::MSG_OOB)), Err(Errno::OPNOTSUPP));
+}
+
+fn at_mark(bench: &Bench, socket: SocketRef) -> bool {
+    bench.posix.ioctl(socket, 0x8905, 0) == Some(Ok(Control::Number(1)))
+}
+
+/// RFC 9293 MUST-32, MUST-33: POLLPRI, SIOCATMARK and SIOCINQ tell a program of urgent data, which MSG_OOB fetches once.
+#[test]
+fn urgent_data_out_of_line() {
+    let (bench, socket) = connected();
+    let urgent = || Receive::from_flags(libc::MSG_OOB);
+    let has_priority = || bench.posix.readiness(socket).events & libc::POLLPRI as u32 != 0;
+    assert_eq!(bench.received(socket, 1, urgent()), Err(Errno::INVAL));
+    bench.turn(|worker| worker.set_mark(socket.index, 3, None));
+    assert_eq!(bench.received(socket, 1, urgent()), Err(Errno::AGAIN), "announced only");
+    assert!(!has_priority());
+    bench.turn(|worker| worker.set_mark(socket.index, 3, Some(b'!')));
+    bench.arrive(socket, b"abc!de");
+    assert!(has_priority());
+    assert_eq!(bench.posix.ioctl(socket, libc::FIONREAD, 0), Some(Ok(Control::Number(3))));
+    assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_OOB | libc::MSG_PEEK)), Ok(b"!".to_vec()));
+    assert_eq!(bench.received(socket, 1, urgent()), Ok(b"!".to_vec()));
+    assert_eq!(bench.received(socket, 1, urgent()), Err(Errno::INVAL), "it can be had once");
+    assert!(!has_priority());
+    assert!(!at_mark(&bench, socket));
+    assert_eq!(bench.received(socket, 10, Receive::from_flags(libc::MSG_WAITALL)), Ok(b"abc".to_vec()), "not beyond the mark");
+    assert!(at_mark(&bench, socket));
+    assert_eq!(bench.received(socket, 10, Receive::from_flags(libc::MSG_PEEK)), Ok(b"de".to_vec()));
+    assert_eq!(bench.received(socket, 10, plain()), Ok(b"de".to_vec()), "the urgent byte is stepped over");
+    assert!(!at_mark(&bench, socket));
+}
+
+/// SO_OOBINLINE: reading stops once, the byte is one of the others.
+#[test]
+fn urgent_data_in_line() {
+    let (bench, socket) = connected();
+    bench.posix.set_option(0, socket, libc::SOL_SOCKET, libc::SO_OOBINLINE, &1i32.to_ne_bytes()).expect("it is an option");
+    bench.turn(|worker| worker.set_mark(socket.index, 3, Some(b'!')));
+    bench.arrive(socket, b"abc!de");
+    assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_OOB)), Err(Errno::INVAL));
+    assert_eq!(bench.received(socket, 10, plain()), Ok(b"abc".to_vec()));
+    assert!(at_mark(&bench, socket));
+    assert_eq!(bench.received(socket, 10, plain()), Ok(b"!de".to_vec()));
+}
+
+/// A byte that nobody can read but MSG_OOB does not make the socket readable.
+#[test]
+fn a_lone_urgent_byte() {
+    let (bench, socket) = connected();
+    bench.turn(|worker| worker.set_mark(socket.index, 0, Some(b'!')));
+    bench.arrive(socket, b"!");
+    let events = bench.posix.readiness(socket).events;
+    assert_eq!(events & (libc::POLLIN | libc::POLLPRI) as u32, libc::POLLPRI as u32);
+    assert_eq!(bench.received(socket, 9, Receive::from_flags(libc::MSG_DONTWAIT)), Err(Errno::AGAIN));
+    assert_eq!(bench.received(socket, 1, Receive::from_flags(libc::MSG_OOB)), Err(Errno::INVAL), "it was stepped over");
+}
+
+/// The worker is told where the urgent data ends before it sees the bytes.
+#[test]
+fn urgent_data_is_sent() {
+    let (bench, socket) = connected();
+    assert_eq!(bench.sent(socket, 3, Send::default()), Ok(3));
+    assert_eq!(bench.sent(socket, 5, Send::from_flags(libc::MSG_OOB)), Ok(5));
+    let marks: Vec<_> = bench.requests().into_iter().filter(|request| matches!(request, Operation::Urgent { .. })).collect();
+    assert_eq!(marks, vec![Operation::Urgent { position: 8 }]);
 }

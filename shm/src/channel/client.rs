@@ -17,6 +17,7 @@ mod datagram;
 mod process;
 mod receive;
 mod send;
+mod urgent;
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32};
@@ -34,6 +35,7 @@ pub use control::{ControlResult, Ticket};
 pub use datagram::Received;
 pub use receive::ReceiveError;
 pub use send::SendError;
+pub use urgent::UrgentError;
 
 /// A process's end of the channel.
 pub struct Client {

@@ -4,7 +4,7 @@
 //!   word 0: op 8 | sequence 8 | port 16 | slot 32     word 1: generation 32 | argument 32
 //!   words 2, 3: address, 16 bytes (IPv4 mapped)
 //! ```
-//! `Transmit`, `Consumed`, `Reclaim` and `Forked` have no answer. All others are answered once, in
+//! `Transmit`, `Consumed`, `Urgent`, `Reclaim` and `Forked` have no answer. All others are answered once, in
 //! the turn that takes them (a `Connect` is answered when the handshake has been *started*), with the
 //! request's sequence number.
 
@@ -175,6 +175,11 @@ pub enum Operation {
         /// To what.
         value: u32,
     },
+    /// What is written to the slot up to here is urgent (MSG_OOB).
+    Urgent {
+        /// Bytes ever written, up to and with the urgent one, modulo 2^32.
+        position: u32,
+    },
     /// Describe the connection (TCP_INFO); the answer carries bytes.
     Info,
     /// A child process was made; it holds what `process` says. `slot` is not used.
@@ -220,6 +225,7 @@ impl Request {
             Operation::Datagram { local, dual_stack } => (13, local.port(), dual_stack.into(), local),
             Operation::ConnectDatagram { remote } => (14, remote.port(), 0, remote),
             Operation::Route { remote } => (15, remote.port(), 0, remote),
+            Operation::Urgent { position } => (16, 0, position, NO_ADDRESS),
         };
         let ip = wide(address.ip());
         [
@@ -252,6 +258,7 @@ impl Request {
             13 => Operation::Datagram { local: address, dual_stack: argument != 0 },
             14 => Operation::ConnectDatagram { remote: address },
             15 => Operation::Route { remote: address },
+            16 => Operation::Urgent { position: argument },
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::SlotIndex;
+use super::mark::Mark;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Names one use of a slot. A reference whose generation is over is refused everywhere.
@@ -160,7 +161,8 @@ pub struct SlotShared {
     pub(crate) parent: AtomicU32,
     /// Times that there was room again though nothing of this slot was released: chunks of others, a wider limit.
     pub(crate) openings: AtomicU32,
-    spare_worker: [AtomicU32; 2],
+    /// See [`mark`](super::mark).
+    pub(crate) mark: AtomicU64,
     // Line 1: applications write.
     pub(crate) rx_consumed: AtomicU32,
     pub(crate) rx_noted: AtomicU32,
@@ -187,8 +189,10 @@ pub struct SlotShared {
     pub(crate) starved: AtomicU32,
     pub(crate) starved_link: AtomicU32,
     pub(crate) ports: AtomicU32,
-    pub(crate) receive_timeout_ms: AtomicU32,
-    pub(crate) send_timeout_ms: AtomicU32,
+    /// The number of the last mark whose byte was taken out of the stream.
+    pub(crate) mark_taken: AtomicU32,
+    /// Kernel process to which SIGURG is sent; 0: none.
+    pub(crate) owner: AtomicU32,
     pub(crate) local_ip: [AtomicU64; 2],
     pub(crate) remote_ip: [AtomicU64; 2],
 }
@@ -268,7 +272,7 @@ impl SlotShared {
     pub fn arrivals(&self) -> u32 {
         let ends = self.flags().0 & (Flags::PEER_CLOSED.0 | Flags::HUNG_UP.0 | Flags::FAILED.0);
         let pushed = self.rx_pushed.load(Ordering::Acquire).wrapping_add(self.accept_pushed.load(Ordering::Acquire));
-        pushed.wrapping_add(ends.count_ones())
+        pushed.wrapping_add(ends.count_ones()).wrapping_add(self.mark().map_or(0, Mark::news))
     }
 
     /// A number that changes whenever writing may have become possible, or impossible for good: for
@@ -303,24 +307,14 @@ impl SlotShared {
         self.inode.store(inode, Ordering::Release);
     }
 
-    /// SO_RCVTIMEO in milliseconds; 0 = for ever.
-    pub fn receive_timeout_ms(&self) -> u32 {
-        self.receive_timeout_ms.load(Ordering::Acquire)
+    /// Whom to tell of urgent data (F_SETOWN): a kernel process number; 0: nobody.
+    pub fn owner(&self) -> u32 {
+        self.owner.load(Ordering::Acquire)
     }
 
-    /// Sets SO_RCVTIMEO.
-    pub fn set_receive_timeout_ms(&self, ms: u32) {
-        self.receive_timeout_ms.store(ms, Ordering::Release);
-    }
-
-    /// SO_SNDTIMEO in milliseconds; 0 = for ever.
-    pub fn send_timeout_ms(&self) -> u32 {
-        self.send_timeout_ms.load(Ordering::Acquire)
-    }
-
-    /// Sets SO_SNDTIMEO.
-    pub fn set_send_timeout_ms(&self, ms: u32) {
-        self.send_timeout_ms.store(ms, Ordering::Release);
+    /// Sets [`owner`](Self::owner).
+    pub fn set_owner(&self, pid: u32) {
+        self.owner.store(pid, Ordering::Release);
     }
 
     /// The local address; IPv4 comes back as IPv4.
@@ -344,6 +338,7 @@ impl SlotShared {
     pub(crate) fn reset(&self) {
         self.completion.store(0, Ordering::Relaxed);
         self.inode.store(0, Ordering::Relaxed);
+        self.mark.store(0, Ordering::Relaxed);
         let words = [
             &self.state,
             &self.flags,
@@ -372,8 +367,8 @@ impl SlotShared {
             &self.rx_stack,
             &self.accept_stack,
             &self.ports,
-            &self.receive_timeout_ms,
-            &self.send_timeout_ms,
+            &self.mark_taken,
+            &self.owner,
         ];
         for word in words {
             word.store(0, Ordering::Relaxed);

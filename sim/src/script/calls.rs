@@ -94,6 +94,7 @@ fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result
     let answer = match request {
         request if request == libc::FIONREAD as i64 => machine.readable_bytes(fd),
         request if request == libc::TIOCOUTQ as i64 => machine.queued_bytes(fd, false),
+        request if request == SIOCATMARK => machine.is_at_mark(fd),
         _ => return Ok(Answer::error(libc::EINVAL)),
     };
     let wanted = number(expected.trim_matches(['[', ']']));
@@ -102,6 +103,9 @@ fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result
     }
     Ok(if answer.errno == 0 { Answer::value(0) } else { answer })
 }
+
+/// linux/sockios.h
+const SIOCATMARK: i64 = 0x8905;
 
 fn deadline(machine: &Machine, timeout_ms: i64) -> Option<ringway_shm::Instant> {
     Some(machine.now() + Duration::from_millis(u64::try_from(timeout_ms).ok()?))

@@ -41,6 +41,8 @@ impl Machine {
             remembered: BTreeMap::new(),
             stash: VecDeque::new(),
             end_of_stream: false,
+            read: 0,
+            urgent_fetched: None,
             held_until: None,
             blocked: false,
             clocks: super::clocks::Clocks::new(self.now),

@@ -15,7 +15,7 @@ impl Machine {
             Err(errno) => return Some(Answer::error(errno)),
         };
         if flags & libc::MSG_OOB != 0 {
-            return Some(Answer::error(libc::EINVAL));
+            return Some(self.receive_urgent(cookie, count, flags));
         }
         self.fill_stash(cookie, count);
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
@@ -23,6 +23,13 @@ impl Machine {
             return Some(Answer::error(libc::ENOTCONN));
         }
         let wanted = if flags & libc::MSG_WAITALL != 0 && !socket.end_of_stream { count } else { count.min(1) };
+        let (hole, limit) = self.approach_mark(cookie, count);
+        if hole > 0 && flags & libc::MSG_PEEK == 0 {
+            self.step_over(cookie);
+        }
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let count = count.min(limit);
+        let wanted = wanted.min(limit);
         if socket.stash.len() >= wanted.max(1) || (count == 0 && !socket.stash.is_empty()) {
             return Some(self.take(cookie, count, flags));
         }
@@ -61,6 +68,9 @@ impl Machine {
         } else {
             socket.stash.drain(..count).collect()
         };
+        if flags & libc::MSG_PEEK == 0 {
+            socket.read = socket.read.wrapping_add(count as u32);
+        }
         if let Some(id) = socket.id.filter(|_| flags & libc::MSG_PEEK == 0 && count > 0) {
             self.stack.consumed(id, count);
         }
@@ -133,6 +143,10 @@ impl Machine {
             return self.would_block(cookie, *done, flags);
         }
         self.hold(cookie, flags & libc::MSG_MORE != 0 && !bytes.is_empty());
+        if flags & libc::MSG_OOB != 0 {
+            let room = (bytes.len() - *done).min(self.stack.send_space(id));
+            self.stack.mark_urgent(id, i32::try_from(room).unwrap_or(i32::MAX));
+        }
         while *done < bytes.len() {
             let mut at = *done;
             let mut copy = |piece: &mut [u8]| {
@@ -179,7 +193,10 @@ impl Machine {
     pub fn readable_bytes(&mut self, fd: i32) -> Answer {
         match self.socket_of(fd).map(|socket| (socket.phase, socket.id, socket.stash.len())) {
             Ok((Phase::Listening, ..)) => Answer::error(libc::EINVAL),
-            Ok((_, id, stash)) => Answer::value((stash + id.map_or(0, |id| self.stack.unread(id))) as i64),
+            Ok((_, id, stash)) => {
+                let there = stash + id.map_or(0, |id| self.stack.unread(id));
+                Answer::value(self.before_mark(fd, there) as i64)
+            }
             Err(errno) => Answer::error(errno),
         }
     }

@@ -42,6 +42,9 @@ impl Machine {
         if phase == Phase::Connecting {
             return 0;
         }
+        if self.is_urgent_fetchable(fd) {
+            bits |= libc::POLLPRI;
+        }
         if phase != Phase::Fresh && (state.readable || stash || peer_closed || failed) {
             bits |= libc::POLLIN | libc::POLLRDNORM;
         }

@@ -22,6 +22,7 @@ use super::reassembly::Reassembly;
 use super::sack::Scoreboard;
 use super::tlp::Probe;
 use super::undo::Undo;
+use super::urgent::Marks;
 use crate::wire::tcp::SackBlock;
 
 /// No cold object.
@@ -54,6 +55,7 @@ pub(crate) struct Cold {
     pub(crate) accurate: Option<Accurate>,
     pub(crate) fast_open: Early,
     pub(crate) pacing: Pacing,
+    pub(crate) urgent: Marks,
     pub(crate) model: Option<Box<Model>>,
     /// What has come twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
@@ -90,6 +92,7 @@ impl Cold {
             accurate: None,
             fast_open: Early::Off,
             pacing: Pacing::default(),
+            urgent: Marks::default(),
             model: None,
             duplicate: None,
             cursors: [Slot::NONE; 3],
@@ -106,6 +109,7 @@ impl Cold {
             && self.rack.is_idle()
             && self.probe.is_quiet()
             && self.ecn.is_undisturbed()
+            && !self.urgent.awaits_byte()
     }
 
     fn is_quiet(&self) -> bool {
@@ -123,6 +127,7 @@ impl Cold {
             && self.cubic.is_quiet()
             && self.dctcp == Dctcp::default()
             && self.fast_open.is_off()
+            && self.urgent == Marks::default()
             && self.timeouts == Timeouts::default()
     }
 }
@@ -184,6 +189,7 @@ impl ColdPool {
         cold.accurate = None;
         cold.fast_open = Early::Off;
         cold.pacing = Pacing::default();
+        cold.urgent = Marks::default();
         cold.model = None;
         cold.duplicate = None;
         cold.cursors = [Slot::NONE; 3];

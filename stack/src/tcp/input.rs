@@ -69,7 +69,7 @@ impl Connection<'_, '_> {
         self.remember_timestamp(segment);
         self.count_arrival(segment, payload);
         self.note_option(segment);
-        // sixth: urgent data is ordinary data here (RFC 6093 §3)
+        self.sixth_check_urg(segment);
         let fin = self.seventh_process_text(segment)?;
         self.eighth_check_fin(fin);
         Ok(())

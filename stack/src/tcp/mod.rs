@@ -58,6 +58,7 @@ mod timeout;
 mod tlp;
 mod train;
 mod undo;
+mod urgent;
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;

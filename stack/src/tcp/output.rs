@@ -18,6 +18,7 @@ use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
 use super::train::Train;
+use super::urgent::is_sending_urgent;
 
 /// Room for link, IP and TCP headers in front of payload, rounded up.
 const HEADROOM: usize = 128;
@@ -69,6 +70,10 @@ impl Connection<'_, '_> {
         let rate = self.pacing_rate();
         if let Some(rate) = rate {
             link_max = link_max.min(super::pacing::quantum(rate, self.tcb.mss as u32));
+        }
+        if is_sending_urgent(&self.shared.cold, self.tcb) {
+            // A pointer is right for one segment only.
+            link_max = self.tcb.mss as u32;
         }
         let mut train = Train::default();
         while self.has_to_send()
@@ -222,7 +227,9 @@ impl Connection<'_, '_> {
         if len < unsent && len >= mss {
             len -= len % mss;
         }
-        if !Self::may_send(tcb, len, unsent, fin) {
+        // As Linux: neither Nagle nor a cork holds urgent data.
+        let may_send = Self::may_send(tcb, len, unsent, fin) || len == unsent && is_sending_urgent(&self.shared.cold, tcb);
+        if !may_send {
             len -= len % mss;
         }
         // Less than a segment of the congestion window is left: wait for the next ACK.
@@ -336,6 +343,9 @@ impl Connection<'_, '_> {
                 Some(Timestamps { value: self.shared.secrets.timestamp(self.now), echo: self.tcb.ts_recent });
         }
         self.mark_header(&mut header);
+        if self.tcb.cold != super::cold::NONE {
+            self.point_at_urgent(&mut header);
+        }
         header
     }
 

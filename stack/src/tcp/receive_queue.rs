@@ -108,6 +108,9 @@ impl Connection<'_, '_> {
     /// The application has read `bytes`: sends a window update when that is worth one.
     pub(crate) fn consumed(&mut self, bytes: u32) {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
+        if self.tcb.cold != super::cold::NONE {
+            self.forget_read_mark();
+        }
         if !self.tcb.state.receives_data() {
             return;
         }

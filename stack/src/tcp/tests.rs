@@ -21,3 +21,4 @@ mod rig;
 mod rules;
 mod timers;
 mod undo;
+mod urgent;

@@ -85,8 +85,16 @@ impl Client {
         }
         // Read before the bytes: a flag that is seen now was set after all bytes before it.
         let (state, flags, failed) = (shared.state(), shared.flags(), shared.error().is_some());
-        let done = if consume { self.consume(shared, count, copy) } else { self.look(shared, count, copy) };
-        let notify = done > 0 && consume && self.must_notify(shared);
+        let (hole, count) = approach_mark(shared, count);
+        let mut hidden = hole;
+        let copy: Copy<'_> = &mut |map, chunk, offset, part| {
+            let skipped = part.min(hidden);
+            hidden -= skipped;
+            copy(map, chunk, offset + skipped, part - skipped);
+        };
+        let moved = if consume { self.consume(shared, hole + count, copy) } else { self.look(shared, hole + count, copy) };
+        let done = moved.saturating_sub(hole);
+        let notify = moved > 0 && consume && self.must_notify(shared);
         drop(lock);
         if notify {
             self.announce(slot, Operation::Consumed);
@@ -223,6 +231,16 @@ impl Client {
             shared.rx_head.store(record.next.load(Ordering::Relaxed), Ordering::Relaxed);
             self.give_back(chunk, chunk);
         }
+    }
+}
+
+/// Where urgent data stops a reader: bytes that are stepped over, and how many of `count` may be read then.
+fn approach_mark(shared: &SlotShared, count: usize) -> (usize, usize) {
+    match shared.mark_ahead() {
+        None => (0, count),
+        Some((_, 0)) if count == 0 || shared.is_urgent_in_line() => (0, count),
+        Some((_, 0)) => (1, count.min(usize::MAX - 1)),
+        Some((_, distance)) => (0, count.min(distance as usize)),
     }
 }
 

@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 
 use super::super::layout::{Shape, WORKER_ATTEMPTS};
+use super::super::mark::Mark;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
 use super::Attachment;
 use crate::list;
@@ -34,6 +35,8 @@ pub(super) struct Slot {
     pub(super) tx_taken: u32,
     pub(super) tx_released: u32,
     pub(super) accept_pushed: u32,
+    /// Of urgent data, as last published.
+    pub(super) mark: Option<Mark>,
 }
 
 const PAGE: u32 = 64;
@@ -151,6 +154,20 @@ impl Attachment {
         let shared = self.map.slot(index);
         shared.error.store(failure as u32, Ordering::Release);
         shared.accept_pushed.fetch_add(1, Ordering::Release);
+    }
+
+    /// Publishes where in the received stream (bytes, modulo 2^32) the urgent byte is, and that byte, if it has come.
+    /// Do so before the bytes around it.
+    pub fn set_mark(&mut self, index: u32, at: u32, byte: Option<u8>) {
+        let slot = self.slots.of(index);
+        let number = match slot.mark {
+            Some(mark) if mark.at == at => mark.number,
+            Some(mark) => mark.number.checked_add(1).unwrap_or(1),
+            None => 1,
+        };
+        let mark = Mark { number, at, byte };
+        slot.mark = Some(mark);
+        self.map.slot(index).mark.store(mark.encode(), Ordering::Release);
     }
 
     /// Publishes both addresses.

@@ -81,6 +81,12 @@ impl Attachment {
         }
     }
 
+    /// Bytes ever copied out, modulo 2^32.
+    pub fn tx_copied(&self, index: u32) -> u32 {
+        let slot = self.slots.peek(index);
+        slot.tx_taken.wrapping_sub(slot.tx_bytes)
+    }
+
     /// Bytes copied out so far and not yet released: what the stack has in hand.
     pub fn tx_in_flight(&self, index: u32) -> u32 {
         let slot = self.slots.peek(index);

@@ -17,7 +17,7 @@ use crate::stack::Stack;
 use crate::stats::Counter;
 use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, TcpInfo};
-use crate::wire::tcp::{ACK, Header, Options, SYN, SackBlock, Timestamps};
+use crate::wire::tcp::{ACK, Header, Options, SYN, SackBlock, Timestamps, URG};
 use crate::wire::{checksum, ipv4};
 use crate::{Instant, MacAddress};
 
@@ -42,17 +42,26 @@ pub(super) struct Seg {
     pub(super) ecn: u8,
     /// The AE flag.
     pub(super) ae: bool,
+    /// The urgent pointer.
+    pub(super) urgent: u16,
 }
 
 /// A segment with these flags at (seq, ack).
 pub(super) fn seg(flags: u8, seq: u32, ack: u32) -> Seg {
-    Seg { flags, seq, ack, window: 65_535, payload: Vec::new(), options: Options::default(), ecn: 0, ae: false }
+    Seg { flags, seq, ack, window: 65_535, payload: Vec::new(), options: Options::default(), ecn: 0, ae: false, urgent: 0 }
 }
 
 impl Seg {
     /// With `len` bytes of the stream in which byte n is `n % 251`.
     pub(super) fn data(mut self, len: u32) -> Seg {
         self.payload = stream(self.seq, len);
+        self
+    }
+
+    /// With URG and this urgent pointer.
+    pub(super) fn urgent(mut self, pointer: u16) -> Seg {
+        self.flags |= URG;
+        self.urgent = pointer;
         self
     }
 
@@ -295,7 +304,7 @@ impl Rig {
             flags: segment.flags,
             ae: segment.ae,
             window: segment.window,
-            urgent: 0,
+            urgent: segment.urgent,
             options,
         };
         let len = header.len() + segment.payload.len();
@@ -349,6 +358,7 @@ impl Rig {
             options,
             ecn: bytes[1] & 3,
             ae: header.ae,
+            urgent: header.urgent,
         }
     }
 

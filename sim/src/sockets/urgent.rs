@@ -1,0 +1,83 @@
+//! Urgent data as Linux's sockets have it: MSG_OOB, SO_OOBINLINE, the mark that stops a reader.
+
+use super::{Answer, Machine, Phase, Socket};
+
+impl Machine {
+    /// recv(2) with MSG_OOB (net/ipv4/tcp.c, tcp_recv_urg): never waits.
+    pub(super) fn receive_urgent(&mut self, cookie: u64, count: usize, flags: i32) -> Answer {
+        let mark = self.mark(cookie);
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        if socket.phase == Phase::Listening {
+            return Answer::error(libc::ENOTCONN);
+        }
+        let Some((distance, byte)) = mark.filter(|_| !is_in_line(socket)) else { return Answer::error(libc::EINVAL) };
+        let at = socket.read.wrapping_add(distance);
+        match byte {
+            _ if socket.urgent_fetched == Some(at) => Answer::error(libc::EINVAL),
+            None if socket.end_of_stream || socket.peer_closed => Answer::value(0),
+            None => Answer::error(libc::EAGAIN),
+            Some(byte) => {
+                if flags & libc::MSG_PEEK == 0 {
+                    socket.urgent_fetched = Some(at);
+                }
+                let bytes = if count > 0 { vec![byte] } else { Vec::new() };
+                Answer { value: bytes.len() as i64, bytes, ..Answer::default() }
+            }
+        }
+    }
+
+    /// Bytes in front of the urgent one, and that byte.
+    fn mark(&self, cookie: u64) -> Option<(u32, Option<u8>)> {
+        let socket = self.sockets.get(&cookie)?;
+        let urgent = self.stack.urgent(socket.id?)?;
+        let distance = urgent.at.wrapping_sub(socket.read);
+        (distance.cast_signed() >= 0).then_some((distance, urgent.byte))
+    }
+
+    /// Bytes that a reader steps over, and how many of `count` it may have then.
+    pub(super) fn approach_mark(&mut self, cookie: u64, count: usize) -> (usize, usize) {
+        let mark = self.mark(cookie);
+        let socket = self.sockets.get(&cookie).expect("a descriptor's socket lives");
+        match mark {
+            None => (0, count),
+            Some((0, _)) if count == 0 || is_in_line(socket) => (0, count),
+            Some((0, byte)) => (usize::from(byte.is_some()), count),
+            Some((distance, _)) => (0, count.min(distance as usize)),
+        }
+    }
+
+    /// The urgent byte is next and is not for this reader.
+    pub(super) fn step_over(&mut self, cookie: u64) {
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        if socket.stash.pop_front().is_some() {
+            socket.read = socket.read.wrapping_add(1);
+            if let Some(id) = socket.id {
+                self.stack.consumed(id, 1);
+            }
+        }
+    }
+
+    /// Of `there` bytes, those that SIOCINQ counts (net/ipv4/tcp.h, tcp_inq).
+    pub(super) fn before_mark(&mut self, fd: i32, there: usize) -> usize {
+        let Ok(cookie) = self.cookie(fd) else { return there };
+        let in_line = self.sockets.get(&cookie).is_some_and(is_in_line);
+        self.mark(cookie).filter(|_| !in_line).map_or(there, |(distance, _)| there.min(distance as usize))
+    }
+
+    /// SIOCATMARK
+    pub fn is_at_mark(&mut self, fd: i32) -> Answer {
+        self.cookie(fd).map(|cookie| i64::from(self.mark(cookie).is_some_and(|(distance, _)| distance == 0))).into()
+    }
+
+    /// POLLPRI
+    pub(super) fn is_urgent_fetchable(&mut self, fd: i32) -> bool {
+        let Ok(cookie) = self.cookie(fd) else { return false };
+        let fetched = self.sockets.get(&cookie).and_then(|socket| Some(socket.urgent_fetched?.wrapping_sub(socket.read)));
+        self.mark(cookie).is_some_and(|(distance, byte)| byte.is_some() && fetched != Some(distance))
+    }
+}
+
+fn is_in_line(socket: &Socket) -> bool {
+    let value = socket.remembered.get(&(libc::SOL_SOCKET, libc::SO_OOBINLINE));
+    value.is_some_and(|value| value.iter().any(|byte| *byte != 0))
+}
