@@ -10,6 +10,7 @@ use crate::sys::check;
 const ETHTOOL_GDRVINFO: u32 = 3;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
+const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 /// The set of strings that names features.
 const FEATURES: u32 = 4;
@@ -50,6 +51,15 @@ struct Names {
     set: u32,
     count: u32,
     names: [[u8; NAME_BYTES]; FEATURES_MAX],
+}
+
+/// `struct ethtool_sset_info`, of one set
+#[repr(C)]
+struct SetInfo {
+    command: u32,
+    reserved: u32,
+    mask: u64,
+    count: u32,
 }
 
 /// `struct ethtool_gfeatures`
@@ -184,8 +194,15 @@ impl Control {
         if states.count as usize > BLOCKS_MAX {
             return Ok(false);
         }
+        let mut info = SetInfo { command: ETHTOOL_GSSET_INFO, reserved: 0, mask: 1 << FEATURES, count: 0 };
+        asked.ifr_ifru.ifru_data = std::ptr::from_mut(&mut info).cast();
+        self.ask(libc::SIOCETHTOOL, &mut asked)?;
+        if info.mask == 0 || info.count as usize > FEATURES_MAX {
+            return Ok(false);
+        }
+        // Newer kernels give the names only to who knows their number.
         let empty = [[0; NAME_BYTES]; FEATURES_MAX];
-        let mut names = Box::new(Names { command: ETHTOOL_GSTRINGS, set: FEATURES, count: FEATURES_MAX as u32, names: empty });
+        let mut names = Box::new(Names { command: ETHTOOL_GSTRINGS, set: FEATURES, count: info.count, names: empty });
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(names.as_mut()).cast();
         self.ask(libc::SIOCETHTOOL, &mut asked)?;
         let count = (names.count as usize).min(FEATURES_MAX);
