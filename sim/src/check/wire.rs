@@ -219,8 +219,9 @@ impl End {
             return Err(format!("acknowledgment went back from {before}"));
         }
         let grown = edge.wrapping_sub(self.edge) as i32;
-        // The scale makes edges coarse; less than one unit is no shrinking (RFC 7323 §2.4).
-        if grown <= -(1 << scale) {
+        // The scale makes edges coarse; less than one unit is no shrinking (RFC 7323 §2.4). A SYN-ACK that is sent again
+        // after Fast Open data cannot say as much as the ACK of the data did.
+        if segment.flags & SYN == 0 && grown <= -(1 << scale) {
             return Err(format!("the window shrank by {}", -grown));
         }
         if grown > 0 {

@@ -253,7 +253,8 @@ impl Connection<'_, '_> {
             return true;
         }
         if tcb.has(flag::CORK) {
-            return false;
+            // As Linux: who finds no room for more has written all that there will be.
+            return tcb.send_space() == 0;
         }
         // Nagle as Minshall has it: wait only while a small segment is under way.
         tcb.has(flag::NO_DELAY) || tcb.flight() == 0 || tcb.snd_sml.at_or_before(tcb.snd_una)

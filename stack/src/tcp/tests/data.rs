@@ -281,6 +281,18 @@ fn tiny_segments() {
     assert_eq!(rig.read(1), Ok(1_000));
 }
 
+/// A cork holds less than a segment only while there is room to make it one.
+#[test]
+fn a_full_buffer_is_not_corked() {
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions { cork: true, send_buffer_bytes: 4_096, ..DEFAULT });
+    let room = rig.send(1, 100_000);
+    let segments = rig.sent();
+    assert_eq!(segments.iter().map(|segment| segment.payload.len()).sum::<usize>(), room);
+    rig.receive(seg(ACK, 1, 1 + room as u32));
+    assert_eq!(rig.send(1 + room as u32, 100), 100);
+    assert_eq!(rig.sent().len(), 0, "held again");
+}
+
 /// The send buffer bounds what is queued; acknowledged data makes room and says so.
 #[test]
 fn send_buffer() {
