@@ -106,7 +106,7 @@ impl Scenario {
         if random.one_in(2) {
             // Two packets at least: what is larger than the queue would never arrive.
             let packet = u64::from(self.link.segmentation_max_bytes).max(self.link.mtu.into());
-            self.faults.wire.rate_queue_bytes = 2 * packet << random.between(0, 8);
+            self.faults.wire.rate_queue_bytes = (2 * packet) << random.between(0, 8);
         }
         if random.one_in(4) {
             self.link.burst = random.between(1, 64) as usize;

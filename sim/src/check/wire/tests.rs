@@ -83,7 +83,18 @@ fn broken_rules_are_seen() {
     assert_eq!(verdict(&[b(1_050, 100), b(1_049, 101)]).as_deref(), Some("acknowledgment went back from 1050"));
     let stamped = |timestamp| Sent { timestamp, ..a(ACK, 1_001, 1) };
     assert_eq!(verdict(&[stamped(Some(7)), stamped(Some(6))]).as_deref(), Some("timestamp went back from 7"));
-    assert_eq!(verdict(&[stamped(Some(7)), stamped(None)]).as_deref(), Some("timestamp missing"));
+}
+
+/// Timestamps stay once both SYNs have offered them, and only then.
+#[test]
+fn timestamps() {
+    for (theirs, missing) in [(Some(1), true), (None, false)] {
+        let mut check = WireCheck::default();
+        see(&mut check, &Sent { timestamp: Some(5), ..a(SYN, 1_000, 0) });
+        see(&mut check, &Sent { flags: SYN | ACK, sequence: 500, timestamp: theirs, ..b(1_001, 100) });
+        see(&mut check, &a(ACK, 1_001, 1));
+        assert_eq!(check.violation().is_some_and(|text| text.starts_with("timestamp missing")), missing);
+    }
 }
 
 /// Scaled windows are read as scaled only when both ends offered, and never in SYNs.
