@@ -255,7 +255,7 @@ fn dry_run(arguments: &Arguments, config: &Config, program: &Program) -> ExitCod
         obstacles.extend(ringway_service::missing_rights());
         describe_private(config, &mut obstacles);
     }
-    println!("stays with the kernel: UDP, loopback, and interfaces not listed");
+    println!("stays with the kernel: loopback, multicast, and interfaces not listed");
     for obstacle in &obstacles {
         println!("not accelerated: {obstacle}");
     }

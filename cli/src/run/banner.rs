@@ -2,7 +2,7 @@
 
 use ringway_service::plan::Planned;
 
-/// What is served, in words: `accelerated TCP on eth0 10.0.0.1 (af_packet, vnet headers)`.
+/// What is served, in words: `accelerated TCP and UDP on eth0 10.0.0.1 (af_packet, vnet headers)`.
 pub(crate) fn served(interfaces: &[Planned]) -> String {
     let one = |planned: &Planned| {
         let addresses: Vec<String> = planned.addresses.iter().map(|cidr| cidr.ip.to_string()).collect();
@@ -15,7 +15,9 @@ pub(crate) fn served(interfaces: &[Planned]) -> String {
 pub(super) fn line(name: &str, pid: u32, served: &str, notes: &[String], obstacles: &[String]) -> String {
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     if obstacles.is_empty() {
-        format!("ringway: {name}[{pid}]: accelerated TCP on {served}; UDP, loopback -> kernel{notes}; \"ringway ss\" to inspect")
+        format!(
+            "ringway: {name}[{pid}]: accelerated TCP and UDP on {served}; loopback -> kernel{notes}; \"ringway ss\" to inspect"
+        )
     } else {
         format!("ringway: {name}[{pid}]: not accelerated, everything -> kernel: {}{notes}", obstacles.join("; "))
     }

@@ -46,7 +46,7 @@ fn over_tap() {
     let nginx_config = nginx_config(&net, 80);
     let mut nginx = net.spawn(Server, &[RINGWAY, "run", "--config", &config, "--", "nginx", "-c", &nginx_config]);
     net.wait_served(Server, 80, &mut nginx);
-    assert!(nginx.stderr().contains("accelerated TCP on ringway0 10.76.0.2 (tap"), "{}", nginx.stderr());
+    assert!(nginx.stderr().contains("accelerated TCP and UDP on ringway0 10.76.0.2 (tap"), "{}", nginx.stderr());
     let got = text(&net.path("got"));
     for (file, expected) in [("small.txt", &small), ("large.bin", &large)] {
         let url = format!("http://10.76.0.2/{file}");
