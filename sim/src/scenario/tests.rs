@@ -170,6 +170,15 @@ fn random_scenarios() {
     }
 }
 
+/// What soaks have found: out-of-order data that kept out data in order, a SYN with more data than a frame holds, a cork
+/// on a full buffer, a window of less than a segment after a probe had raised the MSS.
+#[test]
+fn seeds_that_have_failed() {
+    for seed in [75, 164, 108_781, 504_200] {
+        run(&Scenario::random(seed));
+    }
+}
+
 /// IPv6: the same transfers, clean and lossy, with super-segments and without; a segment carries 20 bytes less.
 #[test]
 fn over_ipv6() {

@@ -132,6 +132,9 @@ impl Connection<'_, '_> {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         if let Some(size) = cold.mtu_probe.acknowledge(una) {
             self.tcb.mss = size;
+            // A loss may have left less than a segment of this size, which would never go (RFC 5681 §3.1: two at least).
+            let least = 2 * u32::from(size);
+            (self.tcb.cwnd, self.tcb.ssthresh) = (self.tcb.cwnd.max(least), self.tcb.ssthresh.max(least));
             self.env.counters.count(Counter::TcpMtupSuccess);
         }
     }
