@@ -182,8 +182,8 @@ fn summary(out: &mut impl Write, sockets: &[Shown<'_>], unlisted: &Unlisted) -> 
     let waiting = count(6) + unlisted.time_wait;
     let total = streams.len() as u64 + unlisted.time_wait + unlisted.others;
     let (established, listening) = (count(1), count(LISTEN));
-    writeln!(out, "UDP:   {}", sockets.len() - streams.len())?;
-    writeln!(out, "TCP:   {total} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {waiting})")
+    writeln!(out, "TCP:   {total} (estab {established}, listening {listening}, orphaned {orphaned}, timewait {waiting})")?;
+    writeln!(out, "UDP:   {}", sockets.len() - streams.len())
 }
 
 /// Names of ports from `/etc/services`.

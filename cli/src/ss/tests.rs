@@ -142,7 +142,7 @@ fn totals_count_what_is_not_listed() {
     let mut out = Vec::new();
     summary(&mut out, &shown, &Unlisted { time_wait: 2_000, others: 30 }).expect("a vector takes all");
     let text = String::from_utf8(out).expect("text");
-    assert_eq!(text, "TCP:   2034 (estab 1, listening 1, orphaned 31, timewait 2001)\n");
+    assert_eq!(text, "TCP:   2034 (estab 1, listening 1, orphaned 31, timewait 2001)\nUDP:   0\n");
 }
 
 /// Times are milliseconds without needless zeros.
