@@ -30,25 +30,25 @@ pub(crate) struct Flag(u32);
 
 impl Flag {
     /// `shutdown(SHUT_RD)` has been called.
-    pub(crate) const READ_SHUT: Flag = Flag(1);
+    pub(crate) const READ_SHUT: Flag = Flag(1 << 0);
     /// `shutdown(SHUT_WR)` has been called.
-    pub(crate) const WRITE_SHUT: Flag = Flag(2);
+    pub(crate) const WRITE_SHUT: Flag = Flag(1 << 1);
     /// The death of the service has been reported as this socket's failure.
-    pub(crate) const DEATH_REPORTED: Flag = Flag(4);
-    /// The program has read the end of the stream.
-    pub(crate) const END_SEEN: Flag = Flag(64);
-    /// `connect` has reported a failure: the socket is as it was before.
-    pub(crate) const CONNECT_FAILED: Flag = Flag(128);
+    pub(crate) const DEATH_REPORTED: Flag = Flag(1 << 2);
     /// The success of a connect in the background has been reported.
-    pub(crate) const CONNECT_REPORTED: Flag = Flag(8);
+    pub(crate) const CONNECT_REPORTED: Flag = Flag(1 << 3);
     /// The descriptor is a kernel TCP socket (a listener's twin, or what `socket` made); else a blank.
-    pub(crate) const KERNEL_TCP: Flag = Flag(16);
+    pub(crate) const KERNEL_TCP: Flag = Flag(1 << 4);
     /// The program made it an AF_INET6 socket: addresses are shown v4-mapped.
-    pub(crate) const INET6: Flag = Flag(32);
-    /// A UDP socket; its kernel socket serves beside it.
-    pub(crate) const DATAGRAM: Flag = Flag(128);
+    pub(crate) const INET6: Flag = Flag(1 << 5);
+    /// The program has read the end of the stream.
+    pub(crate) const END_SEEN: Flag = Flag(1 << 6);
+    /// `connect` has reported a failure: the socket is as it was before.
+    pub(crate) const CONNECT_FAILED: Flag = Flag(1 << 7);
     /// IP_RECVERR is set: errors are the kernel socket's to tell.
-    pub(crate) const KERNEL_ERRORS: Flag = Flag(256);
+    pub(crate) const KERNEL_ERRORS: Flag = Flag(1 << 8);
+    /// A UDP socket; its kernel socket serves beside it.
+    pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
 }
 
 impl Description {
