@@ -77,7 +77,7 @@ impl Posix {
         if let Ok(Some(channel)) = self.channel()
             && let Some(socket) = self.open_datagrams(channel, fd)
         {
-            self.take_over(channel, fd, socket);
+            self.take_over(fd, socket);
         }
     }
 
@@ -93,7 +93,7 @@ impl Posix {
         }
         let channel = self.channel().ok()??;
         let socket = self.open_towards(channel, fd, remote)?;
-        self.take_over(channel, fd, socket);
+        self.take_over(fd, socket);
         Some(socket)
     }
 
@@ -109,7 +109,7 @@ impl Posix {
         };
         let socket = self.open_towards(channel, fd, remote)?;
         if self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []) == Some(ControlAnswer::Done) {
-            self.take_over(channel, fd, socket);
+            self.take_over(fd, socket);
             return Some(Ok(()));
         }
         self.abandon(channel, socket);
@@ -212,7 +212,7 @@ impl Posix {
         }
     }
 
-    fn take_over(&self, _: &dyn Channel, fd: Fd, socket: SocketRef) {
+    fn take_over(&self, fd: Fd, socket: SocketRef) {
         self.table.set(fd, Entry::Socket(socket));
         self.epoll_adopt(fd, socket);
     }

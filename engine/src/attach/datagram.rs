@@ -229,6 +229,7 @@ impl Region {
     /// `false`: the socket has as much unread as it may.
     fn push_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) -> bool {
         let limit = self.unread_limit() as usize;
+        let mut frames = Burst::default();
         while let Some(message) = core.stack.udp_peek(id) {
             let total = ENVELOPE + message.len as usize;
             let unread = self.channel.unread(slot) as usize;
@@ -240,12 +241,12 @@ impl Region {
                 self.retry_later(slot);
                 return true;
             }
-            let mut frames = Burst::default();
             let Some(message) = core.stack.udp_receive(id, &mut frames) else { return true };
             self.channel.push_rx(slot, &envelope_of(&message).encode());
             for frame in frames.iter() {
                 self.channel.push_rx(slot, frame.bytes());
             }
+            frames.clear();
         }
         true
     }
