@@ -1,9 +1,11 @@
-//! Measurements: fixed traces through real stacks in virtual time.
+//! Measurements: fixed traces through real stacks in virtual time, and `ringway bench` over real wires.
 //!
 //! Promises: the same trace gives the same packets, so that counted instructions can be compared
-//! from one change to the next. Does not do: a machine's clock; rates over real wires are measured
-//! by `ringway demo`.
+//! from one change to the next; over real wires all targets get the same requests from the same
+//! client, in turn, and what disturbed them is said. Does not do: judge whether a figure is good.
 #![forbid(unsafe_code)]
 
 pub mod pair;
+pub mod row;
 pub mod trace;
+pub mod wire;

@@ -15,8 +15,8 @@ use serde_json::json;
 mod load;
 mod server;
 
-use crate::wire::{Side, Wire, remove_on_signal};
 use load::Figures;
+use ringway_bench::wire::veth::{Side, Wire, remove_on_signal};
 use server::{Server, Stack};
 
 /// Arguments of `ringway demo`.

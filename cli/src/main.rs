@@ -15,7 +15,6 @@ mod serve;
 mod services;
 mod ss;
 mod tcpdump;
-mod wire;
 
 use std::process::ExitCode;
 

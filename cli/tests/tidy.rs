@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["stack", "device", "shm"]),
     ("posix", &["shm"]),
     ("service", &["engine", "device", "stack", "shm"]),
-    ("cli", &["service", "engine", "device", "shm", "trace"]),
+    ("cli", &["service", "engine", "device", "shm", "trace", "bench"]),
     ("preload", &["posix", "shm"]),
     ("sim", &["engine", "posix", "stack", "device", "shm", "trace"]),
     ("bench", &["engine", "device", "stack", "shm"]),

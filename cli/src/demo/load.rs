@@ -5,7 +5,7 @@ use std::io;
 use std::process::Stdio;
 
 use super::server::Server;
-use crate::wire::Side;
+use ringway_bench::wire::veth::Side;
 
 /// What one round, or the median of several, says.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

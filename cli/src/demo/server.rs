@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::services;
-use crate::wire::{Side, Wire};
+use ringway_bench::wire::veth::{Side, Wire};
 
 /// Who carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 
-pub(crate) use crate::wire::{INTERFACE, Side, Side::Client, Side::Server, Wire, remove_on_signal};
+pub(crate) use ringway_bench::wire::veth::{INTERFACE, Side, Side::Client, Side::Server, Wire, remove_on_signal};
 
 /// The built command.
 pub(crate) const RINGWAY: &str = env!("CARGO_BIN_EXE_ringway");

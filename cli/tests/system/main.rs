@@ -25,5 +25,3 @@ mod sharing;
 mod socat;
 mod ssh;
 mod udp;
-#[path = "../../src/wire.rs"]
-mod wire;

@@ -21,7 +21,7 @@ use signal_hook::iterator::Signals;
 
 /// The end of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// Addresses `.1` and `::1`.
     Server,
     /// Addresses `.2` and `::2`.
@@ -29,11 +29,11 @@ pub(crate) enum Side {
 }
 
 /// The interface's name on both sides.
-pub(crate) const INTERFACE: &str = "veth1";
+pub const INTERFACE: &str = "veth1";
 
 /// Two namespaces and the link between them.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub struct Wire {
     prefix: String,
     subnet: u8,
     folder: PathBuf,
@@ -48,7 +48,7 @@ impl Wire {
     ///
     /// # Errors
     /// The system refused (not root, no `ip` program); what had been made is removed again.
-    pub(crate) fn new() -> io::Result<Wire> {
+    pub fn new() -> io::Result<Wire> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("rw-{}-{number}", std::process::id());
         let subnet = u8::try_from(number % 250).expect("below 250") + 1;
@@ -93,35 +93,35 @@ impl Wire {
     }
 
     /// A folder of this wire, readable by all users.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// The namespace's name.
-    pub(crate) fn namespace(&self, side: Side) -> String {
+    pub fn namespace(&self, side: Side) -> String {
         namespace(&self.prefix, side)
     }
 
     /// The IPv4 address.
-    pub(crate) fn address(&self, side: Side) -> String {
+    pub fn address(&self, side: Side) -> String {
         let host = if side == Side::Server { 1 } else { 2 };
         format!("10.77.{}.{host}", self.subnet)
     }
 
     /// The IPv6 address.
-    pub(crate) fn address6(&self, side: Side) -> String {
+    pub fn address6(&self, side: Side) -> String {
         format!("fd77:{:x}::{}", self.subnet, if side == Side::Server { 1 } else { 2 })
     }
 
     /// A command that runs inside the namespace, in a process group of its own.
-    pub(crate) fn command(&self, side: Side, program: &str) -> Command {
+    pub fn command(&self, side: Side, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(side), program]).process_group(0);
         command
     }
 
     /// Process ids inside the namespace.
-    pub(crate) fn processes(&self, side: Side) -> Vec<i32> {
+    pub fn processes(&self, side: Side) -> Vec<i32> {
         processes(&self.namespace(side)).into_iter().map(Pid::as_raw_pid).collect()
     }
 
@@ -129,7 +129,7 @@ impl Wire {
     ///
     /// # Errors
     /// The namespace is gone or the kernel has no such counter.
-    pub(crate) fn kernel_counter(&self, side: Side, protocol: &str, counter: &str) -> io::Result<u64> {
+    pub fn kernel_counter(&self, side: Side, protocol: &str, counter: &str) -> io::Result<u64> {
         let output = self.command(side, "cat").arg("/proc/net/snmp").stdin(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let mut rows = text.lines().filter(|line| line.split(':').next() == Some(protocol));
@@ -152,7 +152,7 @@ impl Drop for Wire {
 ///
 /// # Errors
 /// The system refused to watch the signals.
-pub(crate) fn remove_on_signal() -> io::Result<()> {
+pub fn remove_on_signal() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let watch = move || {
         if let Some(signal) = signals.forever().next() {

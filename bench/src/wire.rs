@@ -1,0 +1,3 @@
+//! What joins client and server.
+
+pub mod veth;
