@@ -115,7 +115,7 @@ struct Source;
 impl Application for Source {
     fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
         loop {
-            match stack.send_with(socket, WRITE_BYTES, &mut |piece| piece.copy_from_slice(&PAYLOAD[..piece.len()])) {
+            match stack.send_from(socket, WRITE_BYTES, &mut &PAYLOAD[..]) {
                 Ok(_) => {}
                 Err(SendError::WouldBlock) => return,
                 Err(error) => panic!("a connection of the benchmark refuses bytes: {error:?}"),
@@ -137,7 +137,7 @@ impl Application for Sink {
 }
 
 fn send_message(stack: &mut Stack, socket: SocketId) {
-    let sent = stack.send_with(socket, MESSAGE_BYTES, &mut |piece| piece.copy_from_slice(&PAYLOAD[..piece.len()]));
+    let sent = stack.send_from(socket, MESSAGE_BYTES, &mut &PAYLOAD[..MESSAGE_BYTES]);
     assert_eq!(sent, Ok(MESSAGE_BYTES), "a small message always fits");
 }
 

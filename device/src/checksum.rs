@@ -6,22 +6,7 @@ use ringway_shm::Frame;
 
 /// Adds `bytes`, which start at an even place, to `sum`.
 pub(crate) fn add(sum: u64, bytes: &[u8]) -> u64 {
-    let mut lanes = [0u64; 4];
-    let mut chunks = bytes.chunks_exact(16);
-    for chunk in &mut chunks {
-        for (lane, word) in lanes.iter_mut().zip(chunk.chunks_exact(4)) {
-            *lane += u64::from(u32::from_ne_bytes(word.try_into().expect("chunks_exact(4)")));
-        }
-    }
-    let mut tail = [0u8; 16];
-    let rest = chunks.remainder();
-    tail[..rest.len()].copy_from_slice(rest);
-    for (lane, word) in lanes.iter_mut().zip(tail.chunks_exact(4)) {
-        *lane += u64::from(u32::from_ne_bytes(word.try_into().expect("chunks_exact(4)")));
-    }
-    // The sum of native words is the byte-swapped sum of big-endian words (RFC 1071 §2 (B)).
-    let native = fold(lanes.iter().sum());
-    sum + u64::from(u16::from_be_bytes(native.to_ne_bytes()))
+    sum + u64::from(ringway_shm::sum::sum(bytes))
 }
 
 /// The sum in 16 bits.

@@ -25,6 +25,7 @@ mod region;
 pub mod ring;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod stats;
+pub mod sum;
 pub mod sync;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod sys;

@@ -68,6 +68,17 @@ impl Region {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
     }
 
+    /// As [`read`](Self::read); the ones'-complement sum of what was copied, in the same pass.
+    ///
+    /// # Panics
+    /// When it would not lie inside the region.
+    #[inline]
+    pub(crate) fn read_and_sum(&self, offset: usize, bytes: &mut [u8]) -> u16 {
+        assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
+        // SAFETY: as in `read`.
+        unsafe { crate::sum::copy_raw(bytes.as_mut_ptr(), self.base.as_ptr().add(offset), bytes.len()) }
+    }
+
     /// Copies from `offset` to `bytes`.
     ///
     /// # Panics

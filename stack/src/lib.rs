@@ -14,6 +14,7 @@ pub mod error;
 pub mod event;
 mod ip;
 mod link;
+mod source;
 mod stack;
 pub mod stats;
 mod tcp;
@@ -30,6 +31,7 @@ pub use error::{AcceptError, BindError, ConnectError, GroupError, ListenError, R
 pub use event::{AddressChange, Event, Readiness, SocketError, SocketId, Urgent};
 pub use ip::{Autoconfiguration, Interface, Medium, Role, Route};
 pub use ringway_shm::{Duration, Instant};
+pub use source::Source;
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
 pub use tcp::{Protocol, SocketSummary, SocketTimer, State, TcpInfo};

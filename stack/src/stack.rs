@@ -15,6 +15,7 @@ use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
+use crate::source::{Filler, Source};
 use crate::stats::{Counter, Counters};
 use crate::tcp::{SocketSummary, Tcp, TcpInfo};
 use crate::udp::Udp;
@@ -284,8 +285,16 @@ impl Stack {
     /// # Errors
     /// [`SendError`]
     pub fn send_with(&mut self, id: SocketId, count: usize, copy: &mut dyn FnMut(&mut [u8])) -> Result<usize, SendError> {
+        self.send_from(id, count, &mut Filler(copy))
+    }
+
+    /// As [`send_with`](Self::send_with), from a source that can sum while it copies.
+    ///
+    /// # Errors
+    /// [`SendError`]
+    pub fn send_from(&mut self, id: SocketId, count: usize, source: &mut dyn Source) -> Result<usize, SendError> {
         let (tcp, env) = env!(self);
-        tcp.send_with(env, id, count, copy)
+        tcp.send_from(env, id, count, source)
     }
 
     /// The queued bytes are urgent (MSG_OOB) up to the end of the queue, or `ahead` bytes behind that (before it, if

@@ -1,7 +1,7 @@
 //! From the application to the stack: bytes, FIN.
 
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, SlotIndex};
-use ringway_stack::{SendError, SocketId};
+use ringway_shm::channel::{Attachment, ControlAnswer, Failure, Flags, SlotIndex};
+use ringway_stack::{SendError, SocketId, Source};
 
 use super::region::Region;
 use super::socket::Kind;
@@ -9,6 +9,25 @@ use crate::core::Core;
 
 /// Bytes that one call may move for one socket, so that others get their turn.
 const QUANTUM: usize = 1 << 20;
+
+/// What an application has pushed to a slot. Where it says that there is more than there is, zeros follow.
+struct Pushed<'a> {
+    channel: &'a mut Attachment,
+    slot: SlotIndex,
+}
+
+impl Source for Pushed<'_> {
+    fn fill(&mut self, piece: &mut [u8]) {
+        let copied = self.channel.copy_tx(self.slot, piece);
+        piece[copied..].fill(0);
+    }
+
+    fn fill_and_sum(&mut self, piece: &mut [u8]) -> u16 {
+        let (copied, sum) = self.channel.copy_and_sum_tx(self.slot, piece);
+        piece[copied..].fill(0);
+        sum
+    }
+}
 
 impl Region {
     /// Bytes wait in the channel.
@@ -39,11 +58,8 @@ impl Region {
                 (blocked, again) = (true, true);
                 break;
             }
-            let channel = &mut self.channel;
-            let sent = core.stack.send_with(id, available.min(room.max(1)), &mut |piece| {
-                let copied = channel.copy_tx(slot, piece);
-                piece[copied..].fill(0);
-            });
+            let mut pushed = Pushed { channel: &mut self.channel, slot };
+            let sent = core.stack.send_from(id, available.min(room.max(1)), &mut pushed);
             match sent {
                 Ok(count) => {
                     moved += count;

@@ -388,6 +388,13 @@ impl Map {
         self.region.read(self.tx_offset(chunk) + offset, bytes);
     }
 
+    /// As [`read_tx`](Self::read_tx); the sum of what was copied.
+    #[inline]
+    pub(crate) fn read_tx_and_sum(&self, chunk: u32, offset: usize, bytes: &mut [u8]) -> u16 {
+        assert!(offset + bytes.len() <= self.tx_capacity(chunk));
+        self.region.read_and_sum(self.tx_offset(chunk) + offset, bytes)
+    }
+
     /// The processes that exist.
     pub(crate) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
         let words = &self.header().used_processes.0;

@@ -8,6 +8,7 @@
 
 use ringway_shm::{Arena, Class, Frame, Note, Slot};
 
+use crate::source::Source;
 use crate::wire::checksum;
 
 use super::segment::frame_memory;
@@ -39,6 +40,18 @@ pub(crate) struct Shape {
     pub(crate) sum: bool,
 }
 
+impl Shape {
+    /// Fills `piece`; the sum of it when that will be needed.
+    #[inline]
+    fn take(self, source: &mut dyn Source, piece: &mut [u8]) -> Option<u16> {
+        if self.sum {
+            return Some(source.fill_and_sum(piece));
+        }
+        source.fill(piece);
+        None
+    }
+}
+
 /// A piece of an extent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
@@ -64,13 +77,13 @@ impl Tcb {
         (self.snd_end - self.snd_una.earliest(self.snd_end)) as usize
     }
 
-    /// Queues a frame of payload.
-    pub(crate) fn enqueue(&mut self, frame: Frame, shape: Shape) {
-        let (sum, flags) = if shape.sum { (checksum::sum(frame.bytes()), SUM_VALID) } else { (0, 0) };
+    /// Queues a frame of payload, whose sum is known or not.
+    pub(crate) fn enqueue(&mut self, frame: Frame, sum: Option<u16>) {
+        let flags = if sum.is_some() { SUM_VALID } else { 0 };
         let len = frame.len() as u32;
         self.send_memory += frame_memory(&frame);
         let was_all_sent = self.unsent() == 0;
-        let note = Note { sequence: self.snd_end.0, sum, flags, ..Note::default() };
+        let note = Note { sequence: self.snd_end.0, sum: sum.unwrap_or(0), flags, ..Note::default() };
         let slot = self.send_queue.push_back(frame, note);
         if was_all_sent {
             self.next_unsent = slot;
@@ -78,10 +91,10 @@ impl Tcb {
         self.snd_end += len;
     }
 
-    /// Queues up to `count` bytes that `fill` writes piece by piece; first behind the last extent
-    /// while that is unsent. Returns how many bytes found room in the arena.
-    pub(crate) fn enqueue_with(&mut self, arena: &Arena, shape: Shape, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
-        let mut queued = if self.unsent() > 0 { self.grow_back(arena, shape, count, fill) } else { 0 };
+    /// Queues up to `count` bytes of `source`, piece by piece; first behind the last extent while that
+    /// is unsent. Returns how many bytes found room in the arena.
+    pub(crate) fn enqueue_from(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
+        let mut queued = if self.unsent() > 0 { self.grow_back(arena, shape, count, source) } else { 0 };
         while queued < count {
             let rest = count - queued;
             // A small tail of a stream is about to grow; a small message is not.
@@ -92,8 +105,8 @@ impl Tcb {
             let Some(mut frame) = arena.alloc(class) else { break };
             frame.reserve(0);
             let len = rest.min(self.room_before_boundary(shape)).min(frame.tailroom());
-            fill(frame.extend(len));
-            self.enqueue(frame, shape);
+            let sum = shape.take(source, frame.extend(len));
+            self.enqueue(frame, sum);
             queued += len;
         }
         queued
@@ -107,7 +120,7 @@ impl Tcb {
         }
     }
 
-    fn grow_back(&mut self, arena: &Arena, shape: Shape, count: usize, fill: &mut dyn FnMut(&mut [u8])) -> usize {
+    fn grow_back(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
         let back = self.send_queue.back();
         let note = arena.note(back);
         let old_len = arena.queued_len(back);
@@ -115,9 +128,8 @@ impl Tcb {
         let count = if room == shape.bytes_max { 0 } else { count.min(room) };
         let mut sum = note.sum;
         let grown = self.send_queue.extend_back(arena, count, &mut |bytes| {
-            fill(bytes);
-            if shape.sum {
-                sum = checksum::add_at(sum, old_len, checksum::sum(bytes));
+            if let Some(part) = shape.take(source, bytes) {
+                sum = checksum::add_at(sum, old_len, part);
             }
         });
         if grown > 0 {

@@ -9,8 +9,10 @@ use crate::config::TcpOptions;
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId};
 use crate::ip::{Ip, Template};
+use crate::source::Source;
 use crate::stack::Env;
 use crate::stats::Counter;
+use crate::wire::checksum;
 
 use super::Tcp;
 use super::cold::Timeouts;
@@ -153,20 +155,20 @@ impl Tcp {
         if tcb.send_space() == 0 { Err(SendError::WouldBlock) } else { Ok(()) }
     }
 
-    /// Queues bytes that `copy` writes piece by piece.
-    pub(crate) fn send_with(
+    /// Queues bytes of `source`.
+    pub(crate) fn send_from(
         &mut self,
         env: &mut Env,
         id: SocketId,
         count: usize,
-        copy: &mut dyn FnMut(&mut [u8]),
+        source: &mut dyn Source,
     ) -> Result<usize, SendError> {
         self.check_sendable(id)?;
         let connection = &mut self.connection(env, id.index);
         let count = count.min(connection.tcb.send_space());
         connection.check_application_limited();
         let shape = connection.extent_shape();
-        let queued = connection.tcb.enqueue_with(connection.env.arena, shape, count, copy);
+        let queued = connection.tcb.enqueue_from(connection.env.arena, shape, count, source);
         connection.mark_data();
         connection.open_waiting();
         if queued < count {
@@ -190,7 +192,8 @@ impl Tcp {
         let mut connection = self.connection(env, id.index);
         connection.check_application_limited();
         let shape = connection.extent_shape();
-        connection.tcb.enqueue(frame, shape);
+        let sum = shape.sum.then(|| checksum::sum(frame.bytes()));
+        connection.tcb.enqueue(frame, sum);
         connection.mark_data();
         connection.open_waiting();
         Ok(())

@@ -9,38 +9,7 @@ use core::net::IpAddr;
 /// The sum of `bytes`, as if a zero byte followed an odd number of them.
 #[inline]
 pub fn sum(bytes: &[u8]) -> u16 {
-    // A one's-complement sum does not depend on byte order (RFC 1071 §2.B): add native words and
-    // swap once. Two 128-bit accumulators of 64-bit words never overflow and run in parallel.
-    let (mut even, mut odd) = (0u128, 0u128);
-    let mut blocks = bytes.chunks_exact(32);
-    for block in &mut blocks {
-        even += word(&block[..8]) + word(&block[8..16]);
-        odd += word(&block[16..24]) + word(&block[24..]);
-    }
-    let mut words = blocks.remainder().chunks_exact(8);
-    for eight in &mut words {
-        even += word(eight);
-    }
-    let rest = words.remainder();
-    if !rest.is_empty() {
-        let mut padded = [0; 8];
-        padded[..rest.len()].copy_from_slice(rest);
-        odd += word(&padded);
-    }
-    u16::from_be(fold(even + odd))
-}
-
-#[inline]
-fn word(eight: &[u8]) -> u128 {
-    u64::from_ne_bytes(eight.try_into().expect("callers pass eight bytes")).into()
-}
-
-/// Folds with end-around carry, by halves.
-#[inline]
-fn fold(wide: u128) -> u16 {
-    let (half, carry) = (wide as u64).overflowing_add((wide >> 64) as u64);
-    // After a carry the rest is smaller than what was added, so one more fits.
-    fold_word(half + u64::from(carry))
+    ringway_shm::sum::sum(bytes)
 }
 
 #[inline]

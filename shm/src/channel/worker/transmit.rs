@@ -1,8 +1,9 @@
 //! Payload on its way to the wire: chunks that the application pushed, put in order privately.
 
-use super::super::layout::Shape;
+use super::super::layout::{Map, Shape};
 use super::Attachment;
 use crate::list::{self, EMPTY, node, word};
+use crate::sum;
 use crate::sync::{Ordering, fence};
 
 /// The worker's copies of the links and lengths of send chunks that it has taken.
@@ -40,6 +41,23 @@ impl Attachment {
     /// Copies the next bytes of the slot's stream and gives back the chunks that are used up. Says
     /// how many; all of `bytes` when [`tx_available`](Self::tx_available) promised that many.
     pub fn copy_tx(&mut self, index: u32, bytes: &mut [u8]) -> usize {
+        self.copy_pieces(index, bytes, |map, chunk, offset, piece, _| map.read_tx(chunk, offset, piece))
+    }
+
+    /// As [`copy_tx`](Self::copy_tx); also the ones'-complement sum of the bytes that were copied, taken in the same pass.
+    pub fn copy_and_sum_tx(&mut self, index: u32, bytes: &mut [u8]) -> (usize, u16) {
+        let mut total = 0;
+        let copied = self.copy_pieces(index, bytes, |map, chunk, offset, piece, at| {
+            let sum = map.read_tx_and_sum(chunk, offset, piece);
+            // RFC 1071 §2 (B): a piece that starts at an odd place counts with its bytes swapped.
+            total = sum::add(total, if at % 2 == 0 { sum } else { sum.swap_bytes() });
+        });
+        (copied, total)
+    }
+
+    /// Calls `read` with a chunk, where in it, the target and its place in `bytes`, for each piece.
+    #[inline]
+    fn copy_pieces(&mut self, index: u32, bytes: &mut [u8], mut read: impl FnMut(&Map, u32, usize, &mut [u8], usize)) -> usize {
         let mut done = 0;
         while done < bytes.len() {
             let slot = self.slots.of(index);
@@ -47,7 +65,7 @@ impl Attachment {
             let offset = slot.tx_offset as usize;
             let rest = self.tx.len[chunk as usize] as usize - offset;
             let part = rest.min(bytes.len() - done);
-            self.map.read_tx(chunk, offset, &mut bytes[done..done + part]);
+            read(&self.map, chunk, offset, &mut bytes[done..done + part], done);
             done += part;
             slot.tx_bytes -= part as u32;
             slot.tx_offset += part as u32;
