@@ -5,6 +5,7 @@
 //! machine for the time; every other function is told.
 #![forbid(unsafe_code)]
 
+pub mod api;
 mod attach;
 pub mod clock;
 mod command;

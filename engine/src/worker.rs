@@ -17,6 +17,7 @@ use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
 use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
+use crate::api::sockets::Sockets;
 use crate::attach::Attachments;
 use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
@@ -77,9 +78,11 @@ impl Default for WorkerConfig {
 /// One loop that owns a stack, its devices and its applications; see the module's text.
 pub struct Worker {
     arena: Arena,
-    core: Core,
+    pub(crate) core: Core,
     interfaces: Interfaces,
     attachments: Attachments,
+    /// Sockets of the code that runs on this thread.
+    pub(crate) native: Sockets,
     host: Box<dyn Host>,
     commands: Commands,
     idle: Idle,
@@ -129,6 +132,7 @@ impl Worker {
             core: Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp),
             interfaces: Interfaces::new(),
             attachments: Attachments::new(&config),
+            native: Sockets::new(),
             host,
             commands,
             idle,
@@ -155,15 +159,28 @@ impl Worker {
             if self.has_finished(now) {
                 break;
             }
-            if worked {
-                self.idle.worked(now);
-            } else if self.idle.spins(now) {
-                std::hint::spin_loop();
-            } else {
-                self.sleep(now)?;
-            }
+            self.rest(now, worked)?;
         }
         self.write_metrics();
+        Ok(())
+    }
+
+    /// One turn of `run` for code on this thread that has sockets of its own.
+    pub(crate) fn step(&mut self) -> io::Result<()> {
+        let now = clock::now();
+        let worked = self.turn(now) || self.native.has_news() || self.stopping;
+        self.rest(now, worked)
+    }
+
+    /// After a turn that has worked, or not: spins or sleeps when that is better than another one.
+    fn rest(&mut self, now: Instant, worked: bool) -> io::Result<()> {
+        if worked {
+            self.idle.worked(now);
+        } else if self.idle.spins(now) {
+            std::hint::spin_loop();
+        } else {
+            self.sleep(now)?;
+        }
         Ok(())
     }
 
@@ -171,6 +188,7 @@ impl Worker {
     /// anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.core.now = now;
+        let written = self.flush_native();
         let commanded = self.obey();
         let packets = self.interfaces.receive(now, &mut self.core.stack, self.capture.as_mut());
         let timed = self.handle_timeouts();
@@ -188,7 +206,7 @@ impl Worker {
         if commanded || delivered || requests {
             self.transmit();
         }
-        let worked = commanded || packets > 0 || timed || delivered || requests || self.more;
+        let worked = written || commanded || packets > 0 || timed || delivered || requests || self.more;
         self.count(packets, worked);
         worked
     }
@@ -281,14 +299,26 @@ impl Worker {
         self.more = self.interfaces.transmit(self.core.now, &mut self.core.stack, self.capture.as_mut());
     }
 
+    /// Sends what code on this thread has written since the last turn. Its answers carry the ACKs of what they answer, so
+    /// they go before anything new is received.
+    fn flush_native(&mut self) -> bool {
+        let touched = self.native.is_touched();
+        if touched {
+            self.native.settle(&mut self.core);
+            self.transmit();
+        }
+        touched
+    }
+
     fn handle_timeouts(&mut self) -> bool {
         let now = self.core.now;
+        let native = self.native.handle_timeout(&self.core);
         self.core.ports.handle_timeout(now);
         let due = self.core.stack.poll_timeout().is_some_and(|at| at <= now);
         if due {
             self.core.stack.handle_timeout(now);
         }
-        due || self.interfaces.poll_timeout().is_some_and(|at| at <= now)
+        due || native || self.interfaces.poll_timeout().is_some_and(|at| at <= now)
     }
 
     /// Hands the stack's events to the applications.
@@ -296,6 +326,9 @@ impl Worker {
         let mut delivered = false;
         while let Some(event) = self.core.stack.poll_event() {
             delivered = true;
+            if self.native.deliver(&event) {
+                continue;
+            }
             match event {
                 Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
                 Event::Address { change: AddressChange::Duplicate(ip), .. } => {
@@ -361,13 +394,14 @@ impl Worker {
         Ok(())
     }
 
-    fn next_timeout(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {
         let times = [
             self.core.stack.poll_timeout(),
             self.interfaces.poll_timeout(),
             self.core.ports.poll_timeout(),
             self.core.metrics.due(),
             self.attachments.poll_timeout(),
+            self.native.poll_timeout(),
             self.interfaces.is_congested().then(|| now + RETRY),
             self.finish.map(|finish| if now < finish.patience { finish.patience } else { finish.limit }),
         ];

@@ -49,6 +49,31 @@ pub struct Cidr {
     pub prefix_len: u8,
 }
 
+impl core::str::FromStr for Cidr {
+    type Err = BadCidr;
+
+    /// Reads `10.0.0.1/24` or `fd00::1/64`.
+    fn from_str(text: &str) -> Result<Cidr, BadCidr> {
+        let (ip, prefix_len) = text.split_once('/').ok_or(BadCidr)?;
+        let ip: IpAddr = ip.parse().map_err(|_| BadCidr)?;
+        let prefix_len: u8 = prefix_len.parse().map_err(|_| BadCidr)?;
+        let bits = if ip.is_ipv4() { 32 } else { 128 };
+        (prefix_len <= bits).then_some(Cidr { ip, prefix_len }).ok_or(BadCidr)
+    }
+}
+
+/// The text is not an address, a slash and the length of a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadCidr;
+
+impl core::fmt::Display for BadCidr {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("not an address and the length of its prefix, as in 10.0.0.1/24")
+    }
+}
+
+impl core::error::Error for BadCidr {}
+
 impl Cidr {
     /// Whether `ip` is in the network that this names.
     pub fn contains(&self, ip: IpAddr) -> bool {

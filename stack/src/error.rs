@@ -106,3 +106,42 @@ pub enum ReceiveError {
     /// The name is stale.
     NotConnected,
 }
+
+/// What the errors are in words; they need no more than that of `Error`.
+macro_rules! words {
+    // One macro instead of the same ten lines for each of the enums.
+    ($($name:ident { $($variant:ident => $text:literal),* $(,)? })*) => {$(
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(match self { $($name::$variant => $text),* })
+            }
+        }
+        impl core::error::Error for $name {}
+    )*};
+}
+
+words! {
+    ListenError { InUse => "the port is in use", Full => "too many listeners", NotLocal => "the address is not local" }
+    BindError {
+        InUse => "the port is in use",
+        NoPort => "no port is free",
+        Full => "too many sockets",
+        NotLocal => "the address is not local",
+    }
+    ConnectError {
+        InUse => "the connection exists already",
+        NoPort => "no port is free",
+        NoRoute => "no route leads there",
+        Full => "too many connections",
+    }
+    UdpSendError {
+        WouldBlock => "there is no room now",
+        MessageTooLong => "the message is too long",
+        NoRoute => "no route leads there",
+        BroadcastForbidden => "the socket may not broadcast",
+        DestinationRequired => "no destination is named",
+        Invalid => "the destination or the segment size is not valid",
+        Closed => "the socket was shut down",
+        NotOpen => "the socket is gone",
+    }
+}

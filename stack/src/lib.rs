@@ -22,7 +22,7 @@ mod timer;
 mod udp;
 pub mod wire;
 
-pub use address::{Cidr, MacAddress, SocketAddress};
+pub use address::{BadCidr, Cidr, MacAddress, SocketAddress};
 pub use config::{
     CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig,
     TcpOptions, UdpConfig, UdpOptions,

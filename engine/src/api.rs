@@ -1,0 +1,53 @@
+//! The native API: sockets for programs that run to completion on Ringway.
+//!
+//! A [`Net`] is a worker on the calling thread: interfaces, a stack and sockets, without a service, a channel, a lock or a
+//! second thread. Its names are those of `std::net`, with the `Net` as an argument:
+//!
+//! ```no_run
+//! use ringway::WorkerConfig;
+//! use ringway::api::{Event, Net, TcpListener};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut net = Net::new(WorkerConfig::default())?;
+//! net.add_tap("ring0", "10.7.0.2/24".parse()?)?;
+//! let listener = TcpListener::bind(&mut net, "0.0.0.0:7".parse()?)?;
+//! loop {
+//!     net.wait()?;
+//!     while let Some(event) = net.next_event() {
+//!         match event {
+//!             Event::Listener(_) => while listener.accept(&mut net).is_ok() {},
+//!             Event::Stream(stream, _) => loop {
+//!                 match stream.read_chunk(&mut net) {
+//!                     Ok(Some(chunk)) => stream.write_chunk(&mut net, chunk).map_err(|rejected| rejected.error)?,
+//!                     Ok(None) => break stream.close(&mut net),
+//!                     Err(_) => break,
+//!                 }
+//!             },
+//!             _ => {}
+//!         }
+//!     }
+//! }
+//! # }
+//! ```
+//! Promises: no call but [`Net::wait`] blocks or makes a system call; none allocates per message. Payload is not copied
+//! between frames and the application by `read_chunk`, `reserve` and `write_chunk`; what is copied by the others is counted
+//! ([`Net::copied_bytes`]). Handles are small copies of a number; one that is stale is refused, never another socket. Does
+//! not do: sharing a socket with another thread or process.
+
+mod chunk;
+mod error;
+mod net;
+mod open;
+pub(crate) mod sockets;
+mod tcp;
+mod timers;
+
+pub use chunk::{Chunk, Reservation};
+pub use error::{AcceptError, ReadError, Rejected, WriteError};
+pub use net::{Event, Net, Ready};
+pub use ringway_stack::{BindError, ConnectError, ListenError, Readiness, SocketError, TcpInfo, TcpOptions};
+pub use tcp::{TcpListener, TcpStream};
+pub use timers::TimerId;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! What a call on a native socket may answer when it did nothing: one small enum per operation.
+//!
+//! Each turns into an `io::Error` whose kind says what `std::net` would, for code that wants only that.
+
+use std::io;
+
+use ringway_stack::SocketError;
+
+/// Why nothing was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// Nothing has arrived; an event follows when something does.
+    WouldBlock,
+    /// The application holds so many chunks of this socket that it must give some back first.
+    Lent,
+    /// The connection has failed, and what had arrived before was read.
+    Failed(SocketError),
+    /// The handle is stale, or not of a socket that can be read.
+    NotOpen,
+}
+
+/// Why nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteError {
+    /// There is no room, or the connection is not yet open; an event follows when that changes.
+    WouldBlock,
+    /// The local side has shut the direction down.
+    Closed,
+    /// The connection has failed.
+    Failed(SocketError),
+    /// The handle is stale, or not of a socket that can be written.
+    NotOpen,
+}
+
+/// Why no connection was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptError {
+    /// None is waiting; an event follows when one is.
+    WouldBlock,
+    /// The handle is stale.
+    NotOpen,
+}
+
+/// What a call was given and did not take.
+#[derive(Debug)]
+pub struct Rejected<T> {
+    /// Why.
+    pub error: WriteError,
+    /// It, unchanged.
+    pub item: T,
+}
+
+impl From<ReadError> for io::Error {
+    fn from(error: ReadError) -> io::Error {
+        match error {
+            ReadError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            ReadError::Lent => io::Error::new(io::ErrorKind::QuotaExceeded, "too many chunks are held"),
+            ReadError::Failed(error) => kind(error).into(),
+            ReadError::NotOpen => io::ErrorKind::NotConnected.into(),
+        }
+    }
+}
+
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> io::Error {
+        match error {
+            WriteError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            WriteError::Closed => io::ErrorKind::BrokenPipe.into(),
+            WriteError::Failed(error) => kind(error).into(),
+            WriteError::NotOpen => io::ErrorKind::NotConnected.into(),
+        }
+    }
+}
+
+impl From<AcceptError> for io::Error {
+    fn from(error: AcceptError) -> io::Error {
+        match error {
+            AcceptError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            AcceptError::NotOpen => io::ErrorKind::InvalidInput.into(),
+        }
+    }
+}
+
+/// The kind of error by which `std::net` knows the end of a connection.
+pub(crate) fn kind(error: SocketError) -> io::ErrorKind {
+    match error {
+        SocketError::Reset => io::ErrorKind::ConnectionReset,
+        SocketError::Refused => io::ErrorKind::ConnectionRefused,
+        SocketError::TimedOut => io::ErrorKind::TimedOut,
+        SocketError::HostUnreachable | SocketError::ProtocolUnreachable => io::ErrorKind::HostUnreachable,
+        SocketError::NetworkUnreachable => io::ErrorKind::NetworkUnreachable,
+        SocketError::Prohibited => io::ErrorKind::PermissionDenied,
+        SocketError::Aborted => io::ErrorKind::ConnectionAborted,
+    }
+}
+
+macro_rules! display {
+    // The four enums differ in nothing that a reader of a message cares about.
+    ($($name:ty),*) => {$(
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                io::Error::from(*self).fmt(f)
+            }
+        }
+        impl std::error::Error for $name {}
+    )*};
+}
+
+display!(ReadError, WriteError, AcceptError);

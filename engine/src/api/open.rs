@@ -1,0 +1,67 @@
+//! Interfaces for a `Net` that are opened in one call.
+//!
+//! The stack answers ARP, neighbor discovery and ICMP echo on them itself: their addresses are nobody else's. Does not do:
+//! sharing an address with the kernel; that takes the service, which steers packets.
+
+use std::io;
+
+use ringway_device::memory::link::Link;
+use ringway_device::packet::{Packet, PacketOptions};
+use ringway_device::tap::Tap;
+use ringway_shm::wire::WireEnd;
+use ringway_stack::{Cidr, MacAddress};
+
+use super::net::Net;
+use crate::command::InterfaceInfo;
+
+/// The MTU of the links that have none by themselves, bytes.
+const MTU: u16 = 1500;
+
+impl Net {
+    /// Makes a TAP interface of this machine's kernel: the stack is the kernel's neighbor on it, with `address`. The
+    /// interface goes with the `Net`; the kernel's address on it is the caller's to set
+    /// ([`ringway_device::interface::set_up`]).
+    ///
+    /// # Errors
+    /// No CAP_NET_ADMIN, or the name is taken.
+    pub fn add_tap(&mut self, name: &str, address: Cidr) -> io::Result<u32> {
+        let tap = Tap::open(name, false, self.arena())?;
+        let info = InterfaceInfo { name: tap.interface().name.clone(), mac: own_mac(address), mtu: MTU, owned: true };
+        self.add_interface(&info, &[address], Box::new(tap))
+    }
+
+    /// Joins the link of an interface of this machine, with a link address and an IP address of its own: to the others on
+    /// the link it is one host more. The interface must let packets to that link address pass (promiscuous mode, or one end
+    /// of a veth pair in a bridge or alone).
+    ///
+    /// # Errors
+    /// No such interface, or no CAP_NET_RAW.
+    pub fn add_packet(&mut self, interface: &str, address: Cidr) -> io::Result<u32> {
+        let packet = Packet::open(interface, None, PacketOptions::default(), self.arena())?;
+        let (name, mtu) = (packet.interface().name.clone(), packet.interface().mtu);
+        let info = InterfaceInfo { name, mac: own_mac(address), mtu, owned: true };
+        self.add_interface(&info, &[address], Box::new(packet))
+    }
+
+    /// Takes one end of a shared-memory link to another thread or process.
+    ///
+    /// # Errors
+    /// The end is not good.
+    pub fn add_link(&mut self, end: WireEnd, address: Cidr) -> io::Result<u32> {
+        let link = Link::open(end, MTU, self.arena())?;
+        let info = InterfaceInfo { name: "link".into(), mac: own_mac(address), mtu: MTU, owned: true };
+        self.add_interface(&info, &[address], Box::new(link))
+    }
+}
+
+/// A locally administered link address made of an IP address, so that those of one network differ.
+fn own_mac(address: Cidr) -> MacAddress {
+    let low = match address.ip {
+        std::net::IpAddr::V4(ip) => ip.octets(),
+        std::net::IpAddr::V6(ip) => {
+            let [.., a, b, c, d] = ip.octets();
+            [a, b, c, d]
+        }
+    };
+    MacAddress([0x02, 0x72, low[0], low[1], low[2], low[3]])
+}

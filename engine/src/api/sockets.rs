@@ -1,0 +1,299 @@
+//! The worker's table of native sockets: what the stack says of them, and what the application holds of theirs.
+//!
+//! The stack names a native socket by [`NATIVE`] and its place in this table, so that an event costs an index and no search.
+//! News of a socket is put together and told once; a socket that has none is never looked at. Promises: no allocation per
+//! event once the table has grown. Does not do: asking the stack; `tcp` does that.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use ringway_shm::{Arena, Class, Duration, Frame, Instant};
+use ringway_stack::{Event, SocketError, SocketId};
+
+use super::chunk::{Credit, Returns};
+use super::timers::Timers;
+use crate::core::Core;
+
+/// In the high half of the name by which the stack knows a socket: it is native. Regions are numbered from zero.
+const NATIVE: u64 = (u32::MAX as u64) << 32;
+/// A socket may hold one in so many of the free frames in chunks that its application has not given back, as the others may
+/// in their queues.
+const LENT_SHARE: u32 = 8;
+/// Reservations leave one in so many frames to what arrives, as send queues do.
+const RESERVE_SHARE: u32 = 4;
+/// Who was refused frames is told when more than one in so many is free again.
+const FEED_SHARE: u32 = 3;
+/// How soon that is looked at again.
+const FEED_INTERVAL: Duration = Duration::from_millis(1);
+
+/// What a place of the table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Free,
+    Listener,
+    Stream,
+}
+
+/// Names a socket of the application; the generation tells stale names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Handle {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+/// What has happened to a socket since the application heard of it last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct News(u8);
+
+impl News {
+    pub(crate) const READY: News = News(1);
+    pub(crate) const CONNECTED: News = News(2);
+    pub(crate) const FAILED: News = News(4);
+    pub(crate) const URGENT: News = News(8);
+
+    #[inline]
+    pub(crate) fn has(self, other: News) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// One socket.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) socket: SocketId,
+    generation: u32,
+    pub(crate) kind: Kind,
+    news: News,
+    /// It stands in the ready list.
+    listed: bool,
+    /// It was refused frames and wants to hear when there are some.
+    starved: bool,
+    pub(crate) error: Option<SocketError>,
+    /// Frames in chunks that the application holds.
+    pub(crate) lent: u32,
+    /// What a read has left of a frame.
+    pub(crate) leftover: Option<Frame>,
+}
+
+/// All native sockets of a worker, and the application's timers.
+pub(crate) struct Sockets {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    ready: VecDeque<u32>,
+    pub(crate) returns: Rc<Returns>,
+    pub(crate) timers: Timers,
+    /// The application has done something that `transmit` must see.
+    pub(crate) touched: bool,
+    /// Payload bytes copied between frames and the application.
+    pub(crate) copied: u64,
+    starved: Vec<u32>,
+    feed_at: Option<Instant>,
+}
+
+impl Sockets {
+    pub(crate) fn new() -> Sockets {
+        Sockets {
+            entries: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            returns: Rc::default(),
+            timers: Timers::default(),
+            touched: false,
+            copied: 0,
+            starved: Vec::new(),
+            feed_at: None,
+        }
+    }
+
+    /// A place for a new socket, and the name by which the stack is to know it. It is taken by [`open`](Sockets::open).
+    pub(crate) fn vacancy(&mut self) -> (u32, u64) {
+        let index = self.free.last().copied().unwrap_or_else(|| {
+            let index = u32::try_from(self.entries.len()).expect("the stack has fewer sockets");
+            self.entries.push(Entry {
+                socket: SocketId { index: u32::MAX, generation: 0 },
+                generation: 0,
+                kind: Kind::Free,
+                news: News::default(),
+                listed: false,
+                starved: false,
+                error: None,
+                lent: 0,
+                leftover: None,
+            });
+            self.free.push(index);
+            index
+        });
+        (index, NATIVE | u64::from(index))
+    }
+
+    /// Takes the place that `vacancy` has named last.
+    pub(crate) fn open(&mut self, index: u32, socket: SocketId, kind: Kind) -> Handle {
+        let taken = self.free.pop();
+        assert_eq!(taken, Some(index), "vacancy named it");
+        let entry = &mut self.entries[index as usize];
+        (entry.socket, entry.kind) = (socket, kind);
+        Handle { index, generation: entry.generation }
+    }
+
+    /// Frees a place. Chunks of the socket that are still held do no harm.
+    pub(crate) fn close(&mut self, handle: Handle) {
+        let entry = &mut self.entries[handle.index as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.socket = SocketId { index: u32::MAX, generation: 0 };
+        (entry.kind, entry.news, entry.error, entry.lent) = (Kind::Free, News::default(), None, 0);
+        entry.leftover = None;
+        self.free.push(handle.index);
+        self.touched = true;
+    }
+
+    /// The socket of a handle that is not stale.
+    #[inline]
+    pub(crate) fn entry(&mut self, handle: Handle, kind: Kind) -> Option<&mut Entry> {
+        self.entries.get_mut(handle.index as usize).filter(|entry| entry.generation == handle.generation && entry.kind == kind)
+    }
+
+    /// The stack's name of the socket of a handle that is not stale.
+    #[inline]
+    pub(crate) fn socket(&self, handle: Handle, kind: Kind) -> Option<SocketId> {
+        let entry = self.entries.get(handle.index as usize)?;
+        (entry.generation == handle.generation && entry.kind == kind).then_some(entry.socket)
+    }
+
+    /// Takes an event of a native socket; `false`: it is about something else.
+    #[inline]
+    pub(crate) fn deliver(&mut self, event: &Event) -> bool {
+        let (socket, cookie, news) = match *event {
+            Event::Ready { socket, cookie } => (socket, cookie, News::READY),
+            Event::Accepted { listener, cookie } => (listener, cookie, News::READY),
+            Event::Connected { socket, cookie } => (socket, cookie, News::CONNECTED),
+            Event::Urgent { socket, cookie } => (socket, cookie, News::URGENT),
+            Event::Failed { socket, cookie, .. } => (socket, cookie, News::FAILED),
+            // Only what the application has closed ends so: its place is free.
+            Event::Closed { socket, cookie, .. } => (socket, cookie, News::default()),
+            Event::ResolveNeighbor { .. } | Event::Address { .. } => return false,
+        };
+        if cookie & NATIVE != NATIVE {
+            return false;
+        }
+        let index = cookie as u32;
+        if let Some(entry) = self.entries.get_mut(index as usize).filter(|entry| entry.socket == socket) {
+            if let Event::Failed { error, .. } = *event {
+                entry.error = Some(error);
+            }
+            self.note(index, news);
+        }
+        true
+    }
+
+    /// There is news of a socket.
+    #[inline]
+    pub(crate) fn note(&mut self, index: u32, news: News) {
+        let entry = &mut self.entries[index as usize];
+        entry.news.0 |= news.0;
+        if !entry.listed && entry.news != News::default() {
+            entry.listed = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// The next socket that has news.
+    #[inline]
+    pub(crate) fn next_ready(&mut self) -> Option<(Handle, SocketId, Kind, News)> {
+        while let Some(index) = self.ready.pop_front() {
+            let entry = &mut self.entries[index as usize];
+            entry.listed = false;
+            let news = std::mem::take(&mut entry.news);
+            if news != News::default() {
+                return Some((Handle { index, generation: entry.generation }, entry.socket, entry.kind, news));
+            }
+        }
+        None
+    }
+
+    /// Whether the application has something to hear.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        !self.ready.is_empty() || self.timers.has_fired()
+    }
+
+    /// Whether a transmission has something to do that only the application knows of.
+    #[inline]
+    pub(crate) fn is_touched(&self) -> bool {
+        self.touched || !self.returns.is_empty()
+    }
+
+    /// Takes back what chunks have left.
+    #[inline]
+    pub(crate) fn settle(&mut self, core: &mut Core) {
+        self.touched = false;
+        while let Some(credit) = self.returns.pop() {
+            self.take_back(&credit, core);
+        }
+    }
+
+    /// Takes back what a chunk held: its socket's window may open.
+    #[inline]
+    pub(crate) fn take_back(&mut self, credit: &Credit, core: &mut Core) {
+        let entry = self.entries.get_mut(credit.index as usize).filter(|entry| entry.socket == credit.socket);
+        let Some(entry) = entry else { return };
+        let was_lent = entry.lent;
+        entry.lent = was_lent.saturating_sub(credit.frames);
+        let starved = entry.starved;
+        if entry.kind == Kind::Stream && credit.bytes > 0 {
+            core.stack.consumed(credit.socket, credit.bytes as usize);
+        }
+        if starved && credit.frames > 0 {
+            self.feed(core);
+        }
+    }
+
+    /// Whether an application that holds `lent` frames of a socket may hold one more.
+    #[inline]
+    pub(crate) fn may_lend(lent: u32, arena: &Arena) -> bool {
+        lent <= arena.free(Class::Large) / LENT_SHARE
+    }
+
+    /// Whether the application may have a frame of `class` to write into.
+    #[inline]
+    pub(crate) fn may_reserve(class: Class, arena: &Arena) -> bool {
+        arena.free(class) > arena.capacity(class) / RESERVE_SHARE
+    }
+
+    /// A socket was refused frames: it is told when there are some.
+    #[cold]
+    pub(crate) fn starve(&mut self, index: u32, now: Instant) {
+        let entry = &mut self.entries[index as usize];
+        if !std::mem::replace(&mut entry.starved, true) {
+            self.starved.push(index);
+        }
+        self.feed_at = Some(now + FEED_INTERVAL);
+    }
+
+    #[cold]
+    fn feed(&mut self, core: &Core) {
+        let plenty = |class| core.arena.free(class) > core.arena.capacity(class) / FEED_SHARE;
+        if plenty(Class::Large) && plenty(Class::Small) {
+            self.feed_at = None;
+            for index in std::mem::take(&mut self.starved) {
+                self.entries[index as usize].starved = false;
+                self.note(index, News::READY);
+            }
+        } else if !self.starved.is_empty() {
+            self.feed_at = Some(core.now + FEED_INTERVAL);
+        }
+    }
+
+    /// Lets timers fire, and tells those who wait for frames; returns whether there was anything to do.
+    pub(crate) fn handle_timeout(&mut self, core: &Core) -> bool {
+        if self.feed_at.is_some_and(|at| at <= core.now) {
+            self.feed(core);
+        }
+        self.timers.expire(core.now)
+    }
+
+    /// When `handle_timeout` is due.
+    #[inline]
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        [self.timers.poll_timeout(), self.feed_at].into_iter().flatten().min()
+    }
+}

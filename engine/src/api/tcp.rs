@@ -1,0 +1,448 @@
+//! Native TCP: listeners and connections.
+//!
+//! Every call answers at once. Promises: what `read_chunk`, `commit` and `write_chunk` move is not copied; a frame that was
+//! committed is the stack's alone until the peer has acknowledged it.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
+use ringway_shm::{Class, Frame};
+use ringway_stack::{
+    AcceptError as StackAcceptError, ConnectError, ListenError, Readiness, ReceiveError, SendError, SocketAddress, SocketError,
+    TcpInfo, TcpOptions,
+};
+
+use super::chunk::{Chunk, Credit, Reservation};
+use super::error::{AcceptError, ReadError, Rejected, WriteError};
+use super::net::Net;
+use super::sockets::{Entry, Handle, Kind, News, Sockets};
+use crate::core::Core;
+
+/// Connections that wait to be accepted, unless `bind_with` says another number.
+const BACKLOG: u32 = 1024;
+
+/// A listening socket. A copy of a number: it lives in the [`Net`] until it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TcpListener(pub(super) Handle);
+
+/// A connection. A copy of a number: it lives in the [`Net`] until it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TcpStream(pub(super) Handle);
+
+impl TcpListener {
+    /// Serves an address and port; the unspecified address means all that the stack has.
+    ///
+    /// # Errors
+    /// [`ListenError`]
+    pub fn bind(net: &mut Net, local: SocketAddr) -> Result<TcpListener, ListenError> {
+        TcpListener::bind_with(net, local, BACKLOG, TcpOptions::default())
+    }
+
+    /// As `bind`, with a backlog, and options that accepted connections begin with.
+    ///
+    /// # Errors
+    /// [`ListenError`]
+    pub fn bind_with(net: &mut Net, local: SocketAddr, backlog: u32, options: TcpOptions) -> Result<TcpListener, ListenError> {
+        let (sockets, core) = net.parts();
+        let (index, name) = sockets.vacancy();
+        let socket = core.stack.listen(to_stack(local), backlog, options, name)?;
+        Ok(TcpListener(sockets.open(index, socket, Kind::Listener)))
+    }
+
+    /// Takes the oldest connection that waits.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    #[inline]
+    pub fn accept(self, net: &mut Net) -> Result<TcpStream, AcceptError> {
+        let (sockets, core) = net.parts();
+        let listener = sockets.socket(self.0, Kind::Listener).ok_or(AcceptError::NotOpen)?;
+        let (index, name) = sockets.vacancy();
+        match core.stack.accept(listener, name) {
+            Ok(socket) => Ok(TcpStream(sockets.open(index, socket, Kind::Stream))),
+            Err(StackAcceptError::WouldBlock) => Err(AcceptError::WouldBlock),
+            Err(StackAcceptError::NotListening) => Err(AcceptError::NotOpen),
+        }
+    }
+
+    /// Ends it. Connections that wait to be accepted are reset.
+    pub fn close(self, net: &mut Net) {
+        close(net, self.0, Kind::Listener, Goodbye::Orderly);
+    }
+}
+
+impl TcpStream {
+    /// Starts to connect; an event says when that has succeeded or failed. The stack chooses address and port.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: there was nothing to try.
+    pub fn connect(net: &mut Net, remote: SocketAddr) -> Result<TcpStream, ConnectError> {
+        TcpStream::connect_with(net, None, remote, TcpOptions::default())
+    }
+
+    /// As `connect`, from a local address (a part of which may be unspecified), with options.
+    ///
+    /// # Errors
+    /// [`ConnectError`]: there was nothing to try.
+    pub fn connect_with(
+        net: &mut Net,
+        local: Option<SocketAddr>,
+        remote: SocketAddr,
+        options: TcpOptions,
+    ) -> Result<TcpStream, ConnectError> {
+        let (sockets, core) = net.parts();
+        let (index, name) = sockets.vacancy();
+        let socket = core.stack.connect(core.now, local.map(to_stack), to_stack(remote), options, name)?;
+        sockets.touched = true;
+        Ok(TcpStream(sockets.open(index, socket, Kind::Stream)))
+    }
+
+    /// A small number of this connection that no other open socket of the `Net` has: an index for the application's own
+    /// table. It is used again when the connection is closed.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0.index as usize
+    }
+
+    /// The next bytes that have arrived, in place: at most one frame. `None`: the peer has sent everything. The window opens
+    /// when the chunk is dropped or released.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    #[inline]
+    pub fn read_chunk(self, net: &mut Net) -> Result<Option<Chunk>, ReadError> {
+        let (sockets, core) = net.parts();
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(ReadError::NotOpen)?;
+        if !Sockets::may_lend(entry.lent, &core.arena) {
+            return Err(ReadError::Lent);
+        }
+        let Some(frame) = next_frame(entry, core)? else { return Ok(None) };
+        entry.lent += 1;
+        let credit = Credit { index: self.0.index, socket: entry.socket, bytes: frame.len() as u32, frames: 1 };
+        Ok(Some(Chunk::new(frame, credit, sockets.returns.clone())))
+    }
+
+    /// Gives a chunk back at once; dropping it does so in the next turn.
+    #[inline]
+    pub fn release(self, net: &mut Net, chunk: Chunk) {
+        let (frame, credit) = chunk.into_parts();
+        drop(frame);
+        let (sockets, core) = net.parts();
+        sockets.take_back(&credit, core);
+        sockets.touched = true;
+    }
+
+    /// Copies what has arrived into `buffer`; zero: the peer has sent everything (or the buffer is empty).
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub fn read(self, net: &mut Net, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        self.read_vectored(net, &mut [IoSliceMut::new(buffer)])
+    }
+
+    /// Copies what has arrived into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    pub fn read_vectored(self, net: &mut Net, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, ReadError> {
+        let (sockets, core) = net.parts();
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(ReadError::NotOpen)?;
+        let mut total = 0;
+        let mut end = None;
+        for buffer in buffers {
+            let mut at = 0;
+            while at < buffer.len() {
+                let mut frame = match next_frame(entry, core) {
+                    Ok(Some(frame)) => frame,
+                    other => {
+                        end = Some(other);
+                        break;
+                    }
+                };
+                let count = frame.len().min(buffer.len() - at);
+                buffer[at..at + count].copy_from_slice(&frame.bytes()[..count]);
+                frame.pull(count);
+                at += count;
+                entry.leftover = Some(frame).filter(|frame| !frame.is_empty());
+            }
+            total += at;
+            if end.is_some() {
+                break;
+            }
+        }
+        if total > 0 {
+            core.stack.consumed(entry.socket, total);
+            sockets.copied += total as u64;
+            sockets.touched = true;
+            return Ok(total);
+        }
+        match end {
+            Some(Err(error)) => Err(error),
+            _ => Ok(0),
+        }
+    }
+
+    /// Copies as much of `bytes` as there is room for; small writes that wait to be sent share a segment.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn write(self, net: &mut Net, bytes: &[u8]) -> Result<usize, WriteError> {
+        self.write_vectored(net, &[IoSlice::new(bytes)])
+    }
+
+    /// Copies as much of several buffers, one after the other, as there is room for.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn write_vectored(self, net: &mut Net, buffers: &[IoSlice<'_>]) -> Result<usize, WriteError> {
+        let (sockets, core) = net.parts();
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(WriteError::NotOpen)?;
+        let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+        let mut rest = buffers.iter().map(|buffer| &**buffer);
+        let mut from: &[u8] = &[];
+        let sent = core.stack.send_with(entry.socket, wanted, &mut |mut piece: &mut [u8]| {
+            while !piece.is_empty() {
+                if from.is_empty() {
+                    from = rest.next().expect("the stack asks for no more than there is");
+                    continue;
+                }
+                let count = piece.len().min(from.len());
+                let (now, later) = std::mem::take(&mut piece).split_at_mut(count);
+                now.copy_from_slice(&from[..count]);
+                from = &from[count..];
+                piece = later;
+            }
+        });
+        let count = sent.map_err(|error| write_error(error, entry.error))?;
+        sockets.copied += count as u64;
+        sockets.touched = true;
+        Ok(count)
+    }
+
+    /// Room to write up to `len` bytes (at most [`RESERVE_MAX`](TcpStream::RESERVE_MAX), and no more than the send buffer
+    /// takes) into the frame that will carry them. The length of what is returned says how many.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    #[inline]
+    pub fn reserve(self, net: &mut Net, len: usize) -> Result<Reservation, WriteError> {
+        let (sockets, core) = net.parts();
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(WriteError::NotOpen)?;
+        let space = core.stack.send_space(entry.socket);
+        if space == 0 {
+            return Err(why_full(entry, core));
+        }
+        let class = if len <= SMALL_BYTES { Class::Small } else { Class::Large };
+        let frame = if Sockets::may_reserve(class, &core.arena) { core.arena.alloc(class) } else { None };
+        let Some(mut frame) = frame else {
+            sockets.starve(self.0.index, core.now);
+            return Err(WriteError::WouldBlock);
+        };
+        frame.reserve(0);
+        frame.extend(len.min(space).min(TcpStream::RESERVE_MAX));
+        Ok(Reservation::new(frame))
+    }
+
+    /// Sends the first `len` bytes of a reservation: they cannot be changed any more.
+    ///
+    /// # Errors
+    /// It comes back with the reason, cut to `len` bytes.
+    #[inline]
+    pub fn commit(self, net: &mut Net, reservation: Reservation, len: usize) -> Result<(), Rejected<Reservation>> {
+        let frame = reservation.into_frame(len);
+        let (sockets, core) = net.parts();
+        let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
+            return Err(Rejected { error: WriteError::NotOpen, item: Reservation::new(frame) });
+        };
+        match core.stack.send_frame(entry.socket, frame) {
+            Ok(()) => {
+                sockets.touched = true;
+                Ok(())
+            }
+            Err((frame, error)) => Err(Rejected { error: write_error(error, entry.error), item: Reservation::new(frame) }),
+        }
+    }
+
+    /// Sends a chunk that has arrived on this or another connection, in the frame in which it came; its own connection's
+    /// window opens. A chunk that was split is copied.
+    ///
+    /// # Errors
+    /// The chunk comes back with the reason.
+    pub fn write_chunk(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {
+        let (sockets, core) = net.parts();
+        let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
+            return Err(Rejected { error: WriteError::NotOpen, item: chunk });
+        };
+        let socket = entry.socket;
+        if core.stack.send_space(socket) == 0 {
+            return Err(Rejected { error: why_full(entry, core), item: chunk });
+        }
+        if !chunk.is_exclusive() {
+            return self.write_shared(net, chunk);
+        }
+        let (frame, credit) = chunk.into_parts();
+        match core.stack.send_frame(socket, frame) {
+            Ok(()) => {
+                sockets.take_back(&credit, core);
+                sockets.touched = true;
+                Ok(())
+            }
+            Err((frame, error)) => {
+                let error = write_error(error, entry.error);
+                Err(Rejected { error, item: Chunk::new(frame, credit, sockets.returns.clone()) })
+            }
+        }
+    }
+
+    /// A frame that others see too is in no second queue: its bytes are copied, all or none.
+    #[cold]
+    fn write_shared(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {
+        let (sockets, core) = net.parts();
+        let class = if chunk.len() <= SMALL_BYTES - 128 { Class::Small } else { Class::Large };
+        let copy = Sockets::may_reserve(class, &core.arena).then(|| core.arena.alloc_from(&chunk)).flatten();
+        let Some(copy) = copy else {
+            sockets.starve(self.0.index, core.now);
+            return Err(Rejected { error: WriteError::WouldBlock, item: chunk });
+        };
+        sockets.copied += copy.len() as u64;
+        let (_, credit) = chunk.into_parts();
+        let copy = Chunk::new(copy, credit, sockets.returns.clone());
+        self.write_chunk(net, copy)
+    }
+
+    /// Says once more, in the next turn, that something can be done: for whoever has left something undone.
+    pub fn again(self, net: &mut Net) {
+        let (sockets, _) = net.parts();
+        if sockets.entry(self.0, Kind::Stream).is_some() {
+            sockets.note(self.0.index, News::READY);
+        }
+    }
+
+    /// Sends FIN after what was written; reading goes on.
+    pub fn shutdown_write(self, net: &mut Net) {
+        let (sockets, core) = net.parts();
+        if let Some(socket) = sockets.socket(self.0, Kind::Stream) {
+            core.stack.shutdown_write(core.now, socket);
+            sockets.touched = true;
+        }
+    }
+
+    /// Gives the connection up: what was written is still sent, then FIN; RST when something has arrived that was not read.
+    pub fn close(self, net: &mut Net) {
+        close(net, self.0, Kind::Stream, Goodbye::Orderly);
+    }
+
+    /// Gives the connection up with RST.
+    pub fn abort(self, net: &mut Net) {
+        close(net, self.0, Kind::Stream, Goodbye::Reset);
+    }
+
+    /// Replaces the options.
+    pub fn set_options(self, net: &mut Net, options: TcpOptions) {
+        let (sockets, core) = net.parts();
+        if let Some(socket) = sockets.socket(self.0, Kind::Stream) {
+            core.stack.set_options(core.now, socket, options);
+            sockets.touched = true;
+        }
+    }
+
+    /// The local address. `None`: the handle is stale.
+    pub fn local_addr(self, net: &mut Net) -> Option<SocketAddr> {
+        self.addresses(net).map(|(local, _)| local)
+    }
+
+    /// The peer's address. `None`: the handle is stale.
+    pub fn peer_addr(self, net: &mut Net) -> Option<SocketAddr> {
+        self.addresses(net).map(|(_, remote)| remote)
+    }
+
+    fn addresses(self, net: &mut Net) -> Option<(SocketAddr, SocketAddr)> {
+        let (sockets, core) = net.parts();
+        let (local, remote) = core.stack.addresses(sockets.socket(self.0, Kind::Stream)?)?;
+        Some((from_stack(local), from_stack(remote)))
+    }
+
+    /// What `TCP_INFO` tells.
+    pub fn info(self, net: &mut Net) -> Option<TcpInfo> {
+        let (sockets, core) = net.parts();
+        core.stack.info(sockets.socket(self.0, Kind::Stream)?)
+    }
+
+    /// What can be done now. A stale handle is hung up.
+    pub fn readiness(self, net: &mut Net) -> Readiness {
+        let (sockets, core) = net.parts();
+        let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
+            return Readiness { readable: true, writable: true, peer_closed: true, hung_up: true };
+        };
+        let leftover = entry.leftover.is_some();
+        let readiness = core.stack.readiness(entry.socket);
+        Readiness { readable: readiness.readable || leftover, ..readiness }
+    }
+
+    /// Why the connection has failed, if it has.
+    pub fn error(self, net: &mut Net) -> Option<SocketError> {
+        net.parts().0.entry(self.0, Kind::Stream)?.error
+    }
+
+    /// The longest reservation, bytes: what one frame holds.
+    pub const RESERVE_MAX: usize = LARGE_BYTES;
+}
+
+/// How a socket is given up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goodbye {
+    Orderly,
+    Reset,
+}
+
+fn close(net: &mut Net, handle: Handle, kind: Kind, goodbye: Goodbye) {
+    let (sockets, core) = net.parts();
+    let Some(entry) = sockets.entry(handle, kind) else { return };
+    let (socket, unread) = (entry.socket, entry.leftover.is_some());
+    sockets.settle(core);
+    sockets.close(handle);
+    if goodbye == Goodbye::Reset || unread {
+        core.stack.abort(core.now, socket);
+    } else {
+        core.stack.close(core.now, socket);
+    }
+}
+
+/// The next frame to read; `None`: the peer has sent everything.
+#[inline]
+fn next_frame(entry: &mut Entry, core: &mut Core) -> Result<Option<Frame>, ReadError> {
+    if let Some(frame) = entry.leftover.take() {
+        return Ok(Some(frame));
+    }
+    match core.stack.take_frame(entry.socket) {
+        Ok(frame) => Ok(Some(frame)),
+        Err(ReceiveError::WouldBlock) => Err(ReadError::WouldBlock),
+        Err(ReceiveError::EndOfStream) => entry.error.map_or(Ok(None), |error| Err(ReadError::Failed(error))),
+        Err(ReceiveError::NotConnected) => Err(ReadError::NotOpen),
+    }
+}
+
+/// Why a connection has no room.
+#[cold]
+fn why_full(entry: &Entry, core: &mut Core) -> WriteError {
+    let tried = core.stack.send_with(entry.socket, 0, &mut |_| {});
+    tried.map_or_else(|error| write_error(error, entry.error), |_| WriteError::WouldBlock)
+}
+
+fn write_error(error: SendError, failed: Option<SocketError>) -> WriteError {
+    match (error, failed) {
+        (SendError::WouldBlock, _) => WriteError::WouldBlock,
+        (_, Some(error)) => WriteError::Failed(error),
+        (SendError::Closed, None) => WriteError::Closed,
+        (SendError::NotConnected, None) => WriteError::NotOpen,
+    }
+}
+
+pub(super) fn to_stack(address: SocketAddr) -> SocketAddress {
+    SocketAddress { ip: address.ip(), port: address.port() }
+}
+
+pub(super) fn from_stack(address: SocketAddress) -> SocketAddr {
+    SocketAddr::new(address.ip, address.port)
+}

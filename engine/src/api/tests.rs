@@ -1,0 +1,4 @@
+mod harness;
+mod tcp;
+mod timers;
+mod zero_copy;

@@ -1,0 +1,172 @@
+//! Connections between two programs: what each call answers, and what is told.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use ringway_shm::Duration;
+
+use super::harness::{CLIENT, Pair, SERVER, address, pattern};
+use crate::api::{AcceptError, Event, ListenError, ReadError, SocketError, TcpListener, TcpOptions, TcpStream, WriteError};
+
+/// Open, say something both ways, close: every step is told, and nothing is left.
+#[test]
+fn a_connection_from_open_to_close() {
+    let mut pair = Pair::new();
+    let listener = TcpListener::bind(&mut pair.nets[SERVER], address(SERVER, 80)).expect("free");
+    assert_eq!(listener.accept(&mut pair.nets[SERVER]), Err(AcceptError::WouldBlock));
+    assert_eq!(TcpListener::bind(&mut pair.nets[SERVER], address(SERVER, 80)), Err(ListenError::InUse));
+    let client = TcpStream::connect(&mut pair.nets[CLIENT], address(SERVER, 80)).expect("a route");
+    assert_eq!(client.read(&mut pair.nets[CLIENT], &mut [0; 8]), Err(ReadError::WouldBlock), "not yet open");
+    pair.run_until(|pair| pair.events[SERVER].contains(&Event::Listener(listener)));
+    let server = listener.accept(&mut pair.nets[SERVER]).expect("the event has said so");
+    let news = pair.news(CLIENT, client);
+    assert!(news.connected && news.writable && !news.readable, "{news:?}");
+    assert_eq!(server.peer_addr(&mut pair.nets[SERVER]), client.local_addr(&mut pair.nets[CLIENT]));
+    assert_eq!(client.peer_addr(&mut pair.nets[CLIENT]), Some(address(SERVER, 80)));
+
+    assert_eq!(client.write(&mut pair.nets[CLIENT], b"ping"), Ok(4));
+    pair.run_for(Duration::from_millis(1));
+    assert!(pair.news(SERVER, server).readable);
+    let chunk = server.read_chunk(&mut pair.nets[SERVER]).expect("it has come").expect("it is no end");
+    assert_eq!(&chunk[..], b"ping");
+    server.release(&mut pair.nets[SERVER], chunk);
+    assert_eq!(server.read_chunk(&mut pair.nets[SERVER]).err(), Some(ReadError::WouldBlock));
+    let mut reply = server.reserve(&mut pair.nets[SERVER], 4).expect("room");
+    reply.copy_from_slice(b"pong");
+    server.commit(&mut pair.nets[SERVER], reply, 4).expect("open");
+    pair.run_for(Duration::from_millis(1));
+    let mut buffer = [0; 8];
+    assert_eq!(client.read(&mut pair.nets[CLIENT], &mut buffer), Ok(4));
+    assert_eq!(&buffer[..4], b"pong");
+
+    client.shutdown_write(&mut pair.nets[CLIENT]);
+    assert_eq!(client.write(&mut pair.nets[CLIENT], b"more"), Err(WriteError::Closed));
+    pair.run_for(Duration::from_millis(1));
+    assert!(pair.news(SERVER, server).peer_closed);
+    assert_eq!(server.read(&mut pair.nets[SERVER], &mut buffer), Ok(0));
+    server.close(&mut pair.nets[SERVER]);
+    assert_eq!(server.read(&mut pair.nets[SERVER], &mut buffer), Err(ReadError::NotOpen), "the handle is stale");
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(client.read(&mut pair.nets[CLIENT], &mut buffer), Ok(0));
+    client.close(&mut pair.nets[CLIENT]);
+    listener.close(&mut pair.nets[SERVER]);
+    pair.run_for(Duration::from_millis(100));
+    assert!(pair.frames_are_all_free());
+}
+
+/// A refused and a reset connection are told with their reason; what had arrived before can still be read.
+#[test]
+fn failures_are_told_with_their_reason() {
+    let mut pair = Pair::new();
+    let refused = TcpStream::connect(&mut pair.nets[CLIENT], address(SERVER, 9)).expect("a route");
+    let mut news = Default::default();
+    pair.run_until(|pair| {
+        news = pair.news(CLIENT, refused);
+        news.failed
+    });
+    assert!(news.readable && news.writable && !news.connected);
+    assert_eq!(refused.read(&mut pair.nets[CLIENT], &mut [0; 8]), Err(ReadError::Failed(SocketError::Refused)));
+    assert_eq!(refused.write(&mut pair.nets[CLIENT], b"x"), Err(WriteError::Failed(SocketError::Refused)));
+    assert_eq!(refused.error(&mut pair.nets[CLIENT]), Some(SocketError::Refused));
+    refused.close(&mut pair.nets[CLIENT]);
+
+    let (client, server) = pair.connection(80);
+    assert_eq!(server.write(&mut pair.nets[SERVER], b"last words"), Ok(10));
+    pair.run_for(Duration::from_millis(1));
+    server.abort(&mut pair.nets[SERVER]);
+    pair.run_until(|pair| pair.news(CLIENT, client).failed);
+    let chunk = client.read_chunk(&mut pair.nets[CLIENT]).expect("it came before the reset").expect("no end");
+    assert_eq!(&chunk[..], b"last words");
+    assert_eq!(client.read(&mut pair.nets[CLIENT], &mut [0; 8]), Err(ReadError::Failed(SocketError::Reset)));
+    drop(chunk);
+    client.close(&mut pair.nets[CLIENT]);
+    pair.run_for(Duration::from_millis(1));
+    assert!(pair.frames_are_all_free());
+}
+
+/// Closing with something unread resets the connection, also when a read has taken part of it (RFC 2525 §2.17).
+#[test]
+fn closing_with_unread_bytes_resets() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    assert_eq!(client.write(&mut pair.nets[CLIENT], b"question"), Ok(8));
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(server.read(&mut pair.nets[SERVER], &mut [0; 3]), Ok(3));
+    server.close(&mut pair.nets[SERVER]);
+    pair.run_until(|pair| pair.news(CLIENT, client).failed);
+    assert_eq!(client.error(&mut pair.nets[CLIENT]), Some(SocketError::Reset));
+}
+
+/// A megabyte each way through buffers of odd sizes arrives as it was, by plain and by vectored calls.
+#[test]
+fn streams_by_copying_arrive_whole() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    let bytes = pattern(1 << 20, 5);
+    let (mut sent, mut got) = (0, Vec::new());
+    pair.run_until(|pair| {
+        let (head, tail) = bytes[sent..].split_at((bytes.len() - sent).min(777));
+        let rest = &tail[..tail.len().min(50_000)];
+        match client.write_vectored(&mut pair.nets[CLIENT], &[IoSlice::new(head), IoSlice::new(&[]), IoSlice::new(rest)]) {
+            Ok(count) => sent += count,
+            Err(error) => assert_eq!(error, WriteError::WouldBlock),
+        }
+        let (mut first, mut second) = ([0; 1001], [0; 5]);
+        let mut buffers = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut []), IoSliceMut::new(&mut second)];
+        while let Ok(count @ 1..) = server.read_vectored(&mut pair.nets[SERVER], &mut buffers) {
+            got.extend_from_slice(&buffers[0][..count.min(1001)]);
+            got.extend_from_slice(&buffers[2][..count.saturating_sub(1001)]);
+        }
+        got.len() == bytes.len()
+    });
+    assert!(got == bytes);
+    let copied = pair.nets.each_ref().map(|net| net.copied_bytes());
+    assert_eq!(copied, [1 << 20; 2], "each byte once at each end");
+}
+
+/// A socket is named once per turn however much comes; only sockets with news are named at all.
+#[test]
+fn a_turn_names_each_active_socket_once() {
+    let mut pair = Pair::new();
+    let connections: Vec<_> = (0..100).map(|port| pair.connection(1000 + port)).collect();
+    pair.run_for(Duration::from_millis(10));
+    pair.events = [Vec::new(), Vec::new()];
+    for (client, _) in connections.iter().step_by(10) {
+        let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+        client.set_options(&mut pair.nets[CLIENT], options);
+        for _ in 0..3 {
+            assert_eq!(client.write(&mut pair.nets[CLIENT], &[1; 3000]), Ok(3000));
+        }
+    }
+    pair.run_until(|pair| pair.events[SERVER].len() >= 10);
+    let mut told: Vec<_> = pair.events[SERVER].iter().map(|event| format!("{event:?}")).collect();
+    told.dedup();
+    assert_eq!(told.len(), 10, "{told:?}");
+    // Nobody has read, and nothing new comes: nothing is told, until somebody asks.
+    pair.run_for(Duration::from_millis(10));
+    pair.events = [Vec::new(), Vec::new()];
+    pair.run_for(Duration::from_millis(10));
+    assert_eq!(pair.events[SERVER], []);
+    let (_, server) = connections[10];
+    server.again(&mut pair.nets[SERVER]);
+    pair.step();
+    assert!(pair.news(SERVER, server).readable);
+}
+
+/// A handle of a closed socket never means the one that has its place now.
+#[test]
+fn stale_handles_are_refused() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    client.close(&mut pair.nets[CLIENT]);
+    let (new, _) = pair.connection(81);
+    assert_eq!(new.index(), client.index(), "the place is used again");
+    let net = &mut pair.nets[CLIENT];
+    assert_eq!(client.write(net, b"x"), Err(WriteError::NotOpen));
+    assert_eq!(client.reserve(net, 1).err(), Some(WriteError::NotOpen));
+    assert_eq!(client.local_addr(net), None);
+    assert!(client.readiness(net).hung_up);
+    client.close(net);
+    client.abort(net);
+    assert_eq!(new.write(net, b"still open"), Ok(10));
+    assert!(server.readiness(&mut pair.nets[SERVER]).readable, "it has seen the end of the first");
+}

@@ -1,0 +1,184 @@
+//! Payload stays in its frames: proved by the counter, under loss, and with applications that keep what they are lent.
+
+use ringway_device::impair::Impairments;
+use ringway_device::memory::MemoryOptions;
+use ringway_shm::{Class, Duration};
+
+use super::harness::{CLIENT, Pair, SERVER, pattern};
+use crate::api::{Chunk, Net, ReadError, TcpStream, WriteError};
+
+/// Writes `bytes[*sent..]` in place.
+fn write_in_place(net: &mut Net, stream: TcpStream, bytes: &[u8], sent: &mut usize) {
+    while *sent < bytes.len() {
+        match stream.reserve(net, bytes.len() - *sent) {
+            Ok(mut room) => {
+                let count = room.len();
+                room.copy_from_slice(&bytes[*sent..*sent + count]);
+                stream.commit(net, room, count).expect("there was room");
+                *sent += count;
+            }
+            Err(error) => {
+                assert_eq!(error, WriteError::WouldBlock);
+                return;
+            }
+        }
+    }
+}
+
+fn lossy() -> Impairments {
+    Impairments { loss_ppm: 20_000, reorder_ppm: 10_000, delay: Duration::from_millis(2), ..Impairments::default() }
+}
+
+/// Under loss and reordering, bytes written in place, echoed by forwarding and read in place are never copied, and
+/// retransmissions carry what was committed.
+#[test]
+fn an_echo_under_loss_copies_nothing() {
+    let wires =
+        [MemoryOptions::default(), MemoryOptions::offloading(), MemoryOptions { gathers: false, ..MemoryOptions::default() }];
+    for wire in wires {
+        let mut pair = Pair::with(wire, lossy(), 8_192);
+        let (client, server) = pair.connection(80);
+        let bytes = pattern(1 << 20, 11);
+        let (mut sent, mut got) = (0, Vec::new());
+        let mut held: Option<Chunk> = None;
+        pair.run_until(|pair| {
+            write_in_place(&mut pair.nets[CLIENT], client, &bytes, &mut sent);
+            echo(&mut pair.nets[SERVER], server, &mut held);
+            while let Ok(Some(chunk)) = client.read_chunk(&mut pair.nets[CLIENT]) {
+                got.extend_from_slice(&chunk);
+            }
+            got.len() == bytes.len()
+        });
+        assert!(got == bytes, "what came back is what was sent");
+        let again = client.info(&mut pair.nets[CLIENT]).expect("it is open").total_retransmits;
+        assert!(again > 0, "the wire has lost something");
+        assert_eq!(pair.nets.each_ref().map(|net| net.copied_bytes()), [0, 0]);
+        client.close(&mut pair.nets[CLIENT]);
+        server.close(&mut pair.nets[SERVER]);
+        pair.run_for(Duration::from_secs(70));
+        assert!(pair.frames_are_all_free(), "nothing has leaked");
+    }
+}
+
+/// Sends back what has come, as it has come; what finds no room waits in `held`.
+fn echo(net: &mut Net, stream: TcpStream, held: &mut Option<Chunk>) {
+    while let Some(chunk) = held.take().or_else(|| stream.read_chunk(net).ok().flatten()) {
+        if let Err(rejected) = stream.write_chunk(net, chunk) {
+            assert_eq!(rejected.error, WriteError::WouldBlock);
+            *held = Some(rejected.item);
+            return;
+        }
+    }
+}
+
+/// An application that keeps its chunks closes its own window: the sender stops, other connections go on, and when the
+/// chunks come back everything goes on.
+#[test]
+fn kept_chunks_close_their_own_window_only() {
+    let mut pair = Pair::with(MemoryOptions::default(), Impairments::default(), 2_048);
+    let (greedy_client, greedy_server) = pair.connection(80);
+    let (fair_client, fair_server) = pair.connection(81);
+    let bytes = pattern(4 << 20, 13);
+    let (mut sent, mut kept) = (0, Vec::new());
+    for _ in 0..20_000 {
+        write_in_place(&mut pair.nets[CLIENT], greedy_client, &bytes, &mut sent);
+        loop {
+            match greedy_server.read_chunk(&mut pair.nets[SERVER]) {
+                Ok(chunk) => kept.extend(chunk),
+                Err(error) => break assert!(matches!(error, ReadError::WouldBlock | ReadError::Lent)),
+            }
+        }
+        pair.step();
+    }
+    assert!(sent < bytes.len(), "the sender was stopped by the window");
+    let arena = pair.nets[SERVER].arena();
+    assert!(arena.free(Class::Large) > arena.capacity(Class::Large) / 4, "others find frames");
+
+    let (mut fair_sent, mut fair_got) = (0, Vec::new());
+    let message = pattern(1 << 20, 17);
+    pair.run_until(|pair| {
+        write_in_place(&mut pair.nets[CLIENT], fair_client, &message, &mut fair_sent);
+        pair.drain(SERVER, fair_server, &mut fair_got);
+        fair_got.len() == message.len()
+    });
+    assert!(fair_got == message, "another connection goes on");
+
+    let mut got: Vec<u8> = Vec::new();
+    kept.drain(..).for_each(|chunk| got.extend_from_slice(&chunk));
+    pair.run_until(|pair| {
+        write_in_place(&mut pair.nets[CLIENT], greedy_client, &bytes, &mut sent);
+        while let Ok(Some(chunk)) = greedy_server.read_chunk(&mut pair.nets[SERVER]) {
+            got.extend_from_slice(&chunk);
+        }
+        got.len() == bytes.len()
+    });
+    assert!(got == bytes, "giving back opens the window");
+    for (host, stream) in [(CLIENT, greedy_client), (CLIENT, fair_client), (SERVER, greedy_server), (SERVER, fair_server)] {
+        stream.close(&mut pair.nets[host]);
+    }
+    pair.run_for(Duration::from_secs(70));
+    assert!(pair.frames_are_all_free());
+}
+
+/// A chunk outlives its connection and its worker; what it shows does not change.
+#[test]
+fn a_chunk_outlives_its_connection() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    assert_eq!(client.write(&mut pair.nets[CLIENT], b"keepsake"), Ok(8));
+    pair.run_for(Duration::from_millis(1));
+    let chunk = server.read_chunk(&mut pair.nets[SERVER]).expect("it came").expect("no end");
+    server.close(&mut pair.nets[SERVER]);
+    let (client, server) = pair.connection(81);
+    let (mut sent, mut got) = (0, Vec::new());
+    let bytes = pattern(100_000, 3);
+    pair.run_until(|pair| {
+        write_in_place(&mut pair.nets[CLIENT], client, &bytes, &mut sent);
+        pair.drain(SERVER, server, &mut got);
+        got.len() == bytes.len()
+    });
+    drop(pair);
+    assert_eq!(&chunk[..], b"keepsake");
+}
+
+/// A chunk may be cut into parts; each gives its own bytes back, and parts that are sent on are copied, since they share a
+/// frame.
+#[test]
+fn a_chunk_can_be_cut() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    assert_eq!(client.write(&mut pair.nets[CLIENT], b"GET /index"), Ok(10));
+    pair.run_for(Duration::from_millis(1));
+    let mut rest = server.read_chunk(&mut pair.nets[SERVER]).expect("it came").expect("no end");
+    let method = rest.split_to(3);
+    rest.advance(1);
+    assert_eq!((&method[..], &rest[..]), (&b"GET"[..], &b"/index"[..]));
+    server.write_chunk(&mut pair.nets[SERVER], method).expect("room");
+    assert_eq!(pair.nets[SERVER].copied_bytes(), 3);
+    server.write_chunk(&mut pair.nets[SERVER], rest).expect("room");
+    assert_eq!(pair.nets[SERVER].copied_bytes(), 3, "the last part has the frame for itself");
+    let mut got = Vec::new();
+    pair.run_until(|pair| {
+        pair.drain(CLIENT, client, &mut got);
+        got == b"GET/index"
+    });
+}
+
+/// A reservation that is dropped sends nothing; one of a connection that is gone comes back.
+#[test]
+fn reservations_can_be_given_up() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    let net = &mut pair.nets[CLIENT];
+    drop(client.reserve(net, 100).expect("room"));
+    let late = client.reserve(net, 100).expect("room");
+    client.close(net);
+    let rejected = client.commit(net, late, 50).expect_err("the handle is stale");
+    assert_eq!((rejected.error, rejected.item.len()), (WriteError::NotOpen, 50));
+    drop(rejected);
+    pair.run_for(Duration::from_millis(100));
+    assert_eq!(server.read(&mut pair.nets[SERVER], &mut [0; 8]), Ok(0), "only the end has come");
+    server.close(&mut pair.nets[SERVER]);
+    pair.run_for(Duration::from_secs(1));
+    assert!(pair.frames_are_all_free());
+}
