@@ -1,7 +1,11 @@
 //! How a worker waits: spin while that pays, then one kernel wait on everything that can bring work.
 //!
-//! Spinning is bounded and adaptive: of 64 idle times in a row at least half must have been shorter
-//! than the limit, or the next 64 are slept through from their start. Promises: a worker that sleeps
+//! Spinning is polite: between two looks the worker gives its processor away. Where it shares one with
+//! its program, that hands the turn over without a doorbell, a sleep or a wake-up on either side; where
+//! it is alone, the call returns at once. Spinning is bounded and adaptive: of 64 idle times of a kind
+//! (see [`Awaited`]) at least half must have been shorter than the limit (what was slept through: with
+//! a wake-up more), or the next 64 are slept through from their start. So at a low load the worker waits
+//! for the program's answer, but not for the next request. Promises: a worker that sleeps
 //! wakes only for an event or the time it asked for. Does not do: arming; the caller arms everything
 //! and checks it once more before `wait`, or wakes are lost.
 
@@ -15,6 +19,8 @@ use rustix::event::{Timespec, epoll};
 /// Idle times over which spinning is judged.
 const JUDGED: u32 = 64;
 const EVENTS_MAX: usize = 16;
+/// What sleeping and waking adds to an idle time, about.
+const WAKE: Duration = Duration::from_micros(20);
 
 /// What wakes a worker besides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +29,15 @@ pub(crate) enum Source {
     Level,
     /// Every write counts, nobody reads: a doorbell (eventfd).
     Bell,
+}
+
+/// Whom an idle time waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Peers: the applications have nothing new.
+    Wire,
+    /// Applications, which have just been given something to answer.
+    Application,
 }
 
 /// Waits for a worker; see the module's text.
@@ -51,16 +66,22 @@ impl Idle {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// The worker had something to do at `now`.
+    /// The worker had something to do at `now`, and waits for `awaited` from now on.
     #[inline]
-    pub(crate) fn worked(&mut self, now: Instant) {
-        self.spin.worked(now);
+    pub(crate) fn worked(&mut self, now: Instant, awaited: Awaited) {
+        self.spin.worked(now, awaited);
     }
 
     /// Whether to look once more rather than to sleep.
     #[inline]
     pub(crate) fn spins(&mut self, now: Instant) -> bool {
         self.spin.spins(now)
+    }
+
+    /// Lets whoever else wants this processor have it before the next look.
+    #[inline]
+    pub(crate) fn give_way(&self) {
+        std::thread::yield_now();
     }
 
     /// Waits until something happens, at most `most` (`None`: for ever).
@@ -83,39 +104,55 @@ impl Idle {
 /// Decides whether to spin.
 struct Spin {
     limit: Duration,
+    /// By what the idle time waits for.
+    judges: [Judge; 2],
+    awaited: Awaited,
+    last_work: Instant,
+    idle: bool,
+    /// The idle time that lasts is slept through from its start.
+    slept: bool,
+}
+
+/// Whether spinning has paid for idle times of one kind.
+#[derive(Clone, Copy)]
+struct Judge {
     enabled: bool,
     judged: u32,
     short: u32,
-    last_work: Instant,
-    idle: bool,
 }
 
-impl Spin {
-    fn new(limit: Duration) -> Spin {
-        Spin { limit, enabled: limit > Duration::ZERO, judged: 0, short: 0, last_work: Instant::ZERO, idle: false }
-    }
-
-    fn worked(&mut self, now: Instant) {
-        if self.idle {
-            self.idle = false;
-            self.judge(now.since(self.last_work) <= self.limit);
-        }
-        self.last_work = now;
-    }
-
+impl Judge {
     fn judge(&mut self, short: bool) {
         self.judged += 1;
         self.short += u32::from(short);
         if self.judged == JUDGED {
-            self.enabled = self.limit > Duration::ZERO && self.short * 2 >= JUDGED;
-            self.judged = 0;
-            self.short = 0;
+            *self = Judge { enabled: self.short * 2 >= JUDGED, judged: 0, short: 0 };
         }
+    }
+}
+
+impl Spin {
+    fn new(limit: Duration) -> Spin {
+        let judges = [Judge { enabled: true, judged: 0, short: 0 }; 2];
+        Spin { limit, judges, awaited: Awaited::Wire, last_work: Instant::ZERO, idle: false, slept: false }
+    }
+
+    fn worked(&mut self, now: Instant, awaited: Awaited) {
+        if self.idle {
+            self.idle = false;
+            let wake = if std::mem::take(&mut self.slept) { WAKE } else { Duration::ZERO };
+            let short = now.since(self.last_work) <= self.limit + wake;
+            self.judges[self.awaited as usize].judge(short);
+        }
+        self.last_work = now;
+        self.awaited = awaited;
     }
 
     fn spins(&mut self, now: Instant) -> bool {
         self.idle = true;
-        self.enabled && now.since(self.last_work) < self.limit
+        let enabled = self.judges[self.awaited as usize].enabled;
+        self.slept = !enabled;
+        enabled && now.since(self.last_work) < self.limit
     }
 }
 

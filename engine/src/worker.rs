@@ -22,7 +22,7 @@ use crate::attach::Attachments;
 use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
 use crate::core::Core;
-use crate::idle::{Idle, Source};
+use crate::idle::{Awaited, Idle, Source};
 use crate::interface::Interfaces;
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
@@ -89,6 +89,8 @@ pub struct Worker {
     capture: Option<CaptureWriter>,
     /// The stack had more to write than one turn's budget.
     more: bool,
+    /// Whom it waits for when the next turn finds nothing.
+    awaited: Awaited,
     finish: Option<Finish>,
     stopping: bool,
 }
@@ -138,6 +140,7 @@ impl Worker {
             idle,
             capture: capture.map(|path| CaptureWriter::create(path, CAPTURE_BYTES, CAPTURE_SNAPLEN)).transpose()?,
             more: false,
+            awaited: Awaited::Wire,
             finish: None,
             stopping: false,
             arena,
@@ -175,9 +178,9 @@ impl Worker {
     /// After a turn that has worked, or not: spins or sleeps when that is better than another one.
     fn rest(&mut self, now: Instant, worked: bool) -> io::Result<()> {
         if worked {
-            self.idle.worked(now);
+            self.idle.worked(now, self.awaited);
         } else if self.idle.spins(now) {
-            std::hint::spin_loop();
+            self.idle.give_way();
         } else {
             self.sleep(now)?;
         }
@@ -207,6 +210,9 @@ impl Worker {
             self.transmit();
         }
         let worked = written || commanded || packets > 0 || timed || delivered || requests || self.more;
+        if worked {
+            self.awaited = if delivered { Awaited::Application } else { Awaited::Wire };
+        }
         self.count(packets, worked);
         worked
     }

@@ -74,8 +74,17 @@ impl<'a> Waiter<'a> {
 
     /// Announces the wish to sleep: forgets old events and asks for a ring. Look at your sockets after this.
     pub fn prepare(&self) {
-        while self.channel.next_event(self.context).is_some() {}
+        self.forget_events();
         self.channel.arm(self.context);
+    }
+
+    pub(crate) fn forget_events(&self) {
+        while self.channel.next_event(self.context).is_some() {}
+    }
+
+    /// Gives way before a sleep; whether an event has come meanwhile. Only those after `forget_events` count.
+    pub(crate) fn give_way(&self) -> bool {
+        self.posix.courtesy.give_way(&*self.posix.kernel, || self.channel.has_event(self.context))
     }
 
     /// The one kernel wait. `set[0]` and `set[1]` are filled in here (bell, control connection); the caller's own kernel
@@ -181,6 +190,14 @@ impl Posix {
     fn block_with<T>(&self, waiter: &Waiter<'_>, wait: Wait, attempt: &mut dyn FnMut() -> Option<Answer<T>>) -> Answer<T> {
         let unused = libc::pollfd { fd: -1, events: 0, revents: 0 };
         loop {
+            waiter.forget_events();
+            if let Some(answer) = attempt() {
+                return answer;
+            }
+            self.still_worth_waiting(wait)?;
+            if waiter.give_way() {
+                continue;
+            }
             waiter.prepare();
             if let Some(answer) = attempt() {
                 return answer;

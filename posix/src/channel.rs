@@ -347,6 +347,8 @@ pub trait Channel: Send + Sync {
     fn disarm(&self, context: Context);
     /// The next socket whose readiness may have changed. Later changes are reported again.
     fn next_event(&self, context: Context) -> Option<SocketRef>;
+    /// Whether `next_event` would name one.
+    fn has_event(&self, context: Context) -> bool;
 
     /// Before a child process is made: reserves a number for it, under which it holds all that we hold.
     fn before_fork(&self);

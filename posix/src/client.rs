@@ -305,6 +305,10 @@ impl Channel for Attached {
         self.client.disarm(context.0.into());
     }
 
+    fn has_event(&self, context: Context) -> bool {
+        self.client.has_event(context.0.into())
+    }
+
     fn next_event(&self, context: Context) -> Option<SocketRef> {
         let index = self.client.next_event(context.0.into())?;
         Some(SocketRef { index, generation: self.client.slot(index).generation() })

@@ -288,6 +288,12 @@ impl Posix {
         if poll_only {
             return self.epoll_kernel(number, epoll, events, Some(Duration::ZERO), mask);
         }
+        if self.epoll_give_way(number) {
+            let ready = self.epoll_harvest(number, epoll, events, false)?;
+            if ready > 0 {
+                return Ok(ready);
+            }
+        }
         let ready = self.epoll_harvest(number, epoll, events, true)?;
         if ready > 0 {
             // No second harvest: it would report what is level-triggered twice in one answer.
@@ -302,6 +308,13 @@ impl Posix {
             Ok(count) => Ok(count + self.epoll_harvest(number, epoll, &mut events[count..], false)?),
             answer => answer,
         }
+    }
+
+    /// Gives way before a sleep; whether a socket of the stack has had an event meanwhile.
+    fn epoll_give_way(&self, number: u32) -> bool {
+        let bell = self.epolls.lock(number).as_ref().and_then(|instance| instance.bell);
+        let (Some((context, _)), Some(channel)) = (bell, self.attached()) else { return false };
+        self.courtesy.give_way(&*self.kernel, || channel.has_event(context))
     }
 
     /// Have sockets of the stack kept a wait from asking the kernel too often?

@@ -122,6 +122,8 @@ pub trait Kernel: Send + Sync {
 
     /// CLOCK_MONOTONIC.
     fn now(&self) -> Instant;
+    /// `sched_yield(2)`: whoever else wants this processor has it before the caller goes on.
+    fn give_way(&self);
     /// Gives the processor away for about `span` (used only where a wait context is not to be had).
     fn pause(&self, span: Duration);
     /// `getpid(2)`.

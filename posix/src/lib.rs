@@ -18,6 +18,7 @@ pub mod channel;
 pub mod client;
 mod connect;
 mod counters;
+mod courtesy;
 mod datagram;
 mod datagram_options;
 mod descriptions;
@@ -56,6 +57,7 @@ use attachment::Attachment;
 use blocking::WaitPool;
 use channel::Attach;
 use counters::Counters;
+use courtesy::Courtesy;
 use datagram::Routes;
 use descriptions::Descriptions;
 use epoll::Epolls;
@@ -70,6 +72,7 @@ pub struct Posix {
     descriptions: Descriptions,
     attachment: Attachment,
     waits: WaitPool,
+    courtesy: Courtesy,
     epolls: Epolls,
     counters: Counters,
     settings: Settings,
@@ -95,6 +98,7 @@ impl Posix {
             descriptions: Descriptions::new(),
             attachment: Attachment::new(attach),
             waits: WaitPool::new(),
+            courtesy: Courtesy::default(),
             epolls: Epolls::new(),
             counters: Counters::default(),
             settings,

@@ -251,6 +251,10 @@ impl Kernel for TestKernel {
         Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
+    fn give_way(&self) {
+        thread::yield_now();
+    }
+
     fn pause(&self, _span: Duration) {
         thread::yield_now();
     }

@@ -80,6 +80,11 @@ impl Posix {
         mask: Option<SignalMask>,
     ) -> Answer<usize> {
         loop {
+            waiter.forget_events();
+            if self.merge(set, watched, &[]) == 0 {
+                // Whether it has brought something is seen below.
+                waiter.give_way();
+            }
             waiter.prepare();
             let mut kernel_set = self.kernel_set(set, watched, WAITER_ENTRIES);
             if self.merge(set, watched, &[]) == 0 {

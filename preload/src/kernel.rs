@@ -220,6 +220,10 @@ impl Kernel for LibcKernel {
         Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
+    fn give_way(&self) {
+        std::thread::yield_now();
+    }
+
     fn pause(&self, span: Duration) {
         let time = time_of(span);
         // SAFETY: a local; the rest of an interrupted sleep is not wanted.

@@ -1,33 +1,68 @@
 use super::*;
 
+/// Idle times of one spinner, one after the other.
+struct Idling {
+    spin: Spin,
+    now: Instant,
+}
+
+impl Idling {
+    fn new() -> Idling {
+        Idling { spin: Spin::new(Duration::from_micros(50)), now: Instant::ZERO }
+    }
+
+    /// One idle time of so many microseconds; whether it began with spinning.
+    fn idle(&mut self, awaited: Awaited, micros: u64) -> bool {
+        self.spin.worked(self.now, awaited);
+        let spun = self.spin.spins(self.now + Duration::from_micros(1));
+        self.now += Duration::from_micros(micros);
+        self.spin.worked(self.now, awaited);
+        spun
+    }
+}
+
 /// Spinning stops when idle times are long and comes back when they are short.
 #[test]
 fn spinning_follows_what_it_brings() {
-    let mut spin = Spin::new(Duration::from_micros(50));
-    let mut now = Instant::ZERO;
-    let mut idle = |spin: &mut Spin, micros| {
-        spin.worked(now);
-        let spun = spin.spins(now + Duration::from_micros(1));
-        now += Duration::from_micros(micros);
-        spin.worked(now);
-        spun
-    };
-    assert!(idle(&mut spin, 1_000));
+    let mut idling = Idling::new();
+    assert!(idling.idle(Awaited::Wire, 1_000));
     for _ in 0..JUDGED {
-        idle(&mut spin, 1_000);
+        idling.idle(Awaited::Wire, 1_000);
     }
-    assert!(!idle(&mut spin, 10), "64 long idle times: no spinning");
+    assert!(!idling.idle(Awaited::Wire, 60), "64 long idle times: no spinning");
     for _ in 0..2 * JUDGED {
-        idle(&mut spin, 10);
+        idling.idle(Awaited::Wire, 10);
     }
-    assert!(idle(&mut spin, 10), "64 short ones: spin again");
+    assert!(idling.idle(Awaited::Wire, 10), "64 short ones: spin again");
+}
+
+/// The sleep itself makes an idle time longer; that must not keep the worker asleep for good.
+#[test]
+fn what_was_slept_through_may_take_a_wake_up_longer() {
+    let mut idling = Idling::new();
+    let spun = |idling: &mut Idling| (0..JUDGED).filter(|_| idling.idle(Awaited::Wire, 60)).count();
+    assert_eq!(spun(&mut idling), JUDGED as usize);
+    assert_eq!(spun(&mut idling), 0, "60 us are longer than a spin of 50");
+    assert_eq!(spun(&mut idling), JUDGED as usize, "but with a wake-up in them they would have been short");
+}
+
+/// A program that answers at once is waited for, though the wire is slow.
+#[test]
+fn the_program_and_the_wire_are_judged_apart() {
+    let mut idling = Idling::new();
+    for _ in 0..JUDGED {
+        idling.idle(Awaited::Wire, 1_000);
+        idling.idle(Awaited::Application, 5);
+    }
+    assert!(!idling.idle(Awaited::Wire, 1_000));
+    assert!(idling.idle(Awaited::Application, 5));
 }
 
 /// A spin ends at the limit.
 #[test]
 fn spinning_is_bounded() {
     let mut spin = Spin::new(Duration::from_micros(50));
-    spin.worked(Instant::from_micros(100));
+    spin.worked(Instant::from_micros(100), Awaited::Wire);
     assert!(spin.spins(Instant::from_micros(149)));
     assert!(!spin.spins(Instant::from_micros(150)));
     assert!(!Spin::new(Duration::ZERO).spins(Instant::ZERO));

@@ -125,9 +125,8 @@ pub const KEYS: &[Key] = &[
         "worker.spin_us",
         0,
         10_000,
-        "How long the worker looks for work before it sleeps. Spinning saves a wakeup per packet and costs a processor that \
-         somebody else may want. auto: a little when the machine has processors to spare, else 0. It never spins when nothing \
-         has happened for longer than this.",
+        "How long the worker looks for work before it sleeps, giving way to whoever else wants its processor. Spinning saves \
+         a wakeup per packet. auto: 20, while that pays. It never spins when nothing has happened for longer than this.",
     ),
     auto_number("worker.core", 0, 1_023, "Processor to run the worker on. auto: the scheduler's choice."),
     number(

@@ -1,0 +1,68 @@
+//! Giving way before sleeping: a thread that has nothing to do lets others have its processor a few times
+//! and looks again, before it asks the kernel to wait.
+//!
+//! Where the service's worker shares the processor, it runs at once and has often brought something when
+//! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
+//! short spin. Promises: bounded by time and by the number of looks; as long as fewer than half of the
+//! attempts bring something, most waits sleep at once. Does not do: arming; that comes after it, before
+//! the kernel's wait.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ringway_shm::Duration;
+
+use crate::fallback::Kernel;
+
+/// How long a thread gives way at most: about what a sleep and a wake-up cost both sides.
+const LIMIT: Duration = Duration::from_micros(20);
+/// How often at most, whatever the clock says.
+const LOOKS_MAX: u32 = 64;
+/// Attempts over which giving way is judged.
+const JUDGED: u32 = 16;
+/// Waits that sleep at once after a bad judgement.
+const SKIPPED: u32 = 256;
+
+/// Whether giving way pays in this process. Threads share it without a lock: a count that is lost in a
+/// race only judges a little later.
+#[derive(Debug, Default)]
+pub(crate) struct Courtesy {
+    judged: AtomicU32,
+    hits: AtomicU32,
+    skip: AtomicU32,
+}
+
+impl Courtesy {
+    /// Gives way until `ready` says that there is something, or the limit is reached. Says whether there is.
+    pub(crate) fn give_way(&self, kernel: &dyn Kernel, mut ready: impl FnMut() -> bool) -> bool {
+        let skip = self.skip.load(Ordering::Relaxed);
+        if skip > 0 {
+            self.skip.store(skip - 1, Ordering::Relaxed);
+            return false;
+        }
+        let until = kernel.now() + LIMIT;
+        let mut found = false;
+        for _ in 0..LOOKS_MAX {
+            kernel.give_way();
+            found = ready();
+            if found || kernel.now() >= until {
+                break;
+            }
+        }
+        self.judge(found);
+        found
+    }
+
+    fn judge(&self, hit: bool) {
+        let hits = self.hits.load(Ordering::Relaxed) + u32::from(hit);
+        let judged = self.judged.load(Ordering::Relaxed) + 1;
+        let over = judged >= JUDGED;
+        if over && hits * 2 < judged {
+            self.skip.store(SKIPPED, Ordering::Relaxed);
+        }
+        self.hits.store(if over { 0 } else { hits }, Ordering::Relaxed);
+        self.judged.store(if over { 0 } else { judged }, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;
