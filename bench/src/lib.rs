@@ -5,7 +5,19 @@
 //! client, in turn, and what disturbed them is said. Does not do: judge whether a figure is good.
 #![forbid(unsafe_code)]
 
+pub mod bed;
+pub mod command;
+pub mod load;
+pub mod measure;
+pub mod options;
 pub mod pair;
+pub mod peer;
+pub mod point;
+pub mod role;
 pub mod row;
+pub mod runner;
+pub mod scenario;
+pub mod table;
+pub mod target;
 pub mod trace;
 pub mod wire;

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Tcpdump(crate::tcpdump::Arguments),
     /// Hold a capture file against the rules of TCP, IP and UDP
     CheckTrace(crate::check_trace::Arguments),
+    /// Measure Ringway beside the kernel
+    Bench(crate::bench::Arguments),
 }
 
 const EXAMPLES: &str = "Examples:

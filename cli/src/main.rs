@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod check_trace;
 mod config_cmd;
 mod demo;
@@ -33,5 +34,6 @@ fn main() -> ExitCode {
         Command::Nstat(arguments) => nstat::run(&arguments),
         Command::Tcpdump(arguments) => tcpdump::run(&arguments),
         Command::CheckTrace(arguments) => check_trace::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     }
 }

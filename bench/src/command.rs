@@ -1,0 +1,103 @@
+//! `ringway bench`: the command line of all measurements.
+//!
+//! Exit status: 0 all rows were measured, 1 something failed, 2 it was called wrongly.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::options::Options;
+use crate::role::{self, RoleArguments};
+use crate::row::Row;
+use crate::runner::Runner;
+use crate::scenario::{self, Scenario};
+use crate::table;
+use crate::wire::veth::remove_on_signal;
+
+/// Arguments of `ringway bench`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// What there is to measure
+    List,
+    /// Small requests over 1 to thousands of connections
+    Conns(Options),
+    /// One request at a time, by size of the reply
+    Latency(Options),
+    /// Large replies, large requests, streams without end
+    Bulk(Options),
+    /// Short connections: connect, one request and reply, close
+    Crr(Options),
+    /// 1 to 128 messages per connection
+    Mpc(Options),
+    /// Time to first byte of a new connection
+    Setup(Options),
+    /// One end of a measurement
+    #[command(hide = true)]
+    Role(RoleArguments),
+}
+
+const WRONG: u8 = 2;
+
+/// Measures, or plays a role.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let (name, options) = match &arguments.command {
+        Command::List => return list(),
+        Command::Role(arguments) => return role::run(arguments),
+        Command::Conns(options) => ("conns", options),
+        Command::Latency(options) => ("latency", options),
+        Command::Bulk(options) => ("bulk", options),
+        Command::Crr(options) => ("crr", options),
+        Command::Mpc(options) => ("mpc", options),
+        Command::Setup(options) => ("setup", options),
+    };
+    measure(scenario::find(name).expect("every command has its scenario"), options)
+}
+
+fn list() -> ExitCode {
+    let lines: String = scenario::ALL.iter().map(|scenario| format!("{:<10}{}\n", scenario.name, scenario.about)).collect();
+    match io::stdout().write_all(lines.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
+    let targets = match options.targets() {
+        Ok(targets) => targets,
+        Err(text) => return fail(scenario, &text, WRONG),
+    };
+    if !rustix::process::geteuid().is_root() {
+        return fail(scenario, "making network interfaces needs root", 1);
+    }
+    let points = (scenario.points)(options);
+    let mut is_first = true;
+    let mut give = |row: Row| {
+        let heading = if is_first && !options.json { table::heading() } else { String::new() };
+        is_first = false;
+        let line = if options.json { row.to_json() + "\n" } else { table::line(&row) };
+        let mut out = io::stdout().lock();
+        out.write_all((heading + &line).as_bytes())?;
+        out.flush()
+    };
+    let seconds = options.seconds.unwrap_or(scenario.seconds);
+    let rounds = options.rounds_or(scenario.rounds);
+    let measured = remove_on_signal()
+        .and_then(|()| Runner::new(scenario.name, options, rounds, seconds))
+        .and_then(|mut runner| runner.run(&targets, &points, &mut give));
+    match measured {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(scenario, &error.to_string(), 1),
+    }
+}
+
+fn fail(scenario: &Scenario, text: &str, status: u8) -> ExitCode {
+    eprintln!("ringway bench {}: {text}", scenario.name);
+    ExitCode::from(status)
+}

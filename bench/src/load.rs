@@ -1,0 +1,9 @@
+//! The load: what is sent, when, over how many connections, and how long each answer took.
+
+pub mod exchange;
+pub mod kernel_client;
+pub mod kernel_server;
+pub mod latency;
+pub mod message;
+pub mod order;
+pub mod schedule;

@@ -1,0 +1,272 @@
+//! Both ends of a conversation without input and output: the server answers, the client asks, checks and takes the time.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::latency::Latencies;
+use super::message::{Corrupt, Header, Inbox, Outbox};
+use super::order::{Outcome, Pace, Plan};
+use super::schedule::Schedule;
+
+/// The server's end of a connection.
+#[derive(Debug, Default)]
+pub struct Responder {
+    inbox: Inbox,
+    /// Replies that wait to be sent.
+    pub outbox: Outbox,
+}
+
+impl Responder {
+    /// Takes what has arrived and puts the replies into the outbox.
+    ///
+    /// # Errors
+    /// The client sent something else than requests.
+    pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
+        let Responder { inbox, outbox } = self;
+        inbox.feed(bytes, |request| {
+            outbox.push(Header { length: request.wanted, wanted: request.length, tag: request.tag });
+            Ok(())
+        })
+    }
+}
+
+/// The client's end of a connection.
+#[derive(Debug, Default)]
+struct Asker {
+    inbox: Inbox,
+    outbox: Outbox,
+    /// When the requests without a reply were meant to begin.
+    under_way: VecDeque<Instant>,
+    next_tag: u64,
+    /// Replies on this connection since it was opened.
+    replies: u32,
+    /// Replies in the measured time, on all connections that had this number.
+    measured: u64,
+}
+
+/// What the driver does with a connection after something has arrived on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Goes on with it.
+    Continue,
+    /// It has done its share: the driver closes it, opens another one and says `reopened`.
+    Replace,
+}
+
+/// The phases of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Warmup,
+    Measured,
+    /// No new requests; what is under way comes to its end.
+    Draining,
+}
+
+/// All connections of a client, and the run.
+#[derive(Debug)]
+pub struct Load {
+    plan: Plan,
+    askers: Vec<Asker>,
+    latencies: Latencies,
+    phase: Phase,
+    begun: Instant,
+    measured_from: Instant,
+    measured_to: Instant,
+    schedule: Option<Schedule>,
+    /// Connections without a request; open loop only.
+    free: VecDeque<usize>,
+    /// Intended times that found no free connection.
+    waiting: VecDeque<Instant>,
+    replies_in_all: u64,
+    opened: u64,
+    late: u64,
+    in_flight: usize,
+}
+
+impl Load {
+    /// For a plan whose connections the driver is about to open.
+    pub fn new(plan: Plan, now: Instant) -> Load {
+        let connections = plan.connections as usize;
+        Load {
+            plan,
+            askers: (0..connections).map(|_| Asker::default()).collect(),
+            latencies: Latencies::default(),
+            phase: Phase::Idle,
+            begun: now,
+            measured_from: now,
+            measured_to: now,
+            schedule: None,
+            free: (0..connections).collect(),
+            waiting: VecDeque::new(),
+            replies_in_all: 0,
+            opened: 0,
+            late: 0,
+            in_flight: 0,
+        }
+    }
+
+    /// What was planned.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Whether connections are replaced after their share.
+    pub fn is_short(&self) -> bool {
+        matches!(self.plan.pace, Pace::Short(_))
+    }
+
+    /// Whether requests begin at intended times.
+    pub fn is_open_loop(&self) -> bool {
+        matches!(self.plan.pace, Pace::Poisson(_) | Pace::Fixed(_))
+    }
+
+    /// Begins a run: `measured_from` to `measured_to` counts. Calls `touch` for each connection that has something to send.
+    pub fn begin(&mut self, now: Instant, from: Instant, to: Instant, seed: u64, mut touch: impl FnMut(usize)) {
+        self.latencies.clear();
+        (self.replies_in_all, self.opened, self.late) = (0, 0, 0);
+        self.askers.iter_mut().for_each(|asker| asker.measured = 0);
+        if self.is_short() {
+            self.askers.fill_with(Asker::default);
+        }
+        (self.begun, self.measured_from, self.measured_to) = (now, from, to);
+        self.schedule = Schedule::of(self.plan.pace, seed);
+        self.phase = Phase::Warmup;
+        if self.schedule.is_none() {
+            for index in 0..self.askers.len() {
+                for _ in 0..self.plan.depth.max(1) {
+                    self.ask(index, now);
+                }
+                touch(index);
+            }
+        }
+    }
+
+    fn ask(&mut self, index: usize, intended: Instant) {
+        let asker = &mut self.askers[index];
+        asker.outbox.push(Header { length: self.plan.request, wanted: self.plan.reply, tag: asker.next_tag });
+        asker.next_tag += 1;
+        asker.under_way.push_back(intended);
+        self.in_flight += 1;
+    }
+
+    /// Time goes on: begins what is due. Calls `touch` for each connection that has something to send.
+    pub fn tick(&mut self, now: Instant, mut touch: impl FnMut(usize)) {
+        if self.phase == Phase::Warmup && now >= self.measured_from {
+            self.phase = Phase::Measured;
+        }
+        if matches!(self.phase, Phase::Warmup | Phase::Measured) && now >= self.measured_to {
+            self.phase = Phase::Draining;
+            self.schedule = None;
+            self.waiting.clear();
+        }
+        let Some(mut schedule) = self.schedule.take() else { return };
+        while self.begun + schedule.next() <= now {
+            let intended = self.begun + schedule.next();
+            schedule.step();
+            match self.free.pop_front() {
+                Some(index) => {
+                    self.ask(index, intended);
+                    touch(index);
+                }
+                None => {
+                    self.late += 1;
+                    self.waiting.push_back(intended);
+                }
+            }
+        }
+        self.schedule = Some(schedule);
+    }
+
+    /// Whether the run is over and nothing is under way.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Draining && self.in_flight == 0
+    }
+
+    /// Whether the measured time is over.
+    pub fn is_draining(&self) -> bool {
+        self.phase == Phase::Draining
+    }
+
+    /// The driver has opened a connection, which began at `begun`; it is given its first request.
+    pub fn reopened(&mut self, index: usize, begun: Instant) {
+        self.opened += 1;
+        let measured = self.askers[index].measured;
+        self.askers[index] = Asker { measured, ..Asker::default() };
+        self.ask(index, begun);
+    }
+
+    /// Bytes to send on a connection.
+    pub fn outbox(&mut self, index: usize) -> &mut Outbox {
+        &mut self.askers[index].outbox
+    }
+
+    /// Takes what has arrived on a connection and asks anew where the pace says so.
+    ///
+    /// # Errors
+    /// The server sent something else than the replies asked for.
+    pub fn receive(&mut self, index: usize, now: Instant, bytes: &[u8]) -> Result<Next, Corrupt> {
+        let asker = &mut self.askers[index];
+        let (mut tag, mut count) = (asker.next_tag - asker.under_way.len() as u64, 0);
+        let (latencies, under_way, reply) = (&mut self.latencies, &mut asker.under_way, self.plan.reply);
+        let is_measured = self.phase == Phase::Measured;
+        asker.inbox.feed(bytes, |header| {
+            if header.tag != tag || header.length != reply {
+                return Err(Corrupt::Tag(header.tag));
+            }
+            let intended = under_way.pop_front().ok_or(Corrupt::Tag(tag))?;
+            if is_measured {
+                latencies.add(now.saturating_duration_since(intended));
+            }
+            (tag, count) = (tag + 1, count + 1);
+            Ok(())
+        })?;
+        asker.replies += count;
+        asker.measured += if is_measured { u64::from(count) } else { 0 };
+        self.replies_in_all += u64::from(count);
+        self.in_flight -= count as usize;
+        Ok(self.go_on(index, now, count))
+    }
+
+    fn go_on(&mut self, index: usize, now: Instant, count: u32) -> Next {
+        match self.plan.pace {
+            Pace::Short(share) if self.askers[index].replies >= share => return Next::Replace,
+            Pace::Poisson(_) | Pace::Fixed(_) => {
+                for _ in 0..count {
+                    match self.waiting.pop_front() {
+                        Some(intended) => self.ask(index, intended),
+                        None => self.free.push_back(index),
+                    }
+                }
+            }
+            Pace::Closed | Pace::Short(_) => {
+                let more = if self.phase == Phase::Draining { 0 } else { count };
+                (0..more).for_each(|_| self.ask(index, now));
+            }
+        }
+        Next::Continue
+    }
+
+    /// What the run gave.
+    pub fn outcome(&self) -> Outcome {
+        let shares = || self.askers.iter().map(|asker| asker.measured);
+        let replies: u64 = shares().sum();
+        let squares: f64 = shares().map(|share| (share as f64).powi(2)).sum();
+        let mut outcome = Outcome {
+            replies,
+            replies_in_all: self.replies_in_all,
+            seconds: (self.measured_to - self.measured_from).as_secs_f64(),
+            opened: self.opened,
+            late: self.late,
+            most: shares().max().unwrap_or(0),
+            fewest: shares().min().unwrap_or(0),
+            fairness: if squares > 0.0 { (replies as f64).powi(2) / (self.askers.len() as f64 * squares) } else { 0.0 },
+            ..Outcome::default()
+        };
+        self.latencies.tell(&mut outcome);
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Conversations between a load and responders, told what time it is.
+use super::*;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A load and the servers' ends of its connections, joined by nothing.
+struct Rig {
+    load: Load,
+    servers: Vec<Responder>,
+    touched: Vec<usize>,
+    start: Instant,
+}
+
+impl Rig {
+    fn new(connections: u32, depth: u32, pace: Pace) -> Rig {
+        let server = SocketAddr::from(([10, 0, 0, 1], 1));
+        let plan = Plan { server, sources: Vec::new(), connections, request: 64, reply: 100, depth, pace };
+        let start = Instant::now();
+        let servers = (0..connections).map(|_| Responder::default()).collect();
+        Rig { load: Load::new(plan, start), servers, touched: Vec::new(), start }
+    }
+
+    fn begin(&mut self, warmup: Duration, measure: Duration) {
+        let touched = &mut self.touched;
+        self.load.begin(self.start, self.start + warmup, self.start + warmup + measure, 1, |index| touched.push(index));
+    }
+
+    fn tick(&mut self, at: Duration) {
+        let touched = &mut self.touched;
+        self.load.tick(self.start + at, |index| touched.push(index));
+    }
+
+    /// Carries all bytes of a connection to its server and back, arriving at `at`.
+    fn carry(&mut self, index: usize, at: Duration) -> Next {
+        let mut bytes = vec![0; self.load.outbox(index).len()];
+        self.load.outbox(index).copy_to(&mut bytes);
+        self.load.outbox(index).advance(bytes.len());
+        let server = &mut self.servers[index];
+        server.receive(&bytes).expect("our own requests");
+        let mut reply = vec![0; server.outbox.len()];
+        server.outbox.copy_to(&mut reply);
+        server.outbox.advance(reply.len());
+        self.load.receive(index, self.start + at, &reply).expect("the right replies")
+    }
+}
+
+#[test]
+fn a_closed_loop_keeps_its_depth_and_counts_only_the_measured_time() {
+    let mut rig = Rig::new(1, 2, Pace::Closed);
+    rig.begin(10 * MS, 10 * MS);
+    for at in 0..30 {
+        rig.tick(at * MS);
+        rig.carry(0, at * MS);
+    }
+    assert!(rig.load.is_over());
+    let outcome = rig.load.outcome();
+    // Two replies at each of 10 to 19 ms; at 20 ms the last two come and none are asked for.
+    assert_eq!((outcome.replies, outcome.replies_in_all), (20, 42));
+    assert!((outcome.p50_us - 1000.0).abs() < 1.0 && outcome.seconds == 0.01, "{outcome:?}");
+}
+
+#[test]
+fn an_open_loop_counts_from_the_intended_time_even_when_all_connections_are_busy() {
+    let mut rig = Rig::new(1, 1, Pace::Fixed(1000.0));
+    rig.begin(Duration::ZERO, 100 * MS);
+    rig.tick(Duration::ZERO);
+    // Meant for 1, 2, … ms; the server answers nothing until 50 ms.
+    (1..=50).for_each(|at| rig.tick(at * MS));
+    assert_eq!(rig.touched, [0]);
+    for _ in 0..50 {
+        rig.carry(0, 50 * MS);
+    }
+    let outcome = rig.load.outcome();
+    assert_eq!((outcome.replies, outcome.late), (50, 49));
+    assert!((outcome.max_us - 49_000.0).abs() < 50.0 && (outcome.p50_us - 25_000.0).abs() < 1100.0, "{outcome:?}");
+}
+
+#[test]
+fn a_short_connection_is_replaced_after_its_share() {
+    let mut rig = Rig::new(1, 1, Pace::Short(2));
+    rig.begin(Duration::ZERO, 10 * MS);
+    rig.tick(MS);
+    assert_eq!((rig.carry(0, MS), rig.carry(0, 2 * MS)), (Next::Continue, Next::Replace));
+    rig.load.reopened(0, rig.start + 2 * MS);
+    rig.servers[0] = Responder::default();
+    assert_eq!(rig.load.outbox(0).len(), 64);
+    rig.carry(0, 5 * MS);
+    let outcome = rig.load.outcome();
+    assert_eq!((outcome.replies, outcome.opened), (3, 1));
+    assert!((outcome.max_us - 3000.0).abs() < 5.0, "the latency has the opening in it: {outcome:?}");
+}
+
+#[test]
+fn a_reply_to_another_request_or_of_another_length_is_refused() {
+    for (tag, wanted) in [(1, 100), (0, 101)] {
+        let mut rig = Rig::new(1, 1, Pace::Closed);
+        rig.begin(Duration::ZERO, MS);
+        let mut other = Outbox::default();
+        other.push(Header { length: wanted, wanted: 64, tag });
+        let mut bytes = vec![0; wanted as usize];
+        other.copy_to(&mut bytes);
+        assert_eq!(rig.load.receive(0, rig.start, &bytes), Err(Corrupt::Tag(tag)));
+    }
+}
+
+#[test]
+fn fairness_is_one_when_all_got_the_same_and_small_when_one_got_all() {
+    let mut rig = Rig::new(4, 1, Pace::Closed);
+    rig.begin(Duration::ZERO, 10 * MS);
+    rig.tick(Duration::ZERO);
+    for index in 0..4 {
+        assert_eq!(rig.carry(index, MS), Next::Continue);
+    }
+    assert!((rig.load.outcome().fairness - 1.0).abs() < 1e-9);
+    for _ in 0..1000 {
+        assert_eq!(rig.carry(2, MS), Next::Continue);
+    }
+    let outcome = rig.load.outcome();
+    assert!(outcome.fairness < 0.26 && (outcome.most, outcome.fewest) == (1001, 1), "{outcome:?}");
+}

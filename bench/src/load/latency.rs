@@ -1,0 +1,54 @@
+//! Latencies of one run: from a nanosecond to minutes with three digits, in fixed memory.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+use super::order::Outcome;
+
+/// The longest latency that is told apart, nanoseconds.
+const LONGEST_NS: u64 = 600_000_000_000;
+
+/// How long answers took.
+#[derive(Debug)]
+pub struct Latencies(Histogram<u64>);
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies(Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order and three digits are allowed"))
+    }
+}
+
+impl Latencies {
+    /// Counts one answer.
+    pub fn add(&mut self, taken: Duration) {
+        self.0.saturating_record(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX).max(1));
+    }
+
+    /// Forgets all.
+    pub fn clear(&mut self) {
+        self.0.reset();
+    }
+
+    /// Answers counted.
+    pub fn count(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// The latency that `percent` of the answers did not exceed, microseconds.
+    pub fn percentile_us(&self, percent: f64) -> f64 {
+        self.0.value_at_percentile(percent) as f64 / 1e3
+    }
+
+    /// Puts quantiles and mean into `outcome`.
+    pub fn tell(&self, outcome: &mut Outcome) {
+        outcome.p50_us = self.percentile_us(50.0);
+        outcome.p99_us = self.percentile_us(99.0);
+        outcome.p999_us = self.percentile_us(99.9);
+        outcome.mean_us = self.0.mean() / 1e3;
+        outcome.max_us = self.0.max() as f64 / 1e3;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! The bytes of a request and of a reply, the same for every target and every client.
+//!
+//! ```text
+//!   0        4        8                16
+//!   | length | wanted | tag            | pattern, as at this offset of every message |
+//! ```
+//! `length` counts the whole message, `wanted` is the length of the reply that is asked for, and a
+//! reply carries the tag of its request. Numbers are little-endian. Promises: no input makes it panic;
+//! a reader finds a message that was cut, moved or changed (small pieces are compared whole, large
+//! ones at both ends). Does not do: input and output.
+
+use std::collections::VecDeque;
+use std::sync::LazyLock;
+
+/// Bytes in front of the pattern, and the smallest message.
+pub const HEADER_BYTES: usize = 16;
+/// The largest message.
+pub const MESSAGE_MAX: u32 = 1 << 30;
+
+/// After so many bytes the pattern begins anew.
+const PERIOD: usize = 64 << 10;
+/// The longest piece that is given to a socket at once.
+const SLICE_MAX: usize = 128 << 10;
+/// Pieces up to this are compared whole.
+const COMPARE_WHOLE_MAX: usize = 4096;
+const COMPARE_ENDS: usize = 64;
+
+static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let one: Vec<u8> = (0..PERIOD as u32).map(|index| (index.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    one.iter().copied().cycle().take(PERIOD + SLICE_MAX).collect()
+});
+
+/// The first bytes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the message with this header.
+    pub length: u32,
+    /// Bytes of the reply that is asked for.
+    pub wanted: u32,
+    /// The reply carries the same.
+    pub tag: u64,
+}
+
+/// Why a stream of messages cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Corrupt {
+    /// A length that no message has.
+    Length(u32),
+    /// Other bytes than the pattern's at this offset of the message.
+    Content(u32),
+    /// A reply that belongs to no request, or not to the next one.
+    Tag(u64),
+}
+
+impl std::fmt::Display for Corrupt {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Corrupt::Length(length) => write!(formatter, "a message says that it has {length} bytes"),
+            Corrupt::Content(offset) => write!(formatter, "wrong bytes near offset {offset} of a message"),
+            Corrupt::Tag(tag) => write!(formatter, "a reply to request {tag}, which is not the next one"),
+        }
+    }
+}
+
+impl Header {
+    fn encode(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.wanted.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.tag.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: [u8; HEADER_BYTES]) -> Result<Header, Corrupt> {
+        let [length, wanted] = [0, 4].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")));
+        let tag = u64::from_le_bytes(bytes[8..].try_into().expect("eight bytes"));
+        let is_length = |length: u32| (HEADER_BYTES as u32..=MESSAGE_MAX).contains(&length);
+        match [length, wanted].into_iter().find(|length| !is_length(*length)) {
+            Some(wrong) => Err(Corrupt::Length(wrong)),
+            None => Ok(Header { length, wanted, tag }),
+        }
+    }
+}
+
+/// Messages that wait to be sent on one connection.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    queue: VecDeque<Header>,
+    /// Bytes of the first one that have been sent.
+    sent: usize,
+}
+
+impl Outbox {
+    /// Appends a message.
+    pub fn push(&mut self, header: Header) {
+        self.queue.push_back(header);
+    }
+
+    /// Whether everything has been sent.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Bytes that wait.
+    pub fn len(&self) -> usize {
+        self.queue.iter().map(|header| header.length as usize).sum::<usize>() - self.sent
+    }
+
+    /// Writes the next bytes to `to`, of several messages if they fit, and returns how many. They stay until `advance`.
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let (mut filled, mut at) = (0, self.sent);
+        for header in &self.queue {
+            let length = header.length as usize;
+            if at < HEADER_BYTES {
+                let count = (HEADER_BYTES - at).min(to.len() - filled);
+                to[filled..filled + count].copy_from_slice(&header.encode()[at..at + count]);
+                (filled, at) = (filled + count, at + count);
+            }
+            while at < length && filled < to.len() {
+                let piece = pattern(at, (length - at).min(to.len() - filled));
+                to[filled..filled + piece.len()].copy_from_slice(piece);
+                (filled, at) = (filled + piece.len(), at + piece.len());
+            }
+            if filled == to.len() {
+                break;
+            }
+            at = 0;
+        }
+        filled
+    }
+
+    /// The next bytes to give to a socket: from `scratch`, or without a copy in the middle of a large message.
+    pub fn next<'a>(&self, scratch: &'a mut [u8]) -> &'a [u8] {
+        match self.queue.front() {
+            Some(header) if self.sent >= HEADER_BYTES && header.length as usize - self.sent >= scratch.len() => {
+                pattern(self.sent, header.length as usize - self.sent)
+            }
+            _ => {
+                let count = self.copy_to(scratch);
+                &scratch[..count]
+            }
+        }
+    }
+
+    /// The next `count` bytes have been sent.
+    ///
+    /// # Panics
+    /// When fewer waited.
+    pub fn advance(&mut self, count: usize) {
+        self.sent += count;
+        while let Some(header) = self.queue.front()
+            && self.sent >= header.length as usize
+        {
+            self.sent -= header.length as usize;
+            self.queue.pop_front();
+        }
+        assert!(self.sent == 0 || !self.queue.is_empty(), "no more is sent than waited");
+    }
+}
+
+/// Finds the messages in what arrives on one connection.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    header: [u8; HEADER_BYTES],
+    /// Bytes of the present message that have arrived.
+    arrived: usize,
+    /// The present message, once its header is there.
+    present: Option<Header>,
+}
+
+impl Inbox {
+    /// Takes bytes that have arrived and calls `each` for every message that is complete.
+    ///
+    /// # Errors
+    /// The bytes are not those of messages, or `each` refused one; nothing more can be read.
+    pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Header) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
+        while !bytes.is_empty() {
+            let header = match self.present {
+                Some(header) => header,
+                None => {
+                    let count = (HEADER_BYTES - self.arrived).min(bytes.len());
+                    self.header[self.arrived..self.arrived + count].copy_from_slice(&bytes[..count]);
+                    self.arrived += count;
+                    bytes = &bytes[count..];
+                    if self.arrived < HEADER_BYTES {
+                        return Ok(());
+                    }
+                    let header = Header::decode(self.header)?;
+                    self.present = Some(header);
+                    header
+                }
+            };
+            let count = (header.length as usize - self.arrived).min(bytes.len());
+            let (piece, rest) = bytes.split_at(count);
+            if !is_pattern(piece, self.arrived) {
+                return Err(Corrupt::Content(self.arrived as u32));
+            }
+            self.arrived += count;
+            bytes = rest;
+            if self.arrived == header.length as usize {
+                (self.arrived, self.present) = (0, None);
+                each(header)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a message has at `offset`, `length` bytes or as many as there are at once.
+fn pattern(offset: usize, length: usize) -> &'static [u8] {
+    let start = offset % PERIOD;
+    &PATTERN[start..start + length.min(SLICE_MAX)]
+}
+
+fn is_pattern(piece: &[u8], offset: usize) -> bool {
+    let same = |from: usize, to: usize| piece[from..to] == *pattern(offset + from, to - from);
+    let length = piece.len();
+    match length {
+        ..=COMPARE_WHOLE_MAX => same(0, length),
+        _ => same(0, COMPARE_ENDS) && same(length - COMPARE_ENDS, length),
+    }
+}
+
+#[cfg(test)]
+mod tests;

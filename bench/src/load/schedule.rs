@@ -1,0 +1,51 @@
+//! When requests of an open loop are meant to begin.
+//!
+//! The times come from a seed and a rate alone. A client that is late sends at once and still counts
+//! from the intended time, so that a slow server cannot hide its slowness (coordinated omission).
+
+use std::time::Duration;
+
+use super::order::Pace;
+
+/// Intended times, from zero on, without end.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    mean_ns: f64,
+    is_random: bool,
+    state: u64,
+    at_ns: f64,
+}
+
+impl Schedule {
+    /// Of an open pace; `None` for the others.
+    pub fn of(pace: Pace, seed: u64) -> Option<Schedule> {
+        let (rate, is_random) = match pace {
+            Pace::Poisson(rate) => (rate, true),
+            Pace::Fixed(rate) => (rate, false),
+            Pace::Closed | Pace::Short(_) => return None,
+        };
+        let mut schedule = Schedule { mean_ns: 1e9 / rate.max(1e-3), is_random, state: seed, at_ns: 0.0 };
+        schedule.step();
+        Some(schedule)
+    }
+
+    /// The next intended time after the beginning.
+    pub fn next(&self) -> Duration {
+        Duration::from_nanos(self.at_ns as u64)
+    }
+
+    /// Goes on to the one after it.
+    pub fn step(&mut self) {
+        // splitmix64, and the exponential distribution by its inverse.
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        let uniform = ((mixed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        self.at_ns += if self.is_random { -uniform.ln() * self.mean_ns } else { self.mean_ns };
+    }
+}
+
+#[cfg(test)]
+mod tests;

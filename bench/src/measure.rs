@@ -1,0 +1,7 @@
+//! What a measurement says about the machine: CPU of both ends, cycles, and whether something disturbed it.
+
+pub mod calibration;
+pub mod cpu;
+pub mod machine;
+pub mod noise;
+pub mod statistics;

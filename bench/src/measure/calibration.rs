@@ -1,0 +1,61 @@
+//! A loop of known cycles, timed on each core: its frequency, and whether somebody else uses the core.
+
+use std::hint::black_box;
+use std::io;
+use std::time::Instant;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Steps of the loop; about a tenth of a millisecond.
+const STEPS: u64 = 60_000;
+/// A multiplication waits three cycles for the one before it, the addition one more.
+const CYCLES_PER_STEP: f64 = 4.0;
+/// The loop is run so often each time; the fastest is least disturbed, the median says how disturbed it is.
+const TIMES: usize = 9;
+
+/// What the loop found on one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Calibration {
+    /// The fastest run, nanoseconds.
+    pub fastest_ns: f64,
+    /// The median, nanoseconds.
+    pub median_ns: f64,
+}
+
+impl Calibration {
+    /// Runs the loop on a core, which must be one that this process may use.
+    ///
+    /// # Errors
+    /// It may not.
+    ///
+    /// # Blocking
+    /// About a millisecond.
+    pub fn of_core(core: usize) -> io::Result<Calibration> {
+        let before = sched_getaffinity(None)?;
+        let mut only = CpuSet::new();
+        only.set(core);
+        sched_setaffinity(None, &only)?;
+        let mut times: Vec<f64> = (0..TIMES).map(|_| run()).collect();
+        sched_setaffinity(None, &before)?;
+        times.sort_by(f64::total_cmp);
+        Ok(Calibration { fastest_ns: times[0], median_ns: times[TIMES / 2] })
+    }
+
+    /// Cycles per nanosecond, when nothing disturbs.
+    pub fn frequency_ghz(&self) -> f64 {
+        STEPS as f64 * CYCLES_PER_STEP / self.fastest_ns
+    }
+}
+
+fn run() -> f64 {
+    let begun = Instant::now();
+    let mut value = black_box(1_u64);
+    for _ in 0..STEPS {
+        value = value.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+    }
+    black_box(value);
+    begun.elapsed().as_nanos() as f64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! What every scenario can be told on the command line.
+
+use clap::{Args, ValueEnum};
+
+use crate::target::{ClientStack, Target, WireKind};
+
+/// Options of a scenario.
+#[derive(Args, Clone, Debug)]
+pub struct Options {
+    /// What joins client and server
+    #[arg(long, value_enum, default_value_t = WireKind::Veth)]
+    pub wire: WireKind,
+    /// Who serves, in turn; default: linux and all of Ringway that this wire carries
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TARGET,…")]
+    pub target: Vec<Target>,
+    /// Connections
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000), value_name = "N,…")]
+    pub connections: Vec<u32>,
+    /// Bytes of a reply, such as 64, 64K, 2M
+    #[arg(long, value_delimiter = ',', value_parser = size, value_name = "BYTES,…")]
+    pub size: Vec<u32>,
+    /// Seconds that are measured in each round
+    #[arg(long, value_parser = seconds)]
+    pub seconds: Option<f64>,
+    /// Rounds of each target; the medians are shown
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Whose stack the client stands on; default: the kernel's, over memory Ringway's
+    #[arg(long, value_enum)]
+    pub client: Option<ClientStack>,
+    /// On which core the kernel receives; default: on the core that sends
+    #[arg(long, value_enum, default_value_t = Steering::None)]
+    pub rps: Steering,
+    /// One JSON object per row
+    #[arg(short, long)]
+    pub json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Where the kernel's receive side runs (RPS).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Steering {
+    /// On the core of whoever sends: the default of the kernel on veth
+    None,
+    /// The client's on its own core
+    Client,
+    /// Each side's on its own core
+    Both,
+}
+
+impl Options {
+    /// Whose stack the client stands on.
+    pub fn client_stack(&self) -> ClientStack {
+        self.client.unwrap_or(self.wire.usual_client())
+    }
+
+    /// Rounds and the seconds of each, where a scenario has nothing else in mind.
+    pub fn rounds_or(&self, rounds: u32) -> u32 {
+        self.rounds.unwrap_or(rounds)
+    }
+
+    /// The targets, without repetitions.
+    ///
+    /// # Errors
+    /// Text for the user: one of them cannot be had over this wire.
+    pub fn targets(&self) -> Result<Vec<Target>, String> {
+        let possible = self.wire.targets();
+        let mut wanted = self.target.clone();
+        if wanted.is_empty() {
+            wanted = possible.iter().copied().filter(|target| *target != Target::LinuxSpin).collect();
+        }
+        let mut found = Vec::new();
+        for target in wanted {
+            if !possible.contains(&target) {
+                let names: Vec<String> = possible.iter().map(|target| target.name()).collect();
+                let named = if names.is_empty() { "nothing yet".to_string() } else { names.join(", ") };
+                return Err(format!("{} is not built for the {} wire; it carries {named}", target.name(), self.wire.name()));
+            }
+            if !found.contains(&target) {
+                found.push(target);
+            }
+        }
+        if found.is_empty() {
+            return Err(format!("the {} wire carries nothing yet", self.wire.name()));
+        }
+        Ok(found)
+    }
+}
+
+/// Bytes with an optional K, M or G (1024).
+pub fn size(text: &str) -> Result<u32, String> {
+    let (number, factor) = match text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']) {
+        number if number.len() == text.len() => (number, 1),
+        number if number.len() + 1 == text.len() => (number, factor(text)),
+        _ => return Err("not a number of bytes".into()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).ok_or("not a number of bytes")?;
+    let smallest = crate::load::message::HEADER_BYTES as u64;
+    match u32::try_from(bytes) {
+        Ok(bytes) if u64::from(bytes) >= smallest && bytes <= crate::load::message::MESSAGE_MAX => Ok(bytes),
+        _ => Err(format!("a message has {smallest} bytes to 1G")),
+    }
+}
+
+fn factor(text: &str) -> u64 {
+    match text.as_bytes().last().map(u8::to_ascii_lowercase) {
+        Some(b'k') => 1 << 10,
+        Some(b'm') => 1 << 20,
+        _ => 1 << 30,
+    }
+}
+
+/// As people write it: `64 B`, `2 MiB`.
+pub fn size_name(bytes: u32) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 20 && bytes % (1 << 20) == 0 => format!("{} MiB", bytes >> 20),
+        bytes if bytes >= 1 << 10 && bytes % (1 << 10) == 0 => format!("{} KiB", bytes >> 10),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.05..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a number from 0.05 to 600".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

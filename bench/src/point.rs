@@ -1,0 +1,163 @@
+//! One point of a scenario, and the row that its samples make.
+
+use std::collections::BTreeMap;
+
+use crate::bed::Sample;
+use crate::load::order::{Outcome, Plan};
+use crate::measure::noise::Disturbance;
+use crate::measure::statistics::{median, median_ratio};
+use crate::row::{Parameter, Row};
+
+/// What a point's value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    /// Replies per second.
+    Requests,
+    /// Connections per second, each with one or more requests.
+    Connections,
+    /// Payload in the larger direction, Gbit/s.
+    Gigabits,
+    /// The median latency, microseconds.
+    Latency,
+    /// Jain's index over the connections' shares.
+    Fairness,
+}
+
+/// One point.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// For people.
+    pub label: String,
+    /// For programs.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// What the client does; the server's address is each bed's own.
+    pub plan: Plan,
+    /// What the value is.
+    pub figure: Figure,
+}
+
+/// What all rows of a run have in common.
+#[derive(Clone, Debug, Default)]
+pub struct Setting {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The wire's name.
+    pub wire: String,
+    /// Whose client.
+    pub client: String,
+    /// Processor and cores.
+    pub machine: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The commit.
+    pub commit: String,
+    /// Cycles per nanosecond.
+    pub frequency_ghz: f64,
+}
+
+/// What one target showed at one point.
+#[derive(Clone, Debug, Default)]
+pub struct Series {
+    /// A sample per round.
+    pub samples: Vec<Sample>,
+    /// The worst of all rounds.
+    pub disturbance: Disturbance,
+    /// Segments sent again.
+    pub retransmissions: Option<u64>,
+    /// What is remarkable.
+    pub note: String,
+}
+
+impl Point {
+    /// A point whose parameters are numbers.
+    pub fn new(label: String, numbers: &[(&str, f64)], plan: Plan, figure: Figure) -> Point {
+        let parameters = numbers.iter().map(|(name, value)| (name.to_string(), Parameter::Number(*value))).collect();
+        Point { label, parameters, plan, figure }
+    }
+
+    fn bytes_per_request(&self) -> f64 {
+        f64::from(self.plan.request.max(self.plan.reply))
+    }
+
+    fn value(&self, outcome: &Outcome) -> f64 {
+        let rate = |count: u64| if outcome.seconds > 0.0 { count as f64 / outcome.seconds } else { 0.0 };
+        match self.figure {
+            Figure::Requests => rate(outcome.replies),
+            Figure::Connections => match self.plan.pace {
+                crate::load::order::Pace::Short(share) => rate(outcome.replies) / f64::from(share.max(1)),
+                _ => rate(outcome.opened),
+            },
+            Figure::Gigabits => rate(outcome.replies) * self.bytes_per_request() * 8.0 / 1e9,
+            Figure::Latency => outcome.p50_us,
+            Figure::Fairness => outcome.fairness,
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        match self.figure {
+            Figure::Requests => "requests/s",
+            Figure::Connections => "connections/s",
+            Figure::Gigabits => "Gbit/s",
+            Figure::Latency => "us",
+            Figure::Fairness => "Jain's index",
+        }
+    }
+
+    /// The values of all rounds.
+    fn values(&self, series: &Series) -> Vec<f64> {
+        series.samples.iter().map(|sample| self.value(&sample.outcome)).collect()
+    }
+
+    /// The row of one target; `linux`: what that target showed in the same rounds.
+    pub fn row(&self, setting: &Setting, target: &str, series: &Series, linux: Option<&Series>) -> Row {
+        let of = |figure: &dyn Fn(&Sample) -> f64| median(series.samples.iter().map(figure));
+        let per_request = |ns: u64, outcome: &Outcome| ns as f64 / outcome.replies_in_all.max(1) as f64;
+        let server_ns = of(&|sample| per_request(sample.server.cpu_ns(), &sample.outcome));
+        let values = self.values(series);
+        let value = median(values.iter().copied()).unwrap_or(0.0);
+        let is_rate = !matches!(self.figure, Figure::Latency | Figure::Fairness);
+        // Requests per second of the server's CPU, in the unit of the value.
+        let per_core = of(&|sample| {
+            let busy_s = per_request(sample.server.cpu_ns(), &sample.outcome) * sample.outcome.replies as f64 / 1e9;
+            if busy_s > 0.0 { self.value(&sample.outcome) * sample.outcome.seconds / busy_s } else { 0.0 }
+        });
+        Row {
+            scenario: setting.scenario.clone(),
+            point: self.label.clone(),
+            parameters: self.parameters.clone(),
+            target: target.to_string(),
+            wire: setting.wire.clone(),
+            client: setting.client.clone(),
+            value: rounded(value),
+            unit: self.unit().to_string(),
+            p50_us: of(&|sample| sample.outcome.p50_us).map(rounded),
+            p99_us: of(&|sample| sample.outcome.p99_us).map(rounded),
+            p999_us: of(&|sample| sample.outcome.p999_us).map(rounded),
+            server_cpu_us_per_request: server_ns.map(|ns| rounded(ns / 1e3)),
+            client_cpu_us_per_request: of(&|sample| per_request(sample.client.cpu_ns(), &sample.outcome) / 1e3).map(rounded),
+            cycles_per_request: server_ns.map(|ns| rounded(ns * setting.frequency_ghz)),
+            cycles_per_byte: server_ns.map(|ns| rounded(ns * setting.frequency_ghz / self.bytes_per_request())),
+            throughput_per_core: per_core.filter(|per_core| is_rate && *per_core > 0.0).map(rounded),
+            retransmissions: series.retransmissions,
+            ratio: linux.and_then(|linux| median_ratio(&values, &self.values(linux))).map(rounded),
+            noise: series.disturbance.verdict(),
+            rounds: series.samples.len() as u32,
+            note: series.note.clone(),
+            machine: setting.machine.clone(),
+            kernel: setting.kernel.clone(),
+            commit: setting.commit.clone(),
+        }
+    }
+}
+
+/// Four digits, which is more than any measurement here is good for.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10_f64.powi(3 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+//! Rows from samples whose figures are known.
+use super::*;
+use crate::load::order::Pace;
+use crate::measure::cpu::Used;
+
+fn plan(pace: Pace) -> Plan {
+    let server = std::net::SocketAddr::from(([10, 0, 0, 1], 1));
+    Plan { server, sources: Vec::new(), connections: 64, request: 64, reply: 128, depth: 1, pace }
+}
+
+/// A second with so many replies, at so much of the server's CPU each.
+fn sample(replies: u64, cpu_us_per_request: u64) -> Sample {
+    let server = Used { processes_ns: replies * cpu_us_per_request * 1000, ..Used::default() };
+    let outcome = Outcome { replies, replies_in_all: replies, seconds: 1.0, p50_us: 10.0, fairness: 0.5, ..Outcome::default() };
+    Sample { outcome, server, client: server }
+}
+
+fn series(samples: &[Sample]) -> Series {
+    Series { samples: samples.to_vec(), ..Series::default() }
+}
+
+fn setting() -> Setting {
+    Setting { scenario: "conns".into(), frequency_ghz: 2.5, ..Setting::default() }
+}
+
+#[test]
+fn values_are_medians_and_ratios_are_of_the_same_round() {
+    let point = Point::new("64".into(), &[("connections", 64.0)], plan(Pace::Closed), Figure::Requests);
+    let linux = series(&[sample(100_000, 8), sample(50_000, 8), sample(90_000, 8)]);
+    let ours = series(&[sample(150_000, 4), sample(75_000, 4), sample(135_000, 4)]);
+    let row = point.row(&setting(), "embedded", &ours, Some(&linux));
+    assert_eq!((row.value, row.unit.as_str(), row.ratio), (135_000.0, "requests/s", Some(1.5)));
+    assert_eq!((row.server_cpu_us_per_request, row.client_cpu_us_per_request), (Some(4.0), Some(4.0)));
+    assert_eq!((row.cycles_per_request, row.cycles_per_byte), (Some(10_000.0), Some(78.13)));
+    assert_eq!(row.throughput_per_core, Some(250_000.0));
+    assert_eq!((row.rounds, row.number("connections"), row.noise.as_str()), (3, Some(64.0), "quiet"));
+    assert_eq!(point.row(&setting(), "embedded", &ours, None).ratio, None);
+}
+
+#[test]
+fn bytes_connections_latency_and_shares_have_their_own_units() {
+    let value = |figure, pace| {
+        let row =
+            Point::new("x".into(), &[], plan(pace), figure).row(&setting(), "linux", &series(&[sample(1_000_000, 1)]), None);
+        (row.value, row.unit)
+    };
+    assert_eq!(value(Figure::Gigabits, Pace::Closed), (1.024, "Gbit/s".to_string()));
+    assert_eq!(value(Figure::Connections, Pace::Short(4)), (250_000.0, "connections/s".to_string()));
+    assert_eq!(value(Figure::Latency, Pace::Closed), (10.0, "us".to_string()));
+    assert_eq!(value(Figure::Fairness, Pace::Closed).0, 0.5);
+}
+
+#[test]
+fn nothing_measured_is_no_panic() {
+    let point = Point::new("x".into(), &[], plan(Pace::Closed), Figure::Requests);
+    let row = point.row(&setting(), "linux", &Series::default(), Some(&Series::default()));
+    assert_eq!((row.value, row.ratio, row.p50_us), (0.0, None, None));
+}
+
+#[test]
+fn figures_have_four_digits() {
+    assert_eq!(
+        [rounded(123_456.7), rounded(0.001_234_56), rounded(-98.765), rounded(f64::NAN)],
+        [123_500.0, 0.001_235, -98.77, 0.0]
+    );
+}

@@ -1,0 +1,168 @@
+//! The roles of a measurement as processes of their own: `ringway bench role server` and `… client`.
+//!
+//! Orders come as lines of JSON on standard input, answers leave on standard output, complaints on
+//! standard error. Promises: a role ends when its standard input does, whatever it is doing. Does
+//! not do: anything that `ringway bench` has not ordered.
+
+use std::io::{self, BufRead, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::load::kernel_client::KernelClient;
+use crate::load::kernel_server::KernelServer;
+use crate::load::order::{Answer, Order, Outcome, Plan};
+
+/// Arguments of a role.
+#[derive(Args, Clone, Debug)]
+pub struct RoleArguments {
+    /// Which end
+    kind: Kind,
+    /// Whose sockets
+    #[arg(long, value_enum, default_value_t = Sockets::Kernel)]
+    sockets: Sockets,
+    /// Where the server listens
+    #[arg(long)]
+    listen: Option<SocketAddr>,
+    /// Look for events without sleeping
+    #[arg(long)]
+    spin: bool,
+}
+
+/// Which end of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Answers
+    Server,
+    /// Asks
+    Client,
+}
+
+/// Whose sockets a role uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sockets {
+    /// libc's: the kernel's, or Ringway's under `ringway run`
+    Kernel,
+}
+
+/// Plays the role until standard input ends.
+pub fn run(arguments: &RoleArguments) -> ExitCode {
+    match play(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nobody may be there to hear it; the exit status says it too.
+            answer(&Answer::Failed(error.to_string())).unwrap_or_default();
+            eprintln!("ringway bench role: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn play(arguments: &RoleArguments) -> io::Result<()> {
+    raise_descriptor_limit()?;
+    let orders = orders()?;
+    match arguments.kind {
+        Kind::Server => {
+            let address = arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"))?;
+            let mut server = KernelServer::listen(address, arguments.spin).map_err(|error| at(address, &error))?;
+            answer(&Answer::Ready)?;
+            server.serve()
+        }
+        Kind::Client => obey(&orders, &mut Kernel(None)),
+    }
+}
+
+fn at(address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}
+
+/// A client that can be ordered about.
+trait Client {
+    fn prepare(&mut self, plan: Plan) -> io::Result<()>;
+    fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome>;
+    fn release(&mut self) -> io::Result<()>;
+}
+
+struct Kernel(Option<KernelClient>);
+
+impl Client for Kernel {
+    fn prepare(&mut self, plan: Plan) -> io::Result<()> {
+        self.0 = None;
+        self.0 = Some(KernelClient::open(plan)?);
+        Ok(())
+    }
+
+    fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome> {
+        let client = self.0.as_mut().ok_or_else(|| io::Error::other("a run without a plan"))?;
+        client.run(warmup, measure, seed)
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        self.0 = None;
+        Ok(())
+    }
+}
+
+fn obey(orders: &Receiver<Order>, client: &mut dyn Client) -> io::Result<()> {
+    for order in orders {
+        let reply = match order {
+            Order::Prepare(plan) => client.prepare(plan).map(|()| Answer::Ready)?,
+            Order::Run { warmup_us, measure_us, seed } => {
+                let (warmup, measure) = (Duration::from_micros(warmup_us), Duration::from_micros(measure_us));
+                Answer::Done(client.run(warmup, measure, seed)?)
+            }
+            Order::Release => client.release().map(|()| Answer::Ready)?,
+        };
+        answer(&reply)?;
+    }
+    Ok(())
+}
+
+/// Reads orders in a thread of its own, which ends the process with standard input.
+fn orders() -> io::Result<Receiver<Order>> {
+    let (sender, receiver) = channel();
+    let read = move || {
+        for line in io::stdin().lock().lines() {
+            let order = line.and_then(|line| serde_json::from_str(&line).map_err(io::Error::from));
+            match order {
+                Ok(order) => {
+                    if sender.send(order).is_err() {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    eprintln!("ringway bench role: an order that is none: {error}");
+                    std::process::exit(1);
+                }
+            }
+        }
+        std::process::exit(0);
+    };
+    std::thread::Builder::new().name("orders".into()).spawn(read)?;
+    Ok(receiver)
+}
+
+fn answer(answer: &Answer) -> io::Result<()> {
+    let line = serde_json::to_string(answer).expect("answers have text keys and plain values");
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+/// As many descriptors as this process may have.
+fn raise_descriptor_limit() -> io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    // Root may go beyond the hard limit; where that is refused, the hard limit it is.
+    let most = Rlimit { current: Some(DESCRIPTORS), maximum: Some(limit.maximum.unwrap_or(DESCRIPTORS).max(DESCRIPTORS)) };
+    if setrlimit(Resource::Nofile, most).is_ok() {
+        return Ok(());
+    }
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?)
+}
+
+/// Descriptors for the largest number of connections that a client opens on the kernel's stack.
+const DESCRIPTORS: u64 = 262_144;

@@ -1,0 +1,54 @@
+//! The scenarios: which points they have, and what runs at each.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::load::order::{Pace, Plan};
+use crate::options::Options;
+use crate::point::Point;
+
+mod bulk;
+mod conns;
+mod latency;
+mod mpc;
+mod setup;
+
+/// A scenario that is a list of points.
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    /// As on the command line.
+    pub name: &'static str,
+    /// One line for people.
+    pub about: &'static str,
+    /// Rounds of each target, if nothing else is said.
+    pub rounds: u32,
+    /// Seconds of each round, if nothing else is said.
+    pub seconds: f64,
+    /// Its points.
+    pub points: fn(&Options) -> Vec<Point>,
+}
+
+/// All of them, in the order of `ringway bench list`.
+pub const ALL: &[Scenario] = &[conns::CONNS, latency::LATENCY, bulk::BULK, mpc::CRR, mpc::MPC, setup::SETUP];
+
+/// The scenario of a name.
+pub fn find(name: &str) -> Option<&'static Scenario> {
+    ALL.iter().find(|scenario| scenario.name == name)
+}
+
+/// Bytes of a request, and of a reply where nothing else is said.
+const MESSAGE: u32 = 64;
+
+/// Requests one after the other on each of so many connections.
+fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
+    // Every bed puts its own address here.
+    let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+    Plan { server, sources: Vec::new(), connections, request, reply, depth, pace: Pace::Closed }
+}
+
+/// What the user said, or what the scenario has in mind.
+fn or<T: Copy>(said: &[T], otherwise: &[T]) -> Vec<T> {
+    if said.is_empty() { otherwise.to_vec() } else { said.to_vec() }
+}
+
+#[cfg(test)]
+mod tests;

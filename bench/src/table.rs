@@ -1,0 +1,41 @@
+//! Rows for people.
+
+use crate::row::Row;
+
+/// The line above the rows.
+pub fn heading() -> String {
+    format!(
+        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>10}  {}\n",
+        "point", "target", "value", "", "ratio", "p50 us", "p99 us", "server us", "client us", "noise"
+    )
+}
+
+/// One row.
+pub fn line(row: &Row) -> String {
+    let number = |value: Option<f64>| value.map_or("-".to_string(), digits);
+    let note = if row.note.is_empty() { String::new() } else { format!("  ({})", row.note) };
+    format!(
+        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>10}  {}{note}\n",
+        row.point,
+        row.target,
+        digits(row.value),
+        row.unit,
+        row.ratio.map_or("-".to_string(), |ratio| format!("{ratio:.2}x")),
+        number(row.p50_us),
+        number(row.p99_us),
+        number(row.server_cpu_us_per_request),
+        number(row.client_cpu_us_per_request),
+        row.noise
+    )
+}
+
+fn digits(value: f64) -> String {
+    match value.abs() {
+        1000.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Who serves in a measurement, over which wire.
+
+use clap::ValueEnum;
+
+/// Who serves. The program, the requests and the replies are the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Target {
+    /// The kernel's stack, edge-triggered epoll; what ratios are to
+    Linux,
+    /// The same, never sleeping in epoll
+    LinuxSpin,
+    /// The same program as `linux`, unmodified, under `ringway run`
+    Preload,
+    /// The server and the stack in one loop, by the native API
+    Embedded,
+    /// The server in a process of its own, by the native API through a channel
+    Service,
+}
+
+/// What joins client and server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WireKind {
+    /// Two network namespaces and a veth pair
+    Veth,
+    /// A TAP interface: the server is the neighbor of this machine's kernel
+    Tap,
+    /// Shared memory between two processes, Ringway at both ends
+    Memory,
+}
+
+/// Whose stack the client stands on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ClientStack {
+    /// The kernel's
+    Kernel,
+    /// Ringway's, embedded
+    Ringway,
+}
+
+impl Target {
+    /// As it is written on the command line and in rows.
+    pub fn name(self) -> String {
+        name(self)
+    }
+}
+
+impl WireKind {
+    /// As it is written on the command line and in rows.
+    pub fn name(self) -> String {
+        name(self)
+    }
+
+    /// Who can serve over it, in the order in which they take turns.
+    pub fn targets(self) -> &'static [Target] {
+        match self {
+            WireKind::Veth => &[Target::Linux, Target::LinuxSpin, Target::Preload],
+            WireKind::Tap | WireKind::Memory => &[],
+        }
+    }
+
+    /// Whose client it takes when none is named.
+    pub fn usual_client(self) -> ClientStack {
+        if self == WireKind::Memory { ClientStack::Ringway } else { ClientStack::Kernel }
+    }
+}
+
+impl ClientStack {
+    /// As it is written on the command line and in rows.
+    pub fn name(self) -> String {
+        name(self)
+    }
+}
+
+fn name(value: impl ValueEnum) -> String {
+    value.to_possible_value().expect("no value is hidden").get_name().to_string()
+}
