@@ -1,10 +1,15 @@
 //! One target on a wire of its own: a server, a client, and what they cost.
 //!
+//! ```text
+//!   veth    namespace b: client --- veth1 ~~~~ veth1 --- server :namespace a   Ringway's ends have addresses .3 and .4
+//!   tap     namespace a: client --- kernel --- TAP --- server                  beside the kernel's .1 and .2
+//!   memory  client's stack --- two rings in shared memory --- server's stack
+//! ```
 //! Promises: the client is bound to the first core and the server with everything under it to the
 //! second; what was started is ended, and the wire removed, when it is dropped.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -13,7 +18,8 @@ use crate::measure::cpu::Used;
 use crate::measure::machine;
 use crate::options::{Options, Steering};
 use crate::peer::Peer;
-use crate::target::{Target, WireKind};
+use crate::target::{ClientStack, Target, WireKind};
+use crate::wire::memory;
 use crate::wire::veth::{INTERFACE, Side, Wire};
 
 /// Where the servers listen.
@@ -30,7 +36,8 @@ pub struct Bed {
     client: Peer,
     server: Peer,
     address: SocketAddr,
-    wire: Wire,
+    is_tap: bool,
+    wire: Option<Wire>,
 }
 
 /// What one run showed.
@@ -55,14 +62,23 @@ impl Bed {
     /// # Errors
     /// The system refused something, or a role failed.
     pub fn start(target: Target, options: &Options) -> io::Result<Bed> {
-        assert!(options.wire == WireKind::Veth, "the command line was checked");
-        let wire = Wire::new()?;
-        steer(&wire, options.rps)?;
-        let address = SocketAddr::new(parse(&wire.address(Side::Server)), PORT);
-        let mut server = Peer::start(&format!("{} server", target.name()), server_command(&wire, target, address)?)?;
+        let wire = if options.wire == WireKind::Memory { None } else { Some(Wire::new()?) };
+        if let Some(wire) = &wire {
+            steer(wire, options.rps)?;
+        }
+        let plan = Layout { kind: options.wire, wire: wire.as_ref(), target, client: options.client_stack() };
+        let ends = if wire.is_none() { Some(memory::link()?) } else { None };
+        let mut server = Peer::start(&format!("{} server", target.name()), plan.server_command()?)?;
+        if let Some((first, _)) = &ends {
+            server.give(first)?;
+        }
         server.wait_ready(START)?;
-        let client = Peer::start(&format!("client of {}", target.name()), client_command(&wire)?)?;
-        Ok(Bed { target, client, server, address, wire })
+        let mut client = Peer::start(&format!("client of {}", target.name()), plan.client_command()?)?;
+        if let Some((_, second)) = &ends {
+            client.give(second)?;
+        }
+        let (address, is_tap) = (plan.served(), options.wire == WireKind::Tap);
+        Ok(Bed { target, client, server, address, is_tap, wire })
     }
 
     /// Who serves.
@@ -121,13 +137,14 @@ impl Bed {
         Used::by(self.client.pid(), CLIENT_CORE)
     }
 
-    /// Segments that the kernels of both ends have sent again so far.
+    /// Segments that the kernels of both ends have sent again so far; `None`: no kernel takes part.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub fn retransmissions(&self) -> io::Result<u64> {
-        let of = |side| self.wire.kernel_counter(side, "Tcp", "RetransSegs");
-        Ok(of(Side::Server)? + of(Side::Client)?)
+    pub fn retransmissions(&self) -> io::Result<Option<u64>> {
+        let Some(wire) = &self.wire else { return Ok(None) };
+        let of = |side| wire.kernel_counter(side, "Tcp", "RetransSegs");
+        Ok(Some(of(Side::Server)? + of(Side::Client)?))
     }
 
     /// Segments that the kernel's TCP at the server's side has received: none of them were Ringway's.
@@ -135,12 +152,14 @@ impl Bed {
     /// # Errors
     /// The counters cannot be read.
     pub fn kernel_segments(&self) -> io::Result<u64> {
-        self.wire.kernel_counter(Side::Server, "Tcp", "InSegs")
+        self.wire.as_ref().map_or(Ok(0), |wire| wire.kernel_counter(Side::Server, "Tcp", "InSegs"))
     }
-}
 
-fn parse(address: &str) -> IpAddr {
-    address.parse().expect("the wire's own addresses")
+    /// Whether the kernel's TCP has no business at the server's side.
+    pub fn is_ringways_alone(&self) -> bool {
+        // Over TAP the client is the kernel of the same namespace.
+        !matches!(self.target, Target::Linux | Target::LinuxSpin) && !self.is_tap
+    }
 }
 
 /// Says on which core the kernel receives.
@@ -160,32 +179,76 @@ fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
     Ok(())
 }
 
-/// A role's command line inside the namespace, bound to a core.
-fn role(wire: &Wire, side: Side, core: usize, before: &[&str]) -> io::Result<Command> {
-    let ringway = std::env::current_exe()?;
-    let mut command = wire.command(side, "taskset");
-    command
-        .args(["-c", &core.to_string()])
-        .args(before.iter().map(|word| if *word == RINGWAY { ringway.as_os_str() } else { (*word).as_ref() }));
-    command.arg(&ringway).args(["bench", "role"]);
-    Ok(command)
+/// Where the roles stand.
+struct Layout<'a> {
+    kind: WireKind,
+    wire: Option<&'a Wire>,
+    target: Target,
+    client: ClientStack,
 }
 
-/// Stands for our own executable.
-const RINGWAY: &str = "\0ringway";
-
-fn server_command(wire: &Wire, target: Target, address: SocketAddr) -> io::Result<Command> {
-    let before: &[&str] = if target == Target::Preload { &[RINGWAY, "run", "--quiet", "--"] } else { &[] };
-    let mut command = role(wire, Side::Server, server_core(), before)?;
-    command.args(["server", "--listen", &address.to_string()]);
-    if target == Target::LinuxSpin {
-        command.arg("--spin");
+impl Layout<'_> {
+    /// The fourth part of the addresses of this wire, whose first three are the wire's own.
+    fn address(&self, host: u8) -> String {
+        let server = self.wire.map_or(MEMORY_SERVER.to_string(), |wire| wire.address(Side::Server));
+        let network = server.rsplit_once('.').expect("an IPv4 address has dots").0;
+        // The TAP's network must not be the veth's, which is there too.
+        let network = if self.kind == WireKind::Tap { network.replacen("10.77.", "10.78.", 1) } else { network.to_string() };
+        format!("{network}.{host}")
     }
-    Ok(command)
+
+    /// Where the server listens.
+    fn served(&self) -> SocketAddr {
+        let host = if self.kind == WireKind::Veth && self.target == Target::Embedded { 3 } else { 1 };
+        SocketAddr::new(self.address(host).parse().expect("the wire's own addresses"), PORT)
+    }
+
+    /// A role's command line, bound to a core, in its namespace.
+    fn role(&self, side: Side, core: usize, before: &[&str]) -> io::Result<Command> {
+        let ringway = std::env::current_exe()?;
+        let mut command = match self.wire {
+            Some(wire) => wire.command(side, "taskset"),
+            None => Command::new("taskset"),
+        };
+        command.args(["-c", &core.to_string()]);
+        if !before.is_empty() {
+            command.arg(&ringway).args(before);
+        }
+        command.arg(&ringway).args(["bench", "role"]);
+        Ok(command)
+    }
+
+    fn server_command(&self) -> io::Result<Command> {
+        let before: &[&str] = if self.target == Target::Preload { &["run", "--quiet", "--"] } else { &[] };
+        let mut command = self.role(Side::Server, server_core(), before)?;
+        command.args(["server", "--listen", &self.served().to_string()]);
+        match self.target {
+            Target::LinuxSpin => drop(command.arg("--spin")),
+            Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string()),
+            _ => {}
+        }
+        Ok(command)
+    }
+
+    fn client_command(&self) -> io::Result<Command> {
+        let side = if self.kind == WireKind::Tap { Side::Server } else { Side::Client };
+        let mut command = self.role(side, CLIENT_CORE, &[])?;
+        command.arg("client");
+        if self.client == ClientStack::Ringway {
+            self.own_stack(&mut command, self.address(4));
+        }
+        Ok(command)
+    }
+
+    fn own_stack(&self, command: &mut Command, address: String) {
+        command.args(["--sockets", "ringway", "--address", &format!("{address}/24")]);
+        match self.kind {
+            WireKind::Veth => drop(command.args(["--packet", INTERFACE])),
+            WireKind::Tap => drop(command.args(["--tap", "ring0", "--neighbor", &self.address(2)])),
+            WireKind::Memory => {}
+        }
+    }
 }
 
-fn client_command(wire: &Wire) -> io::Result<Command> {
-    let mut command = role(wire, Side::Client, CLIENT_CORE, &[])?;
-    command.arg("client");
-    Ok(command)
-}
+/// The server's address on a link that no kernel sees.
+const MEMORY_SERVER: &str = "10.79.0.1";

@@ -1,5 +1,7 @@
 //! The load: what is sent, when, over how many connections, and how long each answer took.
 
+pub mod embedded_client;
+pub mod embedded_server;
 pub mod exchange;
 pub mod kernel_client;
 pub mod kernel_server;

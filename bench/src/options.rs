@@ -75,15 +75,16 @@ impl Options {
         for target in wanted {
             if !possible.contains(&target) {
                 let names: Vec<String> = possible.iter().map(|target| target.name()).collect();
-                let named = if names.is_empty() { "nothing yet".to_string() } else { names.join(", ") };
-                return Err(format!("{} is not built for the {} wire; it carries {named}", target.name(), self.wire.name()));
+                let (target, wire) = (target.name(), self.wire.name());
+                return Err(format!("{target} is not built for the {wire} wire; it carries {}", names.join(", ")));
             }
             if !found.contains(&target) {
                 found.push(target);
             }
         }
-        if found.is_empty() {
-            return Err(format!("the {} wire carries nothing yet", self.wire.name()));
+        let client = self.client_stack();
+        if !self.wire.clients().contains(&client) {
+            return Err(format!("a client on the {} stack cannot stand on the {} wire", client.name(), self.wire.name()));
         }
         Ok(found)
     }

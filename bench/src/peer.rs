@@ -13,10 +13,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ringway_shm::wire::WireEnd;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::load::order::{Answer, Order, Outcome};
 use crate::measure::cpu;
+use crate::wire::memory;
 
 /// A running role.
 pub struct Peer {
@@ -56,6 +58,15 @@ impl Peer {
     /// Its process id; with `ringway run` that of the launcher.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Gives it an end of a link, before anything else is said.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn give(&mut self, end: &WireEnd) -> io::Result<()> {
+        let stream = self.orders.as_ref().expect("it is taken only by drop");
+        memory::give(stream, end).map_err(|_| self.complaint("has ended"))
     }
 
     /// Waits until it says that it is ready.

@@ -13,9 +13,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::load::embedded_client::EmbeddedClient;
+use crate::load::embedded_server::EmbeddedServer;
 use crate::load::kernel_client::KernelClient;
 use crate::load::kernel_server::KernelServer;
 use crate::load::order::{Answer, Order, Outcome, Plan};
+use crate::wire::memory::End;
+
+mod stack;
+
+use stack::StackArguments;
 
 /// Arguments of a role.
 #[derive(Args, Clone, Debug)]
@@ -31,6 +38,8 @@ pub struct RoleArguments {
     /// Look for events without sleeping
     #[arg(long)]
     spin: bool,
+    #[command(flatten)]
+    stack: StackArguments,
 }
 
 /// Which end of a conversation.
@@ -47,6 +56,8 @@ pub enum Kind {
 pub enum Sockets {
     /// libc's: the kernel's, or Ringway's under `ringway run`
     Kernel,
+    /// A stack of its own, by the native API
+    Ringway,
 }
 
 /// Plays the role until standard input ends.
@@ -64,15 +75,30 @@ pub fn run(arguments: &RoleArguments) -> ExitCode {
 
 fn play(arguments: &RoleArguments) -> io::Result<()> {
     raise_descriptor_limit()?;
-    let orders = orders()?;
-    match arguments.kind {
-        Kind::Server => {
-            let address = arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"))?;
+    let address = || arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"));
+    match (arguments.kind, arguments.sockets) {
+        (Kind::Server, Sockets::Kernel) => {
+            let address = address()?;
             let mut server = KernelServer::listen(address, arguments.spin).map_err(|error| at(address, &error))?;
+            drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()
         }
-        Kind::Client => obey(&orders, &mut Kernel(None)),
+        (Kind::Server, Sockets::Ringway) => {
+            let (address, net) = (address()?, stack::open(&arguments.stack, End::First)?);
+            let mut server = EmbeddedServer::listen(net, address).map_err(|error| at(address, &error))?;
+            drop(orders(|| {})?);
+            answer(&Answer::Ready)?;
+            server.serve()
+        }
+        (Kind::Client, Sockets::Kernel) => obey(&orders(|| {})?, &mut Kernel(None)),
+        (Kind::Client, Sockets::Ringway) => {
+            let net = stack::open(&arguments.stack, End::Second)?;
+            let handle = net.handle();
+            // Nothing changes by it, but the stack wakes and the order is seen.
+            let wake = move || handle.set_deprecated(0, Vec::new()).unwrap_or_default();
+            obey(&orders(wake)?, &mut EmbeddedClient::new(net))
+        }
     }
 }
 
@@ -82,6 +108,8 @@ fn at(address: SocketAddr, error: &io::Error) -> io::Error {
 
 /// A client that can be ordered about.
 trait Client {
+    /// Waits for an order; `None`: none will come.
+    fn next(&mut self, orders: &Receiver<Order>) -> io::Result<Option<Order>>;
     fn prepare(&mut self, plan: Plan) -> io::Result<()>;
     fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome>;
     fn release(&mut self) -> io::Result<()>;
@@ -90,6 +118,10 @@ trait Client {
 struct Kernel(Option<KernelClient>);
 
 impl Client for Kernel {
+    fn next(&mut self, orders: &Receiver<Order>) -> io::Result<Option<Order>> {
+        Ok(orders.recv().ok())
+    }
+
     fn prepare(&mut self, plan: Plan) -> io::Result<()> {
         self.0 = None;
         self.0 = Some(KernelClient::open(plan)?);
@@ -107,8 +139,26 @@ impl Client for Kernel {
     }
 }
 
+impl Client for EmbeddedClient {
+    fn next(&mut self, orders: &Receiver<Order>) -> io::Result<Option<Order>> {
+        self.idle(orders)
+    }
+
+    fn prepare(&mut self, plan: Plan) -> io::Result<()> {
+        EmbeddedClient::prepare(self, plan)
+    }
+
+    fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome> {
+        EmbeddedClient::run(self, warmup, measure, seed)
+    }
+
+    fn release(&mut self) -> io::Result<()> {
+        EmbeddedClient::release(self)
+    }
+}
+
 fn obey(orders: &Receiver<Order>, client: &mut dyn Client) -> io::Result<()> {
-    for order in orders {
+    while let Some(order) = client.next(orders)? {
         let reply = match order {
             Order::Prepare(plan) => client.prepare(plan).map(|()| Answer::Ready)?,
             Order::Run { warmup_us, measure_us, seed } => {
@@ -122,23 +172,21 @@ fn obey(orders: &Receiver<Order>, client: &mut dyn Client) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads orders in a thread of its own, which ends the process with standard input.
-fn orders() -> io::Result<Receiver<Order>> {
+/// Reads orders in a thread of its own, which calls `wake` after each and ends the process with standard input.
+fn orders(wake: impl Fn() + Send + 'static) -> io::Result<Receiver<Order>> {
     let (sender, receiver) = channel();
     let read = move || {
         for line in io::stdin().lock().lines() {
             let order = line.and_then(|line| serde_json::from_str(&line).map_err(io::Error::from));
             match order {
-                Ok(order) => {
-                    if sender.send(order).is_err() {
-                        break;
-                    }
-                }
+                // A server takes no orders; only the end of standard input concerns it.
+                Ok(order) => drop(sender.send(order)),
                 Err(error) => {
                     eprintln!("ringway bench role: an order that is none: {error}");
                     std::process::exit(1);
                 }
             }
+            wake();
         }
         std::process::exit(0);
     };

@@ -94,9 +94,9 @@ impl<'a> Runner<'a> {
         }
         for ((bed, series), before) in beds.iter_mut().zip(&mut series).zip(before) {
             bed.release()?;
-            series.retransmissions = Some(bed.retransmissions()? - before.0);
+            series.retransmissions = bed.retransmissions()?.zip(before.0).map(|(after, before)| after - before);
             let segments = bed.kernel_segments()? - before.1;
-            if !matches!(bed.target(), Target::Linux | Target::LinuxSpin) && segments > 0 {
+            if bed.is_ringways_alone() && segments > 0 {
                 series.note = format!("the kernel's TCP received {segments} segments: not all was Ringway's");
             }
         }

@@ -53,14 +53,23 @@ impl WireKind {
     /// Who can serve over it, in the order in which they take turns.
     pub fn targets(self) -> &'static [Target] {
         match self {
-            WireKind::Veth => &[Target::Linux, Target::LinuxSpin, Target::Preload],
-            WireKind::Tap | WireKind::Memory => &[],
+            WireKind::Veth => &[Target::Linux, Target::LinuxSpin, Target::Preload, Target::Embedded],
+            WireKind::Tap | WireKind::Memory => &[Target::Embedded],
+        }
+    }
+
+    /// Whose clients it takes.
+    pub fn clients(self) -> &'static [ClientStack] {
+        match self {
+            WireKind::Veth => &[ClientStack::Kernel, ClientStack::Ringway],
+            WireKind::Tap => &[ClientStack::Kernel],
+            WireKind::Memory => &[ClientStack::Ringway],
         }
     }
 
     /// Whose client it takes when none is named.
     pub fn usual_client(self) -> ClientStack {
-        if self == WireKind::Memory { ClientStack::Ringway } else { ClientStack::Kernel }
+        self.clients()[0]
     }
 }
 

@@ -1,3 +1,4 @@
 //! What joins client and server.
 
+pub mod memory;
 pub mod veth;

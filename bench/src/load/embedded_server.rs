@@ -1,0 +1,120 @@
+//! The server of the measurements by Ringway's native API: server and stack in one loop.
+//!
+//! The same requests and replies as everywhere; what arrives is read in place and replies are written into the frames that
+//! leave. Promises: a client that breaks the rules loses its connection, nothing else; an idle server sleeps.
+
+use std::io;
+use std::net::SocketAddr;
+
+use ringway::api::{Event, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway_stack::TcpOptions;
+
+use super::exchange::Responder;
+use super::message::Outbox;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 4096;
+
+/// The server.
+pub struct EmbeddedServer {
+    net: Net,
+    /// By the number that the `Net` gives a connection.
+    responders: Vec<Option<Responder>>,
+}
+
+impl EmbeddedServer {
+    /// Listens on a stack that has its interfaces.
+    ///
+    /// # Errors
+    /// The address is not the stack's or is taken.
+    pub fn listen(mut net: Net, address: SocketAddr) -> io::Result<EmbeddedServer> {
+        TcpListener::bind_with(&mut net, address, BACKLOG, options()).map_err(|error| io::Error::other(format!("{error:?}")))?;
+        Ok(EmbeddedServer { net, responders: Vec::new() })
+    }
+
+    /// Serves for ever.
+    ///
+    /// # Errors
+    /// The system refuses to wait.
+    ///
+    /// # Blocking
+    /// Until then.
+    pub fn serve(&mut self) -> io::Result<()> {
+        loop {
+            while let Some(event) = self.net.next_event() {
+                match event {
+                    Event::Listener(listener) => self.accept(listener),
+                    Event::Stream(stream, _) => self.turn(stream),
+                    _ => {}
+                }
+            }
+            self.net.wait()?;
+        }
+    }
+
+    fn accept(&mut self, listener: TcpListener) {
+        while let Ok(stream) = listener.accept(&mut self.net) {
+            let index = stream.index();
+            if self.responders.len() <= index {
+                self.responders.resize_with(index + 1, || None);
+            }
+            self.responders[index] = Some(Responder::default());
+            self.turn(stream);
+        }
+    }
+
+    fn turn(&mut self, stream: TcpStream) {
+        let Some(Some(responder)) = self.responders.get_mut(stream.index()) else { return };
+        let alive = read(&mut self.net, stream, |bytes| responder.receive(bytes).is_ok());
+        // A client that has sent all it will may still wait for replies: closing sends them first.
+        let sent = send(&mut self.net, stream, &mut responder.outbox);
+        if !alive || sent.is_err() {
+            self.responders[stream.index()] = None;
+            stream.close(&mut self.net);
+        }
+    }
+}
+
+/// What connections begin with.
+pub(super) fn options() -> TcpOptions {
+    TcpOptions { no_delay: true, ..TcpOptions::default() }
+}
+
+/// Reads what is there in place; `false`: the connection is at its end, or `take` wants no more of it.
+pub(super) fn read(net: &mut Net, stream: TcpStream, mut take: impl FnMut(&[u8]) -> bool) -> bool {
+    loop {
+        match stream.read_chunk(net) {
+            Ok(Some(chunk)) => {
+                let wanted = take(&chunk);
+                stream.release(net, chunk);
+                if !wanted {
+                    return false;
+                }
+            }
+            Err(ReadError::WouldBlock) => return true,
+            Ok(None) | Err(_) => return false,
+        }
+    }
+}
+
+/// Writes as much of `outbox` as there is room for into the frames that will leave.
+///
+/// # Errors
+/// The connection has failed.
+pub(super) fn send(net: &mut Net, stream: TcpStream, outbox: &mut Outbox) -> Result<(), WriteError> {
+    while !outbox.is_empty() {
+        let wanted = outbox.len().min(TcpStream::RESERVE_MAX);
+        let mut room = match stream.reserve(net, wanted) {
+            Ok(room) => room,
+            Err(WriteError::WouldBlock) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let count = outbox.copy_to(&mut room);
+        match stream.commit(net, room, count) {
+            Ok(()) => outbox.advance(count),
+            Err(rejected) if rejected.error == WriteError::WouldBlock => return Ok(()),
+            Err(rejected) => return Err(rejected.error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! A shared-memory link between the two roles: its descriptors travel over their standard inputs, which are sockets.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use ringway_device::memory::link::CAPACITY;
+use ringway_shm::wire::{WireEnd, wire};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+
+/// Descriptors of an end: the memory, its bell, the peer's bell.
+const DESCRIPTORS: usize = 3;
+
+/// Which end: the first sends in the first direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The server's.
+    First,
+    /// The client's.
+    Second,
+}
+
+/// A new link.
+///
+/// # Errors
+/// No memory or no descriptors.
+pub fn link() -> io::Result<(WireEnd, WireEnd)> {
+    wire(CAPACITY)
+}
+
+/// Gives an end to whoever has the other side of `stream`.
+///
+/// # Errors
+/// Nobody has it any more.
+pub fn give(stream: &UnixStream, end: &WireEnd) -> io::Result<()> {
+    let descriptors = [end.memory.as_fd(), end.bell.as_fd(), end.peer_bell.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)), "the space was made for them");
+    sendmsg(stream, &[IoSlice::new(b"w")], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Takes an end from `stream`, before anything else is read from it.
+///
+/// # Errors
+/// Something else came.
+///
+/// # Blocking
+/// Until it comes.
+pub fn take(stream: impl AsFd, end: End) -> io::Result<WireEnd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let message = recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptors: Vec<OwnedFd> = rights.flatten().collect();
+    let is_whole = message.bytes == 1 && !message.flags.contains(ReturnFlags::CTRUNC);
+    match <[OwnedFd; DESCRIPTORS]>::try_from(descriptors) {
+        Ok([memory, bell, peer_bell]) if is_whole => {
+            Ok(WireEnd { memory, bell, peer_bell, capacity: CAPACITY, first: end == End::First })
+        }
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no end of a link came over standard input")),
+    }
+}
+
+#[cfg(test)]
+mod tests;
