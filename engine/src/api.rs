@@ -36,18 +36,24 @@
 
 mod chunk;
 mod error;
+pub mod futures;
 mod net;
 mod open;
 pub(crate) mod sockets;
 mod tcp;
 mod timers;
+mod udp;
 
 pub use chunk::{Chunk, Reservation};
 pub use error::{AcceptError, ReadError, Rejected, WriteError};
 pub use net::{Event, Net, Ready};
-pub use ringway_stack::{BindError, ConnectError, ListenError, Readiness, SocketError, TcpInfo, TcpOptions};
+pub use ringway_stack::{
+    BindError, ConnectError, GroupError, ListenError, Readiness, SocketError, TcpInfo, TcpOptions, UdpError, UdpInfo, UdpMessage,
+    UdpOptions, UdpSend, UdpSendError,
+};
 pub use tcp::{TcpListener, TcpStream};
 pub use timers::TimerId;
+pub use udp::{Datagram, UdpSocket};
 
 #[cfg(test)]
 mod tests;

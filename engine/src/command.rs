@@ -212,6 +212,12 @@ impl WorkerHandle {
         self.tell(Command::Finish(limit))
     }
 
+    /// Ends one sleep of the worker, or of a program's [`wait`](crate::api::Net::wait).
+    pub fn wake(&self) {
+        // A doorbell that is full has been rung.
+        rustix::io::write(&*self.bell, &1u64.to_ne_bytes()).ok();
+    }
+
     /// Ends the worker's `run`. Connections are left to the kernel to reset.
     ///
     /// # Errors

@@ -35,4 +35,4 @@ pub use source::Source;
 pub use stack::Stack;
 pub use stats::{Counter, Counters};
 pub use tcp::{Protocol, SocketSummary, SocketTimer, State, TcpInfo};
-pub use udp::{UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};
+pub use udp::{HEADROOM as UDP_HEADROOM, UdpError, UdpErrorReport, UdpInfo, UdpMessage, UdpSend};

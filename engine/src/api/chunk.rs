@@ -34,7 +34,7 @@ pub(crate) struct Credit {
 pub(crate) struct Returns(RefCell<Vec<Credit>>);
 
 impl Returns {
-    fn push(&self, credit: Credit) {
+    pub(crate) fn push(&self, credit: Credit) {
         self.0.borrow_mut().push(credit);
     }
 

@@ -13,6 +13,7 @@ use ringway_stack::{Cidr, Route, Stack};
 use super::sockets::{Kind, News, Sockets};
 use super::tcp::{TcpListener, TcpStream};
 use super::timers::TimerId;
+use super::udp::UdpSocket;
 use crate::command::{InterfaceInfo, RegionId, WorkerHandle};
 use crate::core::Core;
 use crate::ports::{Host, PortError, Ports, Transport};
@@ -45,6 +46,8 @@ pub enum Event {
     Listener(TcpListener),
     /// Something can be done with a connection.
     Stream(TcpStream, Ready),
+    /// Something can be done with a UDP socket.
+    Datagram(UdpSocket, Ready),
     /// A timer has fired.
     Timer(u64),
 }
@@ -136,7 +139,10 @@ impl Net {
             failed: news.has(News::FAILED),
             urgent: news.has(News::URGENT),
         };
-        Some(Event::Stream(TcpStream(handle), ready))
+        match kind {
+            Kind::Datagram => Some(Event::Datagram(UdpSocket(handle), ready)),
+            _ => Some(Event::Stream(TcpStream(handle), ready)),
+        }
     }
 
     /// When a turn has something to do although nothing arrives; for those who drive it by [`turn_at`](Net::turn_at).

@@ -2,12 +2,12 @@
 //!
 //! The stack names a native socket by [`NATIVE`] and its place in this table, so that an event costs an index and no search.
 //! News of a socket is put together and told once; a socket that has none is never looked at. Promises: no allocation per
-//! event once the table has grown. Does not do: asking the stack; `tcp` does that.
+//! event once the table has grown. Does not do: asking the stack; `tcp` and `udp` do that.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use ringway_shm::{Arena, Class, Duration, Frame, Instant};
+use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant};
 use ringway_stack::{Event, SocketError, SocketId};
 
 use super::chunk::{Credit, Returns};
@@ -32,6 +32,7 @@ pub(crate) enum Kind {
     Free,
     Listener,
     Stream,
+    Datagram,
 }
 
 /// Names a socket of the application; the generation tells stale names.
@@ -86,6 +87,8 @@ pub(crate) struct Sockets {
     pub(crate) touched: bool,
     /// Payload bytes copied between frames and the application.
     pub(crate) copied: u64,
+    /// Scratch: the frames of the datagram that is taken.
+    pub(crate) datagram: Burst,
     starved: Vec<u32>,
     feed_at: Option<Instant>,
 }
@@ -100,6 +103,7 @@ impl Sockets {
             timers: Timers::default(),
             touched: false,
             copied: 0,
+            datagram: Burst::default(),
             starved: Vec::new(),
             feed_at: None,
         }

@@ -50,6 +50,12 @@ impl TcpListener {
         Ok(TcpListener(sockets.open(index, socket, Kind::Listener)))
     }
 
+    /// A small number of this listener that no other open socket of the `Net` has.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0.index as usize
+    }
+
     /// Takes the oldest connection that waits.
     ///
     /// # Errors

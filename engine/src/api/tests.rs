@@ -1,4 +1,6 @@
+mod futures;
 mod harness;
 mod tcp;
 mod timers;
+mod udp;
 mod zero_copy;

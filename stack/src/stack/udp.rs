@@ -3,7 +3,7 @@
 
 use core::net::IpAddr;
 
-use ringway_shm::{Burst, Instant};
+use ringway_shm::{Burst, Frame, Instant};
 
 use super::{Env, Stack};
 use crate::address::SocketAddress;
@@ -50,6 +50,23 @@ impl Stack {
     ) -> Result<usize, UdpSendError> {
         let (udp, env) = env!(self, udp);
         udp.send(now, env, id, send, copy)
+    }
+
+    /// Queues one datagram, whose payload `frame` is, without copying it. The frame must have
+    /// [`UDP_HEADROOM`](crate::UDP_HEADROOM) bytes in front of the payload and share its slot with nobody. `send.len` and
+    /// `send.segment_size` do not matter.
+    ///
+    /// # Errors
+    /// The frame comes back with the reason.
+    pub fn udp_send_frame(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        send: &UdpSend,
+        frame: Frame,
+    ) -> Result<(), (Frame, UdpSendError)> {
+        let (udp, env) = env!(self, udp);
+        udp.send_frame(now, env, id, send, frame)
     }
 
     /// The next received message, without taking it. `None`: nothing has come, or the name is stale.

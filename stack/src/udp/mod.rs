@@ -28,7 +28,7 @@ use crate::tcp::{Protocol, SocketSummary, State, isn, ports};
 
 pub use error::{UdpError, UdpErrorReport};
 pub use receive::UdpMessage;
-pub use send::UdpSend;
+pub use send::{HEADROOM, UdpSend};
 pub use socket::UdpInfo;
 
 use output::Outgoing;

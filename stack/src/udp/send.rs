@@ -6,7 +6,7 @@
 use core::net::IpAddr;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
-use ringway_shm::{Arena, Burst, Class, Instant};
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::address::SocketAddress;
 use crate::config::PathMtuDiscovery;
@@ -60,22 +60,8 @@ impl Udp {
         send: &UdpSend,
         copy: &mut dyn FnMut(&mut [u8]),
     ) -> Result<usize, UdpSendError> {
-        self.now = now;
-        let (index, socket) = self.resolve(id).ok_or(UdpSendError::NotOpen)?;
-        let plan = plan(env, socket, index, send);
+        let (index, Plan { outgoing, piece, count }) = self.admit(now, env, id, send)?;
         let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
-        let Plan { outgoing, piece, count } = match plan {
-            Err(UdpSendError::MessageTooLong) => {
-                socket.report_too_long(env, send);
-                return Err(UdpSendError::MessageTooLong);
-            }
-            plan => plan?,
-        };
-        if socket.sending_memory >= socket.send_buffer {
-            socket.wants_room = true;
-            env.counters.count(Counter::UdpSndbufErrors);
-            return Err(UdpSendError::WouldBlock);
-        }
         let frames = (count * frames_of(piece)) as u32;
         if !has_room(env.arena) || env.arena.free(Class::Large).min(env.arena.free(Class::Small)) < frames {
             self.starved.insert(index);
@@ -89,6 +75,49 @@ impl Udp {
             socket.sending_memory += memory;
         }
         Ok(send.len)
+    }
+
+    /// Queues one datagram whose payload `frame` is, as it is.
+    pub(crate) fn send_frame(
+        &mut self,
+        now: Instant,
+        env: &mut Env,
+        id: SocketId,
+        send: &UdpSend,
+        frame: Frame,
+    ) -> Result<(), (Frame, UdpSendError)> {
+        if frame.headroom() < HEADROOM || !frame.is_exclusive() {
+            return Err((frame, UdpSendError::Invalid));
+        }
+        let send = UdpSend { len: frame.len(), segment_size: Some(0), ..*send };
+        let (index, plan) = match self.admit(now, env, id, &send) {
+            Ok(admitted) => admitted,
+            Err(error) => return Err((frame, error)),
+        };
+        let Some(socket) = self.table.get_mut(index) else { return Err((frame, UdpSendError::NotOpen)) };
+        let memory = frame_memory(&frame);
+        self.outgoing.push_back(Outgoing { len: send.len as u16, memory, ..plan.outgoing });
+        socket.sending_memory += memory;
+        self.outgoing_frames.push(frame);
+        Ok(())
+    }
+
+    /// Checks a call against all rules but the frames there are.
+    fn admit(&mut self, now: Instant, env: &mut Env, id: SocketId, send: &UdpSend) -> Result<(u32, Plan), UdpSendError> {
+        self.now = now;
+        let (index, socket) = self.resolve(id).ok_or(UdpSendError::NotOpen)?;
+        let plan = plan(env, socket, index, send);
+        let Some(socket) = self.table.get_mut(index) else { return Err(UdpSendError::NotOpen) };
+        if plan.as_ref().is_err_and(|error| *error == UdpSendError::MessageTooLong) {
+            socket.report_too_long(env, send);
+        }
+        let plan = plan?;
+        if socket.sending_memory >= socket.send_buffer {
+            socket.wants_room = true;
+            env.counters.count(Counter::UdpSndbufErrors);
+            return Err(UdpSendError::WouldBlock);
+        }
+        Ok((index, plan))
     }
 }
 
@@ -224,7 +253,7 @@ fn fill(arena: &Arena, len: usize, copy: &mut dyn FnMut(&mut [u8]), to: &mut Bur
 }
 
 /// Room for UDP, IPv6 and Ethernet headers (62 bytes) in front of the payload, and some to spare.
-const HEADROOM: usize = 80;
+pub const HEADROOM: usize = 80;
 /// Payload that the first frame of a datagram holds.
 const FIRST_MAX: usize = LARGE_BYTES - HEADROOM;
 /// Bytes of a link header.

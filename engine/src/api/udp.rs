@@ -1,0 +1,347 @@
+//! Native UDP: bound sockets and the datagrams that they receive.
+//!
+//! Every call answers at once. Promises: a datagram is taken, and sent, whole or not at all; one that is borrowed is not
+//! copied, nor one that is written in place. Does not do: path MTU, groups and errors by itself; the stack does.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use ringway_shm::{Burst, Class, Frame};
+use ringway_stack::{
+    BindError, ConnectError, GroupError, Readiness, UDP_HEADROOM, UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend,
+    UdpSendError,
+};
+
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
+
+use super::chunk::{Credit, Reservation, Returns};
+use super::error::ReadError;
+use super::net::Net;
+use super::sockets::{Handle, Kind, News, Sockets};
+use super::tcp::{from_stack, to_stack};
+
+/// A UDP socket. A copy of a number: it lives in the [`Net`] until it is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UdpSocket(pub(super) Handle);
+
+impl UdpSocket {
+    /// Serves an address and port; the unspecified address means all that the stack has, port 0 that it chooses.
+    ///
+    /// # Errors
+    /// [`BindError`]
+    pub fn bind(net: &mut Net, local: SocketAddr) -> Result<UdpSocket, BindError> {
+        UdpSocket::bind_with(net, local, UdpOptions::default())
+    }
+
+    /// As `bind`, with options.
+    ///
+    /// # Errors
+    /// [`BindError`]
+    pub fn bind_with(net: &mut Net, local: SocketAddr, options: UdpOptions) -> Result<UdpSocket, BindError> {
+        let (sockets, core) = net.parts();
+        let (index, name) = sockets.vacancy();
+        let socket = core.stack.udp_bind(to_stack(local), options, name)?;
+        Ok(UdpSocket(sockets.open(index, socket, Kind::Datagram)))
+    }
+
+    /// A small number of this socket that no other open socket of the `Net` has.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0.index as usize
+    }
+
+    /// Fixes the remote end: only its datagrams are received from now on. `None` dissolves that.
+    ///
+    /// # Errors
+    /// [`ConnectError::NoRoute`]: no route leads there, or the handle is stale.
+    pub fn connect(self, net: &mut Net, remote: Option<SocketAddr>) -> Result<(), ConnectError> {
+        let (sockets, core) = net.parts();
+        let socket = sockets.socket(self.0, Kind::Datagram).ok_or(ConnectError::NoRoute)?;
+        core.stack.udp_connect(socket, remote.map(to_stack))
+    }
+
+    /// Sends a copy of `bytes` to `to`.
+    ///
+    /// # Errors
+    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is room.
+    pub fn send_to(self, net: &mut Net, bytes: &[u8], to: SocketAddr) -> Result<usize, UdpSendError> {
+        self.send_message(net, bytes, &UdpSend { to: Some(to_stack(to)), ..UdpSend::default() })
+    }
+
+    /// Sends a copy of `bytes` to the remote end that `connect` has fixed.
+    ///
+    /// # Errors
+    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is room.
+    pub fn send(self, net: &mut Net, bytes: &[u8]) -> Result<usize, UdpSendError> {
+        self.send_message(net, bytes, &UdpSend::default())
+    }
+
+    /// Sends a copy of `bytes` as `how` says, which may be as a train of datagrams; its length is that of `bytes`.
+    ///
+    /// # Errors
+    /// [`UdpSendError`]; after `WouldBlock` an event follows when there is room.
+    pub fn send_message(self, net: &mut Net, bytes: &[u8], how: &UdpSend) -> Result<usize, UdpSendError> {
+        let (sockets, core) = net.parts();
+        let socket = sockets.socket(self.0, Kind::Datagram).ok_or(UdpSendError::NotOpen)?;
+        let mut rest = bytes;
+        let send = UdpSend { len: bytes.len(), ..*how };
+        let count = core.stack.udp_send(core.now, socket, &send, &mut |piece| {
+            let (now, later) = rest.split_at(piece.len());
+            piece.copy_from_slice(now);
+            rest = later;
+        })?;
+        sockets.copied += count as u64;
+        sockets.touched = true;
+        Ok(count)
+    }
+
+    /// Room to write one datagram of up to `len` bytes (at most [`RESERVE_MAX`](UdpSocket::RESERVE_MAX)) in place.
+    ///
+    /// # Errors
+    /// [`UdpSendError::MessageTooLong`], `WouldBlock` (no frame is free; an event follows) or `NotOpen`.
+    pub fn reserve(self, net: &mut Net, len: usize) -> Result<Reservation, UdpSendError> {
+        let (sockets, core) = net.parts();
+        sockets.socket(self.0, Kind::Datagram).ok_or(UdpSendError::NotOpen)?;
+        if len > UdpSocket::RESERVE_MAX {
+            return Err(UdpSendError::MessageTooLong);
+        }
+        let class = if len <= SMALL_BYTES - UDP_HEADROOM { Class::Small } else { Class::Large };
+        let frame = if Sockets::may_reserve(class, &core.arena) { core.arena.alloc(class) } else { None };
+        let Some(mut frame) = frame else {
+            sockets.starve(self.0.index, core.now);
+            return Err(UdpSendError::WouldBlock);
+        };
+        frame.reserve(UDP_HEADROOM);
+        frame.extend(len);
+        Ok(Reservation::new(frame))
+    }
+
+    /// Sends the first `len` bytes of a reservation of this or another UDP socket to `to` (`None`: to the remote end that
+    /// `connect` has fixed): they cannot be changed any more.
+    ///
+    /// # Errors
+    /// It comes back with the reason, cut to `len` bytes.
+    pub fn commit(
+        self,
+        net: &mut Net,
+        reservation: Reservation,
+        len: usize,
+        to: Option<SocketAddr>,
+    ) -> Result<(), (Reservation, UdpSendError)> {
+        let frame = reservation.into_frame(len);
+        let (sockets, core) = net.parts();
+        let Some(socket) = sockets.socket(self.0, Kind::Datagram) else {
+            return Err((Reservation::new(frame), UdpSendError::NotOpen));
+        };
+        let send = UdpSend { len: frame.len(), to: to.map(to_stack), ..UdpSend::default() };
+        core.stack.udp_send_frame(core.now, socket, &send, frame).map_err(|(frame, error)| (Reservation::new(frame), error))?;
+        sockets.touched = true;
+        Ok(())
+    }
+
+    /// The next datagram that has arrived, in place.
+    ///
+    /// # Errors
+    /// [`ReadError::WouldBlock`], `Lent` or `NotOpen`.
+    pub fn recv_chunk(self, net: &mut Net) -> Result<Datagram, ReadError> {
+        let (sockets, core) = net.parts();
+        let entry = sockets.entry(self.0, Kind::Datagram).ok_or(ReadError::NotOpen)?;
+        if !Sockets::may_lend(entry.lent, &core.arena) {
+            return Err(ReadError::Lent);
+        }
+        let socket = entry.socket;
+        let (message, first, rest) = sockets.take_datagram(socket, core).ok_or(ReadError::WouldBlock)?;
+        let frames = u32::from(first.is_some()) + rest.len() as u32;
+        if let Some(entry) = sockets.entry(self.0, Kind::Datagram) {
+            entry.lent += frames;
+        }
+        let credit = Credit { index: self.0.index, socket, bytes: 0, frames };
+        Ok(Datagram { message, first, rest, credit, returns: sockets.returns.clone() })
+    }
+
+    /// Copies the next datagram into `buffer` and says how long it was cut to, and from whom it came. What does not fit is
+    /// lost.
+    ///
+    /// # Errors
+    /// [`ReadError::WouldBlock`] or `NotOpen`.
+    pub fn recv_from(self, net: &mut Net, buffer: &mut [u8]) -> Result<(usize, SocketAddr), ReadError> {
+        let (sockets, core) = net.parts();
+        let socket = sockets.socket(self.0, Kind::Datagram).ok_or(ReadError::NotOpen)?;
+        let (message, first, rest) = sockets.take_datagram(socket, core).ok_or(ReadError::WouldBlock)?;
+        let mut at = 0;
+        for frame in first.iter().chain(&rest) {
+            let count = frame.len().min(buffer.len() - at);
+            buffer[at..at + count].copy_from_slice(&frame.bytes()[..count]);
+            at += count;
+        }
+        sockets.copied += at as u64;
+        Ok((at, from_stack(message.from)))
+    }
+
+    /// As `recv_from`, for a socket whose remote end is fixed.
+    ///
+    /// # Errors
+    /// [`ReadError::WouldBlock`] or `NotOpen`.
+    pub fn recv(self, net: &mut Net, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        self.recv_from(net, buffer).map(|(count, _)| count)
+    }
+
+    /// Says once more, in the next turn, that something can be done.
+    pub fn again(self, net: &mut Net) {
+        let (sockets, _) = net.parts();
+        if sockets.entry(self.0, Kind::Datagram).is_some() {
+            sockets.note(self.0.index, News::READY);
+        }
+    }
+
+    /// Wants what is sent to `group` on an interface; `None`: the one that the routes name.
+    ///
+    /// # Errors
+    /// [`GroupError`]
+    pub fn join_group(self, net: &mut Net, interface: Option<u32>, group: IpAddr) -> Result<(), GroupError> {
+        let (sockets, core) = net.parts();
+        let socket = sockets.socket(self.0, Kind::Datagram).ok_or(GroupError::NotOpen)?;
+        core.stack.udp_join_group(socket, interface, group)
+    }
+
+    /// No longer wants it.
+    ///
+    /// # Errors
+    /// [`GroupError`]
+    pub fn leave_group(self, net: &mut Net, interface: Option<u32>, group: IpAddr) -> Result<(), GroupError> {
+        let (sockets, core) = net.parts();
+        let socket = sockets.socket(self.0, Kind::Datagram).ok_or(GroupError::NotOpen)?;
+        core.stack.udp_leave_group(socket, interface, group)
+    }
+
+    /// Takes the error that ICMP has told of the fixed remote end.
+    pub fn take_error(self, net: &mut Net) -> Option<UdpError> {
+        let (sockets, core) = net.parts();
+        core.stack.udp_error(sockets.socket(self.0, Kind::Datagram)?)
+    }
+
+    /// Replaces the options.
+    pub fn set_options(self, net: &mut Net, options: UdpOptions) {
+        let (sockets, core) = net.parts();
+        if let Some(socket) = sockets.socket(self.0, Kind::Datagram) {
+            core.stack.udp_set_options(socket, options);
+        }
+    }
+
+    /// The local address. `None`: the handle is stale.
+    pub fn local_addr(self, net: &mut Net) -> Option<SocketAddr> {
+        let (sockets, core) = net.parts();
+        let (local, _) = core.stack.addresses(sockets.socket(self.0, Kind::Datagram)?)?;
+        Some(from_stack(local))
+    }
+
+    /// What is known of the socket: remote end, path MTU, memory, drops.
+    pub fn info(self, net: &mut Net) -> Option<UdpInfo> {
+        let (sockets, core) = net.parts();
+        core.stack.udp_info(sockets.socket(self.0, Kind::Datagram)?)
+    }
+
+    /// What can be done now. A stale handle is hung up.
+    pub fn readiness(self, net: &mut Net) -> Readiness {
+        let (sockets, core) = net.parts();
+        match sockets.socket(self.0, Kind::Datagram) {
+            Some(socket) => core.stack.readiness(socket),
+            None => Readiness { readable: true, writable: true, peer_closed: true, hung_up: true },
+        }
+    }
+
+    /// Gives the socket up. What was sent still leaves; what has arrived is dropped.
+    pub fn close(self, net: &mut Net) {
+        let (sockets, core) = net.parts();
+        if let Some(socket) = sockets.socket(self.0, Kind::Datagram) {
+            sockets.settle(core);
+            sockets.close(self.0);
+            core.stack.close(core.now, socket);
+        }
+    }
+
+    /// The longest datagram that is written in place, bytes: what one frame holds. `send_to` takes longer ones.
+    pub const RESERVE_MAX: usize = LARGE_BYTES - UDP_HEADROOM;
+}
+
+/// A received datagram (with `coalesce`, several of one flow and size), in the frames in which it arrived. Holding many of
+/// one socket keeps it from receiving more.
+pub struct Datagram {
+    message: UdpMessage,
+    first: Option<Frame>,
+    /// The frames behind the first: of a datagram that was fragmented or coalesced.
+    rest: Vec<Frame>,
+    credit: Credit,
+    returns: Rc<Returns>,
+}
+
+impl Datagram {
+    /// From whom it came.
+    pub fn from(&self) -> SocketAddr {
+        from_stack(self.message.from)
+    }
+
+    /// All that came with it.
+    pub fn message(&self) -> &UdpMessage {
+        &self.message
+    }
+
+    /// Payload, bytes.
+    pub fn len(&self) -> usize {
+        self.message.len as usize
+    }
+
+    /// Whether it has no payload.
+    pub fn is_empty(&self) -> bool {
+        self.message.len == 0
+    }
+
+    /// The payload, piece by piece; most have one piece.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.first.iter().chain(&self.rest).map(Frame::bytes)
+    }
+
+    /// The payload in one piece: borrowed, unless it lies in several frames.
+    pub fn bytes(&self) -> Cow<'_, [u8]> {
+        match &self.first {
+            Some(first) if self.rest.is_empty() => Cow::Borrowed(first.bytes()),
+            _ => Cow::Owned(self.parts().flatten().copied().collect()),
+        }
+    }
+}
+
+impl Drop for Datagram {
+    fn drop(&mut self) {
+        // The frames go first: whoever is told that there are some finds them.
+        self.first = None;
+        self.rest.clear();
+        if self.credit.frames > 0 {
+            self.returns.push(self.credit);
+        }
+    }
+}
+
+impl std::fmt::Debug for Datagram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Datagram({} bytes from {})", self.len(), self.from())
+    }
+}
+
+impl Sockets {
+    /// Takes the next datagram of a socket apart.
+    fn take_datagram(
+        &mut self,
+        socket: ringway_stack::SocketId,
+        core: &mut crate::core::Core,
+    ) -> Option<(UdpMessage, Option<Frame>, Vec<Frame>)> {
+        let burst: &mut Burst = &mut self.datagram;
+        let message = core.stack.udp_receive(socket, burst)?;
+        let first = burst.pop();
+        let mut rest = Vec::new();
+        while let Some(frame) = burst.pop() {
+            rest.push(frame);
+        }
+        Some((message, first, rest))
+    }
+}
