@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) again: bool,
     /// A tail loss probe.
     pub(crate) probe: bool,
-    /// One segment however large: a probe of the path.
+    /// One segment however large: a probe of the path, or the data of a SYN.
     pub(crate) whole: bool,
 }
 
