@@ -48,6 +48,8 @@ pub struct Impairments {
     pub corrupt_ppm: u32,
     /// Probability that an ECN-capable packet is marked CE (RFC 3168 §5).
     pub mark_ppm: u32,
+    /// ECN-capable packets are marked CE when more bytes than this wait for the rate (RFC 7567 §4.2.1); 0: never.
+    pub mark_above_bytes: u64,
     /// Packets under way at most; more are lost.
     pub packets_max: usize,
 }
@@ -68,6 +70,7 @@ impl Default for Impairments {
             duplicate_ppm: 0,
             corrupt_ppm: 0,
             mark_ppm: 0,
+            mark_above_bytes: 0,
             packets_max: 10_000,
         }
     }
@@ -150,7 +153,9 @@ impl Lane {
         if self.is_lost() || self.line.len() >= self.options.packets_max {
             return self.lose(packet);
         }
-        if self.random.chance(self.options.mark_ppm) && self.mark(arena, packet) {
+        let above = self.options.mark_above_bytes;
+        let queued = above > 0 && self.line.waiting_bytes(now, &self.options) > above;
+        if (self.random.chance(self.options.mark_ppm) || queued) && self.mark(arena, packet) {
             self.damage.marked += 1;
         }
         if self.random.chance(self.options.corrupt_ppm) {

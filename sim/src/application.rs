@@ -4,7 +4,7 @@
 //! does: an event that the stack forgets shows as a run that stands still.
 
 use ringway_shm::Instant;
-use ringway_stack::{Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
+use ringway_stack::{CongestionControl, Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
 
 use crate::check::{Failure, failure};
 use crate::pattern::Pattern;
@@ -25,6 +25,8 @@ pub struct Plan {
     pub client_aborts_after: Option<u64>,
     /// The same for the server.
     pub server_aborts_after: Option<u64>,
+    /// One write in so many is urgent (MSG_OOB, in line); 0: none.
+    pub urgent_one_in: u64,
 }
 
 /// From what range plans are made.
@@ -40,9 +42,17 @@ pub struct Plans {
     pub slow_readers: bool,
     /// One connection in so many is aborted; 0: none.
     pub abort_one_in: u64,
+    /// One write in so many is urgent; 0: none.
+    pub urgent_one_in: u64,
 }
 
 impl Plans {
+    /// Plans without anything to do.
+    pub fn nothing(seed: u64) -> Plans {
+        let (up_bytes, down_bytes) = ((0, 0), (0, 0));
+        Plans { seed, up_bytes, down_bytes, slow_readers: false, abort_one_in: 0, urgent_one_in: 0 }
+    }
+
     /// The plan of the connection from this client port.
     pub fn plan(&self, client_port: u16) -> Plan {
         let mut random = Random::new(self.seed ^ u64::from(client_port) << 32);
@@ -58,6 +68,7 @@ impl Plans {
             rest_us: if self.slow_readers && random.one_in(3) { random.magnitude(200_000) } else { 0 },
             client_aborts_after,
             server_aborts_after,
+            urgent_one_in: self.urgent_one_in,
         }
     }
 }
@@ -99,6 +110,7 @@ pub struct Endpoint {
     gone: bool,
     ready: bool,
     rests_until: Option<Instant>,
+    writes: u64,
 }
 
 impl Endpoint {
@@ -121,6 +133,7 @@ impl Endpoint {
             gone: false,
             ready: false,
             rests_until: None,
+            writes: 0,
         }
     }
 
@@ -180,7 +193,14 @@ impl Endpoint {
                 Ok(taken) if taken > count || offset != self.sent + taken as u64 => {
                     return failure(format!("send_with took {taken} of {count} but asked for {}", offset - self.sent));
                 }
-                Ok(taken) => self.sent += taken as u64,
+                Ok(taken) => {
+                    self.sent += taken as u64;
+                    self.writes += 1;
+                    let one_in = self.plan.urgent_one_in;
+                    if one_in != 0 && self.writes.is_multiple_of(one_in) {
+                        stack.mark_urgent(self.id, 0);
+                    }
+                }
                 Err(SendError::WouldBlock) => return Ok(()),
                 Err(SendError::Closed | SendError::NotConnected) => return Ok(()),
             }
@@ -188,6 +208,17 @@ impl Endpoint {
         if !self.write_closed {
             self.write_closed = true;
             stack.shutdown_write(now, self.id);
+        }
+        Ok(())
+    }
+
+    /// RFC 9293 §3.8.5: the urgent byte is the one of the stream at its place, and not one that was never sent.
+    fn check_urgent(&self, stack: &Stack) -> Result<(), Failure> {
+        let Some(urgent) = stack.urgent(self.id) else { return Ok(()) };
+        let (_, expected) = self.bytes();
+        let wrong = urgent.byte.is_some_and(|byte| self.incoming.matching(urgent.at.into(), &[byte]) == 0);
+        if self.plan.urgent_one_in == 0 || u64::from(urgent.at) >= expected || wrong {
+            return failure(format!("{:?}: {urgent:?} of {expected} bytes, which nobody has sent", self.side));
         }
         Ok(())
     }
@@ -258,6 +289,7 @@ pub struct Application {
     /// Connections that it still has to open, the next one last.
     to_open: Vec<Opening>,
     open_at_once: usize,
+    mixed_control: bool,
 }
 
 /// Cookie of a listener; endpoints are named by their index.
@@ -274,7 +306,13 @@ impl Application {
             endpoints: Vec::new(),
             to_open: Vec::new(),
             open_at_once: 1,
+            mixed_control: false,
         }
+    }
+
+    /// Whether each connection that it opens has another congestion control than the one before.
+    pub fn mix_control(&mut self, mixed: bool) {
+        self.mixed_control = mixed;
     }
 
     /// Serves `local`.
@@ -355,7 +393,8 @@ impl Application {
                 }
                 Ok(())
             }
-            Event::Urgent { .. } | Event::Address { .. } => Ok(()),
+            Event::Urgent { cookie, .. } => self.endpoint(cookie)?.check_urgent(stack),
+            Event::Address { .. } => Ok(()),
             Event::ResolveNeighbor { .. } => failure("an owned interface asks the kernel for a neighbor"),
         }
     }
@@ -394,7 +433,12 @@ impl Application {
         let count = self.open_at_once.saturating_sub(open).min(self.to_open.len());
         for opening in self.to_open.split_off(self.to_open.len() - count) {
             let cookie = self.endpoints.len() as u64;
-            let id = match stack.connect(now, opening.local, opening.remote, self.options, cookie) {
+            let mut options = self.options;
+            if self.mixed_control {
+                let all = CongestionControl::ALL;
+                options.congestion_control = all[self.endpoints.len() % all.len()];
+            }
+            let id = match stack.connect(now, opening.local, opening.remote, options, cookie) {
                 Ok(id) => id,
                 Err(error) => return failure(format!("connect: {error:?}")),
             };

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::rc::Rc;
 
 use ringway_device::impair::Impair;
+use ringway_device::offload::Offload;
 use ringway_device::{Device, Medium as DeviceMedium};
 use ringway_shm::{Arena, Burst, Class, Instant};
 use ringway_stack::{Autoconfiguration, Cidr, Counter, Interface, MacAddress, Medium, Role, Route, Stack, StackConfig};
@@ -13,7 +14,12 @@ use crate::application::Application;
 use crate::check::wire::{Watch, WireCheck};
 use crate::check::{Failure, failure};
 use crate::faults::Faults;
+use crate::datagrams::Beside;
 use crate::forge::Forge;
+use crate::path::Path;
+use crate::path::hop::Hop;
+use crate::path::liar::{Liar, Lie};
+use crate::path::rumor::Rumor;
 
 /// How a host is tied to the wire.
 pub struct Wiring {
@@ -23,9 +29,32 @@ pub struct Wiring {
     pub arena: Arena,
     /// What befalls packets that the host sends.
     pub faults: Faults,
+    /// What else lies between the host and the wire.
+    pub path: Path,
+    /// How the host lies.
+    pub lie: Option<Lie>,
     /// Who watches.
     pub check: Rc<RefCell<WireCheck>>,
 }
+
+impl Wiring {
+    /// All that a packet passes on its way out, the last one first.
+    fn device(self, seed: u64) -> Watch {
+        let Wiring { wire, arena, faults, path, lie, check } = self;
+        let cuts = path.hop.is_some() && wire.capabilities().segmentation_max_bytes > 0;
+        let impaired = Impair::new(wire, &arena, seed, faults.wire, Default::default());
+        let hop: Box<dyn Device> = Box::new(Hop::new(Box::new(impaired), &arena, path.hop));
+        let hop = if cuts { Box::new(Offload::cutting(hop, &arena)) } else { hop };
+        let rumor = Rumor::new(hop, &arena, seed ^ RUMOR_SALT, path.rumor_ppm);
+        let forging = Forge::new(Box::new(rumor), &arena, seed, faults.forged_ppm);
+        let liar = Liar::new(Box::new(forging), &arena, seed ^ LIAR_SALT, lie);
+        Watch::new(Box::new(liar), check)
+    }
+}
+
+/// Dice of their own, so that the others of a seed fall as before.
+const RUMOR_SALT: u64 = 0x5927;
+const LIAR_SALT: u64 = 0x3465;
 
 /// One host on the wire.
 pub struct Host {
@@ -37,6 +66,8 @@ pub struct Host {
     pub arena: Arena,
     /// What runs on it.
     pub application: Application,
+    /// Datagrams that it sends and takes beside that.
+    pub beside: Option<Beside>,
     device: Watch,
     inbound: Burst,
     outbound: [Burst; 1],
@@ -45,8 +76,8 @@ pub struct Host {
 impl Host {
     /// The host 10.0.0.`number`/24 and fd00::`number`/64.
     pub fn new(name: &'static str, number: u8, config: StackConfig, wiring: Wiring, application: Application) -> Host {
-        let Wiring { wire, arena, faults, check } = wiring;
-        let capabilities = wire.capabilities();
+        let capabilities = wiring.wire.capabilities();
+        let arena = wiring.arena.clone();
         let mut stack = Stack::new(config.clone(), arena.clone(), Instant::ZERO);
         let medium = match capabilities.medium {
             DeviceMedium::Ethernet => Medium::Ethernet,
@@ -71,10 +102,9 @@ impl Host {
         stack.set_addresses(interface, vec![network, network6]);
         let route = |destination| Route { destination, gateway: None, interface, metric: 0, source: None };
         stack.set_routes(vec![route(network), route(network6)]);
-        let impaired = Impair::new(wire, &arena, config.seed, faults.wire, Default::default());
-        let forging = Forge::new(Box::new(impaired), &arena, config.seed, faults.forged_ppm);
-        let device = Watch::new(Box::new(forging), check);
-        Host { name, stack, arena, application, device, inbound: Burst::default(), outbound: [Burst::default()] }
+        let device = wiring.device(config.seed);
+        let (inbound, outbound) = (Burst::default(), [Burst::default()]);
+        Host { name, stack, arena, application, beside: None, device, inbound, outbound }
     }
 
     /// The address of the host `number`.
@@ -101,13 +131,31 @@ impl Host {
         let mut more = self.stack.transmit(now, &mut self.outbound);
         let mut events = 0;
         while let Some(event) = self.stack.poll_event() {
-            self.application.on_event(now, &mut self.stack, event)?;
+            let theirs = self.beside.as_mut().is_some_and(|beside| beside.is_about(&event));
+            if !theirs {
+                self.application.on_event(now, &mut self.stack, event)?;
+            }
             events += 1;
         }
-        let worked = self.application.work(now, &mut self.stack)?;
+        let mut worked = self.application.work(now, &mut self.stack)?;
+        if let Some(beside) = &mut self.beside {
+            worked |= beside.work(now, &mut self.stack)?;
+        }
         more |= self.stack.transmit(now, &mut self.outbound);
         let sent = self.device.transmit(now, &mut self.outbound[0]).map_err(device_error)?;
         Ok(received > 0 || due || more || events > 0 || worked || sent > 0)
+    }
+
+    /// Whether all that runs on it is over.
+    pub fn is_done(&self) -> bool {
+        self.application.is_done() && self.beside.as_ref().is_none_or(Beside::is_done)
+    }
+
+    /// Gives up the datagrams' socket.
+    pub fn close_beside(&mut self, now: Instant) {
+        if let Some(beside) = self.beside.take() {
+            self.stack.close(now, beside.id());
+        }
     }
 
     /// Whether packets have arrived that the next turn would take.
@@ -132,6 +180,8 @@ impl Host {
 
     /// When the next turn is due, if ever.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.stack.poll_timeout(), self.device.poll_timeout(), self.application.poll_timeout()].into_iter().flatten().min()
+        let beside = self.beside.as_ref().and_then(Beside::poll_timeout);
+        let others = [self.stack.poll_timeout(), self.device.poll_timeout(), self.application.poll_timeout()];
+        others.into_iter().chain([beside]).flatten().min()
     }
 }

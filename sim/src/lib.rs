@@ -8,11 +8,13 @@
 
 pub mod application;
 pub mod check;
+pub mod datagrams;
 pub mod differential;
 pub mod faults;
 pub mod forge;
 pub mod host;
 pub mod network;
+pub mod path;
 pub mod pattern;
 pub mod random;
 pub mod scenario;

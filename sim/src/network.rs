@@ -44,7 +44,7 @@ impl Network {
         let end = self.now + limit;
         loop {
             self.settle()?;
-            if self.hosts.iter().all(|host| host.application.is_done()) {
+            if self.hosts.iter().all(Host::is_done) {
                 return Ok(());
             }
             match self.next_time() {
@@ -78,6 +78,7 @@ impl Network {
     /// Frames or sockets are left.
     pub fn check_nothing_left(&mut self) -> Result<(), Failure> {
         self.run_for(Duration::from_secs(1_200))?;
+        self.hosts.iter_mut().for_each(|host| host.close_beside(self.now));
         self.hosts.iter().try_for_each(memory::check_nothing_left)
     }
 

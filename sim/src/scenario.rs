@@ -1,6 +1,7 @@
 //! Scenarios: what a run consists of. Each is a value; the same value gives the same run.
 
 mod draw;
+mod traits;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -9,15 +10,17 @@ use std::rc::Rc;
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_device::pcap;
 use ringway_shm::{Arena, ArenaConfig, Duration};
-use ringway_stack::{CongestionControl, Counter, Ecn, SocketAddress, StackConfig, TcpOptions};
+use ringway_stack::{CongestionControl, Counter, Ecn, SocketAddress, Stack, StackConfig, TcpOptions};
 use ringway_trace::Severity;
 
 use crate::application::{Application, Outcome, Plans, Side};
 use crate::check::wire::WireCheck;
 use crate::check::{Failure, failure};
+use crate::datagrams::{Beside, Datagrams};
 use crate::faults::Faults;
 use crate::host::{Host, Wiring};
 use crate::network::Network;
+use crate::path::Path;
 use crate::pattern::Pattern;
 use crate::random::Random;
 
@@ -30,6 +33,8 @@ pub struct Scenario {
     pub ipv6: bool,
     /// The wire.
     pub faults: Faults,
+    /// What else is on the way.
+    pub path: Path,
     /// Congestion notification of client and server.
     pub ecn: [Ecn; 2],
     /// The stacks of client and server; their seeds and ECN come from above.
@@ -46,6 +51,10 @@ pub struct Scenario {
     pub options: TcpOptions,
     /// Of the server, where it is another.
     pub server_control: CongestionControl,
+    /// Each connection of the client has a congestion control of its own.
+    pub mixed_control: bool,
+    /// Datagrams beside the streams, both ways.
+    pub datagrams: Option<Datagrams>,
     /// Connections that wait to be accepted.
     pub backlog: u32,
     /// Frames of each class and host.
@@ -80,18 +89,28 @@ impl Scenario {
             seed,
             ipv6: false,
             faults,
+            path: Path::default(),
             ecn: [Ecn::default(); 2],
             configs: Default::default(),
             link: MemoryOptions::default(),
-            plans: Plans { seed, up_bytes: (bytes, bytes), down_bytes: (0, 0), slow_readers: false, abort_one_in: 0 },
+            plans: Plans { up_bytes: (bytes, bytes), ..Plans::nothing(seed) },
             connections: 1,
             at_once: 1,
             options: TcpOptions::default(),
             server_control: CongestionControl::default(),
+            mixed_control: false,
+            datagrams: None,
             backlog: 128,
             frames: 16_384,
             limit: Duration::from_secs(100_000),
         }
+    }
+
+    /// The same without anybody who lies or forges.
+    pub fn honest(mut self) -> Scenario {
+        self.faults.forged_ppm = 0;
+        self.path = Path { lies: [None; 2], rumor_ppm: 0, ..self.path };
+        self
     }
 
     /// Runs it.
@@ -169,17 +188,29 @@ impl Scenario {
                 if side == Side::Server {
                     options.congestion_control = self.server_control;
                 }
-                let application = Application::new(self.plans, &pattern, options);
-                let wiring = Wiring { wire: Box::new(end), arena, faults: self.faults, check: wire.clone() };
+                let mut application = Application::new(self.plans, &pattern, options);
+                application.mix_control(self.mixed_control && side == Side::Client);
+                let (path, lie) = (self.path, self.path.lies[usize::from(side == Side::Server)]);
+                let wiring = Wiring { wire: Box::new(end), arena, faults: self.faults, path, lie, check: wire.clone() };
                 let mut host = Host::new(name, number, config, wiring, application);
                 match side {
                     Side::Client => host.application.connect(server, self.connections, self.at_once),
                     Side::Server => host.application.listen(&mut host.stack, server, self.backlog),
                 }
+                host.beside = self.datagrams.map(|plan| self.beside(&mut host.stack, plan, &pattern, number));
                 host
             })
             .collect();
         Network::new(hosts, wire)
+    }
+
+    /// The datagrams of host `number`.
+    fn beside(&self, stack: &mut Stack, plan: Datagrams, pattern: &Pattern, number: u8) -> Beside {
+        let end = |number: u8| SocketAddress { ip: Host::address(number, self.ipv6), port: DATAGRAM_PORT };
+        let stream = |number: u8| pattern.stream(DATAGRAM_STREAMS + u64::from(number));
+        let other = 3 - number;
+        let seed = self.seed ^ u64::from(number) << 40;
+        Beside::new(stack, plan, (end(number), end(other)), (stream(number), stream(other)), seed)
     }
 
     /// On a wire that loses nothing every connection completes, unless somebody was to abort it.
@@ -209,6 +240,10 @@ impl Scenario {
         }
     }
 }
+
+const DATAGRAM_PORT: u16 = 7_000;
+/// Beyond the streams of all ports.
+const DATAGRAM_STREAMS: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests;

@@ -35,8 +35,7 @@ impl DelayLine {
         let begin = now.max(self.wire_free);
         let mut sent = now;
         if options.rate_bits > 0 {
-            let waiting_bits = u128::from(begin.since(now).as_nanos()) * u128::from(options.rate_bits) / NANOS_PER_SECOND;
-            if waiting_bits / 8 > u128::from(options.rate_queue_bytes) {
+            if self.waiting_bytes(now, options) > options.rate_queue_bytes {
                 return None;
             }
             let nanos = len as u128 * 8 * NANOS_PER_SECOND / u128::from(options.rate_bits);
@@ -46,6 +45,13 @@ impl DelayLine {
         let jitter = Duration::from_nanos(random.below(options.jitter.as_nanos()));
         self.last_due = self.last_due.max(sent + options.delay + jitter);
         Some(self.last_due)
+    }
+
+    /// Bytes that wait for the rate.
+    pub(super) fn waiting_bytes(&self, now: Instant, options: &Impairments) -> u64 {
+        let wait = self.wire_free.max(now).since(now).as_nanos();
+        let bits = u128::from(wait) * u128::from(options.rate_bits) / NANOS_PER_SECOND;
+        u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
 
     pub(super) fn put(&mut self, due: Instant, packet: Vec<Frame>) {

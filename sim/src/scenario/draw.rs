@@ -3,18 +3,29 @@
 //! Each group of choices has a salt of its own, so that a new group leaves the others of a seed as they were.
 
 use ringway_device::Medium;
+use ringway_device::impair::Impairments;
 use ringway_device::memory::MemoryOptions;
 use ringway_shm::Duration;
+use ringway_stack::wire::ipv6;
 use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, MtuProbing, StackConfig, SynCookies, TcpConfig, TcpOptions};
 
 use super::Scenario;
 use crate::application::Plans;
+use crate::datagrams::Datagrams;
 use crate::faults::Faults;
+use crate::path::Path;
+use crate::path::hop::{Manner, Narrow};
+use crate::path::liar::Lie;
 use crate::random::Random;
 
 impl Scenario {
-    /// Anything: wire, link, sizes, numbers and options from the seed.
+    /// Anything: wire, link, sizes, numbers and options from the seed, and what is on the way and beside.
     pub fn random(seed: u64) -> Scenario {
+        Scenario::alone(seed).with_path().with_company()
+    }
+
+    /// The same without what is on the way and beside: two honest hosts on one wire and their streams.
+    pub fn alone(seed: u64) -> Scenario {
         let mut random = Random::new(seed);
         let faults = Faults::random(&mut random);
         let mut sizes = || (0, random.magnitude(400_000));
@@ -33,10 +44,11 @@ impl Scenario {
             // Of its own, so that the rest of a seed's scenario is the same over both.
             ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),
             faults,
+            path: Path::default(),
             ecn: [Ecn::default(); 2],
             configs: Default::default(),
             link,
-            plans: Plans { seed, up_bytes, down_bytes, slow_readers, abort_one_in },
+            plans: Plans { up_bytes, down_bytes, slow_readers, abort_one_in, ..Plans::nothing(seed) },
             connections: 1 + random.magnitude(60) as usize,
             at_once: 1 + random.magnitude(20) as usize,
             options: TcpOptions {
@@ -51,6 +63,8 @@ impl Scenario {
                 ..TcpOptions::default()
             },
             server_control,
+            mixed_control: false,
+            datagrams: None,
             backlog: 128,
             frames: if random.one_in(3) { 256 << random.between(0, 4) } else { 8_192 },
             limit: Duration::from_secs(100_000),
@@ -113,6 +127,67 @@ impl Scenario {
         }
         self
     }
+
+    /// Draws a hop that takes less than the links, lies of the peers and rumors of routers.
+    fn with_path(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ PATH_SALT);
+        if random.one_in(3) {
+            let least = if self.ipv6 { ipv6::MTU_MIN } else { 576 };
+            let most = self.link.mtu.max(least + 1) - 1;
+            let manner = [Manner::Cuts, Manner::Tells, Manner::Swallows][random.between(0, 2) as usize];
+            self.path.hop = Some(Narrow { mtu: random.between(least.into(), most.into()) as u16, manner });
+            for config in &mut self.configs {
+                // A black hole is left by those alone who look for it (RFC 4821).
+                if manner == Manner::Swallows && config.tcp.mtu_probing == MtuProbing::Off {
+                    config.tcp.mtu_probing = MtuProbing::BlackHole;
+                }
+            }
+        }
+        if random.one_in(4) {
+            self.path.rumor_ppm = random.magnitude(200_000) as u32;
+        }
+        for lie in 0..2 {
+            if random.one_in(4) {
+                self.path.lies[lie] = Some(Lie::ALL[random.between(0, Lie::ALL.len() as u64 - 1) as usize]);
+            }
+        }
+        // What was acknowledged and then lost is lost for good: that lie needs a way on which nothing is.
+        if self.path.lies.contains(&Some(Lie::Optimism)) { self.on_a_gentle_way(&mut random) } else { self }
+    }
+
+    /// The same on a way that loses nothing and keeps the order.
+    fn on_a_gentle_way(mut self, random: &mut Random) -> Scenario {
+        let Impairments { delay, jitter, mark_ppm, .. } = self.faults.wire;
+        self.faults = Faults { wire: Impairments { delay, jitter, mark_ppm, ..Impairments::default() }, forged_ppm: 0 };
+        self.path.hop = None;
+        self.frames = self.frames.max(FRAMES_AMPLE);
+        if random.one_in(4) {
+            self.configs[1].tcp.syn_cookies = SynCookies::Always;
+        }
+        self
+    }
+
+    /// Draws what goes on beside: datagrams, urgent data, flows of several kinds, a queue that marks.
+    fn with_company(mut self) -> Scenario {
+        let mut random = Random::new(self.seed ^ COMPANY_SALT);
+        if random.one_in(4) {
+            let train_of = if random.one_in(3) { random.between(16, 1_400) as u16 } else { 0 };
+            self.datagrams = Some(Datagrams {
+                count: 1 + random.magnitude(300) as u32,
+                bytes_max: random.between(1, 12_000) as u32,
+                every: Duration::from_micros(random.between(100, 100_000)),
+                train_of,
+            });
+        }
+        if random.one_in(4) {
+            self.plans.urgent_one_in = random.between(1, 16);
+        }
+        self.mixed_control = random.one_in(4);
+        if self.faults.wire.rate_bits > 0 && random.one_in(2) {
+            self.faults.wire.mark_above_bytes = 1 + random.magnitude(self.faults.wire.rate_queue_bytes / 2);
+        }
+        self
+    }
 }
 
 /// How one end speaks TCP.
@@ -168,3 +243,7 @@ const IPV6_SALT: u64 = 0x8200;
 const ECN_SALT: u64 = 0x9768;
 const CHOICES_SALT: u64 = 0x7323;
 const QUEUE_SALT: u64 = 0x7567;
+const PATH_SALT: u64 = 0x1191;
+const COMPANY_SALT: u64 = 0x8085;
+/// So many frames that no packet is lost for want of one.
+const FRAMES_AMPLE: u32 = 8_192;

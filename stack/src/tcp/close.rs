@@ -126,9 +126,13 @@ impl Connection<'_, '_> {
         let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
         self.mtu_search_ends_at(mss);
-        if mss < self.tcb.mss {
+        // Until the SYNs have been exchanged it is the limit of the socket's options that stands there.
+        if mss < self.tcb.mss && self.tcb.state != State::SynSent {
             self.tcb.mss = mss;
-            self.resend_all();
+            // Before its SYN is acknowledged an early connection sends no data again (RFC 7413 §4.2.2): its timer will.
+            if self.tcb.state != State::SynReceived {
+                self.resend_all();
+            }
         }
     }
 }

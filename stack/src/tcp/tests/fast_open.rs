@@ -294,6 +294,20 @@ fn server_data_lost() {
     assert_eq!(rig.next_sent().1.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK | PSH, 1, 501, 700)]);
 }
 
+/// A router refuses the data before the SYN-ACK is acknowledged: nothing is sent again that would begin with the SYN, and
+/// the timer sends the data in smaller pieces after the handshake.
+#[test]
+fn server_data_too_large() {
+    let (mut rig, listener, cookie) = server(2, serving());
+    open_early(&mut rig, listener, &cookie, 500);
+    rig.send(1, 1_000);
+    rig.sent();
+    super::hostile::icmp(&mut rig, 3, 4, 600, 1);
+    assert_eq!((rig.brief(), rig.info().send_mss), (vec![], 560));
+    rig.receive(seg(ACK, 501, 1));
+    assert_eq!(rig.next_sent().1.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK, 1, 501, 560)]);
+}
+
 /// The SYN-ACK is sent again, without cookie, when its time is over or the SYN comes again; then it is given up.
 #[test]
 fn server_syn_ack_lost() {

@@ -315,7 +315,7 @@ fn sockstress() {
 }
 
 /// An ICMP error about a segment of ours at `sequence` arrives.
-fn icmp(rig: &mut Rig, kind: u8, code: u8, mtu: u16, sequence: u32) {
+pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, mtu: u16, sequence: u32) {
     let iss = rig.iss.expect("the stack has sent a SYN");
     let mut body = vec![kind, code, 0, 0, 0, 0];
     body.extend_from_slice(&mtu.to_be_bytes());

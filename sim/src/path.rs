@@ -1,0 +1,101 @@
+//! What lies between two hosts beside the wire: a narrow hop, a liar, messages of routers. Each is a middleware of its own.
+//!
+//! They work on copies of whole packets: [`Packet`] is one, with its checksums completed.
+
+pub mod hop;
+pub mod icmp;
+pub mod liar;
+pub mod rumor;
+
+use hop::Narrow;
+use liar::Lie;
+use ringway_shm::{Arena, Burst, Checksum, Class, Frame, SegmentationKind};
+use ringway_stack::wire::checksum;
+
+/// What lies between a host and the wire: the same hop and rumors both ways, lies of each end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// A hop that takes less than the hosts' links.
+    pub hop: Option<Narrow>,
+    /// How client and server lie about what they receive.
+    pub lies: [Option<Lie>; 2],
+    /// So many segments in a million are followed by an ICMP message that lies about them.
+    pub rumor_ppm: u32,
+}
+
+/// A copy of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The link's header, if the link has one.
+    pub link: Vec<u8>,
+    /// From the IP header on (or whatever the link carries).
+    pub network: Vec<u8>,
+}
+
+impl Packet {
+    /// A copy of `frames`, whose first `link_bytes` are the link's. `None`: shorter than that, or a train that only a
+    /// link that cuts could send.
+    pub fn copy(link_bytes: usize, frames: &[Frame]) -> Option<Packet> {
+        let first = frames.first()?;
+        if first.segmentation().kind != SegmentationKind::None {
+            return None;
+        }
+        let mut bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).copied().collect();
+        if let Checksum::Partial { start, offset } = first.checksum() {
+            let (start, field) = (usize::from(start), usize::from(start) + usize::from(offset));
+            let sum = match !checksum::sum(bytes.get(start..)?) {
+                0 => 0xffff,
+                sum => sum,
+            };
+            bytes.get_mut(field..field + 2)?.copy_from_slice(&sum.to_be_bytes());
+        }
+        if bytes.len() < link_bytes {
+            return None;
+        }
+        let network = bytes.split_off(link_bytes);
+        Some(Packet { link: bytes, network })
+    }
+
+    /// Appends the packet to `burst`, in frames of `arena`. Without frames it is lost.
+    pub fn push(&self, arena: &Arena, burst: &mut Burst) {
+        let mut rest = [&self.link[..], &self.network[..]].concat();
+        let mut frames: Vec<Frame> = Vec::new();
+        while !rest.is_empty() {
+            let Some(mut frame) = arena.alloc(Class::Large) else { return };
+            let later = rest.split_off(rest.len().min(frame.tailroom()));
+            frame.extend(rest.len()).copy_from_slice(&rest);
+            frame.set_continues(!later.is_empty());
+            frames.push(frame);
+            rest = later;
+        }
+        frames.into_iter().for_each(|frame| burst.push(frame));
+    }
+
+    /// The link header of a packet that comes back.
+    pub fn link_back(&self) -> Vec<u8> {
+        let mut link = self.link.clone();
+        if link.len() >= MACS_LEN {
+            link[..MACS_LEN].rotate_left(MACS_LEN / 2);
+        }
+        link
+    }
+}
+
+/// Takes the first packet of `burst` as its frames; empty: there is none.
+pub fn take(burst: &mut Burst) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    while let Some(frame) = burst.pop() {
+        let last = !frame.continues();
+        frames.push(frame);
+        if last {
+            break;
+        }
+    }
+    frames
+}
+
+/// Both link addresses of an Ethernet header.
+const MACS_LEN: usize = 12;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! A peer that lies about what it has received. Read Savage et al., "TCP congestion control with a misbehaving receiver"
+//! (1999), RFC 3465 §2.3, RFC 2018 §8, RFC 2883 §5, RFC 5681 §7 first.
+//!
+//! An honest host's pure acknowledgments are rewritten on their way out. The lies are such that the stream can still be
+//! carried: an acknowledgment of what has not come yet is drawn only where it will come, and stays within the window.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use ringway_device::{Capabilities, Counters, Device};
+use ringway_shm::{Arena, Burst, Frame, Instant};
+use ringway_stack::wire::tcp::{ACK, FIN, Header, RST, SYN, SackBlock};
+use ringway_stack::wire::{checksum, ipv4, ipv6};
+
+use super::{Packet, take};
+use crate::random::Random;
+
+/// A kind of lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// One acknowledgment becomes many that divide its bytes.
+    Division,
+    /// What has not come yet is acknowledged.
+    Optimism,
+    /// Each acknowledgment comes many times.
+    Duplication,
+    /// SACK blocks of what has not come, was never sent, is empty, or was acknowledged long ago (DSACK).
+    Sacks,
+    /// Windows that shrink, close and open at random; all within what was truly offered.
+    Windows,
+}
+
+impl Lie {
+    /// All of them.
+    pub const ALL: [Lie; 5] = [Lie::Division, Lie::Optimism, Lie::Duplication, Lie::Sacks, Lie::Windows];
+}
+
+type Ends = (IpAddr, u16, IpAddr, u16);
+
+/// The middleware on what a lying host sends; see the module's text.
+pub struct Liar {
+    inner: Box<dyn Device>,
+    arena: Arena,
+    random: Random,
+    lie: Option<Lie>,
+    /// The last acknowledgment of each flow.
+    acknowledged: BTreeMap<Ends, u32>,
+    said: Burst,
+}
+
+/// An acknowledgment taken apart.
+struct Acknowledgment {
+    packet: Packet,
+    header: Header,
+    ends: Ends,
+}
+
+impl Liar {
+    /// A host that lies; `None`: an honest one.
+    pub fn new(inner: Box<dyn Device>, arena: &Arena, seed: u64, lie: Option<Lie>) -> Liar {
+        let (acknowledged, said) = (BTreeMap::new(), Burst::default());
+        Liar { inner, arena: arena.clone(), random: Random::new(seed), lie, acknowledged, said }
+    }
+
+    fn say(&mut self, lie: Lie, frames: Vec<Frame>) {
+        let link_bytes = self.inner.capabilities().medium.header_bytes();
+        let Some(honest) = Packet::copy(link_bytes, &frames).and_then(Acknowledgment::parse) else {
+            return frames.into_iter().for_each(|frame| self.said.push(frame));
+        };
+        let headers = self.rewrite(lie, &honest);
+        for header in headers {
+            honest.with(&header).push(&self.arena, &mut self.said);
+        }
+    }
+
+    /// What is said instead of an honest acknowledgment.
+    fn rewrite(&mut self, lie: Lie, honest: &Acknowledgment) -> Vec<Header> {
+        let header = honest.header;
+        let before = self.acknowledged.insert(honest.ends, header.acknowledgment.0).unwrap_or(header.acknowledgment.0);
+        let random = &mut self.random;
+        match lie {
+            Lie::Division => {
+                let news = header.acknowledgment.0.wrapping_sub(before);
+                let pieces = if (2..NEWS_MAX).contains(&news) { news.min(random.between(2, 64) as u32) } else { 1 };
+                let part = |number: u32| {
+                    let mut part = header;
+                    part.acknowledgment.0 = before.wrapping_add((u64::from(news) * u64::from(number) / u64::from(pieces)) as u32);
+                    part
+                };
+                (1..=pieces).map(part).collect()
+            }
+            Lie::Optimism => {
+                let mut early = header;
+                // Without knowledge of the scale: what is within this is within the window, whose edge does not move.
+                let ahead = random.between(0, header.window.into()) as u16;
+                early.acknowledgment.0 = early.acknowledgment.0.wrapping_add(ahead.into());
+                early.window -= ahead;
+                // Beyond what was sent it counts for nothing: the honest one follows.
+                vec![early, header]
+            }
+            Lie::Duplication => vec![header; random.magnitude(16) as usize + 1],
+            Lie::Sacks => {
+                let mut options = header.options;
+                while options.sack_room() > options.sack().len() {
+                    options.push_sack(invented_block(random, &header));
+                }
+                vec![Header { options, ..header }]
+            }
+            Lie::Windows => {
+                let window = if random.one_in(3) { 0 } else { header.window >> random.between(0, 8) };
+                vec![Header { window, ..header }]
+            }
+        }
+    }
+}
+
+/// A block around what is acknowledged: ahead, far ahead, behind, empty, turned around.
+fn invented_block(random: &mut Random, header: &Header) -> SackBlock {
+    let mut block = SackBlock { left: header.acknowledgment, right: header.acknowledgment };
+    let len = random.between(1, 3_000) as u32;
+    let (left, right) = match random.between(0, 5) {
+        0 | 1 => {
+            let ahead = random.between(1, 30_000) as u32;
+            (ahead, ahead.wrapping_add(len))
+        }
+        2 => (1 << 20, (1 << 20) + len),
+        3 => (len.wrapping_neg(), 0),
+        4 => (len, len),
+        _ => (len.wrapping_add(1_000), len),
+    };
+    block.left.0 = block.left.0.wrapping_add(left);
+    block.right.0 = block.right.0.wrapping_add(right);
+    block
+}
+
+impl Acknowledgment {
+    /// `None`: anything but an acknowledgment without payload in a packet without IP options.
+    fn parse(packet: Packet) -> Option<Acknowledgment> {
+        let (at, source, destination, len) = if let Some(header) = ipv4::Header::parse(&packet.network) {
+            let fits = header.protocol == ipv4::PROTOCOL_TCP && !header.is_fragment();
+            let len = usize::from(header.total_len.checked_sub(ipv4::HEADER_LEN as u16)?);
+            let plain = fits && usize::from(header.header_len) == ipv4::HEADER_LEN;
+            Some((ipv4::HEADER_LEN, IpAddr::from(header.source), IpAddr::from(header.destination), len)).filter(|_| plain)?
+        } else {
+            let header = ipv6::Header::parse(&packet.network).filter(|header| header.next_header == ipv6::PROTOCOL_TCP)?;
+            (ipv6::HEADER_LEN, header.source.into(), header.destination.into(), header.payload_len.into())
+        };
+        let (header, header_len) = Header::parse(packet.network.get(at..)?)?;
+        let pure = header_len == len && header.flags & (SYN | FIN | RST) == 0 && header.flags & ACK != 0;
+        let ends = (source, header.source_port, destination, header.destination_port);
+        pure.then_some(Acknowledgment { packet, header, ends })
+    }
+
+    /// The packet with another TCP header.
+    fn with(&self, header: &Header) -> Packet {
+        let mut tcp = vec![0; header.len()];
+        header.emit(&mut tcp);
+        let pseudo = checksum::pseudo_header(self.ends.0, self.ends.2, ipv4::PROTOCOL_TCP, tcp.len() as u32);
+        let sum = !checksum::add(pseudo, checksum::sum(&tcp));
+        tcp[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+        let mut network = Vec::new();
+        if let Some(ip) = ipv4::Header::parse(&self.packet.network) {
+            network.resize(ipv4::HEADER_LEN, 0);
+            ipv4::Header { total_len: (ipv4::HEADER_LEN + tcp.len()) as u16, ..ip }.write(&mut network);
+        } else if let Some(ip) = ipv6::Header::parse(&self.packet.network) {
+            network.resize(ipv6::HEADER_LEN, 0);
+            ipv6::Header { payload_len: tcp.len() as u16, ..ip }.write(&mut network);
+        }
+        network.extend_from_slice(&tcp);
+        Packet { link: self.packet.link.clone(), network }
+    }
+}
+
+/// More is no news but another connection.
+const NEWS_MAX: u32 = 1 << 24;
+const CHECKSUM_AT: usize = 16;
+
+impl Device for Liar {
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        self.inner.receive(now, burst)
+    }
+
+    fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        let Some(lie) = self.lie else { return self.inner.transmit(now, burst) };
+        let count = burst.packets();
+        while !burst.is_empty() {
+            self.say(lie, take(burst));
+        }
+        self.inner.transmit(now, &mut self.said)?;
+        Ok(count)
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.wait_fd()
+    }
+
+    fn arm(&mut self) -> bool {
+        self.inner.arm()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.inner.poll_timeout()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
