@@ -13,8 +13,8 @@ use ringway_stack::{Autoconfiguration, Cidr, Counter, Interface, MacAddress, Med
 use crate::application::Application;
 use crate::check::wire::{Watch, WireCheck};
 use crate::check::{Failure, failure};
-use crate::faults::Faults;
 use crate::datagrams::Beside;
+use crate::faults::Faults;
 use crate::forge::Forge;
 use crate::path::Path;
 use crate::path::hop::Hop;

@@ -45,9 +45,16 @@ pub struct Liar {
     arena: Arena,
     random: Random,
     lie: Option<Lie>,
-    /// The last acknowledgment of each flow.
-    acknowledged: BTreeMap<Ends, u32>,
+    flows: BTreeMap<Ends, Said>,
     said: Burst,
+}
+
+/// What was said of a flow last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    acknowledged: Option<u32>,
+    /// Closed windows in a row.
+    shut: u32,
 }
 
 /// An acknowledgment taken apart.
@@ -60,8 +67,8 @@ struct Acknowledgment {
 impl Liar {
     /// A host that lies; `None`: an honest one.
     pub fn new(inner: Box<dyn Device>, arena: &Arena, seed: u64, lie: Option<Lie>) -> Liar {
-        let (acknowledged, said) = (BTreeMap::new(), Burst::default());
-        Liar { inner, arena: arena.clone(), random: Random::new(seed), lie, acknowledged, said }
+        let (flows, said) = (BTreeMap::new(), Burst::default());
+        Liar { inner, arena: arena.clone(), random: Random::new(seed), lie, flows, said }
     }
 
     fn say(&mut self, lie: Lie, frames: Vec<Frame>) {
@@ -78,7 +85,8 @@ impl Liar {
     /// What is said instead of an honest acknowledgment.
     fn rewrite(&mut self, lie: Lie, honest: &Acknowledgment) -> Vec<Header> {
         let header = honest.header;
-        let before = self.acknowledged.insert(honest.ends, header.acknowledgment.0).unwrap_or(header.acknowledgment.0);
+        let flow = self.flows.entry(honest.ends).or_default();
+        let before = flow.acknowledged.replace(header.acknowledgment.0).unwrap_or(header.acknowledgment.0);
         let random = &mut self.random;
         match lie {
             Lie::Division => {
@@ -109,7 +117,10 @@ impl Liar {
                 vec![Header { options, ..header }]
             }
             Lie::Windows => {
-                let window = if random.one_in(3) { 0 } else { header.window >> random.between(0, 8) };
+                // A sender that nobody holds any more gives up after some probes (RFC 9293 §3.8.6.1, Linux: tcp_orphan_retries).
+                let shuts = random.one_in(3) && flow.shut < SHUT_MAX;
+                flow.shut = if shuts { flow.shut + 1 } else { 0 };
+                let window = if shuts { 0 } else { (header.window >> random.between(0, 8)).max(1).min(header.window) };
                 vec![Header { window, ..header }]
             }
         }
@@ -173,6 +184,8 @@ impl Acknowledgment {
     }
 }
 
+/// Closed windows in a row at most.
+const SHUT_MAX: u32 = 3;
 /// More is no news but another connection.
 const NEWS_MAX: u32 = 1 << 24;
 const CHECKSUM_AT: usize = 16;

@@ -8,7 +8,7 @@ use crate::wire::tcp::{ACK, HEADER_BYTES, Header, RST};
 use super::connection::Connection;
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::flag;
+use super::tcb::{NO_LISTENER, flag};
 
 impl Connection<'_, '_> {
     /// RFC 9293 §3.10.4: no more data from us; a FIN follows what is queued.
@@ -104,7 +104,9 @@ impl Connection<'_, '_> {
     /// An ICMP error says that the way is closed: a failure while opening, a hint later (RFC 5461).
     pub(crate) fn on_unreachable(&mut self, error: crate::event::SocketError, sequence: SeqNum) {
         let outstanding = sequence.within(self.tcb.snd_una, self.tcb.flight());
-        if outstanding && matches!(self.tcb.state, State::SynSent | State::SynReceived) {
+        // As Linux: an early connection (RFC 7413) that an application has accepted is as good as established.
+        let accepted_early = self.tcb.state == State::SynReceived && self.tcb.is_early() && self.tcb.listener == NO_LISTENER;
+        if outstanding && !accepted_early && matches!(self.tcb.state, State::SynSent | State::SynReceived) {
             self.fail(error);
         }
     }
