@@ -106,10 +106,10 @@ impl Scenario {
         }
     }
 
-    /// The same without anybody who lies or forges.
-    pub fn honest(mut self) -> Scenario {
+    /// The same without anybody between the hosts: who sees only what they send understands all of it.
+    pub fn undisturbed(mut self) -> Scenario {
         self.faults.forged_ppm = 0;
-        self.path = Path { lies: [None; 2], rumor_ppm: 0, ..self.path };
+        self.path = Path::default();
         self
     }
 

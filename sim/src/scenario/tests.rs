@@ -205,7 +205,7 @@ fn over_ipv6() {
 fn the_checker_of_captures_has_no_objection() {
     let traced = |seed| {
         let mut scenario = Scenario::random(seed);
-        scenario = scenario.honest();
+        scenario = scenario.undisturbed();
         scenario.run_traced().err().map(|failure| format!("seed {seed}: {failure}"))
     };
     let failures: Vec<String> = (1..=RUNS_TRACED).filter_map(traced).collect();

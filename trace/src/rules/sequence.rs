@@ -49,15 +49,18 @@ fn check_content(flow: &mut Flow, view: &mut View<'_>) {
     }
 }
 
-/// The urgent pointer moves forward only.
+/// The urgent pointer moves forward only. One that goes as far as its field does says no more than "at least there".
 fn check_urgent(flow: &mut Flow, view: &View<'_>) {
     if !view.segment.has(URG) {
         return;
     }
     let point = view.start + i64::from(view.segment.urgent);
     let before = flow.ends[view.me].urgent.replace(point);
-    if let Some(before) = before.filter(|before| point < *before && view.newest) {
+    let before = before.filter(|before| point < *before && view.newest);
+    if let Some(before) = before {
         flow.ends[view.me].urgent = Some(before);
+    }
+    if let Some(before) = before.filter(|_| view.segment.urgent != u16::MAX) {
         flow.object(view, Rule::Urgent, format!("the pointer moved back by {}", before - point));
     }
 }

@@ -447,6 +447,10 @@ fn urgent() {
     let first = (30, segment(Client, ACK | URG, 100, 500).data(10).urgent(50));
     let then = |pointer| opened(&[first.clone(), (31, segment(Client, ACK | URG, 110, 500).data(10).urgent(pointer))]);
     keeps_and_breaks(Rule::Urgent, &then(40), &then(39));
+    // Sent again from further back the pointer reaches less far than before: its field ends there.
+    let far = (30, segment(Client, ACK | URG, 200, 500).data(10).urgent(u16::MAX));
+    let back = |pointer| opened(&[far.clone(), (31, segment(Client, ACK | URG, 100, 500).data(10).urgent(pointer))]);
+    keeps_and_breaks(Rule::Urgent, &back(u16::MAX), &then(39));
     keeps_and_breaks(Rule::Urgent, &then(60), &opened(&[(30, segment(Client, ACK, 100, 500).urgent(7))]));
 }
 
