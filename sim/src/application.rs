@@ -27,6 +27,8 @@ pub struct Plan {
     pub server_aborts_after: Option<u64>,
     /// One write in so many is urgent (MSG_OOB, in line); 0: none.
     pub urgent_one_in: u64,
+    /// An end may give up although nobody has planned it.
+    pub gives_up: bool,
 }
 
 /// From what range plans are made.
@@ -44,13 +46,15 @@ pub struct Plans {
     pub abort_one_in: u64,
     /// One write in so many is urgent; 0: none.
     pub urgent_one_in: u64,
+    /// A peer may hold an end up until that gives up.
+    pub gives_up: bool,
 }
 
 impl Plans {
     /// Plans without anything to do.
     pub fn nothing(seed: u64) -> Plans {
         let (up_bytes, down_bytes) = ((0, 0), (0, 0));
-        Plans { seed, up_bytes, down_bytes, slow_readers: false, abort_one_in: 0, urgent_one_in: 0 }
+        Plans { seed, up_bytes, down_bytes, slow_readers: false, abort_one_in: 0, urgent_one_in: 0, gives_up: false }
     }
 
     /// The plan of the connection from this client port.
@@ -69,6 +73,7 @@ impl Plans {
             client_aborts_after,
             server_aborts_after,
             urgent_one_in: self.urgent_one_in,
+            gives_up: self.gives_up,
         }
     }
 }
@@ -256,7 +261,8 @@ impl Endpoint {
     }
 
     fn on_failed(&mut self, now: Instant, stack: &mut Stack, error: ringway_stack::SocketError) -> Result<(), Failure> {
-        let planned = self.plan.client_aborts_after.is_some() || self.plan.server_aborts_after.is_some();
+        let Plan { client_aborts_after, server_aborts_after, gives_up, .. } = self.plan;
+        let planned = client_aborts_after.is_some() || server_aborts_after.is_some() || gives_up;
         if !planned && self.outcome.is_none() && error == ringway_stack::SocketError::Reset {
             return failure(format!("{:?}: reset without reason after {} bytes", self.side, self.received));
         }

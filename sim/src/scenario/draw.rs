@@ -151,6 +151,19 @@ impl Scenario {
                 self.path.lies[lie] = Some(Lie::ALL[random.between(0, Lie::ALL.len() as u64 - 1) as usize]);
             }
         }
+        if [Lie::Windows, Lie::Optimism].iter().any(|lie| self.path.lies.contains(&Some(*lie))) {
+            // A sender that its application has closed gives up after some probes, and who has acknowledged what it then had no
+            // room for has lost it; the other end has to ask to learn of that.
+            self.plans.gives_up = true;
+            (self.options.keepalive, self.options.keepalive_idle) = (true, Duration::from_secs(30));
+        }
+        let lost = self.path.hop.is_some_and(|hop| hop.manner != Manner::Cuts || self.ipv6) || self.path.rumor_ppm > 0;
+        let repeated = [Lie::Division, Lie::Duplication, Lie::Optimism].map(Some).contains(&self.path.lies[0]);
+        if lost || repeated {
+            // See with_choices: cookies are for ways on which all comes once and in order.
+            let standard = StackConfig::default();
+            (self.configs[1].tcp.syn_cookies, self.configs[1].syn_queue_max) = (standard.tcp.syn_cookies, standard.syn_queue_max);
+        }
         // What was acknowledged and then lost is lost for good: that lie needs a way on which nothing is.
         if self.path.lies.contains(&Some(Lie::Optimism)) { self.on_a_gentle_way(&mut random) } else { self }
     }
@@ -161,7 +174,7 @@ impl Scenario {
         self.faults = Faults { wire: Impairments { delay, jitter, mark_ppm, ..Impairments::default() }, forged_ppm: 0 };
         self.path.hop = None;
         self.frames = self.frames.max(FRAMES_AMPLE);
-        if random.one_in(4) {
+        if random.one_in(4) && self.path.lies[0].is_none() && self.path.rumor_ppm == 0 {
             self.configs[1].tcp.syn_cookies = SynCookies::Always;
         }
         self

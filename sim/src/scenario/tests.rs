@@ -304,7 +304,7 @@ fn every_pair_is_drawn() {
 /// Enough for the rarest pair.
 const SEEDS_DRAWN: u64 = 20_000;
 /// What cannot be together with what.
-const EXCLUDED: [(&str, &[&str]); 9] = [
+const EXCLUDED: [(&str, &[&str]); 10] = [
     ("IPv4", &["IPv6"]),
     ("IPv6", &["fragmenting router"]),
     ("black hole", &["fragmenting router", "narrow path"]),
@@ -313,6 +313,7 @@ const EXCLUDED: [(&str, &[&str]); 9] = [
     ("optimistic ACK", &HURTS),
     ("nothing lost", &HURTS),
     ("SYN cookies", &HURTS),
+    ("SYN cookies", &["narrow path", "black hole", "ICMP lies"]),
     ("optimistic ACK", &["fragmenting router", "narrow path", "black hole", "few frames"]),
 ];
 /// What may lose or delay a packet.
