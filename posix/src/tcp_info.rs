@@ -5,41 +5,67 @@ use ringway_shm::stats::InfoRecord;
 /// Writes the structure; answers its length, cut to the room there is.
 pub(crate) fn write(info: &InfoRecord, out: &mut [u8]) -> usize {
     let mut writer = Writer { bytes: [0; LEN], at: 0 };
-    let in_slow_start = info.ssthresh_segments == u64::MAX;
+    until_retransmits(info, &mut writer);
+    until_delivered(info, &mut writer);
+    the_rest(info, &mut writer);
+    let len = LEN.min(out.len());
+    out[..len].copy_from_slice(&writer.bytes[..len]);
+    len
+}
+
+/// Up to and with `tcpi_total_retrans`.
+fn until_retransmits(info: &InfoRecord, writer: &mut Writer) {
     // u8: state, ca_state, retransmits, probes, backoff, options, window scales, flags
-    let options = info.options & 7 | (info.options & 8);
     let scales = (info.scale_send & 15) | (info.scale_receive & 15) << 4;
-    writer.bytes_of(&[info.state, 0, info.backoff, 0, info.backoff, options, scales, info.application_limited]);
+    let flags = info.application_limited & 1 | (info.fast_open_failure & 3) << 1;
+    let congestion = info.congestion_state;
+    writer.bytes_of(&[info.state, congestion, info.backoff, info.probes, info.backoff, info.options & 63, scales, flags]);
     // u32: rto, ato, snd_mss, rcv_mss
-    writer.words(&[info.rto_us, 40_000, info.mss, info.mss_advertised]);
-    // unacked, sacked, lost, retrans, fackets
-    writer.words(&[info.unacked_segments, info.sacked_segments, info.lost_segments, 0, 0]);
-    // last_data_sent, last_ack_sent, last_data_recv, last_ack_recv
+    writer.words(&[info.rto_us, info.ato_us, info.mss, info.mss_advertised]);
+    // unacked, sacked, lost, retrans, fackets. Linux counts what is lost until it has arrived, sent again or not.
+    let lost = info.lost_segments + info.retransmitting_segments;
+    writer.words(&[info.unacked_segments, info.sacked_segments, lost, info.retransmitting_segments, 0]);
+    // last_data_sent, last_ack_sent (Linux: not remembered), last_data_recv, last_ack_recv
     writer.words(&[info.last_send_ms, 0, info.last_receive_ms, info.last_ack_ms]);
     // pmtu, rcv_ssthresh, rtt, rttvar
     writer.words(&[info.path_mtu, info.receive_window, info.rtt_us, info.rtt_variance_us]);
     // snd_ssthresh, snd_cwnd, advmss, reordering
-    let ssthresh = if in_slow_start { 0x7fff_ffff } else { info.ssthresh_segments };
-    writer.words(&[ssthresh, info.cwnd_segments, info.mss_advertised, 3]);
+    let ssthresh = if info.ssthresh_segments == u64::MAX { 0x7fff_ffff } else { info.ssthresh_segments };
+    writer.words(&[ssthresh, info.cwnd_segments, info.mss_advertised, info.reordering_segments]);
     // rcv_rtt, rcv_space, total_retrans
-    writer.words(&[0, info.receive_window, info.retransmitted_segments]);
+    let space = info.receive_space.max(INITIAL_SEGMENTS * info.mss_advertised);
+    writer.words(&[info.receive_rtt_us, space, info.retransmitted_segments]);
+}
+
+/// Up to and with `tcpi_delivered_ce`.
+fn until_delivered(info: &InfoRecord, writer: &mut Writer) {
     // u64: pacing_rate, max_pacing_rate, bytes_acked, bytes_received
     let limit = if info.pacing_rate_max == 0 { u64::MAX } else { info.pacing_rate_max };
     writer.longs(&[info.pacing_rate, limit, info.acked_bytes, info.received_bytes]);
     // u32: segs_out, segs_in, notsent_bytes, min_rtt, data_segs_in, data_segs_out
-    let sent = info.sent_segments;
-    writer.words(&[sent, info.received_segments, info.unsent_bytes, info.rtt_min_us, info.received_segments, sent]);
+    let round_trip = if info.rtt_min_us == 0 { u64::from(u32::MAX) } else { info.rtt_min_us };
+    writer.words(&[info.sent_segments, info.received_segments, info.unsent_bytes, round_trip]);
+    writer.words(&[info.received_data_segments, info.sent_data_segments]);
     // u64: delivery_rate, busy_time, rwnd_limited, sndbuf_limited
-    writer.longs(&[info.delivery_rate, 0, 0, 0]);
+    writer.longs(&[info.delivery_rate, info.busy_us, info.window_limited_us, info.buffer_limited_us]);
     // u32: delivered, delivered_ce
-    writer.words(&[info.acked_bytes / info.mss.max(1), 0]);
+    writer.words(&[info.delivered_segments, info.delivered_ce]);
+}
+
+fn the_rest(info: &InfoRecord, writer: &mut Writer) {
     // u64: bytes_sent, bytes_retrans
     writer.longs(&[info.sent_bytes, info.retransmitted_bytes]);
     // u32: dsack_dups, reord_seen, rcv_ooopack, snd_wnd, rcv_wnd, rehash
-    writer.words(&[0, 0, 0, info.send_window, info.receive_window, 0]);
-    let len = LEN.min(out.len());
-    out[..len].copy_from_slice(&writer.bytes[..len]);
-    len
+    writer.words(&[info.duplicate_segments, info.reordered, info.out_of_order_packets]);
+    writer.words(&[info.send_window, info.receive_window, 0]);
+    // u16: total_rto, total_rto_recoveries; u32: total_rto_time
+    writer.shorts(&[info.timeouts, info.timeout_episodes]);
+    writer.words(&[info.timeout_ms, info.received_ce]);
+    // u32: delivered_e1_bytes, delivered_e0_bytes, delivered_ce_bytes, and the same received
+    writer.words(&[info.delivered_bytes_ect_1, info.delivered_bytes_ect_0, info.delivered_bytes_ce]);
+    writer.words(&[info.received_bytes_ect_1, info.received_bytes_ect_0, info.received_bytes_ce]);
+    // u16: accecn_fail_mode, accecn_opt_seen
+    writer.shorts(&[0, info.accurate_options]);
 }
 
 /// `tcpi_snd_mss`: the largest segment that is sent now, bytes.
@@ -67,6 +93,10 @@ impl Writer {
         values.iter().for_each(|value| self.put(&[(*value).min(255) as u8]));
     }
 
+    fn shorts(&mut self, values: &[u64]) {
+        values.iter().for_each(|value| self.put(&u16::try_from(*value).unwrap_or(u16::MAX).to_ne_bytes()));
+    }
+
     fn words(&mut self, values: &[u64]) {
         values.iter().for_each(|value| self.put(&u32::try_from(*value).unwrap_or(u32::MAX).to_ne_bytes()));
     }
@@ -76,9 +106,12 @@ impl Writer {
     }
 }
 
-/// Up to and with `tcpi_rehash` (Linux 6.2).
-pub(crate) const LEN: usize = 8 + 24 * 4 + 4 * 8 + 6 * 4 + 4 * 8 + 2 * 4 + 2 * 8 + 6 * 4;
-const _: () = assert!(LEN == 240);
+/// `tcpi_rcv_space` before anything was measured, segments.
+const INITIAL_SEGMENTS: u64 = 10;
+
+/// Up to and with `tcpi_accecn_opt_seen` (Linux 6.18).
+pub(crate) const LEN: usize = 8 + 24 * 4 + 4 * 8 + 6 * 4 + 4 * 8 + 2 * 4 + 2 * 8 + 6 * 4 + 2 * 2 + 8 * 4 + 2 * 2;
+const _: () = assert!(LEN == 280);
 
 #[cfg(test)]
 mod tests;

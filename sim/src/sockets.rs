@@ -4,7 +4,6 @@
 //! are raw IP. A call that would block answers `None` and is tried again after anything has happened. Does not do: UDP,
 //! signals.
 
-mod clocks;
 mod connections;
 mod fast_open;
 mod info;
@@ -181,7 +180,6 @@ struct Socket {
     held_until: Option<Instant>,
     /// A send waits for room.
     blocked: bool,
-    clocks: clocks::Clocks,
     /// The peer's FIN has come.
     peer_closed: bool,
     info: Option<ringway_stack::TcpInfo>,
@@ -371,11 +369,6 @@ impl Machine {
             }
             if !more && !events {
                 break;
-            }
-        }
-        for socket in self.sockets.values_mut().filter(|socket| socket.phase == Phase::Connected) {
-            if let Some(info) = socket.id.and_then(|id| self.stack.info(id)) {
-                socket.clocks.look(self.now, &info, socket.blocked);
             }
         }
     }

@@ -85,6 +85,8 @@ fn tcp_counts(info: &InfoRecord) -> Vec<String> {
         ("bytes_received", info.received_bytes),
         ("segs_out", info.sent_segments),
         ("segs_in", info.received_segments),
+        ("data_segs_out", info.sent_data_segments),
+        ("data_segs_in", info.received_data_segments),
     ];
     let present = |counts: &[(&str, u64)]| -> Vec<String> {
         counts.iter().filter(|(_, value)| *value != 0).map(|(name, value)| format!("{name}:{value}")).collect()
@@ -102,19 +104,45 @@ fn tcp_counts(info: &InfoRecord) -> Vec<String> {
     if info.delivery_rate != 0 {
         tokens.push(format!("delivery_rate {}bps", info.delivery_rate.saturating_mul(8)));
     }
+    tokens.extend(present(&[("delivered", info.delivered_segments), ("delivered_ce", info.delivered_ce)]));
     if info.application_limited != 0 {
         tokens.push("app_limited".to_string());
     }
+    tokens.extend(times(info));
     tokens.extend(present(&[("unacked", info.unacked_segments)]));
     if info.retransmitted_segments != 0 {
         let now = u64::from(info.backoff != 0);
         tokens.push(format!("retrans:{now}/{}", info.retransmitted_segments));
     }
-    tokens.extend(present(&[("lost", info.lost_segments), ("sacked", info.sacked_segments), ("notsent", info.unsent_bytes)]));
+    tokens.extend(present(&[("lost", info.lost_segments), ("sacked", info.sacked_segments)]));
+    tokens.extend(present(&[("dsack_dups", info.duplicate_segments), ("reord_seen", info.reordered)]));
+    if info.reordering_segments > 3 {
+        tokens.push(format!("reordering:{}", info.reordering_segments));
+    }
+    if info.receive_rtt_us != 0 {
+        tokens.push(format!("rcv_rtt:{}", milliseconds(info.receive_rtt_us)));
+    }
+    tokens.extend(present(&[("rcv_space", info.receive_space), ("notsent", info.unsent_bytes)]));
     if info.rtt_min_us != 0 {
         tokens.push(format!("minrtt:{}", milliseconds(info.rtt_min_us)));
     }
+    tokens.extend(present(&[("rcv_ooopack", info.out_of_order_packets)]));
     tokens.extend(present(&[("snd_wnd", info.send_window), ("rcv_wnd", info.receive_window)]));
+    tokens
+}
+
+/// How long the connection was busy, and the parts of that in which it was limited.
+fn times(info: &InfoRecord) -> Vec<String> {
+    let mut tokens = Vec::new();
+    if info.busy_us == 0 {
+        return tokens;
+    }
+    tokens.push(format!("busy:{}ms", info.busy_us / 1_000));
+    for (name, us) in [("rwnd_limited", info.window_limited_us), ("sndbuf_limited", info.buffer_limited_us)] {
+        if us != 0 {
+            tokens.push(format!("{name}:{}ms({:.1}%)", us / 1_000, us as f64 * 100.0 / info.busy_us as f64));
+        }
+    }
     tokens
 }
 
@@ -142,8 +170,21 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     });
     if socket.state != LISTEN && !socket.datagrams {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
+        value["tally"] = tally_json(&socket.info);
     }
     value
+}
+
+/// What was counted over the connection's life.
+fn tally_json(info: &InfoRecord) -> Value {
+    json!({
+        "delivered": info.delivered_segments, "delivered_ce": info.delivered_ce,
+        "busy_us": info.busy_us, "rwnd_limited_us": info.window_limited_us, "sndbuf_limited_us": info.buffer_limited_us,
+        "dsack_dups": info.duplicate_segments, "reord_seen": info.reordered, "reordering": info.reordering_segments,
+        "rcv_rtt_us": info.receive_rtt_us, "rcv_space": info.receive_space, "rcv_ooopack": info.out_of_order_packets,
+        "total_rto": info.timeouts, "total_rto_recoveries": info.timeout_episodes, "total_rto_time_ms": info.timeout_ms,
+        "received_ce": info.received_ce,
+    })
 }
 
 fn tcp_json(info: &InfoRecord, congestion_control: &str) -> Value {
@@ -156,6 +197,7 @@ fn tcp_json(info: &InfoRecord, congestion_control: &str) -> Value {
         "bytes_sent": info.sent_bytes, "bytes_retrans": info.retransmitted_bytes,
         "bytes_acked": info.acked_bytes, "bytes_received": info.received_bytes,
         "segs_out": info.sent_segments, "segs_in": info.received_segments,
+        "data_segs_out": info.sent_data_segments, "data_segs_in": info.received_data_segments,
         "unacked": info.unacked_segments, "retrans": info.retransmitted_segments,
         "lost": info.lost_segments, "sacked": info.sacked_segments, "notsent": info.unsent_bytes,
         "delivery_rate": info.delivery_rate, "app_limited": info.application_limited != 0,

@@ -4,7 +4,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Offsets from Linux's header: rtt at 68, cwnd at 80, total_retrans at 100, bytes_acked at 120, snd_wnd at 228.
+/// Offsets from Linux's header: rtt at 68, cwnd at 80, total_retrans at 100, bytes_acked at 120, snd_wnd at 228, the rest below.
 #[test]
 fn fields_stand_where_linux_has_them() {
     let info = InfoRecord {
@@ -14,14 +14,20 @@ fn fields_stand_where_linux_has_them() {
         retransmitted_segments: 7,
         acked_bytes: 1 << 40,
         send_window: 65_535,
+        timeouts: 3,
+        timeout_ms: 900,
+        received_bytes_ce: 55,
+        accurate_options: 1,
         ssthresh_segments: u64::MAX,
         ..InfoRecord::default()
     };
     let mut bytes = [0; 512];
-    assert_eq!(write(&info, &mut bytes), 240);
+    assert_eq!(write(&info, &mut bytes), 280);
     assert_eq!((bytes[0], word(&bytes, 68), word(&bytes, 80), word(&bytes, 100)), (1, 123, 10, 7));
     assert_eq!(u64::from_ne_bytes(bytes[120..128].try_into().expect("eight bytes")), 1 << 40);
     assert_eq!((word(&bytes, 76), word(&bytes, 228)), (0x7fff_ffff, 65_535));
+    // total_rto at 240, total_rto_time at 244, received_ce_bytes at 272, accecn_opt_seen at 278.
+    assert_eq!((word(&bytes, 240), word(&bytes, 244), word(&bytes, 272), word(&bytes, 276)), (3, 900, 55, 1 << 16));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::Endpoint;
 
 /// Words of a record.
-pub(super) const WORDS: usize = 63;
+pub(super) const WORDS: usize = 96;
 const TEXT_WORDS: usize = 2;
 
 /// A socket as `ss` shows it. Times in microseconds, sizes in bytes unless said otherwise.
@@ -135,6 +135,64 @@ info_record! {
     pacing_rate,
     /// SO_MAX_PACING_RATE, bytes per second; 0: none.
     pacing_rate_max,
+    /// Linux's tcpi_ca_state: 0 open, 1 disorder, 2 reducing for a mark, 3 recovery, 4 loss.
+    congestion_state,
+    /// Probes without an answer.
+    probes,
+    /// Delay of acknowledgments.
+    ato_us,
+    /// Segments sent again that may be under way.
+    retransmitting_segments,
+    /// Round trip as the receiver measures it; 0: not measured.
+    receive_rtt_us,
+    /// Most bytes that the application has read in such a round trip.
+    receive_space,
+    /// Segments received with payload.
+    received_data_segments,
+    /// Segments sent with payload.
+    sent_data_segments,
+    /// Time with unacknowledged or unsent data.
+    busy_us,
+    /// The part of it in which the peer's window let nothing out.
+    window_limited_us,
+    /// The part of it in which all of a full send buffer was under way.
+    buffer_limited_us,
+    /// Segments that have arrived at the peer.
+    delivered_segments,
+    /// Those of them with a congestion mark.
+    delivered_ce,
+    /// Segments that the peer reports to have received twice.
+    duplicate_segments,
+    /// Times that segments arrived at the peer in another order.
+    reordered,
+    /// How far at most, segments.
+    reordering_segments,
+    /// Packets received out of order.
+    out_of_order_packets,
+    /// Retransmission timeouts.
+    timeouts,
+    /// Those without another one right before them.
+    timeout_episodes,
+    /// How long such episodes have lasted, milliseconds.
+    timeout_ms,
+    /// Packets received with a congestion mark.
+    received_ce,
+    /// Payload bytes that arrived at the peer with ECT(1).
+    delivered_bytes_ect_1,
+    /// With ECT(0).
+    delivered_bytes_ect_0,
+    /// With a congestion mark.
+    delivered_bytes_ce,
+    /// Payload bytes received with ECT(1).
+    received_bytes_ect_1,
+    /// With ECT(0).
+    received_bytes_ect_0,
+    /// With a congestion mark.
+    received_bytes_ce,
+    /// Bit 0: options of RFC 9768 arrive.
+    accurate_options,
+    /// Linux's tcpi_fastopen_client_fail.
+    fast_open_failure,
 }
 
 impl InfoRecord {

@@ -45,7 +45,6 @@ impl Machine {
             urgent_fetched: None,
             held_until: None,
             blocked: false,
-            clocks: super::clocks::Clocks::new(self.now),
             peer_closed: false,
             info: None,
         }

@@ -14,7 +14,6 @@ impl Machine {
         let socket = self.socket_of(fd)?;
         let (id, phase) = (socket.id, socket.phase);
         let info = id.and_then(|id| self.stack.info(id));
-        let now = self.now;
         let socket = self.socket_of(fd)?;
         if info.is_some() {
             socket.info = info;
@@ -25,17 +24,7 @@ impl Machine {
             _ => State::Closed,
         };
         let last = socket.info;
-        let clocks = socket.clocks.at(now);
-        let mut all = last.map_or_else(|| empty(state), |info| fields(state, &info));
-        for (name, _, value) in &mut all {
-            match *name {
-                "tcpi_busy_time" => *value = clocks.busy.as_micros(),
-                "tcpi_rwnd_limited" => *value = clocks.window_limited.as_micros(),
-                "tcpi_sndbuf_limited" => *value = clocks.buffer_limited.as_micros(),
-                _ => {}
-            }
-        }
-        Ok(all)
+        Ok(last.map_or_else(|| empty(state), |info| fields(state, &info)))
     }
 
     /// Names and values of TCP_INFO; nothing for what is not a socket.
@@ -55,7 +44,7 @@ impl Machine {
 }
 
 fn empty(state: State) -> Vec<Field> {
-    let mut all = fields(state, &NOTHING);
+    let mut all = fields(state, &TcpInfo::default());
     for (name, _, value) in &mut all {
         *value = match *name {
             "tcpi_state" => u64::from(state.linux()),
@@ -97,9 +86,9 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
         ("tcpi_lost", segments(info.lost_bytes + info.retransmitted_bytes)),
         ("tcpi_retrans", segments(info.retransmitted_bytes)),
         ("tcpi_fackets", 0),
-        ("tcpi_last_data_sent", 0),
+        ("tcpi_last_data_sent", number(info.last_data_sent_ms)),
         ("tcpi_last_ack_sent", 0),
-        ("tcpi_last_data_recv", number(info.last_received_ms)),
+        ("tcpi_last_data_recv", number(info.last_data_received_ms)),
         ("tcpi_last_ack_recv", number(info.last_received_ms)),
         ("tcpi_pmtu", 1_500),
         ("tcpi_rcv_ssthresh", number(info.receive_window)),
@@ -108,19 +97,19 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
         ("tcpi_snd_ssthresh", ssthresh),
         ("tcpi_snd_cwnd", number(info.cwnd_bytes / mss)),
         ("tcpi_advmss", number(info.receive_mss)),
-        ("tcpi_reordering", 3),
-        ("tcpi_rcv_rtt", 0),
-        ("tcpi_rcv_space", number(info.receive_space)),
+        ("tcpi_reordering", number(info.reordering)),
+        ("tcpi_rcv_rtt", number(info.receive_rtt_us)),
+        ("tcpi_rcv_space", number(info.receive_rate_bytes.max(10 * info.receive_mss))),
         ("tcpi_total_retrans", number(info.total_retransmits)),
     ];
     let mut all = head.to_vec();
     all.extend(words.map(|(name, value)| (name, 4, value)));
-    all.extend(later_fields(info, mss));
+    all.extend(later_fields(info));
     all
 }
 
 /// What Linux added after 3.15.
-fn later_fields(info: &TcpInfo, mss: u32) -> Vec<Field> {
+fn later_fields(info: &TcpInfo) -> Vec<Field> {
     let min_rtt = if info.min_rtt_us == 0 { u32::MAX } else { info.min_rtt_us };
     let longs = [
         ("tcpi_pacing_rate", info.pacing_rate),
@@ -129,22 +118,26 @@ fn later_fields(info: &TcpInfo, mss: u32) -> Vec<Field> {
         ("tcpi_bytes_received", info.bytes_received),
     ];
     let more_words = [
-        ("tcpi_segs_out", 0),
-        ("tcpi_segs_in", 0),
+        ("tcpi_segs_out", number(info.segments_out)),
+        ("tcpi_segs_in", number(info.segments_in)),
         ("tcpi_notsent_bytes", number(info.unsent_bytes)),
         ("tcpi_min_rtt", number(min_rtt)),
-        ("tcpi_data_segs_in", 0),
-        ("tcpi_data_segs_out", 0),
+        ("tcpi_data_segs_in", number(info.data_segments_in)),
+        ("tcpi_data_segs_out", number(info.data_segments_out)),
     ];
-    let more_longs =
-        [("tcpi_delivery_rate", info.delivery_rate), ("tcpi_busy_time", 0), ("tcpi_rwnd_limited", 0), ("tcpi_sndbuf_limited", 0)];
-    let delivered =
-        [("tcpi_delivered", info.bytes_acked.div_ceil(u64::from(mss))), ("tcpi_delivered_ce", number(info.delivered_ce))];
-    let sent = [("tcpi_bytes_sent", info.bytes_acked + number(info.unacked_bytes)), ("tcpi_bytes_retrans", 0)];
+    let micros = |ms: u32| u64::from(ms) * 1_000;
+    let more_longs = [
+        ("tcpi_delivery_rate", info.delivery_rate),
+        ("tcpi_busy_time", micros(info.busy_ms)),
+        ("tcpi_rwnd_limited", micros(info.window_limited_ms)),
+        ("tcpi_sndbuf_limited", micros(info.buffer_limited_ms)),
+    ];
+    let delivered = [("tcpi_delivered", number(info.delivered)), ("tcpi_delivered_ce", number(info.marks.delivered_ce))];
+    let sent = [("tcpi_bytes_sent", info.bytes_sent), ("tcpi_bytes_retrans", info.bytes_retransmitted)];
     let tail = [
-        ("tcpi_dsack_dups", 0),
-        ("tcpi_reord_seen", 0),
-        ("tcpi_rcv_ooopack", 0),
+        ("tcpi_dsack_dups", number(info.duplicates)),
+        ("tcpi_reord_seen", number(info.reordered)),
+        ("tcpi_rcv_ooopack", number(info.out_of_order)),
         ("tcpi_snd_wnd", number(info.send_window)),
         ("tcpi_rcv_wnd", number(info.receive_window)),
         ("tcpi_rehash", 0),
@@ -158,49 +151,23 @@ fn later_fields(info: &TcpInfo, mss: u32) -> Vec<Field> {
     add(4, &delivered);
     add(8, &sent);
     add(4, &tail);
+    add(2, &[("tcpi_total_rto", number(info.timeouts)), ("tcpi_total_rto_recoveries", number(info.timeout_episodes))]);
+    add(4, &[("tcpi_total_rto_time", number(info.timeout_ms))]);
+    let [delivered, received] = [info.marks.delivered_bytes, info.marks.received_bytes];
+    let marks = [
+        ("tcpi_received_ce", number(info.marks.received_ce)),
+        ("tcpi_delivered_e1_bytes", number(delivered[0])),
+        ("tcpi_delivered_e0_bytes", number(delivered[2])),
+        ("tcpi_delivered_ce_bytes", number(delivered[1])),
+        ("tcpi_received_e1_bytes", number(received[0])),
+        ("tcpi_received_e0_bytes", number(received[2])),
+        ("tcpi_received_ce_bytes", number(received[1])),
+    ];
+    add(4, &marks);
+    add(2, &[("tcpi_accecn_fail_mode", 0), ("tcpi_accecn_opt_seen", number(info.marks.options_seen))]);
     all
 }
 
 fn number(value: impl Into<u64>) -> u64 {
     value.into()
 }
-
-const NOTHING: TcpInfo = TcpInfo {
-    state: State::Closed,
-    congestion_state: 0,
-    backoff: 0,
-    probes: 0,
-    timestamps: false,
-    sack: false,
-    ecn: false,
-    delivered_ce: 0,
-    send_scale: 0,
-    receive_scale: 0,
-    rto_us: 0,
-    ato_us: 0,
-    send_mss: 0,
-    receive_mss: 0,
-    unacked_bytes: 0,
-    sacked_bytes: 0,
-    lost_bytes: 0,
-    retransmitted_bytes: 0,
-    total_retransmits: 0,
-    last_received_ms: 0,
-    rtt_us: 0,
-    rtt_variance_us: 0,
-    min_rtt_us: 0,
-    cwnd_bytes: 0,
-    ssthresh_bytes: 0,
-    send_window: 0,
-    receive_window: 0,
-    receive_space: 0,
-    bytes_acked: 0,
-    bytes_received: 0,
-    unsent_bytes: 0,
-    syn_data: false,
-    fast_open_failure: 0,
-    delivery_rate: 0,
-    application_limited: false,
-    pacing_rate: 0,
-    pacing_rate_max: 0,
-};

@@ -56,8 +56,8 @@ pub(crate) struct Accurate {
     pub(crate) options_seen: bool,
     /// Words of the option in the last segment.
     option_words: u32,
-    /// s.ceb
-    delivered_bytes_ce: u32,
+    /// s.e1b, s.ceb, s.e0b; the first and the last only for those who ask.
+    delivered: [u32; 3],
     /// Segments that an ACK acknowledges on average.
     acked_average: u32,
 }
@@ -73,8 +73,28 @@ impl Accurate {
             syn_field: 0,
             options_seen: false,
             option_words: 0,
-            delivered_bytes_ce: 0,
+            delivered: [BYTES_INITIAL, 0, BYTES_INITIAL],
             acked_average: 0,
+        }
+    }
+
+    /// Payload bytes that have come with ECT(1), CE, ECT(0).
+    pub(crate) fn received_bytes(&self) -> [u32; 3] {
+        from_start(self.received)
+    }
+
+    /// Payload bytes that arrived at the peer with ECT(1), CE, ECT(0), as its options tell.
+    pub(crate) fn delivered_bytes(&self) -> [u32; 3] {
+        from_start(self.delivered)
+    }
+
+    /// The counts that decide nothing.
+    fn note_others(&mut self, segment: &Segment) {
+        let told = segment.header.options.counters();
+        for place in [0, 2] {
+            if let Some(count) = told.and_then(|told| told.count(place)) {
+                self.delivered[place] = count;
+            }
         }
     }
 
@@ -102,6 +122,12 @@ impl Accurate {
             _ => safe,
         }
     }
+}
+
+/// Counts as they would be if none began at one.
+fn from_start(counts: [u32; 3]) -> [u32; 3] {
+    let initial = [BYTES_INITIAL, 0, BYTES_INITIAL];
+    core::array::from_fn(|place| counts[place].wrapping_sub(initial[place]) & BYTES_MASK)
 }
 
 /// The initial counts, as a SYN-ACK tells them.
@@ -281,11 +307,12 @@ impl Connection<'_, '_> {
             return self.stop_marking();
         }
         let Some(accurate) = self.accurate() else { return };
-        let marked_bytes = told.map(|told| told.wrapping_sub(accurate.delivered_bytes_ce) & BYTES_MASK);
+        let marked_bytes = told.map(|told| told.wrapping_sub(accurate.delivered[1]) & BYTES_MASK);
         // A count that goes back is an old one.
         let marked_bytes = marked_bytes.filter(|&bytes| bytes <= BYTES_MASK / 2);
         if let (Some(told), Some(_)) = (told, marked_bytes) {
-            accurate.delivered_bytes_ce = told;
+            accurate.delivered[1] = told;
+            accurate.note_others(segment);
         }
         let segments = accurate.safest(ace, delivered.div_ceil(mss), mss, marked_bytes);
         if segments == 0 {

@@ -49,7 +49,10 @@ impl Connection<'_, '_> {
         self.tcb.snd_una = ack;
         self.mtu_acknowledged(ack);
         self.tcb.bytes_acked += data_acked as u64;
-        self.tcb.backoff = 0;
+        if self.tcb.backoff != 0 {
+            self.tcb.backoff = 0;
+            self.tally_answer();
+        }
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         // What the peer was known to hold is no news, nor what duplicate ACKs have told of.
         let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
@@ -65,7 +68,12 @@ impl Connection<'_, '_> {
         self.end_reduction(ack);
         self.advance_recovery(ack, acked, acked.saturating_sub(known), rtt_us);
         self.restart_rto();
+        self.sample_acknowledged();
+        if self.tcb.flight() + self.tcb.unsent() == 0 {
+            self.stop_clock();
+        }
         if before_space < self.tcb.send_buffer as usize / 3 && self.tcb.is_writable() {
+            self.tally().clock.writer_goes_on();
             self.signal();
         }
     }

@@ -288,6 +288,9 @@ impl Connection<'_, '_> {
             // Its ECN field is another from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
         }
+        if !first_try {
+            self.tally_answer();
+        }
         self.tcb.backoff = 0;
         self.tcb.cwnd = initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
         if first_try {

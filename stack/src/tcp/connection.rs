@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) cold: ColdPool,
     /// The first slow start of each connection, by its index: too small and too common for the cold pool.
     pub(crate) slow_starts: Vec<HyStart>,
+    /// What is counted of each connection, by its index.
+    pub(crate) tallies: super::tally::Tallies,
     pub(crate) timers: TimerWheel,
     pub(crate) secrets: Secrets,
     pub(crate) replies: Replies,
@@ -183,5 +185,6 @@ impl Connection<'_, '_> {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.receive_queue.clear(self.env.arena);
         self.shared.cold.release(self.env.arena, &mut self.tcb.cold);
+        self.shared.tallies.end(self.index);
     }
 }

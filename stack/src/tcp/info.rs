@@ -9,11 +9,12 @@ use super::fast_open::{Early, Failure};
 use super::listener::LISTENER_BIT;
 use super::rtt;
 use super::state::State;
+use super::tally::Tally;
 use super::tcb::{Recovery, Tcb, flag};
 use crate::timer;
 
 /// What `TCP_INFO` tells, in Linux's terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State.
     pub state: State,
@@ -29,8 +30,6 @@ pub struct TcpInfo {
     pub sack: bool,
     /// RFC 3168 or RFC 9768 is on.
     pub ecn: bool,
-    /// Segments that arrived with a congestion mark, as the peer reports.
-    pub delivered_ce: u32,
     /// Shift of the peer's windows.
     pub send_scale: u8,
     /// Shift of our windows.
@@ -55,6 +54,10 @@ pub struct TcpInfo {
     pub total_retransmits: u32,
     /// Milliseconds since the last segment came.
     pub last_received_ms: u32,
+    /// Milliseconds since payload came.
+    pub last_data_received_ms: u32,
+    /// Milliseconds since payload left.
+    pub last_data_sent_ms: u32,
     /// Smoothed round-trip time, microseconds.
     pub rtt_us: u32,
     /// Its variance, microseconds.
@@ -89,6 +92,63 @@ pub struct TcpInfo {
     pub pacing_rate: u64,
     /// SO_MAX_PACING_RATE, bytes per second; 0: none.
     pub pacing_rate_max: u64,
+    /// The round trip as the receiver has measured it, microseconds; 0: not.
+    pub receive_rtt_us: u32,
+    /// Most bytes that the application has read in such a round trip.
+    pub receive_rate_bytes: u32,
+    /// Segments received and sent.
+    pub segments_in: u32,
+    /// See `segments_in`.
+    pub segments_out: u32,
+    /// Those of them with payload.
+    pub data_segments_in: u32,
+    /// See `data_segments_in`.
+    pub data_segments_out: u32,
+    /// Payload bytes sent, each time they were.
+    pub bytes_sent: u64,
+    /// Payload bytes sent again.
+    pub bytes_retransmitted: u64,
+    /// Time with unacknowledged or unsent data, milliseconds.
+    pub busy_ms: u32,
+    /// The part of it in which the peer's window let nothing out.
+    pub window_limited_ms: u32,
+    /// The part of it in which all of a full send buffer was under way.
+    pub buffer_limited_ms: u32,
+    /// Segments that have arrived at the peer, the SYN among them.
+    pub delivered: u32,
+    /// Segments that the peer reports to have received twice.
+    pub duplicates: u32,
+    /// Times that segments arrived at the peer in another order than they were sent.
+    pub reordered: u32,
+    /// How far segments were displaced at most, segments; at least 3.
+    pub reordering: u32,
+    /// Packets that have come out of order.
+    pub out_of_order: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u16,
+    /// Times that a timeout came without one before it.
+    pub timeout_episodes: u16,
+    /// How long those have lasted, milliseconds.
+    pub timeout_ms: u32,
+    /// What marks have told.
+    pub marks: MarkInfo,
+}
+
+/// What congestion marks have told (RFC 3168, RFC 9768).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MarkInfo {
+    /// Segments that arrived at the peer with a mark, as it reports.
+    pub delivered_ce: u32,
+    /// Packets that have come with a mark.
+    pub received_ce: u32,
+    /// Payload bytes that arrived at the peer with ECT(1), CE, ECT(0), as its options report.
+    pub delivered_bytes: [u32; 3],
+    /// Payload bytes that have come with ECT(1), CE, ECT(0).
+    pub received_bytes: [u32; 3],
+    /// The peer's options arrive.
+    pub options_seen: bool,
+    /// The way garbles marks: nothing that is ECN-capable is sent.
+    pub unmarked: bool,
 }
 
 /// The timer that a connection waits for next.
@@ -151,8 +211,6 @@ impl Tcp {
         let cold = self.shared.cold.get(tcb.cold);
         let model = cold.and_then(|cold| cold.model.as_ref());
         let sampled = model.map(|model| model.rate.latest);
-        // Without samples: a window each round trip.
-        let rate = (tcb.cwnd as u64 * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0);
         let pacing_rate = model.map_or_else(|| super::pacing::window_rate(tcb), |model| model.bbr.pacing_rate());
         let pacing_rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
         let early = self.shared.cold.get(tcb.cold).map(|cold| cold.fast_open).unwrap_or_default();
@@ -176,7 +234,6 @@ impl Tcp {
             timestamps: tcb.has(flag::TIMESTAMPS),
             sack: tcb.has(flag::SACK),
             ecn: tcb.ecn_mode() != EcnMode::Off,
-            delivered_ce: ecn.delivered_ce,
             send_scale: tcb.send_scale(),
             receive_scale: tcb.receive_scale(),
             rto_us: rtt::backed_off_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
@@ -188,7 +245,6 @@ impl Tcp {
             lost_bytes: self.lost_bytes(tcb),
             retransmitted_bytes: self.shared.cold.get(tcb.cold).map_or(0, |cold| cold.rack.again.bytes()),
             total_retransmits: tcb.total_retransmits as u32,
-            last_received_ms: timer::tick_at(self.now).wrapping_sub(tcb.last_received),
             rtt_us: tcb.srtt_us,
             rtt_variance_us: tcb.rttvar_us,
             min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
@@ -202,10 +258,62 @@ impl Tcp {
             unsent_bytes: tcb.unsent(),
             syn_data,
             fast_open_failure: failure as u8,
-            delivery_rate: sampled.map_or(rate, |latest| latest.0),
-            application_limited: sampled.is_some_and(|latest| latest.1),
             pacing_rate: if pacing_rate_max == 0 { pacing_rate } else { pacing_rate.min(pacing_rate_max) },
             pacing_rate_max,
+            ..self.tallied(id, tcb, sampled)
+        })
+    }
+
+    /// What is counted, not measured; and the rate, of which `sampled` is a model's.
+    fn tallied(&self, id: SocketId, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
+        let tally = self.shared.tallies.of(id.index);
+        let ledger = self.shared.tallies.ledger(id.index).copied().unwrap_or_default();
+        let now = timer::tick_at(self.now);
+        let times = self.shared.tallies.times(id.index, now);
+        let (receive_rtt_us, receive_rate_bytes) = ledger.receive.figures();
+        let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| ledger.rate.latest());
+        let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, tally), true));
+        let cold = self.shared.cold.get(tcb.cold);
+        TcpInfo {
+            last_received_ms: now.wrapping_sub(tcb.last_received),
+            last_data_received_ms: now.wrapping_sub(tally.data_received_at),
+            last_data_sent_ms: now.wrapping_sub(tally.data_sent_at),
+            delivery_rate,
+            application_limited,
+            receive_rtt_us,
+            receive_rate_bytes,
+            segments_in: tally.segments_in,
+            segments_out: tally.segments_out,
+            data_segments_in: tally.data_segments_in,
+            data_segments_out: tally.data_segments_out,
+            bytes_sent: tcb.bytes_acked + tcb.data_flight() as u64 + ledger.retransmitted_bytes,
+            bytes_retransmitted: ledger.retransmitted_bytes,
+            busy_ms: times.busy_ms,
+            window_limited_ms: times.window_limited_ms,
+            buffer_limited_ms: times.buffer_limited_ms,
+            delivered: delivered(tcb, tally, cold.map_or(0, |cold| cold.scoreboard.sacked())),
+            duplicates: ledger.duplicates,
+            reordered: ledger.reordered,
+            reordering: ledger.reordering.max(super::sack::DUP_THRESH),
+            out_of_order: ledger.out_of_order,
+            timeouts: ledger.timeouts,
+            timeout_episodes: ledger.timeout_episodes,
+            timeout_ms: ledger.timeout_ms,
+            marks: self.marks(tcb, cold.map_or(EcnState::default(), |cold| cold.ecn)),
+            ..TcpInfo::default()
+        }
+    }
+
+    fn marks(&self, tcb: &Tcb, ecn: EcnState) -> MarkInfo {
+        let accurate = self.shared.cold.get(tcb.cold).and_then(|cold| cold.accurate);
+        let unmarked = tcb.ecn_mode() == EcnMode::AccurateUnmarked;
+        let plain = MarkInfo { delivered_ce: ecn.delivered_ce, unmarked, ..MarkInfo::default() };
+        accurate.map_or(plain, |accurate| MarkInfo {
+            received_ce: accurate.received_ce,
+            delivered_bytes: accurate.delivered_bytes(),
+            received_bytes: accurate.received_bytes(),
+            options_seen: accurate.options_seen,
+            ..plain
         })
     }
 
@@ -272,6 +380,20 @@ impl Tcp {
             ..bare(tcb.state, local, remote)
         }
     }
+}
+
+/// Who never has more than a segment under way: one of average size each round trip. The application limits that.
+fn message_rate(tcb: &Tcb, tally: &Tally) -> u64 {
+    let average = tcb.bytes_acked.checked_div(tally.data_segments_out as u64).unwrap_or(0);
+    (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
+}
+
+/// Segments that have arrived at the peer: those sent for the first time that are not under way.
+fn delivered(tcb: &Tcb, tally: &Tally, sacked: u32) -> u32 {
+    let first = tally.data_segments_out.saturating_sub(tcb.total_retransmits as u32);
+    let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss as u32).max(1));
+    let syn = !matches!(tcb.state, State::SynSent | State::SynReceived) as u32;
+    first.saturating_sub(under_way) + syn
 }
 
 fn bare(state: State, local: SocketAddress, remote: SocketAddress) -> SocketSummary {

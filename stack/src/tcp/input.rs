@@ -27,6 +27,7 @@ pub(crate) type Drop = Counter;
 impl Connection<'_, '_> {
     /// A segment for this connection. What is left of its payload afterwards is the caller's.
     pub(crate) fn receive(&mut self, segment: &mut Segment) {
+        self.tally_arrival(segment.packets.into(), segment.len);
         if self.predicted(segment) {
             self.env.counters.count(Counter::TcpHpHits);
             return;
@@ -118,6 +119,7 @@ impl Connection<'_, '_> {
         if segment.len > 0 {
             let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
             self.append_in_order(frames, len, false);
+            self.measure_arrival(segment, len);
             self.ack_soon();
             self.signal();
         } else {
@@ -369,6 +371,7 @@ impl Connection<'_, '_> {
             return Ok(self.fill_from_reassembly());
         }
         self.append_in_order(frames, len, false);
+        self.measure_arrival(segment, len);
         self.ack_soon();
         self.signal();
         Ok(self.fill_from_reassembly() || fin)
@@ -398,6 +401,8 @@ impl Connection<'_, '_> {
         }
         if self.demand_cold().reassembly.insert(arena, sequence, len, frames) {
             self.env.counters.count(Counter::TcpOfoQueue);
+            let ledger = self.ledger();
+            ledger.out_of_order = ledger.out_of_order.wrapping_add(segment.packets.into());
             self.tcb.receive_memory += segment.memory;
         } else {
             self.env.counters.count(Counter::TcpOfoDrop);

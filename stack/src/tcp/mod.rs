@@ -10,6 +10,7 @@ mod accurate;
 mod ack;
 mod acknowledged;
 mod challenge;
+mod clocks;
 mod close;
 mod coalesce;
 mod cold;
@@ -41,10 +42,12 @@ mod ranges;
 mod rate;
 mod reassembly;
 mod receive_queue;
+mod receive_tuning;
 mod replies;
 mod retransmit;
 mod rtt;
 mod sack;
+mod sampling;
 mod segment;
 mod send_queue;
 pub(crate) mod sequence;
@@ -52,6 +55,7 @@ mod siphash;
 mod socket;
 mod state;
 mod syn_queue;
+mod tally;
 mod tcb;
 mod time_wait;
 mod timeout;
@@ -73,7 +77,7 @@ use crate::stats::Counter;
 use crate::timer::{self, TimerWheel};
 use crate::wire::tcp::{Header, SYN};
 
-pub use info::{Protocol, SocketSummary, SocketTimer, TcpInfo};
+pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
 
 use congestion::hystart::HyStart;
@@ -140,6 +144,7 @@ impl Tcp {
                 config: config.tcp.clone(),
                 cold: cold::ColdPool::default(),
                 slow_starts: Vec::new(),
+                tallies: tally::Tallies::default(),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
                 fast_open: fast_open::Shared::new(config.seed),
@@ -328,6 +333,7 @@ impl Tcp {
             let generation = self.tcbs[index as usize].generation;
             self.tcbs[index as usize] = Tcb::new(generation, template);
             self.shared.slow_starts[index as usize] = HyStart::default();
+            self.shared.tallies.begin(index, timer::tick_at(self.now));
             return Some(index);
         }
         if self.tcbs.len() as u32 >= self.connections_max {
@@ -335,7 +341,9 @@ impl Tcp {
         }
         self.tcbs.push(Tcb::new(0, template));
         self.shared.slow_starts.push(HyStart::default());
-        Some(self.tcbs.len() as u32 - 1)
+        let index = self.tcbs.len() as u32 - 1;
+        self.shared.tallies.begin(index, timer::tick_at(self.now));
+        Some(index)
     }
 
     fn free(&mut self, env: &mut Env, index: u32) {

@@ -75,6 +75,7 @@ impl Connection<'_, '_> {
             // A pointer is right for one segment only.
             link_max = self.tcb.mss as u32;
         }
+        let flight = self.tcb.flight();
         let mut train = Train::default();
         while self.has_to_send()
             && (rate.is_none() || self.may_depart())
@@ -101,6 +102,8 @@ impl Connection<'_, '_> {
         }
         self.persist_if_blocked();
         self.postpone_probe();
+        self.look_at_clock();
+        self.sample_sent(flight);
         self.arm();
         Turn::Done
     }
@@ -384,7 +387,9 @@ impl Connection<'_, '_> {
         let len = plan.map_or(0, |plan| plan.len);
         let (mut first, shared) = self.build(header, plan, &link)?;
         let unmarked = self.tcb.ect() != 0 && !self.is_markable(plan);
-        self.env.counters.add(Counter::TcpOutSegs, len.div_ceil(self.tcb.mss as u32).max(1) as u64);
+        let segments = len.div_ceil(self.tcb.mss as u32).max(1);
+        self.env.counters.add(Counter::TcpOutSegs, segments as u64);
+        self.tally_departure(segments, len);
         if fresh {
             self.tcb.template.push_headers(&mut first, header.len() + len as usize);
             if unmarked {

@@ -258,6 +258,8 @@ impl Tcp {
     fn establish(&mut self, env: &mut Env, index: u32, record: &HalfOpen, segment: &Segment) {
         let options = self.listener_options(record.listener);
         let mut connection = self.connection(env, index);
+        // The SYN; our SYN-ACK is not counted, as in Linux.
+        connection.tally_arrival(1, 0);
         let tcb = &mut *connection.tcb;
         tcb.configure(&connection.shared.config, &options);
         tcb.local_port = record.key.local_port;

@@ -151,6 +151,9 @@ impl Rack {
     }
 }
 
+/// What is told of reordering at most, segments (Linux: tcp_max_reordering).
+const REORDERING_MAX: u32 = 300;
+
 /// RACK_sent_after
 fn sent_after(a: (u32, SeqNum), b: (u32, SeqNum)) -> bool {
     let later = a.0.wrapping_sub(b.0).cast_signed();
@@ -177,7 +180,7 @@ impl Connection<'_, '_> {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         let fack = cold.scoreboard.highest().map_or(una, |highest| highest.latest(una));
         let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
-        let mut reordered = false;
+        let mut reordered = None;
         while slot.is_some() {
             let note = arena.note(slot);
             let first = SeqNum(note.sequence);
@@ -187,7 +190,7 @@ impl Connection<'_, '_> {
             }
             if note.retransmits == 0 {
                 cold.rack.original_delivered |= last.at_or_before(recover);
-                reordered |= last.earliest(end).before(fack);
+                reordered = reordered.or(last.earliest(end).before(fack).then_some(first.latest(start)));
                 if last.at_or_before(end) {
                     cold.rack.update(now_us, note.sent_at, last);
                 }
@@ -210,8 +213,12 @@ impl Connection<'_, '_> {
         }
         rack.lost.remove(start, end);
         rack.again.remove(start, end);
-        if reordered {
+        if let Some(first) = reordered {
             rack.reordering_seen = true;
+            let distance = (fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
+            let ledger = self.shared.tallies.demand(self.index);
+            ledger.reordered = ledger.reordered.wrapping_add(1);
+            ledger.reordering = ledger.reordering.max(distance);
             self.env.counters.count(Counter::TcpSackReorder);
         }
     }

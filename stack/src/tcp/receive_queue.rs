@@ -23,8 +23,6 @@ const MEMORY_FACTOR: u32 = 4;
 const OUT_OF_ORDER_RESERVE: u32 = 8;
 /// Data in order leaves one in so many frames alone.
 const IN_ORDER_RESERVE: u32 = 16;
-/// Bytes that are promised to a connection whose application has read nothing yet; Linux: tcp_rmem.
-const UNREAD_TRUST: u64 = 128 << 10;
 /// A connection may hold one in so many of the free frames.
 const MEMORY_SHARE: u64 = 8;
 
@@ -108,6 +106,7 @@ impl Connection<'_, '_> {
     /// The application has read `bytes`: sends a window update when that is worth one.
     pub(crate) fn consumed(&mut self, bytes: u32) {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
+        self.tune_receive_buffer();
         if self.tcb.cold != super::cold::NONE {
             self.forget_read_mark();
         }
@@ -130,14 +129,6 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.
     fn silly_window(&self) -> u32 {
         (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
-    }
-
-    /// Bytes that the connection may hold unread: like Linux's receive buffer tuning, whoever reads gets
-    /// more, up to the receive buffer.
-    fn receive_limit(&self) -> u32 {
-        let read = self.tcb.bytes_received.saturating_sub(self.tcb.unconsumed.into());
-        let earned = UNREAD_TRUST + 2 * read;
-        self.tcb.receive_buffer.min(u32::try_from(earned).unwrap_or(u32::MAX))
     }
 
     /// Bytes from RCV.NXT on that could be received now.

@@ -77,6 +77,7 @@ impl Connection<'_, '_> {
 
     fn on_retransmission_timeout(&mut self) {
         self.env.counters.count(Counter::TcpTimeouts);
+        self.tally_timeout();
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
         let given_up = self.is_given_up(self.retries_max());
         if self.tcb.state == State::SynSent {
@@ -187,6 +188,7 @@ impl Connection<'_, '_> {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
         }
         self.tcb.total_retransmits = self.tcb.total_retransmits.saturating_add(segments as u16);
+        self.ledger().retransmitted_bytes += plan.len as u64;
         if self.tcb.recovery != Recovery::Open {
             self.remember_retransmission(plan.len);
         }

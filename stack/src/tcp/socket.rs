@@ -147,12 +147,17 @@ impl Tcp {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
     }
 
-    fn check_sendable(&self, id: SocketId) -> Result<(), SendError> {
+    /// Whether some of `wanted` bytes can be queued.
+    fn check_sendable(&mut self, id: SocketId, wanted: usize) -> Result<(), SendError> {
         let tcb = self.resolve(id).ok_or(SendError::NotConnected)?;
         if !tcb.state.accepts_data() || tcb.has(flag::FIN_QUEUED) {
             return Err(SendError::Closed);
         }
-        if tcb.send_space() == 0 { Err(SendError::WouldBlock) } else { Ok(()) }
+        let room = tcb.send_space();
+        if room < wanted {
+            self.shared.tallies.of_mut(id.index).clock.writer_waits();
+        }
+        if room == 0 { Err(SendError::WouldBlock) } else { Ok(()) }
     }
 
     /// Queues bytes of `source`.
@@ -163,7 +168,7 @@ impl Tcp {
         count: usize,
         source: &mut dyn Source,
     ) -> Result<usize, SendError> {
-        self.check_sendable(id)?;
+        self.check_sendable(id, count)?;
         let connection = &mut self.connection(env, id.index);
         let count = count.min(connection.tcb.send_space());
         connection.check_application_limited();
@@ -183,7 +188,7 @@ impl Tcp {
 
     /// Queues a frame.
     pub(crate) fn send_frame(&mut self, env: &mut Env, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
-        if let Err(error) = self.check_sendable(id) {
+        if let Err(error) = self.check_sendable(id, frame.len()) {
             return Err((frame, error));
         }
         if frame.is_empty() {
@@ -316,6 +321,9 @@ impl Connection<'_, '_> {
             keepalive_probes: options.keepalive_probes,
             user_timeout_ms: milliseconds(options.user_timeout),
         };
+        if options.receive_buffer_bytes != 0 {
+            self.lock_receive_buffer();
+        }
         if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
             self.demand_cold().timeouts = timeouts;
         }

@@ -331,6 +331,13 @@ impl Tcb {
         self.snd_nxt - self.snd_una
     }
 
+    /// As [`flight`](Tcb::flight), payload only.
+    pub(crate) fn data_flight(&self) -> u32 {
+        let syn = matches!(self.state, State::SynSent | State::SynReceived) as u32;
+        let (start, end) = (self.snd_una, self.snd_nxt.earliest(self.snd_end));
+        if start.before(end) { (end - start).saturating_sub(syn) } else { 0 }
+    }
+
     /// What the scoreboard's questions are about.
     pub(crate) fn outstanding(&self) -> Outstanding {
         let lost_before = if self.recovery == Recovery::Loss { self.recover } else { self.snd_una };

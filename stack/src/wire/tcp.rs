@@ -116,6 +116,11 @@ impl ByteCounters {
         (self.fields >= 2).then_some(self.counts[1])
     }
 
+    /// The count of ECT(1) (0), CE (1) or ECT(0) (2), when the option says it.
+    pub fn count(&self, place: usize) -> Option<u32> {
+        (0..self.fields as usize).any(|field| ByteCounters::place(self.kind, field) == place).then(|| self.counts[place])
+    }
+
     /// Whether somebody on the way has cleared them: no count of ECT begins at zero (§3.2.3.2.4).
     pub fn is_cleared(&self) -> bool {
         self.fields > 0 && self.counts == [0; 3]

@@ -39,8 +39,8 @@ pub(crate) struct Round {
 /// What is remembered in the first slow start; see the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HyStart {
-    /// windowEnd: the round is over when this is acknowledged; `None`: no round has begun.
-    window_end: Option<SeqNum>,
+    /// windowEnd: the round is over when this is acknowledged.
+    window_end: SeqNum,
     /// lastRoundMinRTT, microseconds.
     last_round_min_rtt_us: u32,
     /// currentRoundMinRTT, microseconds.
@@ -51,22 +51,30 @@ pub(crate) struct HyStart {
     rtt_samples: u8,
     /// Rounds of conservative slow start that are over.
     css_rounds: u8,
+    /// `window_end` has been set: a round has begun.
+    in_round: bool,
+    /// `most_until` has been set.
+    in_window: bool,
     /// Most bytes under way in this window of data, and where it ends.
     most_under_way: u32,
-    most_until: Option<SeqNum>,
+    most_until: SeqNum,
 }
+
+const _: () = assert!(size_of::<HyStart>() == 28, "there is one for each connection");
 
 impl Default for HyStart {
     fn default() -> HyStart {
         HyStart {
-            window_end: None,
+            window_end: SeqNum(0),
             last_round_min_rtt_us: INFINITY,
             current_round_min_rtt_us: INFINITY,
             css_baseline_min_rtt_us: INFINITY,
             rtt_samples: 0,
             css_rounds: 0,
+            in_round: false,
+            in_window: false,
             most_under_way: 0,
-            most_until: None,
+            most_until: SeqNum(0),
         }
     }
 }
@@ -79,15 +87,16 @@ impl HyStart {
     /// RFC 7661, as Linux: how much was under way in this window of data at most, when `under_way` bytes were before an ACK.
     pub(crate) fn most_under_way(&mut self, under_way: u32, ack: SeqNum, nxt: SeqNum) -> u32 {
         let most = self.most_under_way.max(under_way);
-        if under_way > self.most_under_way || self.most_until.is_none_or(|end| ack.at_or_after(end)) {
-            (self.most_under_way, self.most_until) = (under_way, Some(nxt));
+        if under_way > self.most_under_way || !self.in_window || ack.at_or_after(self.most_until) {
+            (self.most_under_way, self.most_until, self.in_window) = (under_way, nxt, true);
         }
         most
     }
 
     /// An ACK in the first slow start while the window was in use.
     pub(crate) fn on_ack(&mut self, window: &mut Window, round: &Round) {
-        let end = *self.window_end.get_or_insert(round.nxt);
+        let end = if self.in_round { self.window_end } else { round.nxt };
+        (self.window_end, self.in_round) = (end, true);
         self.measure(round.rtt_us);
         if self.is_conservative() {
             window.slow_start(round.acked / CSS_GROWTH_DIVISOR);
@@ -107,7 +116,7 @@ impl HyStart {
         if self.is_conservative() {
             self.css_rounds += 1;
         }
-        self.window_end = Some(nxt);
+        (self.window_end, self.in_round) = (nxt, true);
         self.last_round_min_rtt_us = self.current_round_min_rtt_us;
         self.current_round_min_rtt_us = INFINITY;
         self.rtt_samples = 0;

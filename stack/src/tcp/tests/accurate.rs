@@ -209,7 +209,7 @@ fn sender_reacts() {
         rig.receive(seg(ACK, 1, 1 + n * MSS).ace((5 + n) & 7));
         after.extend(rig.sent());
     }
-    assert_eq!(rig.info().delivered_ce, 10);
+    assert_eq!(rig.info().marks.delivered_ce, 10);
     assert_eq!(rig.count(Counter::TcpDeliveredCe), 10);
     assert_eq!(rig.info().congestion_state, 2);
     assert_eq!(rig.info().ssthresh_bytes, 5 * MSS);
@@ -234,7 +234,7 @@ fn prediction() {
     rig.send(1 + 2 * MSS, MSS);
     rig.sent();
     rig.receive(seg(ACK, 201, 1 + 3 * MSS).ace(6).counts(1, MSS, 1 + 2 * MSS));
-    assert_eq!((rig.info().delivered_ce, rig.info().congestion_state), (1, 0));
+    assert_eq!((rig.info().marks.delivered_ce, rig.info().congestion_state), (1, 0));
     let before = hits(&rig);
     rig.receive(seg(ACK, 201, 1 + 3 * MSS).ace(6).data(10).ecn(ECT_0).counts(1, MSS, 1 + 2 * MSS));
     assert_eq!(hits(&rig), before + 1);
@@ -256,7 +256,7 @@ fn stretched_acks() {
             Some((ect_1, ce, ect_0)) => ack.counts(ect_1, ce, ect_0),
             None => ack,
         });
-        assert_eq!(rig.info().delivered_ce, marks, "{counts:?}");
+        assert_eq!(rig.info().marks.delivered_ce, marks, "{counts:?}");
     }
 }
 
@@ -267,10 +267,10 @@ fn reordered_acks() {
     rig.send(1, 4 * MSS);
     rig.sent();
     rig.receive(seg(ACK, 1, 1 + 3 * MSS).ace(7));
-    assert_eq!(rig.info().delivered_ce, 2);
+    assert_eq!(rig.info().marks.delivered_ce, 2);
     rig.receive(seg(ACK, 1, 1 + MSS).ace(6));
     rig.receive(seg(ACK, 1, 1 + 3 * MSS).ace(6));
-    assert_eq!(rig.info().delivered_ce, 2);
+    assert_eq!(rig.info().marks.delivered_ce, 2);
 }
 
 /// §3.2.2.3, §3.2.2.4: where fields or flags are changed on the way, feedback goes on and marking ends.
@@ -279,7 +279,7 @@ fn garbled_ways() {
     // The client's ACK says that our SYN-ACK was ECN-capable, or nothing at all.
     for (last, marks) in [(0b011, 0), (0b100, 0), (0b000, 0), (0b110, 1)] {
         let mut rig = accepted(seg(ACK, 1, 1).ace(last));
-        assert_eq!(rig.info().delivered_ce, marks, "{last:03b}");
+        assert_eq!(rig.info().marks.delivered_ce, marks, "{last:03b}");
         rig.send(1, 100);
         assert_eq!(rig.sent()[0].ecn, NOT_ECT, "{last:03b}");
         rig.receive(seg(ACK, 1, 101).ace(5).data(100).ecn(CE));
@@ -296,7 +296,7 @@ fn garbled_ways() {
     rig.send(1, MSS);
     rig.sent();
     rig.receive(seg(ACK, 1, 1 + MSS).ace(0));
-    assert_eq!(rig.info().delivered_ce, 0);
+    assert_eq!(rig.info().marks.delivered_ce, 0);
     rig.send(1 + MSS, MSS);
     assert_eq!(rig.sent()[0].ecn, NOT_ECT);
 }
@@ -309,7 +309,7 @@ fn data_completes_the_handshake() {
     rig.send(1, 100);
     rig.sent();
     rig.receive(seg(ACK, 101, 101).ace(6));
-    assert_eq!(rig.info().delivered_ce, 1);
+    assert_eq!(rig.info().marks.delivered_ce, 1);
 }
 
 /// A classic peer of an accurate host speaks RFC 3168 with all that belongs to it.

@@ -176,7 +176,7 @@ fn sender_reacts_once() {
     rig.receive(seg(ACK, 1, end));
     assert_eq!(rig.info().congestion_state, 0);
     assert!((5..=6).contains(&(rig.info().cwnd_bytes / MSS)));
-    assert_eq!(rig.info().delivered_ce, 10);
+    assert_eq!(rig.info().marks.delivered_ce, 10);
     assert_eq!(rig.count(Counter::TcpDeliveredCe), 10);
     // The next window has its own mark.
     rig.send(1, 40 * MSS);
