@@ -221,6 +221,8 @@ pub enum SocketOption {
     SynCount,
     /// TCP_WINDOW_CLAMP, bytes.
     WindowClamp,
+    /// TCP_LINGER2, seconds, signed.
+    FinTimeout,
     /// TCP_FASTOPEN, connections.
     FastOpenQueue,
     /// TCP_FASTOPEN_CONNECT, 0 or 1.

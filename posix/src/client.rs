@@ -414,6 +414,7 @@ fn option_of(option: SocketOption) -> shm::SocketOption {
         SocketOption::DeferAccept => shm::SocketOption::DeferAccept,
         SocketOption::SynCount => shm::SocketOption::SynCount,
         SocketOption::WindowClamp => shm::SocketOption::WindowClamp,
+        SocketOption::FinTimeout => shm::SocketOption::FinTimeout,
         SocketOption::FastOpenQueue => shm::SocketOption::FastOpenQueue,
         SocketOption::FastOpenConnect => shm::SocketOption::FastOpenConnect,
         SocketOption::FastOpenNoCookie => shm::SocketOption::FastOpenNoCookie,

@@ -47,6 +47,8 @@ impl Flag {
     pub(crate) const CONNECT_FAILED: Flag = Flag(1 << 7);
     /// IP_RECVERR is set: errors are the kernel socket's to tell.
     pub(crate) const KERNEL_ERRORS: Flag = Flag(1 << 8);
+    /// The last bytes were sent with MSG_MORE: the stack holds a partial segment as if corked.
+    pub(crate) const MORE_COMES: Flag = Flag(1 << 10);
     /// A UDP socket; its kernel socket serves beside it.
     pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
 }

@@ -31,6 +31,12 @@ enum Form {
     Number,
     /// A byte whose ECN bits are TCP's own (net/ipv4/ip_sockglue.c, __ip_sock_set_tos).
     Class,
+    /// Seconds that read back as the time of the retransmissions that fit into them (net/ipv4/tcp.c, secs_to_retrans).
+    Retries,
+    /// Bytes; zero: none; else at least half of the smallest receive buffer.
+    Clamp,
+    /// Seconds of FIN-WAIT-2; zero asks for the default, what is negative for none.
+    Patience,
     /// Reads back doubled, within bounds (socket(7), SO_SNDBUF).
     Buffer { least: u32 },
 }
@@ -63,13 +69,13 @@ const KNOWN: [Known; 37] = [
     known(libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, Some(SocketOption::UserTimeout), 0, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_MAXSEG, Some(SocketOption::MaxSegment), 1_448, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, Some(SocketOption::NotSentLowWater), 0, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Some(SocketOption::DeferAccept), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, Some(SocketOption::DeferAccept), 0, Form::Retries),
     known(libc::IPPROTO_TCP, libc::TCP_SYNCNT, Some(SocketOption::SynCount), 6, Form::Number),
-    known(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Some(SocketOption::WindowClamp), 0, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, Some(SocketOption::WindowClamp), 0, Form::Clamp),
     known(libc::IPPROTO_TCP, libc::TCP_FASTOPEN, Some(SocketOption::FastOpenQueue), 0, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, Some(SocketOption::FastOpenConnect), 0, Form::Switch),
     known(libc::IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, Some(SocketOption::FastOpenNoCookie), 0, Form::Switch),
-    known(libc::IPPROTO_TCP, libc::TCP_LINGER2, None, 60, Form::Number),
+    known(libc::IPPROTO_TCP, libc::TCP_LINGER2, Some(SocketOption::FinTimeout), 60, Form::Patience),
     known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
     known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, None, 1, Form::Number),
@@ -129,6 +135,7 @@ impl Posix {
             if self.is_kernel_default(known, value) {
                 continue;
             }
+            let value = if known.form == Form::Patience && value < 0 { NO_PATIENCE.cast_signed() } else { value };
             description.values[place].store(value as u32, Ordering::Release);
             if (known.level, known.name) == (libc::SOL_SOCKET, libc::SO_OOBINLINE) {
                 channel.set_urgent_in_line(socket, value != 0);
@@ -182,6 +189,10 @@ impl Posix {
         }
         let place = place(level, name);
         // The kernel checks the value. Its socket must not take everything: a twin's O_NONBLOCK, say, is not among these.
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) && number_of(value) == Some(0) {
+            // net/ipv4/tcp.c, tcp_set_window_clamp: taken back only before there is a connection.
+            return Err(Errno::INVAL);
+        }
         let checked = if takes_any_number(level, name) && value.len() >= size_of::<i32>() {
             Ok(())
         } else {
@@ -206,6 +217,13 @@ impl Posix {
         let value = match known.form {
             Form::Switch => u32::from(number != 0),
             Form::Number => number as u32,
+            Form::Retries => seconds_of_retries(number),
+            Form::Clamp if number == 0 => 0,
+            Form::Clamp => (number.max(0) as u32).max(CLAMP_MIN),
+            Form::Patience if number > FIN_TIMEOUT_MAX_S => FIN_TIMEOUT_MAX_S as u32,
+            Form::Patience if number == 0 => known.default,
+            Form::Patience if number < 0 => NO_PATIENCE,
+            Form::Patience => number as u32,
             // -1 asks for the default, zero (RFC 3542 §6.5).
             Form::Class => {
                 if number == -1 {
@@ -224,6 +242,12 @@ impl Posix {
         if let Some(option) = known.stack.filter(|_| is_about(known.level, peer.map(|peer| peer.ip()))) {
             channel.set_option(socket, option, for_stack(known, value));
         }
+    }
+
+    /// Whether TCP_CORK is set.
+    pub(crate) fn is_corked(&self, socket: SocketRef) -> bool {
+        let place = place(libc::IPPROTO_TCP, libc::TCP_CORK).expect("it is in the list");
+        self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
     }
 
     /// Whether TCP_FASTOPEN_CONNECT is set.
@@ -326,7 +350,14 @@ impl Posix {
             _ => match place(level, name) {
                 Some(place) => {
                     let value = description.values[place].load(Ordering::Acquire);
-                    put_number(out, if value == UNSET { KNOWN[place].default as i32 } else { value as i32 })
+                    put_number(
+                        out,
+                        match value {
+                            UNSET => KNOWN[place].default as i32,
+                            NO_PATIENCE if KNOWN[place].form == Form::Patience => -1,
+                            value => value as i32,
+                        },
+                    )
                 }
                 None => self.kernel.option(fd, level, name, out),
             },
@@ -365,8 +396,23 @@ fn for_stack(known: &Known, value: u32) -> u32 {
         Form::Buffer { .. } => value / 2,
         // -1 asks for the default (RFC 3542 §6.3).
         Form::Number if value == UNSET => known.default,
-        Form::Switch | Form::Number | Form::Class => value,
+        Form::Switch | Form::Number | Form::Class | Form::Retries | Form::Clamp | Form::Patience => value,
     }
+}
+
+/// What TCP_DEFER_ACCEPT reads back: retransmissions come after one second and then after twice as long each, up to two
+/// minutes, and as many are counted as it takes to reach `seconds`.
+fn seconds_of_retries(seconds: i32) -> u32 {
+    if seconds <= 0 {
+        return 0;
+    }
+    let (mut period, mut timeout, mut retries) = (1, 1, 1);
+    while (seconds as u32) > period && retries < u8::MAX {
+        timeout = (timeout * 2).min(120);
+        period += timeout;
+        retries += 1;
+    }
+    period
 }
 
 fn put(out: &mut [u8], value: &[u8]) -> usize {
@@ -430,7 +476,7 @@ fn is_refused(level: i32, name: i32) -> bool {
 
 /// The kernel's socket is in another state than ours (not connected), so its refusal of these says nothing.
 fn is_checked_by_us(level: i32, name: i32) -> bool {
-    level == libc::IPPROTO_TCP && matches!(name, libc::TCP_MAXSEG | libc::TCP_WINDOW_CLAMP)
+    level == libc::IPPROTO_TCP && name == libc::TCP_WINDOW_CLAMP
 }
 
 /// Switches that servers turn for every message and of which any number is good: nothing for the kernel to check.
@@ -438,6 +484,12 @@ fn takes_any_number(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK)
 }
 
+/// Half of SOCK_MIN_RCVBUF.
+const CLAMP_MIN: u32 = 1_152;
+/// An orphan that does not wait; what is negative reads back as -1, which here means that nothing was set.
+const NO_PATIENCE: u32 = 1 << 31;
+/// TCP_FIN_TIMEOUT_MAX
+const FIN_TIMEOUT_MAX_S: i32 = 120;
 /// linux/tcp.h
 const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
 /// A type of service or traffic class without its ECN bits.

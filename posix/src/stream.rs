@@ -2,7 +2,7 @@
 
 use crate::Posix;
 use crate::blocking::Wait;
-use crate::channel::{Channel, Failure, Taking, TransferError, UrgentError};
+use crate::channel::{Channel, Failure, SocketOption, Taking, TransferError, UrgentError};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
@@ -52,7 +52,7 @@ pub struct Send {
     pub no_signal: bool,
     /// MSG_OOB.
     pub urgent: bool,
-    /// MSG_MORE; a stream sends when it is time to, whatever this says.
+    /// MSG_MORE: more follows, a partial segment may wait for it.
     pub more: bool,
 }
 
@@ -215,11 +215,38 @@ impl Posix {
     /// # Blocking
     /// Until all is queued, unless the socket or the call is non-blocking.
     pub fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>], how: Send) -> Answer<usize> {
+        self.hold_if_more(socket, how.more);
         let answer = self.send_bytes(socket, pieces, how);
+        if !how.more {
+            self.release_if_held(socket);
+        }
         if answer == Err(Errno::PIPE) && !how.no_signal {
             self.kernel.raise_broken_pipe();
         }
         answer
+    }
+
+    /// MSG_MORE is a cork for as long as it is said (net/ipv4/tcp.c, tcp_push).
+    fn hold_if_more(&self, socket: SocketRef, more: bool) {
+        if more
+            && let Some(channel) = self.attached()
+            && !self.descriptions.of(socket).mark(Flag::MORE_COMES)
+        {
+            channel.set_option(socket, SocketOption::Cork, 1);
+        }
+    }
+
+    /// The first bytes without MSG_MORE: what was held may go, unless the program has corked the socket itself.
+    fn release_if_held(&self, socket: SocketRef) {
+        let description = self.descriptions.of(socket);
+        if description.is(Flag::MORE_COMES)
+            && let Some(channel) = self.attached()
+        {
+            description.unmark(Flag::MORE_COMES);
+            if !self.is_corked(socket) {
+                channel.set_option(socket, SocketOption::Cork, 0);
+            }
+        }
     }
 
     fn send_bytes(&self, socket: SocketRef, pieces: &[IoSlice<'_>], how: Send) -> Answer<usize> {

@@ -69,6 +69,12 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
         // SAFETY: the program's promise about its message.
         Some((posix, socket)) => size(unsafe { send_message(posix, fd, socket, message, flags) }),
         None => {
+            if flags & libc::MSG_FASTOPEN != 0 {
+                // SAFETY: the program's promise about its message.
+                if let Some(answer) = unsafe { send_fast(fd, message, flags) } {
+                    return answer;
+                }
+            }
             // SAFETY: the program's promise about its message.
             unsafe { name_descriptors(message) };
             // SAFETY: the program's own call.
@@ -102,6 +108,21 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
         }
     }
     done as c_int
+}
+
+/// sendmsg(2) with MSG_FASTOPEN on a socket that is not ours yet. `None`: the kernel's call.
+unsafe fn send_fast(fd: c_int, message: *const msghdr, flags: c_int) -> Option<ssize_t> {
+    let posix = posix()?;
+    if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
+        return None;
+    }
+    // SAFETY: not null, and the program promises that it is valid.
+    let message = unsafe { &*message };
+    // SAFETY: the program's promise about its address.
+    let to = unsafe { c::address(message.msg_name.cast(), message.msg_namelen) }.ok()?;
+    // SAFETY: the program's promise about its vector.
+    let pieces = unsafe { c::inputs(message.msg_iov, c_int::try_from(message.msg_iovlen).ok()?) }.ok()?;
+    posix.send_fast(fd, to, &pieces, Send::from_flags(flags)).map(size)
 }
 
 /// The socket of ours that a message leaves by.

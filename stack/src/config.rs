@@ -346,6 +346,17 @@ pub struct TcpOptions {
     pub fast_open_without_cookie: bool,
     /// TCP_FASTOPEN of a listener: connections at most that have sent data and not finished the handshake.
     pub fast_open_queue: u32,
+    /// TCP_NOTSENT_LOWAT: bytes that may be queued and not sent yet; zero: as many as the send buffer holds.
+    pub not_sent_low_water: u32,
+    /// TCP_DEFER_ACCEPT of a listener: so many SYN-ACKs are not sent again while the peer has not sent data; zero: a
+    /// connection is offered when the handshake is over.
+    pub defer_accept_retries: u8,
+    /// TCP_SYNCNT: retransmissions of the SYN; zero: the default.
+    pub syn_retries: u8,
+    /// TCP_WINDOW_CLAMP: largest window that is told, bytes; zero: none.
+    pub window_clamp: u32,
+    /// TCP_LINGER2: how long an orphan waits in FIN-WAIT-2; `None`: the default; zero: not at all.
+    pub fin_timeout: Option<Duration>,
 }
 
 impl Default for StackConfig {
@@ -464,6 +475,11 @@ impl Default for TcpOptions {
             fast_open: false,
             fast_open_without_cookie: false,
             fast_open_queue: 0,
+            not_sent_low_water: 0,
+            defer_accept_retries: 0,
+            syn_retries: 0,
+            window_clamp: 0,
+            fin_timeout: None,
         }
     }
 }

@@ -160,6 +160,8 @@ counters! {
     ListenDrops = "TcpExtListenDrops",
     /// Half-open connections lost because the SYN queue was full.
     TcpReqQFullDrop = "TcpExtTCPReqQFullDrop",
+    /// ACKs without data for a listener that waits for data.
+    TcpDeferAcceptDrop = "TcpExtTCPDeferAcceptDrop",
     /// SYNs answered with a cookie because the SYN queue was full.
     TcpReqQFullDoCookies = "TcpExtTCPReqQFullDoCookies",
     /// Fast Open: data in our SYN was acknowledged.

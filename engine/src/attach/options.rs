@@ -25,7 +25,9 @@ impl Region {
         for id in [socket.id, second].into_iter().flatten() {
             core.stack.set_options(core.now, id, options);
         }
-        if kind == Kind::Connection && matches!(option, SocketOption::ReceiveBuffer | SocketOption::SendBuffer) {
+        if kind == Kind::Connection
+            && matches!(option, SocketOption::ReceiveBuffer | SocketOption::SendBuffer | SocketOption::NotSentLowWater)
+        {
             self.open_limits(slot);
         }
         ControlAnswer::Done
@@ -34,6 +36,23 @@ impl Region {
 
 /// Linux: net.core.somaxconn.
 const FAST_OPEN_QUEUE_MAX: u32 = 4_096;
+
+/// Linux, secs_to_retrans: so many retransmissions fit into `seconds` when the first comes after one and each after twice
+/// as long, up to two minutes.
+fn retries_in(seconds: u32) -> u8 {
+    let (mut retries, mut period, mut timeout) = (u8::from(seconds > 0), 1, 1);
+    while seconds > period && retries < u8::MAX {
+        retries += 1;
+        timeout = (timeout * 2).min(120);
+        period += timeout;
+    }
+    retries
+}
+
+/// Linux: 0 asks for the default, what is negative for none, and nobody waits longer than two minutes.
+fn fin_timeout(seconds: i32) -> Option<Duration> {
+    (seconds != 0).then(|| Duration::from_secs(seconds.clamp(0, 120) as u64))
+}
 
 /// Changes one option; `false` when the value makes no sense.
 fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
@@ -63,12 +82,14 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::FastOpenQueue => options.fast_open_queue = value.min(FAST_OPEN_QUEUE_MAX),
         SocketOption::FastOpenConnect => options.fast_open = value != 0,
         SocketOption::FastOpenNoCookie => options.fast_open_without_cookie = value != 0,
-        // Remembered by the application's side; the stack has its own policy for these.
-        SocketOption::NotSentLowWater
-        | SocketOption::DeferAccept
-        | SocketOption::SynCount
-        | SocketOption::WindowClamp
-        | SocketOption::ReceiveLowWater
+        // All ones is what Linux's default reads as: no limit.
+        SocketOption::NotSentLowWater => options.not_sent_low_water = if value == u32::MAX { 0 } else { value },
+        SocketOption::DeferAccept => options.defer_accept_retries = retries_in(value),
+        SocketOption::SynCount => options.syn_retries = value.min(127) as u8,
+        SocketOption::WindowClamp => options.window_clamp = value,
+        SocketOption::FinTimeout => options.fin_timeout = fin_timeout(value.cast_signed()),
+        // Remembered by the application's side; the stack has its own policy for this.
+        SocketOption::ReceiveLowWater
         // Of datagrams alone.
         | SocketOption::ReuseAddress
         | SocketOption::ReusePort

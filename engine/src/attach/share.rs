@@ -15,6 +15,8 @@ use super::region::Region;
 const UNREAD_MAX: u32 = 256 << 10;
 /// Bytes that an application may have written ahead of the stack at most.
 const SEND_LIMIT: u32 = 256 << 10;
+/// TCP_NOTSENT_LOWAT does not make that smaller than this.
+const LOW_WATER_MIN: u32 = 16 << 10;
 /// After so many bytes read the application says so.
 const NOTIFY: u32 = 64 << 10;
 /// A socket may hold one in so many of the free chunks.
@@ -28,6 +30,11 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (send, notify) =
             (asked_or(socket.options.send_buffer_bytes, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
+        // TCP_NOTSENT_LOWAT: what waits in the channel was not sent either.
+        let send = match socket.options.not_sent_low_water {
+            0 => send,
+            low => send.min(low.max(LOW_WATER_MIN)),
+        };
         self.channel.set_send_limit(slot, send);
         self.channel.set_notify_bytes(slot, notify);
     }

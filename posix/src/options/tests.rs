@@ -98,3 +98,21 @@ fn congestion_control_goes_by_name() {
     assert_eq!(bench.posix.option(fd, socket, libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name), Ok(16));
     assert_eq!(&name[..5], b"reno\0");
 }
+
+/// net/ipv4/tcp.c: times that are kept as retransmissions, a clamp with a least value, the patience of an orphan.
+#[test]
+fn numbers_read_back_as_linux_keeps_them() {
+    let (bench, fd, socket) = connected();
+    let there_and_back = |name: i32, value: i32| {
+        assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, name, value), Ok(()));
+        bench.get(fd, socket, libc::IPPROTO_TCP, name)
+    };
+    let deferred = [1, 2, 5, 8, 120].map(|seconds| there_and_back(libc::TCP_DEFER_ACCEPT, seconds));
+    assert_eq!(deferred, [1, 3, 7, 15, 127]);
+    assert_eq!([100, 5_000].map(|bytes| there_and_back(libc::TCP_WINDOW_CLAMP, bytes)), [1_152, 5_000]);
+    assert_eq!([5, 0, -7, 1_000].map(|seconds| there_and_back(libc::TCP_LINGER2, seconds)), [5, 60, -1, 120]);
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, 0), Err(Errno::INVAL), "too late");
+    let told: Vec<_> = bench.requests().into_iter().rev().take(2).collect();
+    assert_eq!(told[1], Operation::SetOption { option: Wire::FinTimeout, value: 1 << 31 }, "negative");
+    assert_eq!(told[0], Operation::SetOption { option: Wire::FinTimeout, value: 120 });
+}

@@ -235,3 +235,20 @@ fn urgent_data_is_sent() {
     let marks: Vec<_> = bench.requests().into_iter().filter(|request| matches!(request, Operation::Urgent { .. })).collect();
     assert_eq!(marks, vec![Operation::Urgent { position: 8 }]);
 }
+
+/// MSG_MORE corks the stack until bytes come without it; a cork of the program's own stays.
+#[test]
+fn more_is_a_cork_for_a_while() {
+    let (bench, socket) = connected();
+    let cork = |value| Operation::SetOption { option: ringway_shm::channel::SocketOption::Cork, value };
+    let more = Send { more: true, ..Send::default() };
+    let corks = || -> Vec<Operation> {
+        bench.requests().into_iter().filter(|request| matches!(request, Operation::SetOption { .. })).collect()
+    };
+    assert_eq!((bench.sent(socket, 5, more), bench.sent(socket, 5, more)), (Ok(5), Ok(5)));
+    assert_eq!(corks(), [cork(1)]);
+    assert_eq!(bench.sent(socket, 5, Send::default()), Ok(5));
+    assert_eq!(corks(), [cork(0)]);
+    assert_eq!(bench.sent(socket, 5, Send::default()), Ok(5));
+    assert_eq!(corks(), []);
+}

@@ -78,10 +78,12 @@ pub enum SocketOption {
     SegmentSize = 30,
     /// 0 or 1: datagrams of a flow come joined
     Coalesce = 31,
+    /// seconds in FIN-WAIT-2 without a holder, signed; 0: the default, negative: none
+    FinTimeout = 32,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 31] = [
+    const ALL: [SocketOption; 32] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -113,6 +115,7 @@ impl SocketOption {
         SocketOption::PathMtuDiscovery,
         SocketOption::SegmentSize,
         SocketOption::Coalesce,
+        SocketOption::FinTimeout,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {

@@ -151,10 +151,31 @@ fn set_number(options: &mut TcpOptions, level: i32, name: i32, number: i32) -> R
         (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => options.user_timeout = Duration::from_millis(number as u64),
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) if number != 0 && !(88..=32_767).contains(&number) => return Err(libc::EINVAL),
         (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => options.maximum_segment_size = number as u16,
+        (libc::IPPROTO_TCP, libc::TCP_SYNCNT) if !(1..=127).contains(&number) => return Err(libc::EINVAL),
+        (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => options.syn_retries = number as u8,
+        (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => options.not_sent_low_water = number.max(0).cast_unsigned(),
+        (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) => {
+            options.window_clamp = if number == 0 { 0 } else { number.max(1_152).cast_unsigned() };
+        }
+        (libc::IPPROTO_TCP, libc::TCP_LINGER2) => {
+            options.fin_timeout = (number != 0).then(|| Duration::from_secs(number.clamp(0, 120) as u64));
+        }
+        (libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT) => options.defer_accept_retries = retries_in(number),
         _ if default_of(level, name).is_none() => return Err(libc::ENOPROTOOPT),
         _ => {}
     }
     Ok(())
+}
+
+/// Linux, secs_to_retrans.
+fn retries_in(seconds: i32) -> u8 {
+    let (mut retries, mut period, mut timeout) = (u8::from(seconds > 0), 1, 1);
+    while seconds > period && retries < u8::MAX {
+        retries += 1;
+        timeout = (timeout * 2).min(120);
+        period += timeout;
+    }
+    retries
 }
 
 /// Linux keeps room for its bookkeeping: what is read is twice what was set.

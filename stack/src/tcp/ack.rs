@@ -51,6 +51,14 @@ impl Connection<'_, '_> {
         self.tcb.bytes_received <= segments * self.tcb.mss as u64 && segments != 0
     }
 
+    /// As Linux: who answers what has just come is interactive, and acknowledges with its answers from now on.
+    pub(crate) fn end_quick_acks(&mut self) {
+        let since_ms = crate::timer::tick_at(self.now).wrapping_sub(self.tally().data_received_at);
+        if self.tcb.bytes_received > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
+            self.tcb.clear(flag::QUICK_ACK);
+        }
+    }
+
     /// Whether an ACK is owed that no delay is running for.
     pub(crate) fn owes_ack(&self) -> bool {
         self.tcb.has(flag::ACK_NOW) || (self.tcb.has(flag::ACK_PENDING) && self.tcb.ack_deadline == 0)

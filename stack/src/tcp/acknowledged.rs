@@ -72,7 +72,7 @@ impl Connection<'_, '_> {
         if self.tcb.flight() + self.tcb.unsent() == 0 {
             self.stop_clock();
         }
-        if before_space < self.tcb.send_buffer as usize / 3 && self.tcb.is_writable() {
+        if before_space < self.tcb.send_buffer as usize / 3 && self.shared.is_writable(self.tcb) {
             self.tally().clock.writer_goes_on();
             self.signal();
         }

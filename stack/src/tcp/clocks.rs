@@ -47,9 +47,11 @@ impl Clock {
         self.looked |= WRITER_WAITS;
     }
 
-    /// It was told that there is room.
-    pub(crate) fn writer_goes_on(&mut self) {
+    /// It is told that there is room. Returns whether it has waited for that.
+    pub(crate) fn writer_goes_on(&mut self) -> bool {
+        let waited = self.looked & WRITER_WAITS != 0;
         self.looked &= !WRITER_WAITS;
+        waited
     }
 
     /// How long the running period has lasted.

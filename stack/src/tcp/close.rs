@@ -86,7 +86,15 @@ impl Connection<'_, '_> {
 
     /// An orphan waits for the peer's FIN, but not for ever.
     fn await_fin(&mut self) {
-        self.tcb.idle_deadline = self.deadline_after(self.shared.config.fin_timeout);
+        let own_ms = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.timeouts.fin_timeout_ms);
+        if own_ms == Some(0) {
+            // As Linux: who does not want to wait at all resets what may still come.
+            self.reset();
+            self.end();
+            return;
+        }
+        let wait_ms = own_ms.map_or(self.shared.config.fin_timeout.as_millis(), u64::from);
+        self.tcb.idle_deadline = self.deadline(wait_ms * 1_000);
         self.arm();
     }
 

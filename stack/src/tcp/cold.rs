@@ -28,13 +28,18 @@ use crate::wire::tcp::SackBlock;
 /// No cold object.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Timeouts that an application has set; milliseconds, 0: the default.
+/// Limits that an application has set; milliseconds, 0: the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Timeouts {
     pub(crate) keepalive_idle_ms: u32,
     pub(crate) keepalive_interval_ms: u32,
     pub(crate) keepalive_probes: u8,
     pub(crate) user_timeout_ms: u32,
+    pub(crate) syn_retries: u8,
+    /// `Some(0)`: an orphan does not wait.
+    pub(crate) fin_timeout_ms: Option<u32>,
+    /// Bytes that may be queued and not sent yet.
+    pub(crate) not_sent_low_water: u32,
 }
 
 /// See the module's text.

@@ -157,8 +157,7 @@ impl Connection<'_, '_> {
             options.fast_open = early.and_then(|(option, _)| option);
         }
         let plan = self.fast_open_syn(&mut options);
-        // RFC 7323 §2.2: the window of a SYN is not scaled.
-        let window = self.tcb.receive_buffer.min(u16::MAX as u32) as u16;
+        let window = self.syn_window();
         let mut header = Header {
             source_port: self.tcb.local_port,
             destination_port: self.tcb.remote_port,
@@ -260,7 +259,7 @@ impl Connection<'_, '_> {
         self.tcb.agree(self.env.ip, &agreed, limit);
         self.tcb.rcv_nxt = segment.sequence + 1;
         self.tcb.last_ack_sent = self.tcb.rcv_nxt;
-        self.tcb.rcv_adv = self.tcb.rcv_nxt + self.tcb.receive_buffer.min(u16::MAX as u32);
+        self.tcb.rcv_adv = self.tcb.rcv_nxt + self.syn_window() as u32;
         self.tcb.snd_wl1 = segment.sequence;
     }
 

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use ringway_shm::{Duration, Instant};
+use ringway_shm::Instant;
 
 use crate::config::TcpConfig;
 use crate::event::{Event, SocketError, SocketId};
@@ -103,11 +103,6 @@ impl Connection<'_, '_> {
     /// A tick that comes `delay_us` microseconds from now; never 0.
     pub(crate) fn deadline(&self, delay_us: u64) -> u32 {
         timer::tick_after(self.now, delay_us).max(1)
-    }
-
-    /// As [`deadline`](Connection::deadline).
-    pub(crate) fn deadline_after(&self, delay: Duration) -> u32 {
-        self.deadline(delay.as_micros())
     }
 
     /// Makes sure that the wheel wakes the connection at its earliest deadline.

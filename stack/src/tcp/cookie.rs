@@ -150,7 +150,7 @@ impl Tcp {
     }
 
     fn record_of_cookie(&self, listener: u32, key: FlowKey, irs: SeqNum, iss: SeqNum, agreed: Agreed) -> HalfOpen {
-        HalfOpen { key, irs, iss, agreed, listener, retries: 0, from_cookie: true, deadline: 0, sent_at: 0 }
+        HalfOpen { key, irs, iss, agreed, listener, retries: 0, acknowledged: false, from_cookie: true, deadline: 0, sent_at: 0 }
     }
 
     /// An ACK for a listener: with a good cookie it is the last one of a handshake, else it is reset.

@@ -30,6 +30,7 @@ mod info;
 mod input;
 pub(crate) mod isn;
 mod listener;
+mod low_water;
 mod model;
 mod mtu_probe;
 mod output;

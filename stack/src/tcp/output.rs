@@ -103,6 +103,7 @@ impl Connection<'_, '_> {
         self.persist_if_blocked();
         self.postpone_probe();
         self.look_at_clock();
+        self.tell_of_sending();
         self.sample_sent(flight);
         self.arm();
         Turn::Done
@@ -257,7 +258,7 @@ impl Connection<'_, '_> {
         }
         if tcb.has(flag::CORK) {
             // As Linux: who finds no room for more has written all that there will be.
-            return tcb.send_space() == 0;
+            return tcb.send_space() == 0 || tcb.has(flag::PROBE);
         }
         // Nagle as Minshall has it: wait only while a small segment is under way.
         tcb.has(flag::NO_DELAY) || tcb.flight() == 0 || tcb.snd_sml.at_or_before(tcb.snd_una)
@@ -315,6 +316,9 @@ impl Connection<'_, '_> {
             if !plan.len.is_multiple_of(self.tcb.mss as u32) {
                 self.tcb.snd_sml = end;
             }
+        }
+        if self.tcb.has(flag::QUICK_ACK) && !plan.again {
+            self.end_quick_acks();
         }
         self.model_sent(plan);
         if self.uses_prr() {

@@ -8,7 +8,7 @@ use crate::ip::Template;
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer;
-use crate::wire::tcp::{ACK, FastOpen, RST, SYN};
+use crate::wire::tcp::{ACK, FIN, FastOpen, RST, SYN};
 
 use super::connect::{Agreed, agree};
 use super::demux::Target;
@@ -99,6 +99,7 @@ impl Tcp {
             agreed,
             listener,
             retries: 0,
+            acknowledged: false,
             from_cookie: false,
             deadline: 0,
             sent_at: self.now.as_micros() as u32,
@@ -120,6 +121,13 @@ impl Tcp {
             0 => self.shared.config.receive_buffer_bytes,
             bytes => bytes,
         }
+    }
+
+    /// The window of a listener's SYN-ACKs.
+    pub(super) fn syn_window_of(&self, listener: u32) -> u32 {
+        let clamp = self.listener_options(listener).window_clamp;
+        let window = self.receive_buffer_of(listener).min(u16::MAX as u32);
+        if clamp == 0 { window } else { window.min(clamp) }
     }
 
     fn send_syn_ack(&mut self, env: &mut Env, index: u32) {
@@ -158,13 +166,21 @@ impl Tcp {
             Expiry::Due => {}
         }
         let retries_max = self.shared.config.synack_retries;
+        let deferred = self.syn_queue.get(index).map_or(0, |record| self.listener_options(record.listener).defer_accept_retries);
         let Some(record) = self.syn_queue.get_mut(index) else { return };
-        if record.retries >= retries_max {
+        // As Linux, syn_ack_recalc: who waits for data waits as long as that was asked for.
+        let waits = record.acknowledged && record.retries < deferred;
+        if record.retries >= retries_max && !waits {
             env.counters.count(Counter::TcpAttemptFails);
             self.forget_half_open(index);
             return;
         }
         record.retries += 1;
+        if waits && record.retries < deferred {
+            // The peer has our SYN-ACK. The last one asks it for an ACK, with which the wait is over.
+            self.rearm_half_open(index);
+            return;
+        }
         if record.retries >= SUSPECT_AFTER {
             env.ip.suspect(self.now, record.key.local, record.key.remote);
         }
@@ -185,7 +201,7 @@ impl Tcp {
     /// RFC 9293 §3.10.7.4 for a record in SYN-RECEIVED.
     pub(super) fn receive_half_open(&mut self, env: &mut Env, index: u32, segment: &mut Segment) {
         let Some(record) = self.syn_queue.get(index).copied() else { return };
-        let window = self.receive_buffer_of(record.listener).min(u16::MAX as u32);
+        let window = self.syn_window_of(record.listener);
         let rcv_nxt = record.irs + 1;
         if segment.has(SYN) && !segment.has(ACK) && segment.sequence == record.irs {
             // The peer's SYN again: it has not seen our SYN-ACK.
@@ -219,14 +235,28 @@ impl Tcp {
             self.shared.replies.reset(self.now, env, segment);
             return;
         }
+        if self.defers(index, &record, segment) {
+            env.counters.count(Counter::TcpDeferAcceptDrop);
+            return;
+        }
         self.complete(env, Some(index), &record, segment);
+    }
+
+    /// TCP_DEFER_ACCEPT: an ACK without data says only that the peer need not hear our SYN-ACK again for now.
+    fn defers(&mut self, index: u32, record: &HalfOpen, segment: &Segment) -> bool {
+        let bare = segment.len == 0 && !segment.has(FIN);
+        let defers = bare && record.retries < self.listener_options(record.listener).defer_accept_retries;
+        if defers && let Some(record) = self.syn_queue.get_mut(index) {
+            record.acknowledged = true;
+        }
+        defers
     }
 
     /// RFC 9293 §3.10.7.4, first; RFC 5961 §3.2: an ACK tells an honest peer where we are.
     fn challenge_half_open(&mut self, env: &mut Env, record: &HalfOpen) {
         if self.shared.replies.allow(self.now, env) {
             env.counters.count(Counter::TcpChallengeAck);
-            let header = record.acknowledgment(self.receive_buffer_of(record.listener), self.shared.secrets.timestamp(self.now));
+            let header = record.acknowledgment(self.syn_window_of(record.listener), self.shared.secrets.timestamp(self.now));
             self.shared.replies.push(record.key, 0, header);
         }
     }
@@ -257,6 +287,7 @@ impl Tcp {
 
     fn establish(&mut self, env: &mut Env, index: u32, record: &HalfOpen, segment: &Segment) {
         let options = self.listener_options(record.listener);
+        let syn_window = self.syn_window_of(record.listener);
         let mut connection = self.connection(env, index);
         // The SYN; our SYN-ACK is not counted, as in Linux.
         connection.tally_arrival(1, 0);
@@ -272,7 +303,7 @@ impl Tcp {
         tcb.snd_sml = record.iss + 1;
         tcb.rcv_nxt = record.irs + 1;
         tcb.last_ack_sent = tcb.rcv_nxt;
-        tcb.rcv_adv = tcb.rcv_nxt + tcb.receive_buffer.min(u16::MAX as u32);
+        tcb.rcv_adv = tcb.rcv_nxt + syn_window;
         tcb.state = State::SynReceived;
         tcb.backoff = record.retries;
         let round_trip = record.round_trip_us(connection.now);

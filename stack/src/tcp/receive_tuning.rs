@@ -36,6 +36,8 @@ pub(crate) struct ReceiveTuning {
     space: u32,
     /// Bytes that may be unread beyond the trust, all told; `u32::MAX`: SO_RCVBUF says.
     limit: u32,
+    /// TCP_WINDOW_CLAMP; 0: none.
+    clamp: u32,
 }
 
 impl ReceiveTuning {
@@ -81,13 +83,25 @@ impl Connection<'_, '_> {
     /// Bytes that may be unread.
     #[inline]
     pub(crate) fn receive_limit(&self) -> u32 {
-        let tuned = self.shared.tallies.ledger(self.index).map_or(0, |ledger| ledger.receive.limit);
-        self.tcb.receive_buffer.min(tuned.max(TRUST))
+        let receive = self.shared.tallies.ledger(self.index).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));
+        let (tuned, clamp) = receive.unwrap_or_default();
+        let limit = self.tcb.receive_buffer.min(tuned.max(TRUST));
+        if clamp == 0 { limit } else { limit.min(clamp) }
     }
 
     /// SO_RCVBUF was set.
     pub(crate) fn lock_receive_buffer(&mut self) {
         self.ledger().receive.limit = u32::MAX;
+    }
+
+    /// TCP_WINDOW_CLAMP was set; 0: none. What was told already stays.
+    pub(crate) fn clamp_window(&mut self, bytes: u32) {
+        self.ledger().receive.clamp = bytes;
+    }
+
+    /// The window of a SYN, which is not scaled (RFC 7323 §2.2).
+    pub(crate) fn syn_window(&self) -> u16 {
+        self.receive_limit().min(u16::MAX as u32) as u16
     }
 
     /// Payload in order has come.

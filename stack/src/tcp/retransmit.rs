@@ -37,7 +37,9 @@ impl Connection<'_, '_> {
     pub(crate) fn persist_if_blocked(&mut self) {
         let tcb = &*self.tcb;
         let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd < tcb.unsent().min(tcb.mss as u32);
-        if blocked && tcb.rto_deadline == 0 {
+        // As Linux: the same timer ends the wait of what a cork holds, after 200 ms at least.
+        let corked = tcb.has(flag::CORK) && tcb.flight() == 0 && tcb.unsent() > 0;
+        if (blocked || corked) && tcb.rto_deadline == 0 {
             self.tcb.set(flag::PERSIST);
             self.restart_persist();
         }
@@ -103,7 +105,10 @@ impl Connection<'_, '_> {
 
     fn retries_max(&self) -> u8 {
         match self.tcb.state {
-            State::SynSent => self.shared.config.syn_retries.saturating_add(self.shared.config.syn_linear_timeouts),
+            State::SynSent => match self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.syn_retries) {
+                0 => self.shared.config.syn_retries.saturating_add(self.shared.config.syn_linear_timeouts),
+                retries => retries.saturating_add(self.shared.config.syn_linear_timeouts),
+            },
             // As Linux: one more for who has data already.
             State::SynReceived => self.shared.config.synack_retries.saturating_add(self.tcb.is_early() as u8),
             _ if self.tcb.has(flag::ORPHAN) => ORPHAN_RETRIES.min(self.shared.config.retries),
@@ -203,6 +208,13 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.8.6.1: asks for the window; as long as the peer answers, for ever.
     fn on_persist(&mut self) {
+        if self.tcb.snd_wnd >= self.tcb.unsent().min(self.tcb.mss as u32) {
+            // It was a cork that held the data.
+            self.tcb.clear(flag::PERSIST);
+            self.tcb.set(flag::PROBE);
+            self.mark_data();
+            return;
+        }
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
         // RFC 5482, as Linux: a peer that keeps its window shut is not waited for longer than for one that is silent.
         let retries = if self.tcb.has(flag::ORPHAN) { ORPHAN_RETRIES } else { u8::MAX };

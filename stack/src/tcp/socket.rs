@@ -139,7 +139,7 @@ impl Tcp {
 
     /// Bytes that may be queued now.
     pub(crate) fn send_space(&self, id: SocketId) -> usize {
-        self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| tcb.send_space())
+        self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
     }
 
     /// Bytes queued and not acknowledged.
@@ -153,7 +153,7 @@ impl Tcp {
         if !tcb.state.accepts_data() || tcb.has(flag::FIN_QUEUED) {
             return Err(SendError::Closed);
         }
-        let room = tcb.send_space();
+        let room = self.shared.room(tcb);
         if room < wanted {
             self.shared.tallies.of_mut(id.index).clock.writer_waits();
         }
@@ -170,7 +170,7 @@ impl Tcp {
     ) -> Result<usize, SendError> {
         self.check_sendable(id, count)?;
         let connection = &mut self.connection(env, id.index);
-        let count = count.min(connection.tcb.send_space());
+        let count = count.min(connection.shared.room(connection.tcb));
         connection.check_application_limited();
         let shape = connection.extent_shape();
         let queued = connection.tcb.enqueue_from(connection.env.arena, shape, count, source);
@@ -232,7 +232,7 @@ impl Tcp {
         let peer_closed = tcb.is_peer_closed();
         Readiness {
             readable: tcb.is_readable(),
-            writable: tcb.is_writable(),
+            writable: self.shared.is_writable(tcb),
             peer_closed,
             hung_up: peer_closed && tcb.state.is_write_closed() && tcb.state != State::LastAck,
         }
@@ -320,9 +320,15 @@ impl Connection<'_, '_> {
             keepalive_interval_ms: milliseconds(options.keepalive_interval),
             keepalive_probes: options.keepalive_probes,
             user_timeout_ms: milliseconds(options.user_timeout),
+            syn_retries: options.syn_retries,
+            fin_timeout_ms: options.fin_timeout.map(milliseconds),
+            not_sent_low_water: options.not_sent_low_water,
         };
         if options.receive_buffer_bytes != 0 {
             self.lock_receive_buffer();
+        }
+        if options.window_clamp != 0 || self.shared.tallies.ledger(self.index).is_some() {
+            self.clamp_window(options.window_clamp);
         }
         if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {
             self.demand_cold().timeouts = timeouts;

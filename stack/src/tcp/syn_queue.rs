@@ -28,6 +28,8 @@ pub(crate) struct HalfOpen {
     pub(crate) listener: u32,
     /// SYN-ACKs sent again.
     pub(crate) retries: u8,
+    /// The peer has it, but nobody is offered a connection without data (TCP_DEFER_ACCEPT).
+    pub(crate) acknowledged: bool,
     /// Made from a SYN cookie: it was never in the queue.
     pub(crate) from_cookie: bool,
     /// Tick at which the SYN-ACK is sent again.
@@ -105,27 +107,28 @@ impl HalfOpen {
         offered.sack_permitted &= self.agreed.sack;
         offered.timestamps = offered.timestamps.filter(|_| self.agreed.timestamps);
         offered.window_scale = offered.window_scale.filter(|_| self.agreed.scales);
+        let clamp = if options.window_clamp == 0 { u32::MAX } else { options.window_clamp };
         Header {
             source_port: self.key.local_port,
             destination_port: self.key.remote_port,
             sequence: self.iss,
             acknowledgment: self.irs + 1,
             flags: SYN | ACK,
-            window: receive_buffer.min(u16::MAX as u32) as u16,
+            window: receive_buffer.min(clamp).min(u16::MAX as u32) as u16,
             options: offered,
             ..Header::default()
         }
     }
 
     /// An ACK that answers for the connection to be.
-    pub(crate) fn acknowledgment(&self, receive_buffer: u32, timestamp: u32) -> Header {
+    pub(crate) fn acknowledgment(&self, window: u32, timestamp: u32) -> Header {
         let mut header = Header {
             source_port: self.key.local_port,
             destination_port: self.key.remote_port,
             sequence: self.iss + 1,
             acknowledgment: self.irs + 1,
             flags: ACK,
-            window: (receive_buffer.min(u16::MAX as u32) >> self.agreed.receive_scale) as u16,
+            window: (window.min(u16::MAX as u32) >> self.agreed.receive_scale) as u16,
             ..Header::default()
         };
         let echo = self.agreed.ts_recent;

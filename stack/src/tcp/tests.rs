@@ -14,6 +14,7 @@ mod hostile;
 mod loopback;
 mod mtu_probe;
 mod offload;
+mod options;
 mod pacing;
 mod rack;
 mod receive_tuning;

@@ -12,6 +12,7 @@ fn record(port: u16, listener: u32) -> HalfOpen {
         agreed: Agreed::default(),
         listener,
         retries: 0,
+        acknowledged: false,
         from_cookie: false,
         deadline: 0,
         sent_at: 0,

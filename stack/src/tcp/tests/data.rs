@@ -29,6 +29,11 @@ pub(super) const DEFAULT: TcpOptions = TcpOptions {
     fast_open: false,
     fast_open_without_cookie: false,
     fast_open_queue: 0,
+    not_sent_low_water: 0,
+    defer_accept_retries: 0,
+    syn_retries: 0,
+    window_clamp: 0,
+    fin_timeout: None,
 };
 
 /// In order: the data is there, and an answer carries the ACK.
