@@ -9,7 +9,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut net = Net::new(WorkerConfig::default())?;
-//! net.add_tap("ring0", "10.7.0.2/24".parse()?)?;
+//! net.open("tap:ring0=10.7.0.2/24")?;
 //! let listener = TcpListener::bind(&mut net, "0.0.0.0:7".parse()?)?;
 //! loop {
 //!     net.wait()?;
@@ -32,7 +32,7 @@
 //! Promises: no call but [`Net::wait`] blocks or makes a system call; none allocates per message. Payload is not copied
 //! between frames and the application by `read_chunk`, `reserve` and `write_chunk`; what is copied by the others is counted
 //! ([`Net::copied_bytes`]). Handles are small copies of a number; one that is stale is refused, never another socket. Does
-//! not do: sharing a socket with another thread or process.
+//! not do: sharing a socket with another thread or process. The text for users is docs/native-api.md.
 
 mod chunk;
 mod error;
@@ -47,9 +47,11 @@ mod udp;
 pub use chunk::{Chunk, Reservation};
 pub use error::{AcceptError, ReadError, Rejected, WriteError};
 pub use net::{Event, Net, Ready};
+pub use ringway_device::Device;
+pub use ringway_shm::{Arena, Duration, Instant};
 pub use ringway_stack::{
-    BindError, ConnectError, GroupError, ListenError, Readiness, SocketError, TcpInfo, TcpOptions, UdpError, UdpInfo, UdpMessage,
-    UdpOptions, UdpSend, UdpSendError,
+    BindError, Cidr, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError, TcpInfo, TcpOptions,
+    UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError,
 };
 pub use tcp::{TcpListener, TcpStream};
 pub use timers::TimerId;

@@ -22,7 +22,7 @@ pub enum ReadError {
 /// Why nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
-    /// There is no room, or the connection is not yet open; an event follows when that changes.
+    /// There is no room; an event follows when that changes.
     WouldBlock,
     /// The local side has shut the direction down.
     Closed,

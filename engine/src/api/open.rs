@@ -18,6 +18,27 @@ use crate::command::InterfaceInfo;
 const MTU: u16 = 1500;
 
 impl Net {
+    /// Adds the interface that `text` names: `tap:NAME=ADDRESS/PREFIX` or `packet:NAME=ADDRESS/PREFIX`; see
+    /// [`add_tap`](Net::add_tap) and [`add_packet`](Net::add_packet). Returns its number.
+    ///
+    /// # Errors
+    /// `InvalidInput`: it names none of these. Otherwise as those two.
+    pub fn open(&mut self, text: &str) -> io::Result<u32> {
+        let parts = || {
+            let (kind, rest) = text.split_once(':')?;
+            let (name, address) = rest.split_once('=')?;
+            Some((kind, name, address.parse::<Cidr>().ok()?))
+        };
+        match parts() {
+            Some(("tap", name, address)) => self.add_tap(name, address),
+            Some(("packet", name, address)) => self.add_packet(name, address),
+            _ => {
+                let what = format!("{text}: an interface is tap:NAME=ADDRESS/PREFIX or packet:NAME=ADDRESS/PREFIX");
+                Err(io::Error::new(io::ErrorKind::InvalidInput, what))
+            }
+        }
+    }
+
     /// Makes a TAP interface of this machine's kernel: the stack is the kernel's neighbor on it, with `address`. The
     /// interface goes with the `Net`; the kernel's address on it is the caller's to set
     /// ([`ringway_device::interface::set_up`]).

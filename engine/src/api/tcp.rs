@@ -222,7 +222,7 @@ impl TcpStream {
         });
         let count = sent.map_err(|error| write_error(error, entry.error))?;
         sockets.copied += count as u64;
-        sockets.touched = true;
+        sockets.touched |= count > 0;
         Ok(count)
     }
 

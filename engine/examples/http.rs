@@ -1,0 +1,167 @@
+//! An HTTP/1.1 server for the files of one folder, with a task per connection. Read RFC 9112 first.
+//!
+//! ```text
+//! cargo run --release --example http -- tap:ring0=10.7.0.2/24 10.7.0.2:80 ./public &
+//! ip address add 10.7.0.1/24 dev ring0 && ip link set ring0 up
+//! curl http://10.7.0.2/index.html
+//! ```
+//! It shows the futures: persistent connections, pipelining and a limit on idle time in straight code. The files are read once,
+//! at the start. It knows GET and HEAD, and neither bodies of requests nor ranges.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::Path;
+use std::rc::Rc;
+
+use ringway::WorkerConfig;
+use ringway::api::futures::{Runtime, TcpListener, TcpStream};
+use ringway::api::{Duration, Net, TcpOptions};
+
+/// Bytes of a request's head at most.
+const HEAD_MAX: usize = 8 << 10;
+/// How long a connection may say nothing.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What is served: bytes by path.
+pub(crate) type Site = HashMap<String, Vec<u8>>;
+
+/// Serves until the listener is closed.
+pub(crate) async fn serve(runtime: Runtime, listener: TcpListener, site: Rc<Site>) {
+    while let Ok(stream) = listener.accept().await {
+        let (runtime, site) = (runtime.clone(), site.clone());
+        runtime.clone().spawn_local(async move {
+            // Whatever ends it ends this connection only, and the client has been told.
+            converse(&runtime, &stream, &site).await.ok();
+        });
+    }
+}
+
+/// Answers the requests of one connection, one after the other.
+async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<(), Box<dyn Error>> {
+    let mut input = Vec::new();
+    loop {
+        let Some(end) = input.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4) else {
+            if input.len() > HEAD_MAX {
+                return Ok(answer(stream, 431, "Request Header Fields Too Large", b"", Body::Send, false).await?);
+            }
+            match runtime.timeout(IDLE, stream.read_chunk()).await?? {
+                Some(chunk) => input.extend_from_slice(&chunk),
+                None => return Ok(()),
+            }
+            continue;
+        };
+        let persists = match Request::parse(&input[..end]) {
+            Some(request) => respond(stream, site, &request).await?,
+            None => {
+                answer(stream, 400, "Bad Request", b"", Body::Send, false).await?;
+                false
+            }
+        };
+        if !persists {
+            return Ok(());
+        }
+        input.drain(..end);
+    }
+}
+
+/// What a request asks for.
+struct Request<'a> {
+    method: &'a str,
+    path: &'a str,
+    persists: bool,
+}
+
+impl Request<'_> {
+    fn parse(head: &[u8]) -> Option<Request<'_>> {
+        let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
+        let mut words = lines.next()?.split(' ');
+        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
+        if words.next().is_some() || !version.starts_with("HTTP/1.") || !target.starts_with('/') {
+            return None;
+        }
+        // RFC 9112 §9.3: persistent unless said otherwise; before HTTP/1.1 the other way round.
+        let mut persists = version != "HTTP/1.0";
+        for line in lines.take_while(|line| !line.is_empty()) {
+            let (name, value) = line.split_once(':')?;
+            let value = value.trim();
+            match name.to_ascii_lowercase().as_str() {
+                "connection" if value.eq_ignore_ascii_case("close") => persists = false,
+                "connection" if value.eq_ignore_ascii_case("keep-alive") => persists = true,
+                // A body would be taken for the next request.
+                "content-length" if value != "0" => return None,
+                "transfer-encoding" => return None,
+                _ => {}
+            }
+        }
+        let path = target.split(['?', '#']).next().unwrap_or(target);
+        Some(Request { method, path, persists })
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Body {
+    Send,
+    Omit,
+}
+
+/// Returns whether the connection persists.
+async fn respond(stream: &TcpStream, site: &Site, request: &Request<'_>) -> Result<bool, Box<dyn Error>> {
+    let body = if request.method == "HEAD" { Body::Omit } else { Body::Send };
+    let persists = request.persists;
+    let path = if request.path == "/" { "/index.html" } else { request.path };
+    match (request.method, site.get(path)) {
+        ("GET" | "HEAD", Some(content)) => answer(stream, 200, "OK", content, body, persists).await?,
+        ("GET" | "HEAD", None) => answer(stream, 404, "Not Found", b"not found\n", body, persists).await?,
+        _ => answer(stream, 405, "Method Not Allowed", b"", body, persists).await?,
+    }
+    Ok(persists)
+}
+
+async fn answer(
+    stream: &TcpStream,
+    status: u16,
+    reason: &str,
+    content: &[u8],
+    body: Body,
+    persists: bool,
+) -> Result<(), Box<dyn Error>> {
+    let connection = if persists { "keep-alive" } else { "close" };
+    let length = content.len();
+    let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await?;
+    if body == Body::Send {
+        stream.write_all(content).await?;
+    }
+    Ok(())
+}
+
+#[allow(dead_code, reason = "the test of the examples has a main of its own")]
+fn load(folder: &Path, prefix: &str, site: &mut Site) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = format!("{prefix}/{}", entry.file_name().to_string_lossy());
+        if entry.file_type()?.is_dir() {
+            load(&entry.path(), &name, site)?;
+        } else {
+            site.insert(name, std::fs::read(entry.path())?);
+        }
+    }
+    Ok(())
+}
+
+#[allow(dead_code, reason = "the test of the examples has a main of its own")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [interface, address, folder] = &arguments[..] else {
+        return Err("usage: http INTERFACE ADDRESS:PORT FOLDER".into());
+    };
+    let mut site = Site::new();
+    load(Path::new(folder), "", &mut site)?;
+    let mut net = Net::new(WorkerConfig::default())?;
+    net.open(interface)?;
+    let runtime = Runtime::new(net);
+    let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+    let listener = TcpListener::bind_with(&runtime, address.parse()?, 1024, options)?;
+    runtime.block_on(serve(runtime.clone(), listener, Rc::new(site)))?;
+    Ok(())
+}
