@@ -42,7 +42,7 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
     loop {
         let Some(end) = input.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4) else {
             if input.len() > HEAD_MAX {
-                return Ok(answer(stream, 431, "Request Header Fields Too Large", b"", Body::Send, false).await?);
+                return answer(stream, 431, "Request Header Fields Too Large", b"", Body::Send, false).await;
             }
             match runtime.timeout(IDLE, stream.read_chunk()).await?? {
                 Some(chunk) => input.extend_from_slice(&chunk),

@@ -274,6 +274,13 @@ impl Stack {
         self.tcp.send_space(id)
     }
 
+    /// Bytes that a frame for [`send_frame`](Self::send_frame) should hold at most: no more than would be taken now, and
+    /// where packets are no larger than a segment, up to the end of one.
+    pub fn send_piece(&mut self, id: SocketId) -> usize {
+        let (tcp, env) = env!(self);
+        tcp.send_piece(env, id)
+    }
+
     /// Bytes that are queued or under way and not acknowledged.
     pub fn send_queued(&self, id: SocketId) -> usize {
         self.tcp.send_queued(id)

@@ -226,8 +226,9 @@ impl TcpStream {
         Ok(count)
     }
 
-    /// Room to write up to `len` bytes (at most [`RESERVE_MAX`](TcpStream::RESERVE_MAX), and no more than the send buffer
-    /// takes) into the frame that will carry them. The length of what is returned says how many.
+    /// Room to write up to `len` bytes into the frame that will carry them; the length of what is returned says how many: at
+    /// most [`RESERVE_MAX`](TcpStream::RESERVE_MAX), no more than the send buffer takes, and where each segment is a packet,
+    /// no more than the segment at the end has room for.
     ///
     /// # Errors
     /// [`WriteError`]
@@ -235,10 +236,11 @@ impl TcpStream {
     pub fn reserve(self, net: &mut Net, len: usize) -> Result<Reservation, WriteError> {
         let (sockets, core) = net.parts();
         let entry = sockets.entry(self.0, Kind::Stream).ok_or(WriteError::NotOpen)?;
-        let space = core.stack.send_space(entry.socket);
+        let space = core.stack.send_piece(entry.socket);
         if space == 0 {
             return Err(why_full(entry, core));
         }
+        let len = len.min(space).min(TcpStream::RESERVE_MAX);
         let class = if len <= SMALL_BYTES { Class::Small } else { Class::Large };
         let frame = if Sockets::may_reserve(class, &core.arena) { core.arena.alloc(class) } else { None };
         let Some(mut frame) = frame else {
@@ -246,7 +248,7 @@ impl TcpStream {
             return Err(WriteError::WouldBlock);
         };
         frame.reserve(0);
-        frame.extend(len.min(space).min(TcpStream::RESERVE_MAX));
+        frame.extend(len);
         Ok(Reservation::new(frame))
     }
 

@@ -72,6 +72,11 @@ impl Tcb {
         self.send_buffer.saturating_sub(self.send_queued() as u32) as usize
     }
 
+    /// Bytes that the next extent should have at most.
+    pub(crate) fn send_piece(&self, shape: Shape) -> usize {
+        self.send_space().min(self.room_before_boundary(shape))
+    }
+
     /// Bytes queued and not acknowledged.
     pub(crate) fn send_queued(&self) -> usize {
         (self.snd_end - self.snd_una.earliest(self.snd_end)) as usize

@@ -142,6 +142,12 @@ impl Tcp {
         self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
     }
 
+    /// Bytes that a frame of payload should hold at most now.
+    pub(crate) fn send_piece(&mut self, env: &mut Env, id: SocketId) -> usize {
+        let Some(connection) = self.named(env, id).filter(|connection| connection.tcb.state.accepts_data()) else { return 0 };
+        connection.tcb.send_piece(connection.extent_shape())
+    }
+
     /// Bytes queued and not acknowledged.
     pub(crate) fn send_queued(&self, id: SocketId) -> usize {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
