@@ -67,6 +67,8 @@ pub struct Packet {
     pieces: Pieces,
     /// What the socket reported and `receive` has not yet returned.
     failure: Option<io::Error>,
+    /// A packet has arrived since the last `arm`: what woke the worker was no error.
+    fed: bool,
     counters: Counters,
 }
 
@@ -92,6 +94,7 @@ impl Packet {
             inlet: Inlet::new(arena, PACKET_MAX as usize + 18),
             pieces: Pieces::default(),
             failure: None,
+            fed: false,
             counters: Counters::default(),
         })
     }
@@ -201,6 +204,7 @@ impl Device for Packet {
             self.ring.release();
         }
         let count = burst.packets() - before;
+        self.fed |= count > 0;
         match self.failure.take() {
             Some(error) if count == 0 => Err(error),
             _ => Ok(count),
@@ -240,12 +244,13 @@ impl Device for Packet {
         Some(self.fd.as_fd())
     }
 
-    /// Takes the socket's error, if any, so that a descriptor in error does not keep the worker awake.
+    /// Takes the socket's error, if any, so that a descriptor in error does not keep the worker awake. Not asked for while
+    /// packets come: an error then ends the next wait at once, and is taken after it.
     fn arm(&mut self) -> bool {
         if self.ring.front().is_some() {
             return true;
         }
-        if self.failure.is_none() {
+        if !std::mem::take(&mut self.fed) && self.failure.is_none() {
             self.failure = sys::take_error(self.fd.as_fd());
         }
         self.failure.is_some()

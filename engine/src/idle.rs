@@ -1,11 +1,12 @@
 //! How a worker waits: spin while that pays, then one kernel wait on everything that can bring work.
 //!
 //! Spinning is polite: between two looks the worker gives its processor away. Where it shares one with
-//! its program, that hands the turn over without a doorbell, a sleep or a wake-up on either side; where
-//! it is alone, the call returns at once. Spinning is bounded and adaptive: of 64 idle times of a kind
-//! (see [`Awaited`]) at least half must have been shorter than the limit (what was slept through: with
-//! a wake-up more), or the next 64 are slept through from their start. So at a low load the worker waits
-//! for the program's answer, but not for the next request. Promises: a worker that sleeps
+//! its program, that mostly hands the turn over without a doorbell, a sleep or a wake-up on either side;
+//! where it is alone, the call returns at once. The scheduler may also refuse (EEVDF runs nobody who has
+//! had more than his share), so what counts is success: of 16 spins of a kind (see [`Awaited`]) half must
+//! find work, or the next 64 idle times of that kind are slept through from their start, and twice as many
+//! after every further failure. So at a low load the worker waits for the program's answer, but not for
+//! the next request. A spin is bounded. Promises: a worker that sleeps
 //! wakes only for an event or the time it asked for. Does not do: arming; the caller arms everything
 //! and checks it once more before `wait`, or wakes are lost.
 
@@ -16,11 +17,12 @@ use std::time::Duration as StdDuration;
 use ringway_shm::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 
-/// Idle times over which spinning is judged.
-const JUDGED: u32 = 64;
+/// Spins over which spinning is judged.
+const JUDGED: u32 = 16;
+/// Idle times that are slept through after the first failure, and after many.
+const SKIPPED: u32 = 64;
+const SKIPPED_MAX: u32 = 4096;
 const EVENTS_MAX: usize = 16;
-/// What sleeping and waking adds to an idle time, about.
-const WAKE: Duration = Duration::from_micros(20);
 
 /// What wakes a worker besides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,51 +110,74 @@ struct Spin {
     judges: [Judge; 2],
     awaited: Awaited,
     last_work: Instant,
-    idle: bool,
-    /// The idle time that lasts is slept through from its start.
-    slept: bool,
+    /// The idle time that lasts.
+    idle: Option<Idling>,
+}
+
+/// How an idle time is spent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Idling {
+    Spins,
+    /// The limit was reached.
+    InVain,
+    /// Slept through from its start.
+    Sleeps,
 }
 
 /// Whether spinning has paid for idle times of one kind.
 #[derive(Clone, Copy)]
 struct Judge {
-    enabled: bool,
     judged: u32,
-    short: u32,
+    hits: u32,
+    /// Idle times that are still to be slept through.
+    skip: u32,
+    /// How many that will be after the next failure.
+    penalty: u32,
 }
 
 impl Judge {
-    fn judge(&mut self, short: bool) {
+    const fn new() -> Judge {
+        Judge { judged: 0, hits: 0, skip: 0, penalty: SKIPPED }
+    }
+
+    fn judge(&mut self, hit: bool) {
         self.judged += 1;
-        self.short += u32::from(short);
-        if self.judged == JUDGED {
-            *self = Judge { enabled: self.short * 2 >= JUDGED, judged: 0, short: 0 };
+        self.hits += u32::from(hit);
+        if self.judged < JUDGED {
+            return;
         }
+        *self = if self.hits * 2 >= JUDGED {
+            Judge::new()
+        } else {
+            Judge { skip: self.penalty, penalty: (self.penalty * 2).min(SKIPPED_MAX), ..Judge::new() }
+        };
     }
 }
 
 impl Spin {
     fn new(limit: Duration) -> Spin {
-        let judges = [Judge { enabled: true, judged: 0, short: 0 }; 2];
-        Spin { limit, judges, awaited: Awaited::Wire, last_work: Instant::ZERO, idle: false, slept: false }
+        Spin { limit, judges: [Judge::new(); 2], awaited: Awaited::Wire, last_work: Instant::ZERO, idle: None }
     }
 
     fn worked(&mut self, now: Instant, awaited: Awaited) {
-        if self.idle {
-            self.idle = false;
-            let wake = if std::mem::take(&mut self.slept) { WAKE } else { Duration::ZERO };
-            let short = now.since(self.last_work) <= self.limit + wake;
-            self.judges[self.awaited as usize].judge(short);
+        let judge = &mut self.judges[self.awaited as usize];
+        match self.idle.take() {
+            Some(Idling::Sleeps) => judge.skip -= 1,
+            Some(idling) => judge.judge(idling == Idling::Spins),
+            None => {}
         }
         self.last_work = now;
         self.awaited = awaited;
     }
 
     fn spins(&mut self, now: Instant) -> bool {
-        self.idle = true;
-        let enabled = self.judges[self.awaited as usize].enabled;
-        self.slept = !enabled;
-        enabled && now.since(self.last_work) < self.limit
+        let skips = self.judges[self.awaited as usize].skip > 0;
+        let idling = match self.idle.unwrap_or(if skips { Idling::Sleeps } else { Idling::Spins }) {
+            Idling::Spins if now.since(self.last_work) >= self.limit => Idling::InVain,
+            idling => idling,
+        };
+        self.idle = Some(idling);
+        idling == Idling::Spins
     }
 }
 

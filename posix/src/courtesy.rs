@@ -3,8 +3,8 @@
 //!
 //! Where the service's worker shares the processor, it runs at once and has often brought something when
 //! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
-//! short spin. Promises: bounded by time and by the number of looks; as long as fewer than half of the
-//! attempts bring something, most waits sleep at once. Does not do: arming; that comes after it, before
+//! short spin. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
+//! bring something, the next waits sleep at once, twice as many after every further failure. Does not do: arming; that comes after it, before
 //! the kernel's wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,8 +19,9 @@ const LIMIT: Duration = Duration::from_micros(20);
 const LOOKS_MAX: u32 = 64;
 /// Attempts over which giving way is judged.
 const JUDGED: u32 = 16;
-/// Waits that sleep at once after a bad judgement.
-const SKIPPED: u32 = 256;
+/// Waits that sleep at once after a bad judgement, and after many.
+const SKIPPED: u32 = 64;
+const SKIPPED_MAX: u32 = 4096;
 
 /// Whether giving way pays in this process. Threads share it without a lock: a count that is lost in a
 /// race only judges a little later.
@@ -29,6 +30,8 @@ pub(crate) struct Courtesy {
     judged: AtomicU32,
     hits: AtomicU32,
     skip: AtomicU32,
+    /// How many waits were skipped after the last judgement; 0: it was good.
+    penalty: AtomicU32,
 }
 
 impl Courtesy {
@@ -56,8 +59,11 @@ impl Courtesy {
         let hits = self.hits.load(Ordering::Relaxed) + u32::from(hit);
         let judged = self.judged.load(Ordering::Relaxed) + 1;
         let over = judged >= JUDGED;
-        if over && hits * 2 < judged {
-            self.skip.store(SKIPPED, Ordering::Relaxed);
+        if over {
+            let penalty = self.penalty.load(Ordering::Relaxed) * 2;
+            let penalty = if hits * 2 < judged { penalty.clamp(SKIPPED, SKIPPED_MAX) } else { 0 };
+            self.penalty.store(penalty, Ordering::Relaxed);
+            self.skip.store(penalty, Ordering::Relaxed);
         }
         self.hits.store(if over { 0 } else { hits }, Ordering::Relaxed);
         self.judged.store(if over { 0 } else { judged }, Ordering::Relaxed);

@@ -30,6 +30,12 @@ fn in_vain_is_bounded_and_remembered() {
     for _ in 0..SKIPPED {
         assert_eq!(attempt(&courtesy, 1), (false, 0), "no look at all");
     }
+    for _ in 0..JUDGED {
+        assert!(!attempt(&courtesy, 0).0);
+    }
+    for _ in 0..2 * SKIPPED {
+        assert_eq!(attempt(&courtesy, 1), (false, 0), "twice as long");
+    }
     assert_eq!(attempt(&courtesy, 1), (true, 1));
 }
 
