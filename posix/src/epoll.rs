@@ -10,6 +10,7 @@
 //! something there, and sleeps only after { arm, harvest again }.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::Posix;
@@ -24,6 +25,8 @@ use ringway_shm::{Duration, Instant};
 /// All epoll instances of the process.
 pub(crate) struct Epolls {
     cells: Box<[Mutex<Option<Instance>>]>,
+    /// No cell from this one on was ever used.
+    end: AtomicU32,
 }
 
 /// One epoll instance.
@@ -48,7 +51,12 @@ struct Instance {
 
 impl Epolls {
     pub(crate) fn new() -> Epolls {
-        Epolls { cells: (0..INSTANCES).map(|_| Mutex::new(None)).collect() }
+        Epolls { cells: (0..INSTANCES).map(|_| Mutex::new(None)).collect(), end: AtomicU32::new(0) }
+    }
+
+    /// The cells in which an instance may be: few, while every socket's end looks through them.
+    fn used(&self) -> std::ops::Range<u32> {
+        0..self.end.load(Ordering::Acquire)
     }
 
     fn lock(&self, number: u32) -> MutexGuard<'_, Option<Instance>> {
@@ -64,6 +72,7 @@ impl Posix {
             let mut cell = self.epolls.lock(number);
             if cell.is_none() && self.table.fits(fd) {
                 *cell = Some(Instance { descriptors: 1, fd, ..Instance::default() });
+                self.epolls.end.fetch_max(number + 1, Ordering::AcqRel);
                 self.table.set(fd, Entry::Epoll(number));
                 return;
             }
@@ -184,7 +193,7 @@ impl Posix {
 
     /// The last descriptor of `socket` in this process is gone: epoll(7) forgets it in every instance.
     pub(crate) fn epoll_forget(&self, socket: SocketRef) {
-        for number in 0..INSTANCES as u32 {
+        for number in self.epolls.used() {
             let mut cell = self.epolls.lock(number);
             let Some(instance) = cell.as_mut() else { continue };
             for key in instance.list.keys_of_slot(socket.index) {
@@ -198,7 +207,7 @@ impl Posix {
     /// The kernel socket `fd` has become a connection of the stack (`connect`): instances that had the kernel watch it
     /// watch the connection from now on.
     pub(crate) fn epoll_adopt(&self, fd: Fd, socket: SocketRef) {
-        for number in 0..INSTANCES as u32 {
+        for number in self.epolls.used() {
             let (epoll, event) = match self.epolls.lock(number).as_mut() {
                 Some(instance) => match instance.kernel_members.remove(&fd) {
                     Some(event) => (instance.fd, event),
@@ -451,7 +460,7 @@ impl Posix {
 
     /// In a forked child: contexts and bells are the parent's; new ones come with the next use.
     pub(crate) fn epoll_after_fork_in_child(&self) {
-        for number in 0..INSTANCES as u32 {
+        for number in self.epolls.used() {
             if let Some(instance) = self.epolls.lock(number).as_mut() {
                 instance.sleepers = 0;
                 instance.list.mark_all();
@@ -505,7 +514,7 @@ impl Posix {
 
     /// What is asked of the kernel socket beside a socket of ours has changed, or (`alone`) it goes on without ours.
     pub(crate) fn epoll_refresh(&self, fd: Fd, socket: SocketRef, alone: bool) {
-        for number in 0..INSTANCES as u32 {
+        for number in self.epolls.used() {
             let cell = self.epolls.lock(number);
             let Some(instance) = cell.as_ref() else { continue };
             let Some(&event) = instance.kernel_members.get(&fd) else { continue };
