@@ -27,7 +27,9 @@ pub mod roster;
 pub mod slot;
 pub mod worker;
 
-pub use client::{Client, ControlResult, ReceiveError, Received, SendError, Ticket, UrgentError, Watch};
+pub use client::{
+    Client, ControlResult, Lent, Loan, ReceiveError, Received, Reservation, Reserved, SendError, Ticket, UrgentError, Watch,
+};
 pub use datagram::Envelope;
 pub use layout::{CONTEXTS, PROCESSES, Shape};
 pub use mark::Urgent;

@@ -24,7 +24,8 @@ pub(crate) struct Region {
 }
 
 // SAFETY: the mapping is reachable from any thread; all shared words are atomics, and payload is
-// copied by raw pointers without ever making a reference to it.
+// copied by raw pointers, or lent by `channel::client::loan` to the
+// one holder of its chunk.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -77,6 +78,17 @@ impl Region {
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
         // SAFETY: as in `read`.
         unsafe { crate::sum::copy_raw(bytes.as_mut_ptr(), self.base.as_ptr().add(offset), bytes.len()) }
+    }
+
+    /// Where `count` bytes from `offset` on lie, for who lends or fills them in place.
+    ///
+    /// # Panics
+    /// When they would not lie inside the region.
+    #[inline]
+    pub(crate) fn place(&self, offset: usize, count: usize) -> NonNull<u8> {
+        assert!(offset <= self.bytes && self.bytes - offset >= count);
+        // SAFETY: inside the mapping.
+        unsafe { self.base.add(offset) }
     }
 
     /// Copies from `offset` to `bytes`.

@@ -8,6 +8,8 @@
 //!   header | processes | held bitmaps | slots | request rings | contexts | chunk records | chunks
 //! ```
 
+use core::ptr::NonNull;
+
 use crate::list;
 use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -393,6 +395,20 @@ impl Map {
     pub(crate) fn read_tx_and_sum(&self, chunk: u32, offset: usize, bytes: &mut [u8]) -> u16 {
         assert!(offset + bytes.len() <= self.tx_capacity(chunk));
         self.region.read_and_sum(self.tx_offset(chunk) + offset, bytes)
+    }
+
+    /// Where bytes of a receive chunk lie.
+    #[inline]
+    pub(crate) fn rx_place(&self, chunk: u32, offset: usize, count: usize) -> NonNull<u8> {
+        assert!(offset + count <= self.rx_capacity(chunk));
+        self.region.place(self.rx_offset(chunk) + offset, count)
+    }
+
+    /// Where the first bytes of a send chunk lie.
+    #[inline]
+    pub(crate) fn tx_place(&self, chunk: u32, count: usize) -> NonNull<u8> {
+        assert!(count <= self.tx_capacity(chunk));
+        self.region.place(self.tx_offset(chunk), count)
     }
 
     /// The processes that exist.

@@ -105,7 +105,7 @@ impl Client {
         self.nothing_received(shared, state, flags, failed)
     }
 
-    fn nothing_received(&self, shared: &SlotShared, state: State, flags: Flags, failed: bool) -> Result<usize, ReceiveError> {
+    pub(super) fn nothing_received(&self, shared: &SlotShared, state: State, flags: Flags, failed: bool) -> Result<usize, ReceiveError> {
         if failed && let Some(failure) = shared.take_error() {
             return Err(ReceiveError::Failed(failure));
         }
@@ -123,7 +123,7 @@ impl Client {
     }
 
     /// The first chunk in order: from the private list, else by taking the stack and reversing it.
-    fn first_chunk(&self, shared: &SlotShared) -> Option<u32> {
+    pub(super) fn first_chunk(&self, shared: &SlotShared) -> Option<u32> {
         let limit = self.map.shape().rx_chunks();
         if let Some(chunk) = list::node(shared.rx_head.load(Ordering::Relaxed), limit) {
             return Some(chunk);

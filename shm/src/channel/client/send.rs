@@ -188,7 +188,7 @@ impl Client {
     }
 
     /// A chunk for `bytes` bytes: the class that fits, else the other.
-    fn take_tx(&self, bytes: usize) -> Option<u32> {
+    pub(super) fn take_tx(&self, bytes: usize) -> Option<u32> {
         let chunk = if bytes <= SMALL_CHUNK {
             self.take_tx_small().or_else(|| self.take_tx_large())
         } else {
