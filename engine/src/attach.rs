@@ -101,6 +101,7 @@ impl Attachments {
         if idle.remove(region.doorbell()).is_err() {
             core.metrics.add(Work::Violations, 1);
         }
+        region.finish_requests(core);
         region.detach(core);
         self.sweep();
     }
@@ -130,6 +131,7 @@ impl Attachments {
 
     pub(crate) fn process_gone(&mut self, id: RegionId, process: u32, core: &mut Core) {
         if let Some(region) = self.region(id.0) {
+            region.finish_requests(core);
             region.process_gone(process, core);
         }
     }

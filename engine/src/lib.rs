@@ -15,6 +15,7 @@ mod interface;
 mod metrics;
 mod port_table;
 mod ports;
+pub mod remote;
 mod spawn;
 mod worker;
 

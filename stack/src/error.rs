@@ -103,6 +103,8 @@ pub enum ReceiveError {
     WouldBlock,
     /// The peer has closed and everything was read.
     EndOfStream,
+    /// The connection has failed, and everything was read; its event says why.
+    Failed,
     /// The name is stale.
     NotConnected,
 }

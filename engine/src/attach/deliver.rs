@@ -139,7 +139,8 @@ impl Region {
                     done = true;
                     break;
                 }
-                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected) => {
+                // A failed connection has no end of stream: its event tells what it has instead.
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed) => {
                     done = true;
                     break;
                 }

@@ -15,6 +15,8 @@ use crate::metrics::Work;
 
 /// Requests that one group may have executed in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
+/// As many as all request rings of a region hold.
+const REQUESTS_MAX: usize = 128 * 256;
 
 /// One application group; see the module's text.
 pub(super) struct Region {
@@ -101,6 +103,15 @@ impl Region {
         core.metrics.add(Work::Requests, count as u64);
         self.count_violations(core);
         count > 0
+    }
+
+    /// Does what processes have asked for that are gone now: a reset that was asked for is no FIN.
+    pub(super) fn finish_requests(&mut self, core: &mut Core) {
+        for _ in 0..=REQUESTS_MAX / REQUESTS_PER_TURN {
+            if !self.serve(core) {
+                break;
+            }
+        }
     }
 
     fn execute(&mut self, request: &Request, core: &mut Core) {

@@ -33,6 +33,27 @@ fn bytes_arrive_and_everything_is_given_back() {
     assert!(net.frames_are_all_free(), "a frame was lost");
 }
 
+/// SO_LINGER of zero and exit: the worker hears of the death in the turn in which it would have taken the request.
+#[test]
+fn a_reset_that_a_program_asked_for_before_its_end_is_no_fin() {
+    for by_group in [true, false] {
+        let mut net = Net::new();
+        let listener = net.listen(0, 80);
+        let client = net.connect(1, 80);
+        let server = net.accept(0, listener);
+        net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+        assert!(net.apps[0].client.release(server.index));
+        net.apps[0].client.close(server, Some(0));
+        if by_group {
+            net.detach(0)
+        } else {
+            net.process_gone(0, 0)
+        }
+        net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+        assert_eq!(net.apps[1].client.slot(client.index).error(), Some(Failure::Reset));
+    }
+}
+
 /// RFC 7413: the first connection gets a cookie; the second one is open at once, and what is written goes with its SYN.
 #[test]
 fn fast_open() {

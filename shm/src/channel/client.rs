@@ -20,7 +20,7 @@ mod receive;
 mod send;
 mod urgent;
 
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32};
 
 use super::attach::{self, AttachError};
@@ -107,6 +107,11 @@ impl Client {
     /// The control connection, for the caller's waits: it hangs up when the service dies.
     pub fn control_fd(&self) -> RawFd {
         self.control.load(Ordering::Acquire)
+    }
+
+    /// Lends the control connection for a wait.
+    pub fn with_control<T>(&self, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+        sys::with_fd(self.control_fd(), f)
     }
 
     /// Descriptors that the application must not close: the control connection and the doorbell.

@@ -100,7 +100,11 @@ impl Connection<'_, '_> {
             self.tcb.unread -= frame.len() as u32;
             return Ok(frame);
         }
-        if self.tcb.is_peer_closed() { Err(ReceiveError::EndOfStream) } else { Err(ReceiveError::WouldBlock) }
+        Err(match self.tcb.error() {
+            Some(_) => ReceiveError::Failed,
+            None if self.tcb.is_peer_closed() => ReceiveError::EndOfStream,
+            None => ReceiveError::WouldBlock,
+        })
     }
 
     /// The application has read `bytes`: sends a window update when that is worth one.

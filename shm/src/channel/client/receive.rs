@@ -105,7 +105,13 @@ impl Client {
         self.nothing_received(shared, state, flags, failed)
     }
 
-    pub(super) fn nothing_received(&self, shared: &SlotShared, state: State, flags: Flags, failed: bool) -> Result<usize, ReceiveError> {
+    pub(super) fn nothing_received(
+        &self,
+        shared: &SlotShared,
+        state: State,
+        flags: Flags,
+        failed: bool,
+    ) -> Result<usize, ReceiveError> {
         if failed && let Some(failure) = shared.take_error() {
             return Err(ReceiveError::Failed(failure));
         }

@@ -7,7 +7,7 @@ use crate::config::TcpOptions;
 use crate::error::ReceiveError;
 use crate::event::Event;
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, FIN, PSH, SYN};
+use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 const NO_DELAY: TcpOptions = TcpOptions { no_delay: true, ..DEFAULT };
 pub(super) const DEFAULT: TcpOptions = TcpOptions {
@@ -219,6 +219,16 @@ fn early_fin() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 152, 0)]);
     assert_eq!(rig.read(1), Ok(150));
     assert_eq!(rig.read(151), Err(ReceiveError::EndOfStream));
+}
+
+/// A reset is no end of stream: what came before it is read, then that it failed.
+#[test]
+fn reset_after_data() {
+    let mut rig = Rig::accepted(Rig::config(), DEFAULT);
+    rig.receive(seg(ACK, 1, 1).data(100));
+    rig.receive(seg(RST, 101, 0));
+    assert_eq!(rig.read(1), Ok(100));
+    assert_eq!(rig.read(101), Err(ReceiveError::Failed));
 }
 
 /// The window closes as the buffer fills, never shrinks, and reopening is announced.

@@ -1,0 +1,135 @@
+//! UDP.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ringway_shm::channel::{Envelope, Operation, SlotRef, SocketOption};
+use rustix::io::Errno;
+use rustix::net::{SocketType, getsockname};
+
+use super::listener::{is_wild_ipv6, kernel_socket};
+use super::session::Session;
+use super::stream::{receive_error, send_error};
+
+/// A UDP socket. Datagrams that come over interfaces which are not Ringway's are dropped.
+pub struct Datagrams {
+    pub(super) session: Session,
+    pub(super) slot: SlotRef,
+    local: SocketAddr,
+    /// Holds the port in the kernel, for everybody to see.
+    _twin: OwnedFd,
+    nonblocking: AtomicBool,
+}
+
+impl Datagrams {
+    pub(super) fn open(session: &Session, local: SocketAddr) -> io::Result<Datagrams> {
+        let twin = kernel_socket(SocketType::DGRAM, local)?;
+        let local = SocketAddr::try_from(getsockname(&twin)?)?;
+        let slot = session.open_slot()?;
+        let socket = Datagrams { session: session.clone(), slot, local, _twin: twin, nonblocking: AtomicBool::new(false) };
+        let operation = Operation::Datagram { local, dual_stack: is_wild_ipv6(local) };
+        session.command(slot, operation, Errno::ADDRNOTAVAIL)?;
+        Ok(socket)
+    }
+
+    /// The address and port.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Fixes the peer: only its datagrams are received, and ICMP errors are told.
+    ///
+    /// # Errors
+    /// ENETUNREACH when no interface of Ringway leads there.
+    pub fn connect(&self, remote: SocketAddr) -> io::Result<()> {
+        self.session.command(self.slot, Operation::ConnectDatagram { remote }, Errno::NETUNREACH)
+    }
+
+    /// Whether calls fail with EAGAIN instead of waiting.
+    pub fn set_nonblocking(&self, on: bool) {
+        self.nonblocking.store(on, Ordering::Relaxed);
+    }
+
+    /// Changes an option.
+    ///
+    /// # Errors
+    /// EINVAL, ENOPROTOOPT.
+    pub fn set_option(&self, option: SocketOption, value: u32) -> io::Result<()> {
+        self.session.set_option(self.slot, option, value)
+    }
+
+    /// Sends one datagram.
+    ///
+    /// # Errors
+    /// EMSGSIZE, and ICMP errors that an earlier datagram has met.
+    ///
+    /// # Blocking
+    /// Until there is room.
+    pub fn send_to(&self, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
+        self.send_message(&Envelope { len: bytes.len(), peer: Some(peer), ..Envelope::default() }, &[IoSlice::new(bytes)])
+    }
+
+    /// Sends one datagram to the peer of [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// As `send_to`; EDESTADDRREQ without a peer.
+    pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        self.send_message(&Envelope { len: bytes.len(), ..Envelope::default() }, &[IoSlice::new(bytes)])
+    }
+
+    /// Sends one message, or a train of them (`segment_size`), with what the envelope says. Its `len` must be that of
+    /// `parts`.
+    ///
+    /// # Errors
+    /// As `send_to`; EINVAL when the lengths differ.
+    pub fn send_message(&self, envelope: &Envelope, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        if envelope.len != parts.iter().map(|part| part.len()).sum::<usize>() {
+            return Err(Errno::INVAL.into());
+        }
+        self.wait(|| self.try_send(envelope, parts))
+    }
+
+    /// Receives one datagram: how many bytes of it there was room for, and its sender. The rest is lost.
+    ///
+    /// # Errors
+    /// EAGAIN when non-blocking and none is there; ICMP errors of a connected socket.
+    ///
+    /// # Blocking
+    /// Until one arrives.
+    pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
+        let (copied, envelope) = self.receive_message(&mut [IoSliceMut::new(buffer)])?;
+        Ok((copied, envelope.peer))
+    }
+
+    /// Receives one message with all that is known of it: how many bytes there was room for, and the envelope.
+    ///
+    /// # Errors
+    /// As `recv_from`.
+    pub fn receive_message(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<(usize, Envelope)> {
+        self.wait(|| self.try_receive(parts))
+    }
+
+    pub(super) fn try_send(&self, envelope: &Envelope, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.session.client().send_datagram(self.slot, envelope, parts).map_err(send_error)
+    }
+
+    pub(super) fn try_receive(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<(usize, Envelope)> {
+        let received = self.session.client().receive_datagram(self.slot, parts, false).map_err(receive_error)?;
+        Ok((received.copied, received.envelope))
+    }
+
+    fn wait<T>(&self, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        if self.nonblocking.load(Ordering::Relaxed) {
+            return attempt();
+        }
+        self.session.block_on(self.slot, None, None, attempt)
+    }
+}
+
+impl Drop for Datagrams {
+    fn drop(&mut self) {
+        self.session.release(self.slot, None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Serving a port.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ringway_shm::channel::{Operation, SlotRef, SocketOption};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, getsockname, listen, socket_with, sockopt};
+
+use super::session::{Session, error_of, gone};
+use super::stream::Stream;
+
+/// A port that is served. Closing it (drop) resets connections that nobody has accepted.
+pub struct Listener {
+    pub(super) session: Session,
+    pub(super) slot: SlotRef,
+    local: SocketAddr,
+    /// Holds the port in the kernel, for everybody to see. Who connects to it over another interface is reset.
+    twin: OwnedFd,
+    nonblocking: AtomicBool,
+}
+
+impl Listener {
+    pub(super) fn open(session: &Session, local: SocketAddr, backlog: u32) -> io::Result<Listener> {
+        let twin = kernel_socket(SocketType::STREAM, local)?;
+        listen(&twin, 1)?;
+        let local = SocketAddr::try_from(getsockname(&twin)?)?;
+        let slot = session.open_slot()?;
+        let listener = Listener { session: session.clone(), slot, local, twin, nonblocking: AtomicBool::new(false) };
+        let operation = Operation::Listen { local, backlog, dual_stack: is_wild_ipv6(local) };
+        session.command(slot, operation, Errno::ADDRNOTAVAIL)?;
+        Ok(listener)
+    }
+
+    /// The address and port that are served.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether [`accept`](Self::accept) fails with EAGAIN instead of waiting.
+    pub fn set_nonblocking(&self, on: bool) {
+        self.nonblocking.store(on, Ordering::Relaxed);
+    }
+
+    /// Changes an option of the listener, which its connections inherit.
+    ///
+    /// # Errors
+    /// EINVAL, ENOPROTOOPT.
+    pub fn set_option(&self, option: SocketOption, value: u32) -> io::Result<()> {
+        self.session.set_option(self.slot, option, value)
+    }
+
+    /// The connection that has waited longest, and its peer.
+    ///
+    /// # Errors
+    /// EAGAIN when non-blocking and none waits; ECONNRESET when the service has died.
+    ///
+    /// # Blocking
+    /// Until there is one.
+    pub fn accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        if self.nonblocking.load(Ordering::Relaxed) {
+            return self.try_accept();
+        }
+        self.session.block_on(self.slot, Some(self.twin.as_fd()), None, || self.try_accept())
+    }
+
+    pub(super) fn try_accept(&self) -> io::Result<(Stream, SocketAddr)> {
+        let client = self.session.client();
+        if let Some(slot) = client.accept(self.slot) {
+            let stream = Stream::over(&self.session, slot);
+            let peer = stream.peer_addr();
+            return Ok((stream, peer));
+        }
+        if client.known_dead() {
+            return Err(gone());
+        }
+        if let Some(failure) = client.slot(self.slot.index).take_error() {
+            return Err(error_of(failure));
+        }
+        self.refuse_strangers();
+        Err(Errno::AGAIN.into())
+    }
+
+    /// Connections over interfaces that are not Ringway's reach the kernel's twin: they are reset.
+    fn refuse_strangers(&self) {
+        while let Ok(stranger) = accept_with(&self.twin, SocketFlags::CLOEXEC) {
+            // Where it cannot be set, the stranger gets a FIN instead.
+            sockopt::set_socket_linger(&stranger, Some(std::time::Duration::ZERO)).unwrap_or_default();
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.session.release(self.slot, None);
+    }
+}
+
+/// A socket of the kernel that takes the port.
+pub(super) fn kernel_socket(kind: SocketType, local: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if local.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    if kind == SocketType::STREAM {
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+    }
+    bind(&socket, &local)?;
+    Ok(socket)
+}
+
+/// `[::]` serves both families.
+pub(super) fn is_wild_ipv6(local: SocketAddr) -> bool {
+    local.is_ipv6() && local.ip().is_unspecified()
+}

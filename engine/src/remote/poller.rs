@@ -1,0 +1,229 @@
+//! Waiting for many: which of the sources that were added can do something now.
+//!
+//! Promises: level-triggered, and the cost of a wait follows the sources that have changed, not those that were added.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ringway_shm::channel::{Readiness, SlotRef};
+
+use super::session::{Session, gone};
+use super::stream::{self, Stream};
+use super::wait::{Waiter, lock};
+use super::{Datagrams, Listener};
+
+/// What is waited for. Errors and hang-ups are always told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// Bytes, connections, datagrams, or the end of the stream.
+    pub readable: bool,
+    /// Room to write.
+    pub writable: bool,
+}
+
+impl Interest {
+    /// Only reading.
+    pub const READABLE: Interest = Interest { readable: true, writable: false };
+    /// Only writing.
+    pub const WRITABLE: Interest = Interest { readable: false, writable: true };
+    /// Both.
+    pub const BOTH: Interest = Interest { readable: true, writable: true };
+
+    fn concerns(self, readiness: &Readiness) -> bool {
+        self.readable && readiness.readable || self.writable && readiness.writable || readiness.error || readiness.hung_up
+    }
+}
+
+/// A source that can do something now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What the source was added with.
+    pub token: u64,
+    /// What it can do.
+    pub readiness: Readiness,
+}
+
+/// Something that can be waited for.
+pub trait Source {
+    #[doc(hidden)]
+    fn parts(&self) -> Parts;
+}
+
+/// What a [`Poller`] keeps of a source.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct Parts {
+    slot: SlotRef,
+    lent: Option<Arc<AtomicU32>>,
+}
+
+impl Source for Stream {
+    fn parts(&self) -> Parts {
+        Parts { slot: self.slot, lent: Some(self.lent.clone()) }
+    }
+}
+
+impl Source for Listener {
+    fn parts(&self) -> Parts {
+        Parts { slot: self.slot, lent: None }
+    }
+}
+
+impl Source for Datagrams {
+    fn parts(&self) -> Parts {
+        Parts { slot: self.slot, lent: None }
+    }
+}
+
+/// Waits for many sources of one session. For one waiting thread at a time; others may add and remove meanwhile.
+pub struct Poller {
+    session: Session,
+    waiter: Waiter,
+    sources: Mutex<Sources>,
+    /// Somebody has called [`notify`](Poller::notify).
+    notified: AtomicBool,
+}
+
+#[derive(Default)]
+struct Sources {
+    entries: HashMap<u32, Entry>,
+    /// Slots to look at: they have changed, or could do something when they were looked at last.
+    hot: Vec<u32>,
+}
+
+struct Entry {
+    parts: Parts,
+    token: u64,
+    interest: Interest,
+    is_hot: bool,
+}
+
+impl Poller {
+    /// A poller without sources.
+    ///
+    /// # Errors
+    /// The service is gone, or all 256 wait contexts of the session are in use.
+    pub fn new(session: &Session) -> io::Result<Poller> {
+        let waiter = Waiter::open(session.client())?;
+        Ok(Poller { session: session.clone(), waiter, sources: Mutex::default(), notified: AtomicBool::new(false) })
+    }
+
+    /// Waits for `source` too, which events name `token`. Adding it again changes both. Remove it before it is dropped.
+    pub fn add(&self, source: &impl Source, token: u64, interest: Interest) {
+        let parts = source.parts();
+        let mut sources = lock(&self.sources);
+        let index = parts.slot.index;
+        let was_hot = sources.entries.get(&index).is_some_and(|entry| entry.is_hot);
+        self.session.client().watch(parts.slot, self.waiter.context);
+        sources.entries.insert(index, Entry { parts, token, interest, is_hot: true });
+        if !was_hot {
+            sources.hot.push(index);
+        }
+        drop(sources);
+        self.ring();
+    }
+
+    /// No longer waits for `source`.
+    pub fn remove(&self, source: &impl Source) {
+        let parts = source.parts();
+        self.session.client().unwatch(parts.slot, self.waiter.context);
+        let mut sources = lock(&self.sources);
+        if sources.entries.remove(&parts.slot.index).is_some_and(|entry| entry.is_hot) {
+            sources.hot.retain(|&index| index != parts.slot.index);
+        }
+    }
+
+    /// Ends a wait that is under way, or the next one.
+    pub fn notify(&self) {
+        self.notified.store(true, Ordering::Release);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        // A counter that is full already rings.
+        rustix::io::write(&self.waiter.bell, &1u64.to_ne_bytes()).unwrap_or_default();
+    }
+
+    /// Fills `events` (after clearing it) with up to 1024 sources that can do something. None of them: the time has passed,
+    /// or somebody has called [`notify`](Self::notify).
+    ///
+    /// # Errors
+    /// ECONNRESET when the service has died; poll(2)'s.
+    ///
+    /// # Blocking
+    /// Until something can be done, at most for `timeout`.
+    pub fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
+        events.clear();
+        if self.collect(events) {
+            return Ok(());
+        }
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let client = self.session.client();
+        let answer = loop {
+            client.arm(self.waiter.context);
+            if self.collect(events) || self.notified.swap(false, Ordering::AcqRel) {
+                break Ok(());
+            }
+            if client.known_dead() {
+                break Err(gone());
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                break Ok(());
+            }
+            if let Err(error) = self.waiter.sleep(client, None, deadline) {
+                break Err(error);
+            }
+        };
+        client.disarm(self.waiter.context);
+        answer
+    }
+
+    /// Looks at what is hot; whether anything can be done.
+    fn collect(&self, events: &mut Vec<Event>) -> bool {
+        let mut sources = lock(&self.sources);
+        while let Some(index) = self.session.client().next_event(self.waiter.context) {
+            if let Some(entry) = sources.entries.get_mut(&index)
+                && !std::mem::replace(&mut entry.is_hot, true)
+            {
+                sources.hot.push(index);
+            }
+        }
+        // Those beyond the limit come first the next time.
+        let looked_at = sources.hot.len().min(EVENTS_MAX);
+        let later = sources.hot.split_off(looked_at);
+        let looked_at = std::mem::replace(&mut sources.hot, later);
+        for index in looked_at {
+            let Some(entry) = sources.entries.get_mut(&index) else { continue };
+            let readiness = self.readiness(&entry.parts);
+            entry.is_hot = entry.interest.concerns(&readiness);
+            if entry.is_hot {
+                events.push(Event { token: entry.token, readiness });
+                sources.hot.push(index);
+            }
+        }
+        !events.is_empty()
+    }
+
+    fn readiness(&self, parts: &Parts) -> Readiness {
+        match &parts.lent {
+            Some(lent) => stream::readiness(&self.session, parts.slot, lent),
+            None => self.session.client().readiness(parts.slot),
+        }
+    }
+}
+
+/// Sources that one wait looks at.
+const EVENTS_MAX: usize = 1024;
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        let client = self.session.client();
+        for entry in lock(&self.sources).entries.values() {
+            client.unwatch(entry.parts.slot, self.waiter.context);
+        }
+        client.close_context(self.waiter.context);
+    }
+}

@@ -1,0 +1,157 @@
+//! One attachment to a service.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use ringway_shm::channel::{Client, Failure, SlotRef};
+use rustix::io::Errno;
+
+use super::future::Reactor;
+use super::wait::Waiters;
+use super::{Datagrams, Listener, Stream};
+
+/// An attachment to a service: where sockets come from. Cheap to clone; all clones are one attachment, which ends with the
+/// last of them and of their sockets.
+#[derive(Clone)]
+pub struct Session(pub(super) Arc<Shared>);
+
+/// What all handles of a session share.
+pub(super) struct Shared {
+    pub(super) client: Arc<Client>,
+    pub(super) waiters: Waiters,
+    pub(super) reactor: OnceLock<Reactor>,
+    /// Held by the thread whose control request is under way.
+    pub(super) control: Mutex<()>,
+}
+
+impl Session {
+    /// Attaches to the service whose socket is at `path`, as an application group of its own.
+    ///
+    /// # Errors
+    /// No service answers there, or it refuses.
+    ///
+    /// # Blocking
+    /// Until the service answers.
+    pub fn attach(path: &Path) -> io::Result<Session> {
+        let mut token = [0; 16];
+        rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())?;
+        Session::attach_as(path, token)
+    }
+
+    /// As [`attach`](Self::attach), as a member of the group `token`: processes of one group share memory, so they can
+    /// harm each other.
+    ///
+    /// # Errors
+    /// As `attach`.
+    pub fn attach_as(path: &Path, token: [u8; 16]) -> io::Result<Session> {
+        let client = Client::attach(path, token, 0).map_err(|error| {
+            io::Error::new(io::ErrorKind::NotConnected, format!("the service at {}: {error}", path.display()))
+        })?;
+        Ok(Session::over(client))
+    }
+
+    /// Attaches to the service that RINGWAY_SOCKET names (`ringway run` sets it).
+    ///
+    /// # Errors
+    /// The variable is not set, or as `attach`.
+    pub fn from_environment() -> io::Result<Session> {
+        let path = std::env::var_os("RINGWAY_SOCKET").filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET names no service"))?;
+        Session::attach(Path::new(&path))
+    }
+
+    pub(super) fn over(client: Client) -> Session {
+        let client = Arc::new(client);
+        Session(Arc::new(Shared { client, waiters: Waiters::default(), reactor: OnceLock::new(), control: Mutex::new(()) }))
+    }
+
+    /// Serves a port on Ringway's interfaces; port 0: one that is free. The kernel's port is taken too. `[::]` serves IPv4
+    /// as well.
+    ///
+    /// # Errors
+    /// EADDRINUSE, EACCES as bind(2) and listen(2) say; EADDRNOTAVAIL where Ringway serves no such address.
+    pub fn listen(&self, local: SocketAddr, backlog: u32) -> io::Result<Listener> {
+        Listener::open(self, local, backlog)
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// ECONNREFUSED, ETIMEDOUT and others as connect(2); ENETUNREACH when no interface of Ringway leads there.
+    ///
+    /// # Blocking
+    /// Until the handshake is over.
+    pub fn connect(&self, remote: SocketAddr) -> io::Result<Stream> {
+        let stream = self.start_connect(remote)?;
+        stream.finish_connect()?;
+        Ok(stream)
+    }
+
+    /// Begins to open a connection; it is open when it becomes writable. [`Stream::take_error`] says what went wrong.
+    ///
+    /// # Errors
+    /// What is known at once: ENETUNREACH, EADDRNOTAVAIL.
+    pub fn start_connect(&self, remote: SocketAddr) -> io::Result<Stream> {
+        Stream::start(self, remote)
+    }
+
+    /// A datagram socket on `local`; port 0: one that is free.
+    ///
+    /// # Errors
+    /// As bind(2); EADDRNOTAVAIL where Ringway serves no such address.
+    pub fn bind_datagrams(&self, local: SocketAddr) -> io::Result<Datagrams> {
+        Datagrams::open(self, local)
+    }
+
+    /// Whether the service still runs.
+    pub fn is_alive(&self) -> bool {
+        self.0.client.service_alive()
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// A slot for a new socket.
+    pub(super) fn open_slot(&self) -> io::Result<SlotRef> {
+        let slot = self.client().open_slot();
+        slot.ok_or_else(|| if self.is_alive() { Errno::NFILE.into() } else { gone() })
+    }
+
+    /// Gives a socket up: bytes that were written still go out, unless bytes were not read.
+    pub(super) fn release(&self, slot: SlotRef, linger_s: Option<u16>) {
+        // What another process holds, or a dead service has forgotten, is not closed by us.
+        if self.client().is_current(slot) && self.client().release(slot.index) {
+            self.client().close(slot, linger_s);
+        }
+    }
+}
+
+/// The service has died.
+pub(super) fn gone() -> io::Error {
+    Errno::CONNRESET.into()
+}
+
+/// The errno that a failure is for a socket call of Linux.
+pub(super) fn error_of(failure: Failure) -> io::Error {
+    let errno = match failure {
+        Failure::Refused => Errno::CONNREFUSED,
+        Failure::Reset | Failure::ServiceGone => Errno::CONNRESET,
+        Failure::TimedOut => Errno::TIMEDOUT,
+        Failure::HostUnreachable => Errno::HOSTUNREACH,
+        Failure::NetworkUnreachable => Errno::NETUNREACH,
+        Failure::InUse => Errno::ADDRINUSE,
+        Failure::NotAvailable => Errno::ADDRNOTAVAIL,
+        Failure::Aborted => Errno::CONNABORTED,
+        Failure::NoResources => Errno::NOBUFS,
+        Failure::Invalid => Errno::INVAL,
+        Failure::NotSupported => Errno::OPNOTSUPP,
+        Failure::NotConnected => Errno::NOTCONN,
+        Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
+        Failure::Prohibited => Errno::ACCESS,
+        Failure::MessageTooLong => Errno::MSGSIZE,
+    };
+    errno.into()
+}

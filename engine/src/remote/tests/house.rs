@@ -1,0 +1,181 @@
+//! A worker, a broker that says yes to everybody, and a minimal executor.
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle, Thread};
+
+use ringway_device::memory::{self, MemoryOptions};
+use ringway_shm::ArenaConfig;
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use ringway_shm::channel::{Roster, Shape};
+use ringway_stack::{Cidr, MacAddress, Route};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use crate::command::{InterfaceInfo, RegionId, RegionRequest, WorkerHandle};
+use crate::ports::{Host, PortError, Ports, Transport};
+use crate::remote::Session;
+use crate::worker::WorkerConfig;
+
+/// The worker's address; the kernel does not have it.
+pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512 };
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+struct FreePorts(u16);
+
+impl Ports for FreePorts {
+    fn reserve(&mut self, _: IpAddr, port: u16) -> Result<u16, PortError> {
+        self.0 += 1;
+        Ok(if port == 0 { self.0 } else { port })
+    }
+    fn release(&mut self, _: IpAddr, _: u16) {}
+    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
+        Ok(vec![0])
+    }
+    fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
+        Ok(())
+    }
+    fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {}
+}
+
+struct NoHost;
+
+impl Host for NoHost {
+    fn resolve(&mut self, _: u32, _: IpAddr) {}
+    fn forked(&mut self, _: RegionId, _: u32, _: u32) {}
+}
+
+/// A service; it ends when this is dropped.
+pub(super) struct House {
+    path: PathBuf,
+    stop: Arc<OwnedFd>,
+    handle: WorkerHandle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl House {
+    pub(super) fn new() -> House {
+        let config = WorkerConfig { arena: ArenaConfig { large: 4_096, small: 4_096 }, shape: SHAPE, ..WorkerConfig::default() };
+        let worker = crate::spawn(config, Box::new(FreePorts(20_000)), Box::new(NoHost)).expect("memory is left");
+        let handle = worker.handle.clone();
+        let info = InterfaceInfo { name: "wire0".into(), mac: MacAddress([2, 0, 0, 0, 0, 1]), mtu: 1500, owned: true };
+        let open: crate::command::OpenDevice =
+            Box::new(|arena| Ok(Box::new(memory::pair(arena, arena, MemoryOptions::default()).0)));
+        let interface = handle.add_interface(info, open).expect("nothing to wait for");
+        let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
+        handle.set_addresses(interface, vec![network]).expect("it runs");
+        let route = Route { destination: network, gateway: None, interface, metric: 0, source: None };
+        handle.set_routes(vec![route]).expect("it runs");
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("ringway-remote-{}-{number}", std::process::id()));
+        let listener = ControlListener::bind(&path).expect("a path of our own");
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("descriptors are left"));
+        let (bell, worker_handle) = (stop.clone(), handle.clone());
+        let broker = thread::spawn(move || serve(&listener, &bell, &worker_handle));
+        let worker = thread::spawn(move || worker.join().expect("the worker ends well"));
+        House { path, stop, handle, threads: vec![broker, worker] }
+    }
+
+    /// A program of its own.
+    pub(super) fn session(&self) -> Session {
+        Session::attach(&self.path).expect("the broker says yes")
+    }
+
+    /// The service ends.
+    pub(super) fn end(&self) {
+        rustix::io::write(&*self.stop, &1u64.to_ne_bytes()).expect("it counts");
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        self.end();
+        self.handle.stop().expect("it runs");
+        for thread in self.threads.drain(..) {
+            thread.join().expect("no panic");
+        }
+        std::fs::remove_file(&self.path).expect("it is ours");
+    }
+}
+
+struct Member {
+    control: ControlConnection,
+    region: Option<RegionId>,
+    /// Keeps the region's process number.
+    _roster: Option<Roster>,
+}
+
+fn serve(listener: &ControlListener, stop: &OwnedFd, worker: &WorkerHandle) {
+    let mut members: Vec<Member> = Vec::new();
+    loop {
+        let (ready, stopped) = {
+            let mut set = vec![PollFd::new(stop, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
+            set.extend(members.iter().map(|member| PollFd::new(&member.control, PollFlags::IN)));
+            poll(&mut set, None).expect("a wait");
+            let ready: Vec<bool> = set[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+            (ready, !set[0].revents().is_empty())
+        };
+        if stopped {
+            return;
+        }
+        for (number, _) in ready.iter().enumerate().skip(1).filter(|(_, ready)| **ready).rev() {
+            if !attend(&mut members[number - 1], worker) {
+                let member = members.remove(number - 1);
+                member.region.into_iter().for_each(|region| worker.detach_region(region).expect("it runs"));
+            }
+        }
+        if ready[0] {
+            let control = listener.accept().expect("it connects");
+            members.push(Member { control, region: None, _roster: None });
+        }
+    }
+}
+
+/// Answers one message; `false`: there will be no more.
+fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
+    match member.control.receive() {
+        Ok(ClientMessage::Hello { token, .. }) => {
+            let request = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into() };
+            let memory = worker.attach_region(request).expect("a region");
+            let roster = Roster::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
+            let process = roster.claim(std::process::id(), None).expect("a number is free");
+            member.control.welcome(SHAPE, process, memory.memory.as_fd(), memory.doorbell.as_fd()).expect("it listens");
+            member.region = Some(memory.region);
+            member._roster = Some(roster);
+            true
+        }
+        Ok(ClientMessage::Context { context, bell }) => {
+            worker.context_bell(member.region.expect("it has said hello"), context, bell).expect("it runs");
+            member.control.done().expect("it listens");
+            true
+        }
+        _ => false,
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Drives a future on this thread.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let (mut future, mut context) = (pin!(future), Context::from_waker(&waker));
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}

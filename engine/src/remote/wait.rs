@@ -1,0 +1,103 @@
+//! Blocking: one kernel wait on a context's bell and on the service's life.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use ringway_shm::channel::attach::AttachError;
+use ringway_shm::channel::{Client, ContextIndex, SlotRef};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+
+use super::session::{Session, gone};
+
+/// Contexts that no call waits on at present.
+#[derive(Default)]
+pub(super) struct Waiters(Mutex<Vec<Waiter>>);
+
+/// A context and the descriptor by which the worker wakes whoever sleeps on it.
+pub(super) struct Waiter {
+    pub(super) context: ContextIndex,
+    pub(super) bell: OwnedFd,
+}
+
+impl Waiter {
+    pub(super) fn open(client: &Client) -> io::Result<Waiter> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let context = client.open_context(bell.as_fd()).map_err(|error| match error {
+            AttachError::ServiceGone => gone(),
+            AttachError::System(error) => error,
+            other => io::Error::other(other.to_string()),
+        })?;
+        Ok(Waiter { context, bell })
+    }
+
+    /// Sleeps until the bell rings, the service dies, `other` can be read, or the deadline has passed.
+    pub(super) fn sleep(&self, client: &Client, other: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> io::Result<()> {
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+        let answer = client.with_control(|control| {
+            let mut set = vec![PollFd::new(&self.bell, PollFlags::IN), PollFd::from_borrowed_fd(control, PollFlags::IN)];
+            set.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let answer = poll(&mut set, timeout.as_ref());
+            (answer, set[1].revents().intersects(PollFlags::HUP | PollFlags::ERR))
+        });
+        match answer {
+            (Err(error), _) if error != Errno::INTR => return Err(error.into()),
+            (_, true) => {
+                client.service_alive();
+            }
+            _ => {}
+        }
+        let mut count = [0; 8];
+        match rustix::io::read(&self.bell, &mut count) {
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Session {
+    /// Tries until `attempt` answers; between two tries the thread sleeps until the slot has changed, or `other` can be
+    /// read. EAGAIN after the deadline.
+    pub(super) fn block_on<T>(
+        &self,
+        slot: SlotRef,
+        other: Option<BorrowedFd<'_>>,
+        deadline: Option<Instant>,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        let idle = lock(&self.0.waiters.0).pop();
+        let waiter = idle.map_or_else(|| Waiter::open(self.client()), Ok)?;
+        let client = self.client();
+        client.watch(slot, waiter.context);
+        let answer = loop {
+            while client.next_event(waiter.context).is_some() {}
+            client.arm(waiter.context);
+            match attempt() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => break other,
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                break Err(Errno::AGAIN.into());
+            }
+            if let Err(error) = waiter.sleep(client, other, deadline) {
+                break Err(error);
+            }
+        };
+        client.disarm(waiter.context);
+        client.unwatch(slot, waiter.context);
+        lock(&self.0.waiters.0).push(waiter);
+        answer
+    }
+}
+
+/// What is behind these locks is whole after every statement, so a panic of another thread does not matter.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
