@@ -246,7 +246,7 @@ impl Endpoint {
                     }
                 }
                 Err(ReceiveError::EndOfStream) => return self.end_of_stream(),
-                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed) => return Ok(()),
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed(_)) => return Ok(()),
             }
         }
     }

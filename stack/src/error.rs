@@ -1,5 +1,7 @@
 //! One small enum per operation: what the caller can do decides the type.
 
+use crate::event::SocketError;
+
 /// Why `listen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
@@ -103,8 +105,8 @@ pub enum ReceiveError {
     WouldBlock,
     /// The peer has closed and everything was read.
     EndOfStream,
-    /// The connection has failed, and everything was read; its event says why.
-    Failed,
+    /// The connection has failed, and everything was read.
+    Failed(SocketError),
     /// The name is stale.
     NotConnected,
 }

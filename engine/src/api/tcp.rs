@@ -427,6 +427,7 @@ fn next_frame(entry: &mut Entry, core: &mut Core) -> Result<Option<Frame>, ReadE
         Ok(frame) => Ok(Some(frame)),
         Err(ReceiveError::WouldBlock) => Err(ReadError::WouldBlock),
         Err(ReceiveError::EndOfStream) => entry.error.map_or(Ok(None), |error| Err(ReadError::Failed(error))),
+        Err(ReceiveError::Failed(error)) => Err(ReadError::Failed(error)),
         Err(ReceiveError::NotConnected) => Err(ReadError::NotOpen),
     }
 }

@@ -140,7 +140,7 @@ impl Region {
                     break;
                 }
                 // A failed connection has no end of stream: its event tells what it has instead.
-                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed) => {
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed(_)) => {
                     done = true;
                     break;
                 }

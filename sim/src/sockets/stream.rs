@@ -55,7 +55,7 @@ impl Machine {
                     socket.end_of_stream = true;
                     return;
                 }
-                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed) => return,
+                Err(ReceiveError::WouldBlock | ReceiveError::NotConnected | ReceiveError::Failed(_)) => return,
             }
         }
     }

@@ -101,7 +101,7 @@ impl Connection<'_, '_> {
             return Ok(frame);
         }
         Err(match self.tcb.error() {
-            Some(_) => ReceiveError::Failed,
+            Some(error) => ReceiveError::Failed(error),
             None if self.tcb.is_peer_closed() => ReceiveError::EndOfStream,
             None => ReceiveError::WouldBlock,
         })

@@ -5,7 +5,7 @@ use alloc::vec;
 use super::rig::*;
 use crate::config::TcpOptions;
 use crate::error::ReceiveError;
-use crate::event::Event;
+use crate::event::{Event, SocketError};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
@@ -228,7 +228,7 @@ fn reset_after_data() {
     rig.receive(seg(ACK, 1, 1).data(100));
     rig.receive(seg(RST, 101, 0));
     assert_eq!(rig.read(1), Ok(100));
-    assert_eq!(rig.read(101), Err(ReceiveError::Failed));
+    assert_eq!(rig.read(101), Err(ReceiveError::Failed(SocketError::Reset)));
 }
 
 /// The window closes as the buffer fills, never shrinks, and reopening is announced.
