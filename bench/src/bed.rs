@@ -8,13 +8,18 @@
 //! Promises: the client is bound to the first core and the server with everything under it to the
 //! second; what was started is ended, and the wire removed, when it is dropped.
 
+use std::fs;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use ringway_shm::stats::StatsReader;
+
 use crate::load::order::{Order, Outcome, Plan};
-use crate::measure::cpu::Used;
+use crate::measure::cpu::{self, Used};
 use crate::measure::machine;
 use crate::options::{Options, Steering};
 use crate::peer::Peer;
@@ -36,7 +41,11 @@ pub struct Bed {
     client: Peer,
     server: Peer,
     address: SocketAddr,
-    is_tap: bool,
+    /// The client's addresses, when it has more than one.
+    sources: Vec<IpAddr>,
+    /// Statistics of Ringway's workers at both ends.
+    stats: Vec<StatsReader>,
+    options: Options,
     wire: Option<Wire>,
 }
 
@@ -57,28 +66,36 @@ pub fn server_core() -> usize {
 }
 
 impl Bed {
-    /// Makes the wire and starts both roles.
+    /// Makes the wire and starts both roles, for so many connections at most.
     ///
     /// # Errors
     /// The system refused something, or a role failed.
-    pub fn start(target: Target, options: &Options) -> io::Result<Bed> {
+    pub fn start(target: Target, options: &Options, connections: u32) -> io::Result<Bed> {
         let wire = if options.wire == WireKind::Memory { None } else { Some(Wire::new()?) };
         if let Some(wire) = &wire {
             steer(wire, options.rps)?;
         }
-        let plan = Layout { kind: options.wire, wire: wire.as_ref(), target, client: options.client_stack() };
+        let layout = Layout { kind: options.wire, wire: wire.as_ref(), target, client: options.client_stack(), connections };
         let ends = if wire.is_none() { Some(memory::link()?) } else { None };
-        let mut server = Peer::start(&format!("{} server", target.name()), plan.server_command()?)?;
+        let (server_stats, client_stats) = (stats_path(), stats_path());
+        let mut server = Peer::start(&format!("{} server", target.name()), layout.server_command(&server_stats)?)?;
         if let Some((first, _)) = &ends {
             server.give(first)?;
         }
         server.wait_ready(START)?;
-        let mut client = Peer::start(&format!("client of {}", target.name()), plan.client_command()?)?;
+        let mut client = Peer::start(&format!("client of {}", target.name()), layout.client_command(&client_stats)?)?;
         if let Some((_, second)) = &ends {
             client.give(second)?;
         }
-        let (address, is_tap) = (plan.served(), options.wire == WireKind::Tap);
-        Ok(Bed { target, client, server, address, is_tap, wire })
+        client.wait_ready(START)?;
+        let mut stats = services_of(server.pid());
+        for path in [server_stats, client_stats].iter().filter(|path| path.exists()) {
+            stats.push(StatsReader::open(path)?);
+            // It is mapped; the name is not needed any more and is not left behind whatever happens.
+            fs::remove_file(path)?;
+        }
+        let (address, sources) = (layout.served(), layout.sources());
+        Ok(Bed { target, client, server, address, sources, stats, options: options.clone(), wire })
     }
 
     /// Who serves.
@@ -101,8 +118,13 @@ impl Bed {
     /// # Errors
     /// As `Bed::start`.
     pub fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        let plan = Plan { server: self.address, ..plan.clone() };
-        self.client.order(&Order::Prepare(plan), START)
+        if self.options.client_stack() == ClientStack::Kernel && plan.connections > KERNEL_CONNECTIONS_MAX {
+            let text = format!("a client on the kernel's stack has ports for {KERNEL_CONNECTIONS_MAX} connections");
+            return Err(io::Error::other(text));
+        }
+        let limit = START + CONNECT * plan.connections;
+        let plan = Plan { server: self.address, sources: self.sources.clone(), ..plan.clone() };
+        self.client.order(&Order::Prepare(plan), limit)
     }
 
     /// Closes them.
@@ -137,14 +159,16 @@ impl Bed {
         Used::by(self.client.pid(), CLIENT_CORE)
     }
 
-    /// Segments that the kernels of both ends have sent again so far; `None`: no kernel takes part.
+    /// Segments that both ends have sent again so far, on the kernel's stack and on Ringway's.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub fn retransmissions(&self) -> io::Result<Option<u64>> {
-        let Some(wire) = &self.wire else { return Ok(None) };
-        let of = |side| wire.kernel_counter(side, "Tcp", "RetransSegs");
-        Ok(Some(of(Side::Server)? + of(Side::Client)?))
+    pub fn retransmissions(&self) -> io::Result<u64> {
+        let of = |wire: &Wire, side| wire.kernel_counter(side, "Tcp", "RetransSegs");
+        let kernels =
+            self.wire.as_ref().map_or(Ok(0), |wire| Ok::<u64, io::Error>(of(wire, Side::Server)? + of(wire, Side::Client)?))?;
+        let counters = self.stats.iter().flat_map(StatsReader::counters);
+        Ok(kernels + counters.filter(|(name, _)| name == "TcpRetransSegs").map(|(_, value)| value).sum::<u64>())
     }
 
     /// Segments that the kernel's TCP at the server's side has received: none of them were Ringway's.
@@ -158,7 +182,7 @@ impl Bed {
     /// Whether the kernel's TCP has no business at the server's side.
     pub fn is_ringways_alone(&self) -> bool {
         // Over TAP the client is the kernel of the same namespace.
-        !matches!(self.target, Target::Linux | Target::LinuxSpin) && !self.is_tap
+        !matches!(self.target, Target::Linux | Target::LinuxSpin) && self.options.wire != WireKind::Tap
     }
 }
 
@@ -185,6 +209,7 @@ struct Layout<'a> {
     wire: Option<&'a Wire>,
     target: Target,
     client: ClientStack,
+    connections: u32,
 }
 
 impl Layout<'_> {
@@ -218,30 +243,48 @@ impl Layout<'_> {
         Ok(command)
     }
 
-    fn server_command(&self) -> io::Result<Command> {
+    fn server_command(&self, stats: &Path) -> io::Result<Command> {
         let before: &[&str] = if self.target == Target::Preload { &["run", "--quiet", "--"] } else { &[] };
         let mut command = self.role(Side::Server, server_core(), before)?;
         command.args(["server", "--listen", &self.served().to_string()]);
         match self.target {
             Target::LinuxSpin => drop(command.arg("--spin")),
-            Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string()),
+            Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string(), stats),
             _ => {}
         }
         Ok(command)
     }
 
-    fn client_command(&self) -> io::Result<Command> {
+    fn client_command(&self, stats: &Path) -> io::Result<Command> {
         let side = if self.kind == WireKind::Tap { Side::Server } else { Side::Client };
         let mut command = self.role(side, CLIENT_CORE, &[])?;
         command.arg("client");
         if self.client == ClientStack::Ringway {
-            self.own_stack(&mut command, self.address(4));
+            self.own_stack(&mut command, self.address(FIRST_CLIENT), stats);
+            command.args(["--more-addresses", &self.more_addresses().to_string()]);
         }
         Ok(command)
     }
 
-    fn own_stack(&self, command: &mut Command, address: String) {
+    /// Addresses that a client of Ringway's has beyond its first one.
+    fn more_addresses(&self) -> u8 {
+        // The network ends somewhere; what is beyond fails with a clear error for want of ports.
+        u8::try_from(self.connections / CONNECTIONS_PER_ADDRESS).unwrap_or(u8::MAX).min(u8::MAX - 1 - FIRST_CLIENT)
+    }
+
+    /// The client's addresses, when it has more than one.
+    fn sources(&self) -> Vec<IpAddr> {
+        if self.client == ClientStack::Kernel || self.more_addresses() == 0 {
+            return Vec::new();
+        }
+        let hosts = FIRST_CLIENT..=FIRST_CLIENT + self.more_addresses();
+        hosts.map(|host| self.address(host).parse().expect("the wire's own addresses")).collect()
+    }
+
+    fn own_stack(&self, command: &mut Command, address: String, stats: &Path) {
+        let connections = (self.connections + self.connections / 8).max(65_536);
         command.args(["--sockets", "ringway", "--address", &format!("{address}/24")]);
+        command.args(["--connections-max", &connections.to_string()]).arg("--stats").arg(stats);
         match self.kind {
             WireKind::Veth => drop(command.args(["--packet", INTERFACE])),
             WireKind::Tap => drop(command.args(["--tap", "ring0", "--neighbor", &self.address(2)])),
@@ -250,5 +293,30 @@ impl Layout<'_> {
     }
 }
 
+/// A file for statistics that nobody else uses.
+fn stats_path() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("ringway-bench-{}-{number}.stats", std::process::id()))
+}
+
+/// The statistics of the services that are this process or were started by it.
+fn services_of(pid: u32) -> Vec<StatsReader> {
+    let tree = cpu::tree(pid);
+    let files = fs::read_dir(SERVICES).into_iter().flatten().flatten().map(|entry| entry.path());
+    let stats = files.filter(|path| path.extension().is_some_and(|ending| ending == "stats"));
+    // A file that cannot be opened has just been removed, or is another user's.
+    stats.filter_map(|path| StatsReader::open(&path).ok()).filter(|stats| tree.contains(&stats.pid())).collect()
+}
+
+/// Where services keep their statistics.
+const SERVICES: &str = "/run/ringway";
+/// The last part of the address of a client on Ringway's stack, and how many connections one address is good for.
+const FIRST_CLIENT: u8 = 4;
+const CONNECTIONS_PER_ADDRESS: u32 = 25_000;
+/// The kernel's range of ports, less some.
+const KERNEL_CONNECTIONS_MAX: u32 = 28_000;
+/// How long opening one of many connections may take.
+const CONNECT: Duration = Duration::from_millis(2);
 /// The server's address on a link that no kernel sees.
 const MEMORY_SERVER: &str = "10.79.0.1";

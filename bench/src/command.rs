@@ -12,6 +12,7 @@ use crate::role::{self, RoleArguments};
 use crate::row::Row;
 use crate::runner::Runner;
 use crate::scenario::{self, Scenario};
+use crate::still;
 use crate::table;
 use crate::wire::veth::remove_on_signal;
 
@@ -36,8 +37,26 @@ enum Command {
     Crr(Options),
     /// 1 to 128 messages per connection
     Mpc(Options),
+    /// Connections accepted per second
+    Accept(Options),
     /// Time to first byte of a new connection
     Setup(Options),
+    /// Requests at given rates, whatever the server does
+    Cpuload(Options),
+    /// One stream beside small requests
+    Mixed(Options),
+    /// Shares of bulk connections
+    Fair(Options),
+    /// Whole transactions with thousands at a time
+    Resp(Options),
+    /// Echo of 64 B to 8 KiB
+    Zc(Options),
+    /// Requests and replies of 4 to 64 KB
+    Rpc(Options),
+    /// Wakeups and CPU with many connections and no traffic
+    Idle(Options),
+    /// Bytes per idle connection
+    Memory(Options),
     /// One end of a measurement
     #[command(hide = true)]
     Role(RoleArguments),
@@ -55,7 +74,16 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Bulk(options) => ("bulk", options),
         Command::Crr(options) => ("crr", options),
         Command::Mpc(options) => ("mpc", options),
+        Command::Accept(options) => ("accept", options),
         Command::Setup(options) => ("setup", options),
+        Command::Cpuload(options) => ("cpuload", options),
+        Command::Mixed(options) => ("mixed", options),
+        Command::Fair(options) => ("fair", options),
+        Command::Resp(options) => ("resp", options),
+        Command::Zc(options) => ("zc", options),
+        Command::Rpc(options) => ("rpc", options),
+        Command::Idle(options) => ("idle", options),
+        Command::Memory(options) => ("memory", options),
     };
     measure(scenario::find(name).expect("every command has its scenario"), options)
 }
@@ -88,9 +116,13 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
     };
     let seconds = options.seconds.unwrap_or(scenario.seconds);
     let rounds = options.rounds_or(scenario.rounds);
-    let measured = remove_on_signal()
-        .and_then(|()| Runner::new(scenario.name, options, rounds, seconds))
-        .and_then(|mut runner| runner.run(&targets, &points, &mut give));
+    let measured =
+        remove_on_signal().and_then(|()| Runner::new(scenario.name, options, rounds, seconds)).and_then(|mut runner| {
+            match scenario.question {
+                Some(question) => still::measure(question, runner.setting(), options, (&targets, &points), &mut give),
+                None => runner.run(&targets, &points, &mut give),
+            }
+        });
     match measured {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(scenario, &error.to_string(), 1),

@@ -17,6 +17,7 @@ pub mod role;
 pub mod row;
 pub mod runner;
 pub mod scenario;
+pub mod still;
 pub mod table;
 pub mod target;
 pub mod trace;

@@ -4,4 +4,5 @@ pub mod calibration;
 pub mod cpu;
 pub mod machine;
 pub mod noise;
+pub mod rest;
 pub mod statistics;

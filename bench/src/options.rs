@@ -19,6 +19,9 @@ pub struct Options {
     /// Bytes of a reply, such as 64, 64K, 2M
     #[arg(long, value_delimiter = ',', value_parser = size, value_name = "BYTES,…")]
     pub size: Vec<u32>,
+    /// Requests per second of an open loop
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000_000), value_name = "N,…")]
+    pub rate: Vec<u32>,
     /// Seconds that are measured in each round
     #[arg(long, value_parser = seconds)]
     pub seconds: Option<f64>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bed::Sample;
+use crate::load::exchange::PIECE;
 use crate::load::order::{Outcome, Plan};
 use crate::measure::noise::Disturbance;
 use crate::measure::statistics::{median, median_ratio};
@@ -19,6 +20,8 @@ pub enum Figure {
     Gigabits,
     /// The median latency, microseconds.
     Latency,
+    /// Bytes of streams, Gbit/s.
+    Stream,
     /// Jain's index over the connections' shares.
     Fairness,
 }
@@ -76,7 +79,10 @@ impl Point {
     }
 
     fn bytes_per_request(&self) -> f64 {
-        f64::from(self.plan.request.max(self.plan.reply))
+        match self.figure {
+            Figure::Stream => f64::from(PIECE),
+            _ => f64::from(self.plan.request.max(self.plan.reply)),
+        }
     }
 
     fn value(&self, outcome: &Outcome) -> f64 {
@@ -88,6 +94,7 @@ impl Point {
                 _ => rate(outcome.opened),
             },
             Figure::Gigabits => rate(outcome.replies) * self.bytes_per_request() * 8.0 / 1e9,
+            Figure::Stream => rate(outcome.stream_bytes) * 8.0 / 1e9,
             Figure::Latency => outcome.p50_us,
             Figure::Fairness => outcome.fairness,
         }
@@ -97,7 +104,7 @@ impl Point {
         match self.figure {
             Figure::Requests => "requests/s",
             Figure::Connections => "connections/s",
-            Figure::Gigabits => "Gbit/s",
+            Figure::Gigabits | Figure::Stream => "Gbit/s",
             Figure::Latency => "us",
             Figure::Fairness => "Jain's index",
         }

@@ -91,12 +91,16 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             answer(&Answer::Ready)?;
             server.serve()
         }
-        (Kind::Client, Sockets::Kernel) => obey(&orders(|| {})?, &mut Kernel(None)),
+        (Kind::Client, Sockets::Kernel) => {
+            answer(&Answer::Ready)?;
+            obey(&orders(|| {})?, &mut Kernel(None))
+        }
         (Kind::Client, Sockets::Ringway) => {
             let net = stack::open(&arguments.stack, End::Second)?;
             let handle = net.handle();
             // Nothing changes by it, but the stack wakes and the order is seen.
             let wake = move || handle.set_deprecated(0, Vec::new()).unwrap_or_default();
+            answer(&Answer::Ready)?;
             obey(&orders(wake)?, &mut EmbeddedClient::new(net))
         }
     }

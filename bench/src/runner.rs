@@ -62,8 +62,9 @@ impl<'a> Runner<'a> {
         self.runs_left = points.len() as u32 * targets.len() as u32 * self.rounds;
         self.say(&format!("starting {}", targets.iter().map(|target| target.name()).collect::<Vec<_>>().join(", ")));
         let mut beds = Vec::new();
+        let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
         for target in targets {
-            beds.push(Bed::start(*target, self.options)?);
+            beds.push(Bed::start(*target, self.options, most)?);
         }
         self.begun = Instant::now();
         for point in points {
@@ -94,7 +95,7 @@ impl<'a> Runner<'a> {
         }
         for ((bed, series), before) in beds.iter_mut().zip(&mut series).zip(before) {
             bed.release()?;
-            series.retransmissions = bed.retransmissions()?.zip(before.0).map(|(after, before)| after - before);
+            series.retransmissions = Some(bed.retransmissions()?.saturating_sub(before.0));
             let segments = bed.kernel_segments()? - before.1;
             if bed.is_ringways_alone() && segments > 0 {
                 series.note = format!("the kernel's TCP received {segments} segments: not all was Ringway's");

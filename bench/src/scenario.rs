@@ -5,12 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use crate::load::order::{Pace, Plan};
 use crate::options::Options;
 use crate::point::Point;
+use crate::still::Question;
 
+mod accept;
 mod bulk;
 mod conns;
+mod cpuload;
+mod fair;
 mod latency;
+mod mixed;
 mod mpc;
+mod resp;
+mod rpc;
 mod setup;
+mod still;
 
 /// A scenario that is a list of points.
 #[derive(Clone, Copy)]
@@ -25,10 +33,28 @@ pub struct Scenario {
     pub seconds: f64,
     /// Its points.
     pub points: fn(&Options) -> Vec<Point>,
+    /// What is asked of connections without traffic; `None`: there is traffic.
+    pub question: Option<Question>,
 }
 
 /// All of them, in the order of `ringway bench list`.
-pub const ALL: &[Scenario] = &[conns::CONNS, latency::LATENCY, bulk::BULK, mpc::CRR, mpc::MPC, setup::SETUP];
+pub const ALL: &[Scenario] = &[
+    conns::CONNS,
+    latency::LATENCY,
+    bulk::BULK,
+    mpc::CRR,
+    mpc::MPC,
+    accept::ACCEPT,
+    setup::SETUP,
+    cpuload::CPULOAD,
+    mixed::MIXED,
+    fair::FAIR,
+    resp::RESP,
+    rpc::ZC,
+    rpc::RPC,
+    still::IDLE,
+    still::MEMORY,
+];
 
 /// The scenario of a name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
@@ -42,7 +68,7 @@ const MESSAGE: u32 = 64;
 fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
     // Every bed puts its own address here.
     let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-    Plan { server, sources: Vec::new(), connections, request, reply, depth, pace: Pace::Closed }
+    Plan { server, sources: Vec::new(), connections, request, reply, depth, pace: Pace::Closed, streams: 0 }
 }
 
 /// What the user said, or what the scenario has in mind.

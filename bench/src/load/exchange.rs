@@ -81,8 +81,13 @@ pub struct Load {
     replies_in_all: u64,
     opened: u64,
     late: u64,
+    stream_bytes: u64,
     in_flight: usize,
 }
+
+/// A piece of a stream, and how many are under way.
+pub const PIECE: u32 = 256 << 10;
+const PIECES: u32 = 32;
 
 impl Load {
     /// For a plan whose connections the driver is about to open.
@@ -102,6 +107,7 @@ impl Load {
             replies_in_all: 0,
             opened: 0,
             late: 0,
+            stream_bytes: 0,
             in_flight: 0,
         }
     }
@@ -124,7 +130,7 @@ impl Load {
     /// Begins a run: `measured_from` to `measured_to` counts. Calls `touch` for each connection that has something to send.
     pub fn begin(&mut self, now: Instant, from: Instant, to: Instant, seed: u64, mut touch: impl FnMut(usize)) {
         self.latencies.clear();
-        (self.replies_in_all, self.opened, self.late) = (0, 0, 0);
+        (self.replies_in_all, self.opened, self.late, self.stream_bytes) = (0, 0, 0, 0);
         self.askers.iter_mut().for_each(|asker| asker.measured = 0);
         if self.is_short() {
             self.askers.fill_with(Asker::default);
@@ -134,7 +140,8 @@ impl Load {
         self.phase = Phase::Warmup;
         if self.schedule.is_none() {
             for index in 0..self.askers.len() {
-                for _ in 0..self.plan.depth.max(1) {
+                let depth = if self.is_stream(index) { PIECES } else { self.plan.depth.max(1) };
+                for _ in 0..depth {
                     self.ask(index, now);
                 }
                 touch(index);
@@ -142,9 +149,19 @@ impl Load {
         }
     }
 
+    /// Whether a connection is a stream beside the small ones.
+    fn is_stream(&self, index: usize) -> bool {
+        index < self.plan.streams as usize
+    }
+
+    fn reply_of(&self, index: usize) -> u32 {
+        if self.is_stream(index) { PIECE } else { self.plan.reply }
+    }
+
     fn ask(&mut self, index: usize, intended: Instant) {
+        let wanted = self.reply_of(index);
         let asker = &mut self.askers[index];
-        asker.outbox.push(Header { length: self.plan.request, wanted: self.plan.reply, tag: asker.next_tag });
+        asker.outbox.push(Header { length: self.plan.request, wanted, tag: asker.next_tag });
         asker.next_tag += 1;
         asker.under_way.push_back(intended);
         self.in_flight += 1;
@@ -206,23 +223,28 @@ impl Load {
     /// # Errors
     /// The server sent something else than the replies asked for.
     pub fn receive(&mut self, index: usize, now: Instant, bytes: &[u8]) -> Result<Next, Corrupt> {
+        let (is_stream, reply) = (self.is_stream(index), self.reply_of(index));
         let asker = &mut self.askers[index];
         let (mut tag, mut count) = (asker.next_tag - asker.under_way.len() as u64, 0);
-        let (latencies, under_way, reply) = (&mut self.latencies, &mut asker.under_way, self.plan.reply);
+        let (latencies, under_way) = (&mut self.latencies, &mut asker.under_way);
         let is_measured = self.phase == Phase::Measured;
         asker.inbox.feed(bytes, |header| {
             if header.tag != tag || header.length != reply {
                 return Err(Corrupt::Tag(header.tag));
             }
             let intended = under_way.pop_front().ok_or(Corrupt::Tag(tag))?;
-            if is_measured {
+            if is_measured && !is_stream {
                 latencies.add(now.saturating_duration_since(intended));
             }
             (tag, count) = (tag + 1, count + 1);
             Ok(())
         })?;
         asker.replies += count;
-        asker.measured += if is_measured { u64::from(count) } else { 0 };
+        if is_stream {
+            self.stream_bytes += if is_measured { u64::from(count) * u64::from(reply) } else { 0 };
+        } else {
+            asker.measured += if is_measured { u64::from(count) } else { 0 };
+        }
         self.replies_in_all += u64::from(count);
         self.in_flight -= count as usize;
         Ok(self.go_on(index, now, count))
@@ -249,7 +271,8 @@ impl Load {
 
     /// What the run gave.
     pub fn outcome(&self) -> Outcome {
-        let shares = || self.askers.iter().map(|asker| asker.measured);
+        let small = &self.askers[(self.plan.streams as usize).min(self.askers.len())..];
+        let shares = || small.iter().map(|asker| asker.measured);
         let replies: u64 = shares().sum();
         let squares: f64 = shares().map(|share| (share as f64).powi(2)).sum();
         let mut outcome = Outcome {
@@ -258,9 +281,10 @@ impl Load {
             seconds: (self.measured_to - self.measured_from).as_secs_f64(),
             opened: self.opened,
             late: self.late,
+            stream_bytes: self.stream_bytes,
             most: shares().max().unwrap_or(0),
             fewest: shares().min().unwrap_or(0),
-            fairness: if squares > 0.0 { (replies as f64).powi(2) / (self.askers.len() as f64 * squares) } else { 0.0 },
+            fairness: if squares > 0.0 { (replies as f64).powi(2) / (small.len() as f64 * squares) } else { 0.0 },
             ..Outcome::default()
         };
         self.latencies.tell(&mut outcome);

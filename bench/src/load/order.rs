@@ -21,6 +21,8 @@ pub struct Plan {
     pub depth: u32,
     /// When requests begin.
     pub pace: Pace,
+    /// So many of the connections, the first ones, are streams without end towards the client instead; closed pace only.
+    pub streams: u32,
 }
 
 /// When requests begin.
@@ -71,8 +73,10 @@ pub enum Answer {
 pub struct Outcome {
     /// Replies in the measured time.
     pub replies: u64,
-    /// Replies with those of the warm-up: what CPU is divided by.
+    /// Replies with those of the warm-up and with the pieces of streams: what CPU is divided by.
     pub replies_in_all: u64,
+    /// Bytes that streams have brought in the measured time.
+    pub stream_bytes: u64,
     /// The measured time, seconds.
     pub seconds: f64,
     /// Median latency, microseconds.

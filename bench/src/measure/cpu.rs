@@ -84,7 +84,7 @@ fn numbers(text: &str) -> Vec<u32> {
 }
 
 /// All threads of a process; zero when it has ended.
-fn process_ns(pid: u32) -> u64 {
+pub(super) fn process_ns(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
     texts.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok()).sum()

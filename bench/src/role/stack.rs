@@ -1,7 +1,8 @@
 //! The stack of a role that has one of its own.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 
 use clap::Args;
 use ringway::WorkerConfig;
@@ -25,9 +26,15 @@ pub(super) struct StackArguments {
     /// The kernel's own address on the TAP interface
     #[arg(long)]
     neighbor: Option<Ipv4Addr>,
+    /// So many more addresses after the stack's own, for more connections than one has ports
+    #[arg(long, default_value_t = 0)]
+    more_addresses: u8,
     /// Connections at most
     #[arg(long, default_value_t = 65_536)]
     connections_max: u32,
+    /// Keep the shared statistics here
+    #[arg(long)]
+    stats: Option<PathBuf>,
 }
 
 /// A stack with its one interface; with neither of both named, the end of a link that comes over standard input.
@@ -35,15 +42,27 @@ pub(super) fn open(arguments: &StackArguments, end: End) -> io::Result<Net> {
     let address = arguments.address.ok_or_else(|| io::Error::other("a stack needs --address"))?;
     let mut config = WorkerConfig::default();
     config.stack.connections_max = arguments.connections_max;
+    config.stats_path = arguments.stats.clone();
     let mut net = Net::new(config)?;
-    if let Some(interface) = &arguments.packet {
-        net.add_packet(interface, address)?;
+    let number = if let Some(interface) = &arguments.packet {
+        net.add_packet(interface, address)?
     } else if let Some(interface) = &arguments.tap {
-        net.add_tap(interface, address)?;
+        let number = net.add_tap(interface, address)?;
         let neighbor = arguments.neighbor.map(|neighbor| (neighbor, address.prefix_len));
         ringway_device::interface::set_up(interface, None, neighbor)?;
+        number
     } else {
-        net.add_link(take(io::stdin(), end)?, address)?;
-    }
+        net.add_link(take(io::stdin(), end)?, address)?
+    };
+    let more = (1..=arguments.more_addresses).filter_map(|step| following(address, step));
+    let addresses = std::iter::once(address).chain(more).collect();
+    net.stack().set_addresses(number, addresses);
     Ok(net)
+}
+
+/// The address so many after this one; IPv4 only.
+fn following(address: Cidr, step: u8) -> Option<Cidr> {
+    let IpAddr::V4(ip) = address.ip else { return None };
+    let ip = Ipv4Addr::from(u32::from(ip).checked_add(u32::from(step))?);
+    Some(Cidr { ip: IpAddr::V4(ip), ..address })
 }

@@ -15,6 +15,7 @@ pub(super) const BULK: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
+    question: None,
 };
 
 /// The short message of a large one in the other direction.

@@ -11,6 +11,7 @@ pub(super) const CONNS: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
+    question: None,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -10,6 +10,7 @@ pub(super) const LATENCY: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
+    question: None,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -11,6 +11,7 @@ pub(super) const CRR: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points: crr,
+    question: None,
 };
 
 pub(super) const MPC: Scenario = Scenario {
@@ -19,6 +20,7 @@ pub(super) const MPC: Scenario = Scenario {
     rounds: 3,
     seconds: 1.0,
     points: mpc,
+    question: None,
 };
 
 /// Connections at a time, where nothing else is said.

@@ -16,7 +16,7 @@ struct Rig {
 impl Rig {
     fn new(connections: u32, depth: u32, pace: Pace) -> Rig {
         let server = SocketAddr::from(([10, 0, 0, 1], 1));
-        let plan = Plan { server, sources: Vec::new(), connections, request: 64, reply: 100, depth, pace };
+        let plan = Plan { server, sources: Vec::new(), connections, request: 64, reply: 100, depth, pace, streams: 0 };
         let start = Instant::now();
         let servers = (0..connections).map(|_| Responder::default()).collect();
         Rig { load: Load::new(plan, start), servers, touched: Vec::new(), start }
@@ -103,6 +103,20 @@ fn a_reply_to_another_request_or_of_another_length_is_refused() {
         other.copy_to(&mut bytes);
         assert_eq!(rig.load.receive(0, rig.start, &bytes), Err(Corrupt::Tag(tag)));
     }
+}
+
+#[test]
+fn streams_beside_small_requests_are_counted_apart() {
+    let mut rig = Rig::new(2, 1, Pace::Closed);
+    rig.load.plan.streams = 1;
+    rig.begin(Duration::ZERO, 10 * MS);
+    rig.tick(Duration::ZERO);
+    assert_eq!(rig.load.outbox(0).len(), 64 * PIECES as usize, "a stream always has pieces under way");
+    rig.carry(0, MS);
+    rig.carry(1, MS);
+    let outcome = rig.load.outcome();
+    assert_eq!((outcome.replies, outcome.stream_bytes), (1, u64::from(PIECE) * u64::from(PIECES)));
+    assert_eq!((outcome.fairness, outcome.replies_in_all), (1.0, 1 + u64::from(PIECES)));
 }
 
 #[test]

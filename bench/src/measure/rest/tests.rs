@@ -1,0 +1,17 @@
+//! Numbers are taken from the lines that have them.
+use super::*;
+
+const STATUS: &str = "Name:\tVmRSS:\nVmRSS:\t    1234 kB\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+
+#[test]
+fn memory_and_switches_are_read_from_status() {
+    assert_eq!((kibibytes(STATUS, "VmRSS:"), kibibytes(STATUS, "VmSwap:")), (1234 * 1024, 0));
+    assert_eq!((switches(STATUS), switches("")), (15, 0));
+}
+
+#[test]
+fn we_ourselves_hold_memory_and_the_dead_none() {
+    let ours = Rest::of(std::process::id());
+    assert!(ours.resident_bytes > 0 && ours.switches > 0 && ours.cpu_ns > 0 && ours.slab_bytes > 0, "{ours:?}");
+    assert_eq!(Rest::of(u32::MAX), Rest { slab_bytes: Rest::of(u32::MAX).slab_bytes, ..Rest::default() });
+}

@@ -1,0 +1,28 @@
+//! `resp`: how long whole transactions take when thousands of short connections are under way (mTCP: table 2).
+
+use super::{MESSAGE, Scenario, closed, or};
+use crate::load::order::{Pace, Plan};
+use crate::options::{Options, size_name};
+use crate::point::{Figure, Point};
+
+pub(super) const RESP: Scenario = Scenario {
+    name: "resp",
+    about: "connect, one request and reply, close with many at a time: median and tail of the whole transaction",
+    rounds: 3,
+    seconds: 2.0,
+    points,
+    question: None,
+};
+
+fn points(options: &Options) -> Vec<Point> {
+    let mut points = Vec::new();
+    for connections in or(&options.connections, &[256, 1024, 4096]) {
+        for size in or(&options.size, &[MESSAGE]) {
+            let plan = Plan { pace: Pace::Short(1), ..closed(connections, MESSAGE, size, 1) };
+            let numbers = [("connections", f64::from(connections)), ("size", f64::from(size))];
+            let label = format!("{connections} at a time, {}", size_name(size));
+            points.push(Point::new(label, &numbers, plan, Figure::Latency));
+        }
+    }
+    points
+}

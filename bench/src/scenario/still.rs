@@ -1,0 +1,28 @@
+//! `idle` and `memory`: many connections without traffic.
+
+use super::{MESSAGE, Scenario, closed, or};
+use crate::options::Options;
+use crate::point::{Figure, Point};
+use crate::still::Question;
+use crate::target::WireKind;
+
+pub(super) const IDLE: Scenario = Scenario {
+    name: "idle",
+    about: "wakeups and CPU of a server with many connections and no traffic",
+    rounds: 1,
+    seconds: 5.0,
+    points,
+    question: Some(Question::Idle),
+};
+
+pub(super) const MEMORY: Scenario =
+    Scenario { name: "memory", about: "bytes per idle connection", question: Some(Question::Memory), ..IDLE };
+
+fn points(options: &Options) -> Vec<Point> {
+    let many = if options.wire == WireKind::Memory { [10_000, 100_000] } else { [1000, 10_000] };
+    let point = |connections: u32| {
+        let plan = closed(connections, MESSAGE, MESSAGE, 1);
+        Point::new(connections.to_string(), &[("connections", f64::from(connections))], plan, Figure::Requests)
+    };
+    or(&options.connections, &many).into_iter().map(point).collect()
+}

@@ -1,0 +1,106 @@
+//! `idle` and `memory`: what many open connections without traffic cost the server.
+//!
+//! `idle`: times per second that one of the server's threads was put on a processor, and its CPU. `memory`: resident bytes
+//! that the server has grown by, per connection; where the kernel serves, half of what its slabs have grown by, as the
+//! client's sockets are in the other half. Does not do: traffic.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::bed::Bed;
+use crate::load::order::Plan;
+use crate::measure::rest::Rest;
+use crate::options::Options;
+use crate::point::{Point, Setting};
+use crate::row::{Parameter, QUIET, Row};
+use crate::target::Target;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Wakeups and CPU per second.
+    Idle,
+    /// Bytes per connection.
+    Memory,
+}
+
+/// Delayed acknowledgments, probes of neighbors and the end of start-up take so long to fall silent.
+const SETTLE: Duration = Duration::from_secs(3);
+
+/// Asks it of every target at each point.
+///
+/// # Errors
+/// A bed could not be made or a role failed.
+///
+/// # Blocking
+/// For some seconds at each point.
+pub fn measure(
+    question: Question,
+    setting: &Setting,
+    options: &Options,
+    (targets, points): (&[Target], &[Point]),
+    give: &mut dyn FnMut(Row) -> io::Result<()>,
+) -> io::Result<()> {
+    let watched = Duration::from_secs_f64(options.seconds.unwrap_or(5.0));
+    for Point { plan, .. } in points {
+        let mut linux = None;
+        for target in targets {
+            // A server of its own each time: what one has taken it may keep.
+            let mut bed = Bed::start(*target, options, plan.connections)?;
+            let before = Rest::of(bed.server_pid());
+            bed.prepare(plan)?;
+            sleep(SETTLE);
+            let (value, note) = match question {
+                Question::Idle => idle(&bed, watched),
+                Question::Memory => (memory(&bed, &before, plan.connections), String::new()),
+            };
+            if *target == Target::Linux {
+                linux = Some(value);
+            }
+            give(row(question, setting, target.name(), plan, value, linux, note))?;
+        }
+    }
+    Ok(())
+}
+
+fn idle(bed: &Bed, watched: Duration) -> (f64, String) {
+    let before = Rest::of(bed.server_pid());
+    sleep(watched);
+    let after = Rest::of(bed.server_pid());
+    let per_second = |count: u64| count as f64 / watched.as_secs_f64();
+    let cpu_us = per_second(after.cpu_ns.saturating_sub(before.cpu_ns)) / 1e3;
+    (per_second(after.switches.saturating_sub(before.switches)), format!("{cpu_us:.0} us of CPU per second"))
+}
+
+fn memory(bed: &Bed, before: &Rest, connections: u32) -> f64 {
+    let after = Rest::of(bed.server_pid());
+    let mut bytes = after.resident_bytes.saturating_sub(before.resident_bytes);
+    if matches!(bed.target(), Target::Linux | Target::LinuxSpin) {
+        bytes += after.slab_bytes.saturating_sub(before.slab_bytes) / 2;
+    }
+    bytes as f64 / f64::from(connections)
+}
+
+fn row(question: Question, setting: &Setting, target: String, plan: &Plan, value: f64, linux: Option<f64>, note: String) -> Row {
+    let parameters = BTreeMap::from([("connections".to_string(), Parameter::Number(f64::from(plan.connections)))]);
+    Row {
+        scenario: setting.scenario.clone(),
+        point: plan.connections.to_string(),
+        parameters,
+        target,
+        wire: setting.wire.clone(),
+        client: setting.client.clone(),
+        value: (value * 10.0).round() / 10.0,
+        unit: if question == Question::Idle { "wakeups/s" } else { "bytes/connection" }.to_string(),
+        ratio: linux.filter(|linux| *linux > 0.0).map(|linux| (value / linux * 1000.0).round() / 1000.0),
+        noise: QUIET.to_string(),
+        rounds: 1,
+        note,
+        machine: setting.machine.clone(),
+        kernel: setting.kernel.clone(),
+        commit: setting.commit.clone(),
+        ..Row::default()
+    }
+}
