@@ -16,7 +16,7 @@ mod portable;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 /// Fewer bytes are summed in place: asking which variant to use would cost more.
-const WIDE_MIN: usize = 64;
+const WIDE_MIN: usize = 128;
 
 /// Which instructions do the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
