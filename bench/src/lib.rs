@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bed;
+pub mod bulk_link;
 pub mod command;
 pub mod load;
 pub mod measure;

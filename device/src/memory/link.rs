@@ -20,10 +20,27 @@ const BURST: usize = 64;
 /// Bytes of ring that hold some of the largest packets.
 pub const CAPACITY: u32 = 4 << 20;
 
+/// What the link claims to carry. Both ends accept more than that from the other.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkOptions {
+    /// Largest IP packet that is not segmented.
+    pub mtu: u16,
+    /// Whether packets leave with only the pseudo-header sum in the checksum field: the wire is memory and corrupts nothing.
+    pub partial_checksums: bool,
+    /// Largest super-segment that leaves whole, bytes with headers, up to 65,535; 0: everything leaves in segments of the MTU.
+    pub segmentation_max_bytes: u32,
+}
+
+impl Default for LinkOptions {
+    fn default() -> LinkOptions {
+        LinkOptions { mtu: 1500, partial_checksums: true, segmentation_max_bytes: PACKET_MAX as u32 }
+    }
+}
+
 /// One end of the link.
 pub struct Link {
     wire: Wire,
-    mtu: u16,
+    options: LinkOptions,
     inlet: Inlet,
     /// The peer broke the rules; nothing more is received.
     broken: bool,
@@ -31,17 +48,26 @@ pub struct Link {
 }
 
 impl Link {
-    /// Begins to use `end`, with an MTU of `mtu` for packets that are not segmented.
+    /// Begins to use `end` with 64 KiB segments, and an MTU of `mtu` for packets that are not segmented.
+    ///
+    /// # Errors
+    /// As [`with`](Self::with).
+    pub fn open(end: WireEnd, mtu: u16, arena: &Arena) -> io::Result<Link> {
+        Link::with(end, LinkOptions { mtu, ..LinkOptions::default() }, arena)
+    }
+
+    /// Begins to use `end`.
     ///
     /// # Errors
     /// The memory is not what `end` says, or its rings are smaller than four of the largest packets.
-    pub fn open(end: WireEnd, mtu: u16, arena: &Arena) -> io::Result<Link> {
+    pub fn with(end: WireEnd, mut options: LinkOptions, arena: &Arena) -> io::Result<Link> {
+        options.segmentation_max_bytes = options.segmentation_max_bytes.min(PACKET_MAX as u32);
         if (end.capacity as usize) < 4 * PACKET_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the rings of a link must hold four 64 KiB packets"));
         }
         Ok(Link {
             wire: Wire::open(end)?,
-            mtu,
+            options,
             inlet: Inlet::new(arena, PACKET_MAX),
             broken: false,
             counters: Counters::default(),
@@ -79,11 +105,11 @@ impl Device for Link {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             medium: Medium::Ethernet,
-            mtu: self.mtu,
+            mtu: self.options.mtu,
             receives_partial_checksums: true,
-            sends_partial_checksums: true,
-            segmentation_max_bytes: PACKET_MAX as u32,
-            segments_udp: true,
+            sends_partial_checksums: self.options.partial_checksums,
+            segmentation_max_bytes: self.options.segmentation_max_bytes,
+            segments_udp: self.options.segmentation_max_bytes > 0,
             receive_max_bytes: PACKET_MAX as u32,
             gathers: true,
             burst: BURST,

@@ -1,0 +1,142 @@
+//! Bulk over the shared-memory link: one connection, two threads, one core each; Gbit/s of payload.
+//!
+//! `link [SECONDS [ROW]]` (3 per row, all rows unless told): each row is measured in rounds of a quarter of a second, the rows' rounds
+//! interleaved, and the median and the best round are printed. The sender copies its bytes into frames, the receiver
+//! copies them out of frames, each through a buffer of 64 KiB. Each end is a stack, a link and a loop that looks for work
+//! without sleeping; on a machine with fewer free cores than two the numbers say little.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use ringway_bench::bulk_link::{End, LinkRow, ROWS};
+use ringway_device::memory::link::CAPACITY;
+use ringway_shm::wire::wire;
+
+/// A row's two threads; they rest between its rounds.
+struct Running {
+    name: &'static str,
+    shared: Arc<Shared>,
+    threads: Vec<thread::JoinHandle<()>>,
+    rates: Vec<f64>,
+}
+
+/// What the threads of a row share.
+struct Shared {
+    active: AtomicBool,
+    stop: AtomicBool,
+    received: AtomicU64,
+    packets: AtomicU64,
+}
+
+const ROUND: std::time::Duration = std::time::Duration::from_millis(250);
+
+fn main() -> ExitCode {
+    let arguments: Vec<u32> = std::env::args().skip(1).map_while(|text| text.parse().ok()).collect();
+    let (seconds, rows) = match arguments.as_slice() {
+        [] => (3, ROWS),
+        &[seconds] => (seconds, ROWS),
+        &[seconds, row] if (row as usize) < ROWS.len() => (seconds, &ROWS[row as usize..=row as usize]),
+        _ => return usage(),
+    };
+    if !(1..=600).contains(&seconds) || arguments.len() + 1 != std::env::args().count() {
+        return usage();
+    }
+    let mut rows: Vec<Running> = rows.iter().map(start).collect();
+    for _ in 0..seconds * 4 {
+        for row in &mut rows {
+            row.round();
+        }
+    }
+    println!("Gbit/s of payload, one connection, median of {} interleaved rounds [best]", seconds * 4);
+    for row in rows {
+        row.finish();
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: link [SECONDS [ROW]]");
+    ExitCode::from(2)
+}
+
+fn start(row: &'static LinkRow) -> Running {
+    let (near, far) = wire(CAPACITY).expect("memory for the rings");
+    let shared = Arc::new(Shared {
+        active: AtomicBool::new(false),
+        stop: AtomicBool::new(false),
+        received: AtomicU64::new(0),
+        packets: AtomicU64::new(0),
+    });
+    let ready = Arc::new(Barrier::new(3));
+    let threads = [(near, true), (far, false)].into_iter().map(|(wire, sends)| {
+        let (shared, ready) = (shared.clone(), ready.clone());
+        thread::spawn(move || {
+            pin(if sends { 0 } else { 1 });
+            let mut end = End::new(wire, row, sends);
+            ready.wait();
+            run(&mut end, &shared, sends);
+            if sends {
+                println!("{}: {}", row.name, end.describe());
+            }
+        })
+    });
+    let threads = threads.collect();
+    ready.wait();
+    Running { name: row.name, shared, threads, rates: Vec::new() }
+}
+
+fn run(end: &mut End, shared: &Shared, sends: bool) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        if !shared.active.load(Ordering::Relaxed) {
+            thread::park();
+            continue;
+        }
+        for _ in 0..64 {
+            end.turn();
+        }
+        if !sends {
+            shared.received.store(end.received, Ordering::Relaxed);
+            shared.packets.store(end.packets(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where there are two processors, each end has its own.
+fn pin(cpu: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+        eprintln!("link: not pinned: {error}");
+    }
+}
+
+impl Running {
+    fn round(&mut self) {
+        self.shared.active.store(true, Ordering::Relaxed);
+        self.threads.iter().for_each(|thread| thread.thread().unpark());
+        // The windows of the round before fill again.
+        thread::sleep(ROUND / 10);
+        let (start, before) = (std::time::Instant::now(), self.shared.received.load(Ordering::Relaxed));
+        thread::sleep(ROUND);
+        let bytes = self.shared.received.load(Ordering::Relaxed) - before;
+        self.rates.push(bytes as f64 * 8e-9 / start.elapsed().as_secs_f64());
+        self.shared.active.store(false, Ordering::Relaxed);
+        thread::sleep(ROUND / 50);
+    }
+
+    fn finish(mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            thread.thread().unpark();
+            thread.join().expect("the thread has not failed");
+        }
+        self.rates.sort_by(f64::total_cmp);
+        let (bytes, packets) = (self.shared.received.load(Ordering::Relaxed), self.shared.packets.load(Ordering::Relaxed));
+        let median = self.rates[self.rates.len() / 2];
+        let best = self.rates[self.rates.len() - 1];
+        println!("{median:>8.2} [{best:>6.2}]  {}; {} B a packet", self.name, bytes / packets.max(1));
+    }
+}
