@@ -150,9 +150,13 @@ impl FreeList {
         if let Some(chain) = list::pop_free(&self.returned, count, limit, &link, CLIENT_ATTEMPTS) {
             return Some(chain);
         }
-        let fresh = self.fresh.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |n| (n < limit).then_some(n + 1)).ok()?;
-        link(fresh).store(list::EMPTY, Ordering::Relaxed);
-        Some((fresh, 1))
+        let wanted = |fresh: u32| count.min(limit.saturating_sub(fresh));
+        let next = |fresh| (wanted(fresh) > 0).then(|| fresh + wanted(fresh));
+        let first = self.fresh.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).ok()?;
+        let last = first + wanted(first) - 1;
+        (first..last).for_each(|one| link(one).store(list::word(one + 1), Ordering::Relaxed));
+        link(last).store(list::EMPTY, Ordering::Relaxed);
+        Some((first, wanted(first)))
     }
 
     /// Whether [`take`](Self::take) would find something now.

@@ -42,6 +42,16 @@ pub(super) struct Chain {
     pub(super) bytes: u32,
 }
 
+/// Chunks that are taken together at most: those of 64 KiB.
+const HAND_CHUNKS: usize = 32;
+
+/// Large chunks that were taken together and are not used yet.
+#[derive(Default)]
+struct Hand {
+    chunks: [u32; HAND_CHUNKS],
+    count: usize,
+}
+
 /// Writes up to so many bytes to a chunk from its start on, and says how many.
 pub(super) type Fill<'a> = &'a mut dyn FnMut(&Map, u32, usize) -> usize;
 
@@ -161,10 +171,10 @@ impl Client {
     }
 
     pub(super) fn fill_chain(&self, bytes: usize, fill: Fill<'_>) -> Chain {
-        let mut chain = Chain::default();
+        let (mut chain, mut hand) = (Chain::default(), Hand::default());
         while (chain.bytes as usize) < bytes {
             let rest = bytes - chain.bytes as usize;
-            let Some(chunk) = self.take_tx(rest) else { break };
+            let Some(chunk) = self.next_tx(&mut hand, rest) else { break };
             let part = rest.min(self.map.tx_capacity(chunk));
             let filled = fill(&self.map, chunk, part).min(part);
             if filled == 0 {
@@ -184,7 +194,39 @@ impl Client {
                 break;
             }
         }
+        hand.chunks[..hand.count].iter().for_each(|&chunk| self.give_tx(chunk));
         chain
+    }
+
+    /// The next chunk of the hand; for more than a chunk's bytes the hand is filled first.
+    fn next_tx(&self, hand: &mut Hand, bytes: usize) -> Option<u32> {
+        if hand.count == 0 && bytes > LARGE_CHUNK {
+            self.fill_hand(hand, bytes.div_ceil(LARGE_CHUNK).min(HAND_CHUNKS));
+        }
+        match hand.count.checked_sub(1) {
+            Some(last) => {
+                hand.count = last;
+                Some(hand.chunks[last])
+            }
+            None => self.take_tx(bytes),
+        }
+    }
+
+    /// Takes up to `count` large chunks with one change of the list that all processes and the worker share.
+    fn fill_hand(&self, hand: &mut Hand, count: usize) {
+        let (list, limit, first) = self.tx_class(true);
+        let link = |number: u32| -> &AtomicU32 { &self.map.tx_record(first + number).next };
+        let Some((head, taken)) = list.take(count as u32, limit, link) else { return };
+        let owner = self.process.load(Ordering::Relaxed) + 1;
+        let mut at = word(head);
+        for place in hand.chunks.iter_mut().take((taken as usize).min(HAND_CHUNKS)) {
+            let Some(number) = list::node(at, limit) else { break };
+            let record = self.map.tx_record(first + number);
+            at = record.next.load(Ordering::Relaxed);
+            record.owner.store(owner, Ordering::Relaxed);
+            *place = first + number;
+            hand.count += 1;
+        }
     }
 
     /// A chunk for `bytes` bytes: the class that fits, else the other.

@@ -6,6 +6,9 @@ use crate::list::{self, EMPTY, node, word};
 use crate::sum;
 use crate::sync::{Ordering, fence};
 
+/// Used chunks that are given back together at most.
+const USED_MAX: usize = 64;
+
 /// The worker's copies of the links and lengths of send chunks that it has taken.
 pub(super) struct Taken {
     next: Vec<u32>,
@@ -13,7 +16,9 @@ pub(super) struct Taken {
     taken: Vec<bool>,
     count: u32,
     large: u32,
-    /// Chunks were freed in this turn.
+    /// Used up, and not yet given back: the list that they go to is everybody's, so they go together.
+    used: Vec<u32>,
+    /// Chunks were given back in this turn.
     freed: bool,
 }
 
@@ -26,6 +31,7 @@ impl Taken {
             taken: vec![false; count as usize],
             count,
             large: shape.tx_large,
+            used: Vec::with_capacity(USED_MAX),
             freed: false,
         }
     }
@@ -84,6 +90,7 @@ impl Attachment {
     /// Notes that `bytes` more bytes need no room any more (acknowledged by the peer), and signals
     /// a writer who waits when there is enough room again.
     pub fn release_tx(&mut self, index: u32, bytes: u32) {
+        self.give_used();
         let slot = self.slots.of(index);
         slot.tx_released = slot.tx_released.wrapping_add(bytes);
         let released = slot.tx_released;
@@ -155,15 +162,38 @@ impl Attachment {
 
     fn free_tx(&mut self, chunk: u32) {
         self.tx.taken[chunk as usize] = false;
-        let header = self.map.header();
-        let (list, number) = if chunk < self.tx.large {
-            (&header.free_tx_large.0, chunk)
-        } else {
-            (&header.free_tx_small.0, chunk - self.tx.large)
-        };
-        if !list.give_bounded(number, &self.map.tx_record(chunk).next) {
-            self.violations += 1;
+        self.tx.used.push(chunk);
+        if self.tx.used.len() == USED_MAX {
+            self.give_used();
         }
+    }
+
+    /// Gives the used chunks back, as one chain of each class.
+    fn give_used(&mut self) {
+        if self.tx.used.is_empty() {
+            return;
+        }
+        let header = self.map.header();
+        let large = self.tx.large;
+        for (list, class) in [(&header.free_tx_large.0, 0..large), (&header.free_tx_small.0, large..self.tx.count)] {
+            let mut chain: Option<(u32, u32)> = None;
+            for &chunk in self.tx.used.iter().filter(|chunk| class.contains(chunk)) {
+                let number = chunk - class.start;
+                let last = match chain {
+                    Some((first, last)) => {
+                        self.map.tx_record(chunk).next.store(word(first), Ordering::Relaxed);
+                        last
+                    }
+                    None => chunk,
+                };
+                chain = Some((number, last));
+            }
+            let Some((first, last)) = chain else { continue };
+            if !list.give_bounded(first, &self.map.tx_record(last).next) {
+                self.violations += 1;
+            }
+        }
+        self.tx.used.clear();
         self.tx.freed = true;
     }
 
@@ -192,6 +222,7 @@ impl Attachment {
 
     /// Signals the slots that wait for send chunks, when some were freed.
     pub(super) fn feed_starved(&mut self) {
+        self.give_used();
         if !std::mem::take(&mut self.tx.freed) {
             return;
         }
