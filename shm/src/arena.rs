@@ -28,6 +28,8 @@ pub const SMALL_HEADROOM: u16 = 128;
 pub(crate) const NIL: u32 = u32::MAX;
 
 const ALIGNMENT: usize = 4096;
+/// Bytes of a huge page: a large arena starts at one, so that the first slots, which are used most, share one.
+const HUGE_ALIGNMENT: usize = 2 << 20;
 /// What the allocator aligns to without being asked: only then does it leave fresh memory untouched
 /// instead of writing zeros, so that frames cost memory and time when they are first used.
 const ALLOCATION_ALIGNMENT: usize = 16;
@@ -106,11 +108,16 @@ impl Arena {
         let slots = config.large.checked_add(config.small).filter(|&n| n > 0 && n < 1 << 31).expect("slot count in range");
         let bytes = config.large as usize * LARGE_BYTES + config.small as usize * SMALL_BYTES;
         let bytes = bytes.next_multiple_of(ALIGNMENT);
-        let layout = Layout::from_size_align(bytes + ALIGNMENT, ALLOCATION_ALIGNMENT).expect("size in range");
+        let alignment = if bytes >= HUGE_ALIGNMENT { HUGE_ALIGNMENT } else { ALIGNMENT };
+        let layout = Layout::from_size_align(bytes + alignment, ALLOCATION_ALIGNMENT).expect("size in range");
         // SAFETY: the layout has a non-zero size, since there is at least one slot.
         let allocation = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-        // SAFETY: the next page boundary is less than a page away, and there is a page more than `bytes`.
-        let base = unsafe { allocation.add(allocation.as_ptr().align_offset(ALIGNMENT)) };
+        // SAFETY: the next boundary is less than `alignment` away, and there is that much more than `bytes`.
+        let base = unsafe { allocation.add(allocation.as_ptr().align_offset(alignment)) };
+        #[cfg(all(target_os = "linux", not(loom), not(miri)))]
+        if alignment == HUGE_ALIGNMENT {
+            crate::sys::prefer_huge_pages(base, bytes);
+        }
         let meta: Vec<SlotMeta> = (0..slots).map(|_| SlotMeta::default()).collect();
         let inner = Inner {
             base,
