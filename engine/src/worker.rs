@@ -199,7 +199,7 @@ impl Worker {
         if packets > 0 || timed || pending {
             self.transmit();
         }
-        let delivered = self.deliver();
+        let (delivered, native) = self.deliver();
         let requests = self.attachments.serve(&mut self.core);
         for (region, process, pid) in self.core.forks.drain(..) {
             self.host.forked(region, process, pid);
@@ -209,7 +209,7 @@ impl Worker {
         if commanded || delivered || requests {
             self.transmit();
         }
-        let worked = written || commanded || packets > 0 || timed || delivered || requests || self.more;
+        let worked = written || commanded || packets > 0 || timed || delivered || native || requests || self.more;
         if worked {
             self.awaited = if delivered { Awaited::Application } else { Awaited::Wire };
         }
@@ -327,14 +327,16 @@ impl Worker {
         due || native || self.interfaces.poll_timeout().is_some_and(|at| at <= now)
     }
 
-    /// Hands the stack's events to the applications.
-    fn deliver(&mut self) -> bool {
-        let mut delivered = false;
+    /// Hands the stack's events to the applications; returns whether there were any for others, and for code on this thread,
+    /// which answers when the turn is over.
+    fn deliver(&mut self) -> (bool, bool) {
+        let (mut delivered, mut native) = (false, false);
         while let Some(event) = self.core.stack.poll_event() {
-            delivered = true;
             if self.native.deliver(&event) {
+                native = true;
                 continue;
             }
+            delivered = true;
             match event {
                 Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
                 Event::Address { change: AddressChange::Duplicate(ip), .. } => {
@@ -343,7 +345,7 @@ impl Worker {
                 event => self.attachments.deliver(event, &mut self.core),
             }
         }
-        delivered
+        (delivered, native)
     }
 
     fn obey(&mut self) -> bool {
