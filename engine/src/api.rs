@@ -51,7 +51,7 @@ pub use ringway_device::Device;
 pub use ringway_shm::{Arena, Duration, Instant};
 pub use ringway_stack::{
     BindError, Cidr, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError, TcpInfo, TcpOptions,
-    UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError,
+    UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError, Urgent,
 };
 pub use tcp::{TcpListener, TcpStream};
 pub use timers::TimerId;

@@ -187,6 +187,16 @@ impl Worker {
         Ok(())
     }
 
+    /// Whether the worker was told to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Ends `run`, for code on this thread.
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
     /// Does once everything that can be done at `now`; never blocks. Returns whether it found
     /// anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {

@@ -175,6 +175,12 @@ impl Arena {
         Some(frame)
     }
 
+    /// Whether a frame is one of this arena's.
+    #[inline]
+    pub fn owns(&self, frame: &Frame) -> bool {
+        self.inner == frame.arena_pointer()
+    }
+
     #[inline]
     pub(crate) fn inner_pointer(&self) -> NonNull<Inner> {
         self.inner

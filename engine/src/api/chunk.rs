@@ -13,7 +13,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use ringway_shm::Frame;
+use ringway_shm::arena::SMALL_BYTES;
+use ringway_shm::{Arena, Class, Frame};
 use ringway_stack::SocketId;
 
 /// What a chunk gives back to its socket.
@@ -72,10 +73,16 @@ impl Chunk {
         (self.frame.take().expect("only this function and drop take it"), credit)
     }
 
-    /// Whether the frame is this chunk's alone, so that it can be sent without a copy.
+    /// Whether a worker with this arena may queue the frame as it is: it is the chunk's alone, and that arena's.
     #[inline]
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.frame.as_ref().is_some_and(Frame::is_exclusive)
+    pub(crate) fn is_queueable(&self, arena: &Arena) -> bool {
+        self.frame.as_ref().is_some_and(|frame| frame.is_exclusive() && arena.owns(frame))
+    }
+
+    /// Whether it came from the worker that has these returns: its credit means nothing to another.
+    #[inline]
+    pub(crate) fn is_of(&self, returns: &Rc<Returns>) -> bool {
+        Rc::ptr_eq(&self.returns, returns)
     }
 
     /// Forgets the first `count` bytes: a parser has understood them.
@@ -140,8 +147,29 @@ impl Reservation {
         Reservation { frame }
     }
 
+    /// The first `len` bytes as a frame of `arena`: a copy if they are another's. It comes back if there is no frame for that.
     #[inline]
-    pub(crate) fn into_frame(self, len: usize) -> Frame {
+    pub(crate) fn into_frame_of(self, arena: &Arena, len: usize) -> Result<Frame, Reservation> {
+        if arena.owns(&self.frame) { Ok(self.into_frame(len)) } else { self.copy_to(arena, len) }
+    }
+
+    #[cold]
+    fn copy_to(mut self, arena: &Arena, len: usize) -> Result<Frame, Reservation> {
+        self.frame.truncate(len);
+        let class = if self.frame.headroom() + len <= SMALL_BYTES { Class::Small } else { Class::Large };
+        let Some(mut copy) = arena.alloc(class) else { return Err(self) };
+        copy.reserve(self.frame.headroom());
+        copy.extend(self.frame.len()).copy_from_slice(self.frame.bytes());
+        Ok(copy)
+    }
+
+    /// Only its first `len` bytes.
+    pub(crate) fn cut(self, len: usize) -> Reservation {
+        Reservation::new(self.into_frame(len))
+    }
+
+    #[inline]
+    fn into_frame(self, len: usize) -> Frame {
         let mut frame = self.frame;
         frame.truncate(len);
         frame

@@ -120,6 +120,28 @@ impl Net {
         self.worker.step()
     }
 
+    /// Waits, and hands each event to `serve`, until [`stop`](Net::stop), or `handle().stop()` on another thread.
+    ///
+    /// # Errors
+    /// The system refused to wait.
+    ///
+    /// # Blocking
+    /// That is its purpose.
+    pub fn run(&mut self, mut serve: impl FnMut(&mut Net, Event)) -> io::Result<()> {
+        while !self.worker.is_stopping() {
+            self.wait()?;
+            while let Some(event) = self.next_event() {
+                serve(self, event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends [`run`](Net::run) when the events of this turn are handed out.
+    pub fn stop(&mut self) {
+        self.worker.stop();
+    }
+
     /// The next event, or `None` when everything has been told.
     #[inline]
     pub fn next_event(&mut self) -> Option<Event> {

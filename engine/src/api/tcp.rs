@@ -6,11 +6,11 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 
-use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Class, Frame};
 use ringway_stack::{
     AcceptError as StackAcceptError, ConnectError, ListenError, Readiness, ReceiveError, SendError, SocketAddress, SocketError,
-    TcpInfo, TcpOptions,
+    TcpInfo, TcpOptions, Urgent,
 };
 
 use super::chunk::{Chunk, Credit, Reservation};
@@ -132,11 +132,13 @@ impl TcpStream {
     /// Gives a chunk back at once; dropping it does so in the next turn.
     #[inline]
     pub fn release(self, net: &mut Net, chunk: Chunk) {
-        let (frame, credit) = chunk.into_parts();
-        drop(frame);
         let (sockets, core) = net.parts();
-        sockets.take_back(&credit, core);
-        sockets.touched = true;
+        if chunk.is_of(&sockets.returns) {
+            let (frame, credit) = chunk.into_parts();
+            drop(frame);
+            sockets.take_back(&credit, core);
+            sockets.touched = true;
+        }
     }
 
     /// Copies what has arrived into `buffer`; zero: the peer has sent everything (or the buffer is empty).
@@ -258,10 +260,16 @@ impl TcpStream {
     /// It comes back with the reason, cut to `len` bytes.
     #[inline]
     pub fn commit(self, net: &mut Net, reservation: Reservation, len: usize) -> Result<(), Rejected<Reservation>> {
-        let frame = reservation.into_frame(len);
         let (sockets, core) = net.parts();
         let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
-            return Err(Rejected { error: WriteError::NotOpen, item: Reservation::new(frame) });
+            return Err(Rejected { error: WriteError::NotOpen, item: reservation.cut(len) });
+        };
+        let frame = match reservation.into_frame_of(&core.arena, len) {
+            Ok(frame) => frame,
+            Err(item) => {
+                sockets.starve(self.0.index, core.now);
+                return Err(Rejected { error: WriteError::WouldBlock, item });
+            }
         };
         match core.stack.send_frame(entry.socket, frame) {
             Ok(()) => {
@@ -273,7 +281,7 @@ impl TcpStream {
     }
 
     /// Sends a chunk that has arrived on this or another connection, in the frame in which it came; its own connection's
-    /// window opens. A chunk that was split is copied.
+    /// window opens. A chunk that was split, or came from another `Net`, is copied.
     ///
     /// # Errors
     /// The chunk comes back with the reason.
@@ -286,7 +294,7 @@ impl TcpStream {
         if core.stack.send_space(socket) == 0 {
             return Err(Rejected { error: why_full(entry, core), item: chunk });
         }
-        if !chunk.is_exclusive() {
+        if !chunk.is_queueable(&core.arena) {
             return self.write_shared(net, chunk);
         }
         let (frame, credit) = chunk.into_parts();
@@ -303,20 +311,23 @@ impl TcpStream {
         }
     }
 
-    /// A frame that others see too is in no second queue: its bytes are copied, all or none.
+    /// A frame that others see too, or of another worker, is in no queue of ours: its bytes are copied, all or none.
     #[cold]
     fn write_shared(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {
         let (sockets, core) = net.parts();
-        let class = if chunk.len() <= SMALL_BYTES - 128 { Class::Small } else { Class::Large };
+        let Some(socket) = sockets.socket(self.0, Kind::Stream) else {
+            return Err(Rejected { error: WriteError::NotOpen, item: chunk });
+        };
+        let class = if chunk.len() <= SMALL_BYTES - usize::from(SMALL_HEADROOM) { Class::Small } else { Class::Large };
         let copy = Sockets::may_reserve(class, &core.arena).then(|| core.arena.alloc_from(&chunk)).flatten();
-        let Some(copy) = copy else {
+        // The caller has seen that there is room.
+        if copy.is_none_or(|copy| core.stack.send_frame(socket, copy).is_err()) {
             sockets.starve(self.0.index, core.now);
             return Err(Rejected { error: WriteError::WouldBlock, item: chunk });
-        };
-        sockets.copied += copy.len() as u64;
-        let (_, credit) = chunk.into_parts();
-        let copy = Chunk::new(copy, credit, sockets.returns.clone());
-        self.write_chunk(net, copy)
+        }
+        sockets.copied += chunk.len() as u64;
+        sockets.touched = true;
+        Ok(())
     }
 
     /// Says once more, in the next turn, that something can be done: for whoever has left something undone.
@@ -386,6 +397,34 @@ impl TcpStream {
         let leftover = entry.leftover.is_some();
         let readiness = core.stack.readiness(entry.socket);
         Readiness { readable: readiness.readable || leftover, ..readiness }
+    }
+
+    /// Bytes that have arrived and were not read.
+    pub fn unread(self, net: &mut Net) -> usize {
+        let (sockets, core) = net.parts();
+        let Some(entry) = sockets.entry(self.0, Kind::Stream) else { return 0 };
+        entry.leftover.as_ref().map_or(0, Frame::len) + core.stack.unread(entry.socket)
+    }
+
+    /// Bytes that were written and that the peer has not acknowledged.
+    pub fn unacknowledged(self, net: &mut Net) -> usize {
+        let (sockets, core) = net.parts();
+        sockets.socket(self.0, Kind::Stream).map_or(0, |socket| core.stack.send_queued(socket))
+    }
+
+    /// Says that the last byte written is urgent (RFC 9293 §3.8.5); to be said before the next turn.
+    pub fn mark_urgent(self, net: &mut Net) {
+        let (sockets, core) = net.parts();
+        if let Some(socket) = sockets.socket(self.0, Kind::Stream) {
+            core.stack.mark_urgent(socket, 0);
+            sockets.touched = true;
+        }
+    }
+
+    /// The urgent byte that the peer has announced, until what is before it was read.
+    pub fn urgent(self, net: &mut Net) -> Option<Urgent> {
+        let (sockets, core) = net.parts();
+        core.stack.urgent(sockets.socket(self.0, Kind::Stream)?)
     }
 
     /// Why the connection has failed, if it has.

@@ -117,7 +117,7 @@ impl UdpSocket {
         Ok(Reservation::new(frame))
     }
 
-    /// Sends the first `len` bytes of a reservation of this or another UDP socket to `to` (`None`: to the remote end that
+    /// Sends the first `len` bytes of a reservation to `to` (`None`: to the remote end that
     /// `connect` has fixed): they cannot be changed any more.
     ///
     /// # Errors
@@ -129,10 +129,16 @@ impl UdpSocket {
         len: usize,
         to: Option<SocketAddr>,
     ) -> Result<(), (Reservation, UdpSendError)> {
-        let frame = reservation.into_frame(len);
         let (sockets, core) = net.parts();
         let Some(socket) = sockets.socket(self.0, Kind::Datagram) else {
-            return Err((Reservation::new(frame), UdpSendError::NotOpen));
+            return Err((reservation.cut(len), UdpSendError::NotOpen));
+        };
+        let frame = match reservation.into_frame_of(&core.arena, len) {
+            Ok(frame) => frame,
+            Err(reservation) => {
+                sockets.starve(self.0.index, core.now);
+                return Err((reservation, UdpSendError::WouldBlock));
+            }
         };
         let send = UdpSend { len: frame.len(), to: to.map(to_stack), ..UdpSend::default() };
         core.stack.udp_send_frame(core.now, socket, &send, frame).map_err(|(frame, error)| (Reservation::new(frame), error))?;

@@ -5,6 +5,15 @@ fn arena() -> Arena {
     Arena::new(ArenaConfig { large: 4, small: 4 })
 }
 
+/// A frame belongs to the arena that it came from, also by another handle of that.
+#[test]
+fn an_arena_knows_its_frames() {
+    let (one, other) = (Arena::new(ArenaConfig { large: 1, small: 1 }), Arena::new(ArenaConfig { large: 1, small: 1 }));
+    let frame = one.alloc(Class::Small).expect("a frame");
+    assert!(one.owns(&frame) && one.clone().owns(&frame.share()));
+    assert!(!other.owns(&frame));
+}
+
 #[test]
 fn a_dropped_frame_is_free_again() {
     let arena = arena();

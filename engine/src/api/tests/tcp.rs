@@ -170,3 +170,39 @@ fn stale_handles_are_refused() {
     assert_eq!(new.write(net, b"still open"), Ok(10));
     assert!(server.readiness(&mut pair.nets[SERVER]).readable, "it has seen the end of the first");
 }
+
+/// What waits at each end can be asked for, and the urgent byte is told and found.
+#[test]
+fn queues_and_urgent_data_can_be_asked_for() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    assert_eq!(client.write(&mut pair.nets[CLIENT], b"stop!"), Ok(5));
+    client.mark_urgent(&mut pair.nets[CLIENT]);
+    assert_eq!(client.unacknowledged(&mut pair.nets[CLIENT]), 5);
+    pair.run_for(Duration::from_millis(100));
+    assert_eq!(client.unacknowledged(&mut pair.nets[CLIENT]), 0);
+    assert!(pair.news(SERVER, server).urgent);
+    let net = &mut pair.nets[SERVER];
+    assert_eq!(server.urgent(net).and_then(|urgent| urgent.byte), Some(b'!'));
+    assert_eq!(server.unread(net), 5);
+    assert_eq!(server.read(net, &mut [0; 2]), Ok(2));
+    assert_eq!(server.unread(net), 3, "what a read has left of a frame counts");
+}
+
+/// `run` hands out events until somebody stops it, here or on another thread.
+#[test]
+fn a_run_ends_when_it_is_stopped() {
+    let [mut net, mut other] = Pair::new().nets;
+    let mut heard = Vec::new();
+    net.after(Duration::ZERO, 5);
+    net.run(|net, event| {
+        heard.push(event);
+        net.stop();
+    })
+    .expect("a wait");
+    assert_eq!(heard, [Event::Timer(5)]);
+    let handle = other.handle();
+    let stopping = std::thread::spawn(move || handle.stop());
+    other.run(|_, event| panic!("{event:?}")).expect("a wait");
+    assert_eq!(stopping.join().ok(), Some(Ok(())));
+}

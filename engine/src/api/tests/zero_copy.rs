@@ -182,3 +182,39 @@ fn reservations_can_be_given_up() {
     pair.run_for(Duration::from_secs(1));
     assert!(pair.frames_are_all_free());
 }
+
+/// A program may have several workers: what one has lent or reserved, another takes as a copy, and each gets its own back.
+#[test]
+fn frames_of_another_worker_are_copied() {
+    let (mut one, mut other) = (Pair::new(), Pair::new());
+    let (client, server) = one.connection(80);
+    let (other_client, other_server) = other.connection(80);
+    assert_eq!(client.write(&mut one.nets[CLIENT], &pattern(3_000, 1)), Ok(3_000));
+    one.run_for(Duration::from_millis(1));
+    let mut sent = 0;
+    while let Ok(Some(chunk)) = server.read_chunk(&mut one.nets[SERVER]) {
+        sent += chunk.len();
+        other_client.write_chunk(&mut other.nets[CLIENT], chunk).expect("room");
+    }
+    assert_eq!((sent, other.nets[CLIENT].copied_bytes()), (3_000, 3_000));
+    let mut room = server.reserve(&mut one.nets[SERVER], 100).expect("room");
+    room.fill(7);
+    other_client.commit(&mut other.nets[CLIENT], room, 50).expect("room");
+    let mut got = Vec::new();
+    other.run_until(|pair| {
+        pair.drain(SERVER, other_server, &mut got);
+        got.len() == 3_050
+    });
+    assert!(got[..3_000] == pattern(3_000, 1) && got[3_000..] == [7; 50]);
+
+    assert_eq!(client.write(&mut one.nets[CLIENT], b"lent"), Ok(4));
+    one.run_for(Duration::from_millis(1));
+    let chunk = server.read_chunk(&mut one.nets[SERVER]).expect("it came").expect("no end");
+    other_server.release(&mut other.nets[SERVER], chunk);
+    for (pair, client, server) in [(&mut one, client, server), (&mut other, other_client, other_server)] {
+        client.close(&mut pair.nets[CLIENT]);
+        server.close(&mut pair.nets[SERVER]);
+        pair.run_for(Duration::from_secs(70));
+        assert!(pair.frames_are_all_free());
+    }
+}
