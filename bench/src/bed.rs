@@ -12,7 +12,7 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -75,7 +75,8 @@ impl Bed {
         if let Some(wire) = &wire {
             steer(wire, options.rps)?;
         }
-        let layout = Layout { kind: options.wire, wire: wire.as_ref(), target, client: options.client_stack(), connections };
+        let client = options.client_stack();
+        let layout = Layout { kind: options.wire, wire: wire.as_ref(), target, client, connections, work_us: options.work_us };
         let ends = if wire.is_none() { Some(memory::link()?) } else { None };
         let (server_stats, client_stats) = (stats_path(), stats_path());
         let mut server = Peer::start(&format!("{} server", target.name()), layout.server_command(&server_stats)?)?;
@@ -147,6 +148,30 @@ impl Bed {
         Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1) })
     }
 
+    /// Runs wrk against the server from the client's side and returns what it prints.
+    ///
+    /// # Errors
+    /// There is no wrk, it failed, or it saw an error.
+    pub fn wrk(&self, connections: u32, seconds: u64) -> io::Result<String> {
+        let wire = self.wire.as_ref().ok_or_else(|| io::Error::other("wrk needs the kernel's stack"))?;
+        let mut wrk = wire.command(Side::Client, "taskset");
+        wrk.args([
+            "-c",
+            &CLIENT_CORE.to_string(),
+            "wrk",
+            "-t1",
+            &format!("-c{connections}"),
+            &format!("-d{seconds}s"),
+            "--latency",
+        ]);
+        let output = wrk.arg(format!("http://{}/", self.address)).stdin(Stdio::null()).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() || text.contains("Socket errors") || text.contains("Non-2xx") {
+            return Err(io::Error::other(format!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr))));
+        }
+        Ok(text)
+    }
+
     /// CPU of the server's side so far.
     ///
     /// # Errors
@@ -210,6 +235,7 @@ struct Layout<'a> {
     target: Target,
     client: ClientStack,
     connections: u32,
+    work_us: u64,
 }
 
 impl Layout<'_> {
@@ -247,6 +273,9 @@ impl Layout<'_> {
         let before: &[&str] = if self.target == Target::Preload { &["run", "--quiet", "--"] } else { &[] };
         let mut command = self.role(Side::Server, server_core(), before)?;
         command.args(["server", "--listen", &self.served().to_string()]);
+        if self.work_us > 0 && self.target != Target::Embedded {
+            command.args(["--work-us", &self.work_us.to_string()]);
+        }
         match self.target {
             Target::LinuxSpin => drop(command.arg("--spin")),
             Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string(), stats),

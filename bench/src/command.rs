@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use crate::against_wrk;
 use crate::options::Options;
 use crate::role::{self, RoleArguments};
 use crate::row::Row;
 use crate::runner::Runner;
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Kind, Scenario};
 use crate::still;
 use crate::table;
 use crate::wire::veth::remove_on_signal;
@@ -57,6 +58,8 @@ enum Command {
     Idle(Options),
     /// Bytes per idle connection
     Memory(Options),
+    /// Our client and wrk in turn: whether they agree
+    Wrk(Options),
     /// One end of a measurement
     #[command(hide = true)]
     Role(RoleArguments),
@@ -84,6 +87,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Rpc(options) => ("rpc", options),
         Command::Idle(options) => ("idle", options),
         Command::Memory(options) => ("memory", options),
+        Command::Wrk(options) => ("wrk", options),
     };
     measure(scenario::find(name).expect("every command has its scenario"), options)
 }
@@ -118,9 +122,12 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
     let rounds = options.rounds_or(scenario.rounds);
     let measured =
         remove_on_signal().and_then(|()| Runner::new(scenario.name, options, rounds, seconds)).and_then(|mut runner| {
-            match scenario.question {
-                Some(question) => still::measure(question, runner.setting(), options, (&targets, &points), &mut give),
-                None => runner.run(&targets, &points, &mut give),
+            match scenario.kind {
+                Kind::Still(question) => still::measure(question, runner.setting(), options, (&targets, &points), &mut give),
+                Kind::AgainstWrk => {
+                    against_wrk::measure(runner.setting(), options, (&targets, &points), (rounds, seconds), &mut give)
+                }
+                Kind::Traffic => runner.run(&targets, &points, &mut give),
             }
         });
     match measured {

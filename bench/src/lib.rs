@@ -5,6 +5,7 @@
 //! client, in turn, and what disturbed them is said. Does not do: judge whether a figure is good.
 #![forbid(unsafe_code)]
 
+pub mod against_wrk;
 pub mod bed;
 pub mod bulk_link;
 pub mod command;

@@ -3,6 +3,7 @@
 pub mod embedded_client;
 pub mod embedded_server;
 pub mod exchange;
+pub mod http;
 pub mod kernel_client;
 pub mod kernel_server;
 pub mod latency;

@@ -38,6 +38,9 @@ pub struct RoleArguments {
     /// Look for events without sleeping
     #[arg(long)]
     spin: bool,
+    /// Microseconds that a request costs the application
+    #[arg(long, default_value_t = 0)]
+    work_us: u64,
     #[command(flatten)]
     stack: StackArguments,
 }
@@ -78,8 +81,8 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
     let address = || arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"));
     match (arguments.kind, arguments.sockets) {
         (Kind::Server, Sockets::Kernel) => {
-            let address = address()?;
-            let mut server = KernelServer::listen(address, arguments.spin).map_err(|error| at(address, &error))?;
+            let (address, work) = (address()?, Duration::from_micros(arguments.work_us));
+            let mut server = KernelServer::listen(address, arguments.spin, work).map_err(|error| at(address, &error))?;
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()

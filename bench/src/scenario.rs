@@ -19,6 +19,7 @@ mod resp;
 mod rpc;
 mod setup;
 mod still;
+mod wrk;
 
 /// A scenario that is a list of points.
 #[derive(Clone, Copy)]
@@ -33,8 +34,19 @@ pub struct Scenario {
     pub seconds: f64,
     /// Its points.
     pub points: fn(&Options) -> Vec<Point>,
-    /// What is asked of connections without traffic; `None`: there is traffic.
-    pub question: Option<Question>,
+    /// What runs at each point.
+    pub kind: Kind,
+}
+
+/// What runs at the points of a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The load, target by target in turn.
+    Traffic,
+    /// Nothing: connections are open and still.
+    Still(Question),
+    /// Our load and wrk in turn.
+    AgainstWrk,
 }
 
 /// All of them, in the order of `ringway bench list`.
@@ -54,6 +66,7 @@ pub const ALL: &[Scenario] = &[
     rpc::RPC,
     still::IDLE,
     still::MEMORY,
+    wrk::WRK,
 ];
 
 /// The scenario of a name.
@@ -68,7 +81,7 @@ const MESSAGE: u32 = 64;
 fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
     // Every bed puts its own address here.
     let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-    Plan { server, sources: Vec::new(), connections, request, reply, depth, pace: Pace::Closed, streams: 0 }
+    Plan { server, sources: Vec::new(), connections, request, reply, depth, pace: Pace::Closed, streams: 0, http: false }
 }
 
 /// What the user said, or what the scenario has in mind.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use super::http;
 use super::latency::Latencies;
 use super::message::{Corrupt, Header, Inbox, Outbox};
 use super::order::{Outcome, Pace, Plan};
@@ -12,18 +13,37 @@ use super::schedule::Schedule;
 #[derive(Debug, Default)]
 pub struct Responder {
     inbox: Inbox,
+    /// The client speaks HTTP.
+    http: Option<http::Requests>,
+    /// Requests answered.
+    answered: u64,
     /// Replies that wait to be sent.
     pub outbox: Outbox,
 }
 
 impl Responder {
+    /// Requests answered so far.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
     /// Takes what has arrived and puts the replies into the outbox.
     ///
     /// # Errors
     /// The client sent something else than requests.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
-        let Responder { inbox, outbox } = self;
+        let Responder { inbox, outbox, http, answered } = self;
+        if *answered == 0 && http.is_none() && bytes.starts_with(http::BEGINNING) {
+            *http = Some(http::Requests::default());
+        }
+        if let Some(requests) = http {
+            let count = requests.feed(bytes);
+            *answered += count as u64;
+            (0..count).for_each(|_| outbox.push_fixed(http::reply()));
+            return Ok(());
+        }
         inbox.feed(bytes, |request| {
+            *answered += 1;
             outbox.push(Header { length: request.wanted, wanted: request.length, tag: request.tag });
             Ok(())
         })
@@ -34,6 +54,7 @@ impl Responder {
 #[derive(Debug, Default)]
 struct Asker {
     inbox: Inbox,
+    http: http::Replies,
     outbox: Outbox,
     /// When the requests without a reply were meant to begin.
     under_way: VecDeque<Instant>,
@@ -161,7 +182,11 @@ impl Load {
     fn ask(&mut self, index: usize, intended: Instant) {
         let wanted = self.reply_of(index);
         let asker = &mut self.askers[index];
-        asker.outbox.push(Header { length: self.plan.request, wanted, tag: asker.next_tag });
+        if self.plan.http {
+            asker.outbox.push_fixed(http::REQUEST);
+        } else {
+            asker.outbox.push(Header { length: self.plan.request, wanted, tag: asker.next_tag });
+        }
         asker.next_tag += 1;
         asker.under_way.push_back(intended);
         self.in_flight += 1;
@@ -224,11 +249,12 @@ impl Load {
     /// The server sent something else than the replies asked for.
     pub fn receive(&mut self, index: usize, now: Instant, bytes: &[u8]) -> Result<Next, Corrupt> {
         let (is_stream, reply) = (self.is_stream(index), self.reply_of(index));
-        let asker = &mut self.askers[index];
-        let (mut tag, mut count) = (asker.next_tag - asker.under_way.len() as u64, 0);
-        let (latencies, under_way) = (&mut self.latencies, &mut asker.under_way);
         let is_measured = self.phase == Phase::Measured;
-        asker.inbox.feed(bytes, |header| {
+        let Asker { inbox, http, under_way, next_tag, .. } = &mut self.askers[index];
+        let first = *next_tag - under_way.len() as u64;
+        let (mut tag, mut count) = (first, 0);
+        let latencies = &mut self.latencies;
+        let mut take = |header: Header| {
             if header.tag != tag || header.length != reply {
                 return Err(Corrupt::Tag(header.tag));
             }
@@ -238,7 +264,16 @@ impl Load {
             }
             (tag, count) = (tag + 1, count + 1);
             Ok(())
-        })?;
+        };
+        if self.plan.http {
+            // HTTP's replies have no tag: they are in order.
+            for step in 0..http.feed(bytes)? as u64 {
+                take(Header { length: reply, wanted: reply, tag: first + step })?;
+            }
+        } else {
+            inbox.feed(bytes, take)?;
+        }
+        let asker = &mut self.askers[index];
         asker.replies += count;
         if is_stream {
             self.stream_bytes += if is_measured { u64::from(count) * u64::from(reply) } else { 0 };

@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
@@ -33,6 +33,8 @@ pub struct KernelServer {
     scratch: Vec<u8>,
     /// Looks for events without sleeping.
     spins: bool,
+    /// What a request costs the application.
+    work: Duration,
 }
 
 struct Connection {
@@ -45,7 +47,7 @@ impl KernelServer {
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub fn listen(address: SocketAddr, spins: bool) -> io::Result<KernelServer> {
+    pub fn listen(address: SocketAddr, spins: bool, work: Duration) -> io::Result<KernelServer> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
@@ -56,7 +58,7 @@ impl KernelServer {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let (buffer, scratch) = (vec![0; READ_BYTES], vec![0; SCRATCH_BYTES]);
-        Ok(KernelServer { poll, listener, connections: Vec::new(), free: Vec::new(), buffer, scratch, spins })
+        Ok(KernelServer { poll, listener, connections: Vec::new(), free: Vec::new(), buffer, scratch, spins, work })
     }
 
     /// Serves for ever.
@@ -105,8 +107,12 @@ impl KernelServer {
     fn turn(&mut self, index: usize, event: &Event) {
         let Some(Some(connection)) = self.connections.get_mut(index) else { return };
         let ends = event.is_read_closed() || event.is_error();
-        let alive =
-            (!event.is_readable() && !ends || connection.read(&mut self.buffer, ends)) && connection.write(&mut self.scratch);
+        let before = connection.responder.answered();
+        let mut alive = !event.is_readable() && !ends || connection.read(&mut self.buffer, ends);
+        if !self.work.is_zero() {
+            labor(self.work * (connection.responder.answered() - before) as u32);
+        }
+        alive = alive && connection.write(&mut self.scratch);
         if !alive {
             self.connections[index] = None;
             self.free.push(index);
@@ -139,6 +145,14 @@ impl Connection {
     /// Sends what fits; `false`: the connection is broken.
     fn write(&mut self, scratch: &mut [u8]) -> bool {
         send(&mut self.stream, &mut self.responder.outbox, scratch).is_ok()
+    }
+}
+
+/// Keeps the processor busy for so long.
+fn labor(work: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < work {
+        std::hint::spin_loop();
     }
 }
 

@@ -82,18 +82,72 @@ impl Header {
     }
 }
 
-/// Messages that wait to be sent on one connection.
+/// What waits to be sent on one connection.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    queue: VecDeque<Header>,
+    queue: VecDeque<Item>,
     /// Bytes of the first one that have been sent.
     sent: usize,
+    /// Bytes that wait.
+    waiting: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Item {
+    Message(Header),
+    /// Bytes that are the same every time.
+    Fixed(&'static [u8]),
+}
+
+impl Item {
+    fn length(&self) -> usize {
+        match self {
+            Item::Message(header) => header.length as usize,
+            Item::Fixed(bytes) => bytes.len(),
+        }
+    }
+
+    /// Writes its bytes from `at` on to `to`, as many as fit.
+    fn copy_to(&self, mut at: usize, to: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while at < self.length() && filled < to.len() {
+            let most = (self.length() - at).min(to.len() - filled);
+            let count = match self {
+                Item::Message(header) if at < HEADER_BYTES => {
+                    let count = most.min(HEADER_BYTES - at);
+                    to[filled..filled + count].copy_from_slice(&header.encode()[at..at + count]);
+                    count
+                }
+                Item::Message(_) => {
+                    let piece = pattern(at, most);
+                    to[filled..filled + piece.len()].copy_from_slice(piece);
+                    piece.len()
+                }
+                Item::Fixed(bytes) => {
+                    to[filled..filled + most].copy_from_slice(&bytes[at..at + most]);
+                    most
+                }
+            };
+            (filled, at) = (filled + count, at + count);
+        }
+        filled
+    }
 }
 
 impl Outbox {
     /// Appends a message.
     pub fn push(&mut self, header: Header) {
-        self.queue.push_back(header);
+        self.append(Item::Message(header));
+    }
+
+    /// Appends bytes that are no message.
+    pub fn push_fixed(&mut self, bytes: &'static [u8]) {
+        self.append(Item::Fixed(bytes));
+    }
+
+    fn append(&mut self, item: Item) {
+        self.waiting += item.length();
+        self.queue.push_back(item);
     }
 
     /// Whether everything has been sent.
@@ -103,24 +157,14 @@ impl Outbox {
 
     /// Bytes that wait.
     pub fn len(&self) -> usize {
-        self.queue.iter().map(|header| header.length as usize).sum::<usize>() - self.sent
+        self.waiting
     }
 
     /// Writes the next bytes to `to`, of several messages if they fit, and returns how many. They stay until `advance`.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let (mut filled, mut at) = (0, self.sent);
-        for header in &self.queue {
-            let length = header.length as usize;
-            if at < HEADER_BYTES {
-                let count = (HEADER_BYTES - at).min(to.len() - filled);
-                to[filled..filled + count].copy_from_slice(&header.encode()[at..at + count]);
-                (filled, at) = (filled + count, at + count);
-            }
-            while at < length && filled < to.len() {
-                let piece = pattern(at, (length - at).min(to.len() - filled));
-                to[filled..filled + piece.len()].copy_from_slice(piece);
-                (filled, at) = (filled + piece.len(), at + piece.len());
-            }
+        for item in &self.queue {
+            filled += item.copy_to(at, &mut to[filled..]);
             if filled == to.len() {
                 break;
             }
@@ -132,7 +176,7 @@ impl Outbox {
     /// The next bytes to give to a socket: from `scratch`, or without a copy in the middle of a large message.
     pub fn next<'a>(&self, scratch: &'a mut [u8]) -> &'a [u8] {
         match self.queue.front() {
-            Some(header) if self.sent >= HEADER_BYTES && header.length as usize - self.sent >= scratch.len() => {
+            Some(Item::Message(header)) if self.sent >= HEADER_BYTES && header.length as usize - self.sent >= scratch.len() => {
                 pattern(self.sent, header.length as usize - self.sent)
             }
             _ => {
@@ -147,14 +191,15 @@ impl Outbox {
     /// # Panics
     /// When fewer waited.
     pub fn advance(&mut self, count: usize) {
+        assert!(count <= self.waiting, "no more is sent than waited");
+        self.waiting -= count;
         self.sent += count;
-        while let Some(header) = self.queue.front()
-            && self.sent >= header.length as usize
+        while let Some(item) = self.queue.front()
+            && self.sent >= item.length()
         {
-            self.sent -= header.length as usize;
+            self.sent -= item.length();
             self.queue.pop_front();
         }
-        assert!(self.sent == 0 || !self.queue.is_empty(), "no more is sent than waited");
     }
 }
 

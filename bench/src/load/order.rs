@@ -21,6 +21,8 @@ pub struct Plan {
     pub depth: u32,
     /// When requests begin.
     pub pace: Pace,
+    /// HTTP's fixed request instead of messages; `request` and `reply` mean nothing then.
+    pub http: bool,
     /// So many of the connections, the first ones, are streams without end towards the client instead; closed pace only.
     pub streams: u32,
 }

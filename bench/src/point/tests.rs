@@ -5,7 +5,7 @@ use crate::measure::cpu::Used;
 
 fn plan(pace: Pace) -> Plan {
     let server = std::net::SocketAddr::from(([10, 0, 0, 1], 1));
-    Plan { server, sources: Vec::new(), connections: 64, request: 64, reply: 128, depth: 1, pace, streams: 0 }
+    Plan { server, sources: Vec::new(), connections: 64, request: 64, reply: 128, depth: 1, pace, streams: 0, http: false }
 }
 
 /// A second with so many replies, at so much of the server's CPU each.

@@ -1,6 +1,6 @@
 //! `accept`: connections that are opened and reset at once after the shortest exchange, by concurrency (mTCP: figure 8).
 
-use super::{Scenario, closed, or};
+use super::{Kind, Scenario, closed, or};
 use crate::load::message::HEADER_BYTES;
 use crate::load::order::{Pace, Plan};
 use crate::options::Options;
@@ -12,7 +12,7 @@ pub(super) const ACCEPT: Scenario = Scenario {
     rounds: 3,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -3,7 +3,7 @@
 //! Replies of a size one after the other as the papers do it, and a stream without end: so many
 //! messages are under way that the sender always has something to send.
 
-use super::{Scenario, closed, or};
+use super::{Kind, Scenario, closed, or};
 use crate::load::order::Plan;
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
@@ -15,7 +15,7 @@ pub(super) const BULK: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 /// The short message of a large one in the other direction.

@@ -1,6 +1,6 @@
 //! `conns`: small requests and replies over more and more connections (Stacks at scale: figures 5 and 6).
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
 use crate::target::WireKind;
@@ -11,7 +11,7 @@ pub(super) const CONNS: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn points(options: &Options) -> Vec<Point> {

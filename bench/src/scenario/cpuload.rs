@@ -1,6 +1,6 @@
 //! `cpuload`: requests at a given rate, whatever the server does (Z-stack: figure 9). Latency counts from the intended time.
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::{Pace, Plan};
 use crate::options::Options;
 use crate::point::{Figure, Point};
@@ -11,7 +11,7 @@ pub(super) const CPULOAD: Scenario = Scenario {
     rounds: 3,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 /// Connections over which requests are spread.

@@ -1,6 +1,6 @@
 //! `fair`: whether connections that all ask for as much as they can get the same (mTCP: section 5.2), by Jain's index.
 
-use super::{Scenario, closed, or};
+use super::{Kind, Scenario, closed, or};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
 
@@ -10,7 +10,7 @@ pub(super) const FAIR: Scenario = Scenario {
     rounds: 3,
     seconds: 2.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 /// Bytes of a reply: small enough that every connection gets many in a round.

@@ -1,6 +1,6 @@
 //! `latency`: one request at a time on one connection, replies of several sizes (Stacks at scale: figure 4).
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
 
@@ -10,7 +10,7 @@ pub(super) const LATENCY: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn points(options: &Options) -> Vec<Point> {

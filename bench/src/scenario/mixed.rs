@@ -1,7 +1,7 @@
 //! `mixed`: a stream without end beside small requests (host overheads: figure 11). What each loses by the other is to be seen
 //! from the points in which it is alone.
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::Plan;
 use crate::options::Options;
 use crate::point::{Figure, Point};
@@ -12,7 +12,7 @@ pub(super) const MIXED: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn points(options: &Options) -> Vec<Point> {

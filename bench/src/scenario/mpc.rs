@@ -1,6 +1,6 @@
 //! `crr` and `mpc`: short connections (mTCP: figure 7). Each is opened, carries one or more messages, and is reset.
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::{Pace, Plan};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
@@ -11,7 +11,7 @@ pub(super) const CRR: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points: crr,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 pub(super) const MPC: Scenario = Scenario {
@@ -20,7 +20,7 @@ pub(super) const MPC: Scenario = Scenario {
     rounds: 3,
     seconds: 1.0,
     points: mpc,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 /// Connections at a time, where nothing else is said.

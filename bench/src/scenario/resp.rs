@@ -1,6 +1,6 @@
 //! `resp`: how long whole transactions take when thousands of short connections are under way (mTCP: table 2).
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::{Pace, Plan};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
@@ -11,7 +11,7 @@ pub(super) const RESP: Scenario = Scenario {
     rounds: 3,
     seconds: 2.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn points(options: &Options) -> Vec<Point> {

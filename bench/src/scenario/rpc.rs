@@ -1,6 +1,6 @@
 //! `zc` and `rpc`: requests and replies of the same, larger sizes (Z-stack: figures 5 to 8; host overheads: figure 10).
 
-use super::{Scenario, closed, or};
+use super::{Kind, Scenario, closed, or};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
 
@@ -10,7 +10,7 @@ pub(super) const ZC: Scenario = Scenario {
     rounds: 3,
     seconds: 0.5,
     points: zc,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 pub(super) const RPC: Scenario = Scenario {
@@ -19,7 +19,7 @@ pub(super) const RPC: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points: rpc,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn zc(options: &Options) -> Vec<Point> {

@@ -1,6 +1,6 @@
 //! `setup`: the time from connect(2) to the first byte of the reply, one connection after the other.
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::{Pace, Plan};
 use crate::options::{Options, size_name};
 use crate::point::{Figure, Point};
@@ -11,7 +11,7 @@ pub(super) const SETUP: Scenario = Scenario {
     rounds: 5,
     seconds: 1.0,
     points,
-    question: None,
+    kind: Kind::Traffic,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -1,6 +1,6 @@
 //! `idle` and `memory`: many connections without traffic.
 
-use super::{MESSAGE, Scenario, closed, or};
+use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::options::Options;
 use crate::point::{Figure, Point};
 use crate::still::Question;
@@ -12,11 +12,11 @@ pub(super) const IDLE: Scenario = Scenario {
     rounds: 1,
     seconds: 5.0,
     points,
-    question: Some(Question::Idle),
+    kind: Kind::Still(Question::Idle),
 };
 
 pub(super) const MEMORY: Scenario =
-    Scenario { name: "memory", about: "bytes per idle connection", question: Some(Question::Memory), ..IDLE };
+    Scenario { name: "memory", about: "bytes per idle connection", kind: Kind::Still(Question::Memory), ..IDLE };
 
 fn points(options: &Options) -> Vec<Point> {
     let many = if options.wire == WireKind::Memory { [10_000, 100_000] } else { [1000, 10_000] };

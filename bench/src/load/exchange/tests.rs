@@ -16,7 +16,8 @@ struct Rig {
 impl Rig {
     fn new(connections: u32, depth: u32, pace: Pace) -> Rig {
         let server = SocketAddr::from(([10, 0, 0, 1], 1));
-        let plan = Plan { server, sources: Vec::new(), connections, request: 64, reply: 100, depth, pace, streams: 0 };
+        let plan =
+            Plan { server, sources: Vec::new(), connections, request: 64, reply: 100, depth, pace, streams: 0, http: false };
         let start = Instant::now();
         let servers = (0..connections).map(|_| Responder::default()).collect();
         Rig { load: Load::new(plan, start), servers, touched: Vec::new(), start }
@@ -117,6 +118,21 @@ fn streams_beside_small_requests_are_counted_apart() {
     let outcome = rig.load.outcome();
     assert_eq!((outcome.replies, outcome.stream_bytes), (1, u64::from(PIECE) * u64::from(PIECES)));
     assert_eq!((outcome.fairness, outcome.replies_in_all), (1.0, 1 + u64::from(PIECES)));
+}
+
+#[test]
+fn http_is_answered_by_the_same_server_and_counted_alike() {
+    let mut rig = Rig::new(1, 2, Pace::Closed);
+    rig.load.plan.http = true;
+    rig.begin(Duration::ZERO, 3 * MS);
+    for at in 0..5 {
+        rig.tick(at * MS);
+        rig.carry(0, at * MS);
+    }
+    assert!(rig.load.is_over());
+    let outcome = rig.load.outcome();
+    assert_eq!((outcome.replies, outcome.replies_in_all), (6, 8));
+    assert_eq!(rig.servers[0].answered(), 8);
 }
 
 #[test]

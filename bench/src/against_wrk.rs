@@ -1,0 +1,86 @@
+//! `wrk`: our client and wrk in turn against the same HTTP server, to see whether they agree.
+//!
+//! They can agree only where neither is the limit: with one connection, and where the server's program has work to do for each
+//! request. Both clients stand on the kernel's stack of the same namespace and core.
+
+use std::io;
+use std::time::Duration;
+
+use crate::bed::Bed;
+use crate::measure::statistics::{median, median_ratio};
+use crate::options::Options;
+use crate::point::{Point, Setting};
+use crate::row::{Parameter, QUIET, Row};
+use crate::target::{ClientStack, Target, WireKind};
+
+/// Connections, and microseconds of work per request.
+pub(crate) const POINTS: [(u32, u64); 2] = [(1, 0), (64, 50)];
+const WARMUP: Duration = Duration::from_millis(100);
+/// Our share of wrk's figure may be so far from 1.
+const AGREEMENT: f64 = 0.05;
+
+/// Measures all points with both clients.
+///
+/// # Errors
+/// wrk is missing, a bed could not be made or a role failed.
+pub fn measure(
+    setting: &Setting,
+    options: &Options,
+    (targets, points): (&[Target], &[Point]),
+    (rounds, seconds): (u32, f64),
+    give: &mut dyn FnMut(Row) -> io::Result<()>,
+) -> io::Result<()> {
+    if options.wire != WireKind::Veth || options.client_stack() != ClientStack::Kernel {
+        return Err(io::Error::other("wrk stands on the kernel's stack: only --wire veth --client kernel"));
+    }
+    let seconds = (seconds.ceil() as u64).max(1);
+    for (point, (connections, work_us)) in points.iter().zip(POINTS) {
+        for target in targets {
+            let options = Options { work_us: options.work_us.max(work_us), ..options.clone() };
+            let mut bed = Bed::start(*target, &options, connections)?;
+            bed.prepare(&point.plan)?;
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for round in 1..=rounds {
+                let sample = bed.run(WARMUP, Duration::from_secs(seconds), u64::from(round))?;
+                ours.push(sample.outcome.replies as f64 / sample.outcome.seconds);
+                theirs.push(requests_per_second(&bed.wrk(connections, seconds)?)?);
+            }
+            let ratio = median_ratio(&ours, &theirs).unwrap_or(0.0);
+            let agree = if (ratio - 1.0).abs() <= AGREEMENT { "they agree" } else { "they do not agree" };
+            let note = format!("{ratio:.3} of wrk's figure: {agree}");
+            give(row(setting, point, target.name(), "ringway bench", &ours, note))?;
+            give(row(setting, point, target.name(), "wrk", &theirs, String::new()))?;
+        }
+    }
+    Ok(())
+}
+
+fn requests_per_second(report: &str) -> io::Result<f64> {
+    let value = report.lines().find_map(|line| line.trim().strip_prefix("Requests/sec:")?.trim().parse().ok());
+    value.ok_or_else(|| io::Error::other(format!("wrk printed:\n{report}")))
+}
+
+fn row(setting: &Setting, point: &Point, target: String, client: &str, values: &[f64], note: String) -> Row {
+    let mut parameters = point.parameters.clone();
+    parameters.insert("generator".into(), Parameter::Text(client.into()));
+    Row {
+        scenario: setting.scenario.clone(),
+        point: format!("{}, {client}", point.label),
+        parameters,
+        target,
+        wire: setting.wire.clone(),
+        client: setting.client.clone(),
+        value: median(values.iter().copied()).unwrap_or(0.0).round(),
+        unit: "requests/s".into(),
+        noise: QUIET.into(),
+        rounds: values.len() as u32,
+        note,
+        machine: setting.machine.clone(),
+        kernel: setting.kernel.clone(),
+        commit: setting.commit.clone(),
+        ..Row::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;
