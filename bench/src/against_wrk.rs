@@ -48,7 +48,7 @@ pub fn measure(
             let ratio = median_ratio(&ours, &theirs).unwrap_or(0.0);
             let agree = if (ratio - 1.0).abs() <= AGREEMENT { "they agree" } else { "they do not agree" };
             let note = format!("{ratio:.3} of wrk's figure: {agree}");
-            give(row(setting, point, target.name(), "ringway bench", &ours, note))?;
+            give(row(setting, point, target.name(), "ours", &ours, note))?;
             give(row(setting, point, target.name(), "wrk", &theirs, String::new()))?;
         }
     }

@@ -19,7 +19,7 @@ pub(super) const WRK: Scenario = Scenario {
 fn points(_: &Options) -> Vec<Point> {
     let point = |(connections, work_us): (u32, u64)| {
         let plan = Plan { http: true, ..closed(connections, 64, 64, 1) };
-        let label = format!("{connections} connections, {work_us} us of work");
+        let label = format!("{connections}, {work_us} us of work");
         let mut point = Point::new(label, &[("connections", f64::from(connections))], plan, Figure::Requests);
         point.parameters.insert("work_us".into(), Parameter::Number(work_us as f64));
         point
