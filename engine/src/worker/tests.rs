@@ -267,3 +267,26 @@ fn hostile_requests_harm_only_their_author() {
         net.run_for_ms(10);
     }
 }
+
+/// Envelopes that lie about what follows them, on sockets that come and go: the worker goes on, others get their bytes,
+/// and nothing of the author's is left behind.
+#[test]
+fn hostile_envelopes_harm_only_their_author() {
+    for seed in 0..20 {
+        let mut net = Net::new();
+        let hostile = net.attach(0, [9; 16]);
+        let listener = net.listen(0, 80);
+        let client = net.connect(1, 80);
+        let server = net.accept(0, listener);
+        net.fire_lying_messages(hostile, seed, 500);
+        let (up, down) = (pattern(20_000, 1), pattern(20_000, 2));
+        let got = net.exchange((1, client), (0, server), &up, &down);
+        assert!(got == (down, up), "seed {seed}: the streams of others differ");
+        net.detach(hostile);
+        net.close(1, client);
+        net.close(0, server);
+        net.close(0, listener);
+        net.run_for_ms(70_000);
+        assert!(net.frames_are_all_free(), "seed {seed}: a frame was lost");
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
-use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, Request, Roster, Shape, SlotRef, SocketOption};
+use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Envelope, Operation, Request, Roster, Shape, SlotRef, SocketOption};
 use ringway_shm::{ArenaConfig, Class, Duration, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
@@ -321,6 +321,32 @@ impl Net {
         })
     }
 
+    /// Messages that are none, or others than they say, on a datagram socket; now and then another one in its slot.
+    pub(super) fn fire_lying_messages(&mut self, app: usize, seed: u64, count: usize) {
+        let mut random = Random(seed);
+        let mut socket_of_datagrams = |net: &mut Net, port: u16| {
+            let slot = net.open(app);
+            let operation = Operation::Datagram { local: socket([0, 0, 0, 0], port), dual_stack: false };
+            assert_eq!(net.control(app, slot, operation), ControlAnswer::Done);
+            slot
+        };
+        let mut slot = socket_of_datagrams(self, 1_000);
+        for number in 0..count {
+            let message = lying_message(&mut random);
+            // The stream's call writes what it is given: nothing checks the envelope on this side.
+            self.apps[app].client.send(slot, &[IoSlice::new(&message)]).ok();
+            let word = random.next();
+            if word & 3 == 0 {
+                self.step();
+            }
+            if word & 63 == 1 {
+                self.close(app, slot);
+                slot = socket_of_datagrams(self, 1_001 + number as u16);
+            }
+        }
+        self.step();
+    }
+
     /// Requests of every kind about slots of every kind, in any order.
     pub(super) fn fire_nonsense(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
@@ -342,11 +368,34 @@ impl Net {
     }
 }
 
+/// An envelope and what follows it, each of which may be true or not.
+fn lying_message(random: &mut Random) -> Vec<u8> {
+    let word = random.next();
+    let payload = vec![word as u8; (word >> 8) as usize % 4_000];
+    let peer = (word & 1 != 0).then(|| socket(ADDRESSES[1], 9));
+    let envelope = Envelope { len: payload.len(), peer, ..Envelope::default() };
+    let mut bytes = envelope.encode();
+    let lie = random.next();
+    match word % 4 {
+        // A length that is not that of what follows.
+        0 => bytes[..4].copy_from_slice(&(lie as u32 >> (lie >> 59)).to_le_bytes()),
+        // A segment size, flags, addresses that mean nothing.
+        1 => bytes[4 + lie as usize % (bytes.len() - 4)] = (lie >> 32) as u8,
+        2 => bytes.iter_mut().for_each(|byte| *byte = random.next() as u8),
+        _ => {}
+    }
+    let mut message = [&bytes[..], &payload].concat();
+    if word & 16 != 0 {
+        message.truncate(lie as usize % (message.len() + 1));
+    }
+    message
+}
+
 fn nonsense(random: &mut Random) -> Operation {
     let word = random.next();
     let value = (word >> 16) as u32;
     let ip = ADDRESSES[(word >> 8) as usize % 2];
-    match word % 13 {
+    match word % 15 {
         0 => Operation::Listen { local: socket(ip, value as u16 | 1024), backlog: value, dual_stack: value & 1 != 0 },
         1 => Operation::Listen { local: socket([0, 0, 0, 0], value as u16 % 100), backlog: value, dual_stack: value & 1 != 0 },
         2 | 3 => Operation::Connect { remote: socket(ip, value as u16 % 100) },
@@ -357,7 +406,9 @@ fn nonsense(random: &mut Random) -> Operation {
         8 => Operation::Abort,
         9 => Operation::SetOption { option: SocketOption::ReceiveBuffer, value },
         10 => Operation::Info,
-        11 => Operation::Forked { process: value % 300, pid: value },
+        11 => Operation::Datagram { local: socket(ip, value as u16 % 100), dual_stack: value & 1 != 0 },
+        12 => Operation::ConnectDatagram { remote: socket(ip, value as u16 % 100) },
+        13 => Operation::Forked { process: value % 300, pid: value },
         _ => Operation::Reclaim,
     }
 }
