@@ -5,7 +5,7 @@ LOOM_TARGET = target/loom
 MINUTES ?= 1
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel netlink config capture
 
-.PHONY: demo test build setup setup-demo lint unit conformance loom miri fuzz system bench-instructions instructions-smoke tidy rfc-coverage clean
+.PHONY: demo test build setup setup-demo lint unit conformance loom miri fuzz soak system bench-instructions instructions-smoke tidy rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -68,6 +68,11 @@ fuzz:
 			-- -max_total_time=$$(($(MINUTES) * 60)) -timeout=20 -max_len=8192 -print_final_stats=1 \
 			-artifact_prefix=../target/fuzz-artifacts/$$target/) || exit 1; \
 	done
+
+# Random scenarios of the simulator for MINUTES, from seeds nobody has run before.
+soak:
+	$(CARGO) build --release -p ringway-sim
+	target/release/ringway-sim --soak $(MINUTES)m --threads $$(nproc)
 
 # Real programs in network namespaces of their own: needs root.
 system: build
