@@ -46,7 +46,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    basics, messages,
+    basics, messages, batches,
 }
 
 /// iperf3's own count says how much arrived; both directions, Ringway as the client.

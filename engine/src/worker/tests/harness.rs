@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
-use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Envelope, Operation, Request, Roster, Shape, SlotRef, SocketOption};
+use ringway_shm::channel::{
+    Client, ControlAnswer, ControlResult, Envelope, Operation, Request, Roster, Shape, SlotRef, SocketOption,
+};
 use ringway_shm::{ArenaConfig, Class, Duration, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 

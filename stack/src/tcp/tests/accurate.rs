@@ -4,25 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::rig::*;
-use crate::config::{CongestionControl, Ecn, StackConfig, TcpOptions};
+use crate::config::Ecn;
 use crate::stats::Counter;
 use crate::tcp::accurate::{ace, set_ace};
 use crate::wire::tcp::{ACK, ByteCounters, CWR, ECE, Header, SYN};
-
-const NOT_ECT: u8 = 0;
-const ECT_1: u8 = 1;
-const ECT_0: u8 = 2;
-const CE: u8 = 3;
-
-fn newreno() -> TcpOptions {
-    TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
-}
-
-fn config(ecn: Ecn) -> StackConfig {
-    let mut config = Rig::config();
-    config.tcp.ecn = ecn;
-    config
-}
 
 impl Seg {
     /// With AE, CWR and ECE as this number.
@@ -53,7 +38,7 @@ fn syn() -> Seg {
 
 /// A connection that the peer has opened and asked for accurate feedback in; its last ACK says `last`.
 fn accepted(last: Seg) -> Rig {
-    let mut rig = Rig::with(config(Ecn::AccuratePassive));
+    let mut rig = Rig::with(speaking(Ecn::AccuratePassive));
     let listener = rig.listen(newreno(), 16);
     rig.receive(syn());
     assert_eq!(numbers(&rig.sent()), vec![(0b010, NOT_ECT)]);
@@ -71,7 +56,7 @@ fn agreed() -> Rig {
 #[test]
 fn passive_handshake() {
     let answer = |ecn: Ecn, syn: Seg| {
-        let mut rig = Rig::with(config(ecn));
+        let mut rig = Rig::with(speaking(ecn));
         rig.listen(newreno(), 16);
         rig.receive(syn.mss(MSS as u16));
         let sent = rig.sent();
@@ -105,7 +90,7 @@ fn active_handshake() {
         (0b111, 0, NOT_ECT),
     ];
     for (answer, ack, data) in cases {
-        let mut rig = Rig::with(config(Ecn::AccurateRequest));
+        let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
         rig.connect(newreno());
         assert_eq!(numbers(&rig.sent()), vec![(0b111, NOT_ECT)]);
         rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(answer));
@@ -119,7 +104,7 @@ fn active_handshake() {
 #[test]
 fn reflection() {
     for (field, reflected, first) in [(NOT_ECT, 0b010, 5), (ECT_1, 0b011, 5), (ECT_0, 0b100, 5), (CE, 0b110, 6)] {
-        let mut rig = Rig::with(config(Ecn::AccurateRequest));
+        let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
         rig.connect(newreno());
         rig.sent();
         rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(0b010).ecn(field));
@@ -132,7 +117,7 @@ fn reflection() {
 /// §3.1.4.1: a SYN that is lost is sent once more as it was, then without a question.
 #[test]
 fn lost_syns() {
-    let mut rig = Rig::with(config(Ecn::AccurateRequest));
+    let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
     rig.connect(newreno());
     let tries: Vec<u32> = (0..3).map(|_| rig.next_sent().1[0].number()).collect();
     assert_eq!(tries, vec![0b111, 0b111, 0]);
@@ -143,7 +128,7 @@ fn lost_syns() {
 /// §3.1.4.2, §3.2.3.2.2: a SYN-ACK that is lost is sent without the option, then without an answer.
 #[test]
 fn lost_syn_acks() {
-    let mut rig = Rig::with(config(Ecn::AccuratePassive));
+    let mut rig = Rig::with(speaking(Ecn::AccuratePassive));
     rig.listen(newreno(), 16);
     rig.receive(syn());
     let mut tries = Vec::new();
@@ -315,7 +300,7 @@ fn data_completes_the_handshake() {
 /// A classic peer of an accurate host speaks RFC 3168 with all that belongs to it.
 #[test]
 fn classic_fallback() {
-    let mut rig = Rig::with(config(Ecn::AccurateRequest));
+    let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
     rig.connect(newreno());
     rig.sent();
     rig.receive(seg(SYN | ACK | ECE, 0, 1).mss(MSS as u16));

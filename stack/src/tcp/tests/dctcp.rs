@@ -3,24 +3,15 @@
 use alloc::vec;
 
 use super::rig::*;
-use crate::config::{CongestionControl, Ecn, StackConfig, TcpOptions};
+use crate::config::{CongestionControl, Ecn, TcpOptions};
 use crate::wire::tcp::{ACK, CWR, ECE, SYN};
-
-const ECT_0: u8 = 2;
-const CE: u8 = 3;
 
 fn dctcp() -> TcpOptions {
     TcpOptions { congestion_control: CongestionControl::Dctcp, ..TcpOptions::default() }
 }
 
-fn config(ecn: Ecn) -> StackConfig {
-    let mut config = Rig::config();
-    config.tcp.ecn = ecn;
-    config
-}
-
 fn accepted() -> Rig {
-    let mut rig = Rig::with(config(Ecn::Off));
+    let mut rig = Rig::with(speaking(Ecn::Off));
     let listener = rig.listen(dctcp(), 16);
     rig.receive(seg(SYN | ECE | CWR, 0, 0).mss(MSS as u16).ecn(ECT_0));
     let answer = rig.sent();
@@ -34,7 +25,7 @@ fn accepted() -> Rig {
 /// As Linux: DCTCP asks for ECN and answers it, whatever is configured; all its packets are marked.
 #[test]
 fn everything_is_marked() {
-    let mut rig = Rig::with(config(Ecn::Off));
+    let mut rig = Rig::with(speaking(Ecn::Off));
     rig.connect(dctcp());
     let syn = rig.sent();
     assert_eq!((syn[0].flags, syn[0].ecn), (SYN | ECE | CWR, ECT_0));
@@ -49,7 +40,7 @@ fn everything_is_marked() {
 /// Without the peer's consent it is Reno and marks nothing.
 #[test]
 fn without_consent() {
-    let mut rig = Rig::with(config(Ecn::Passive));
+    let mut rig = Rig::with(speaking(Ecn::Passive));
     rig.connect(dctcp());
     rig.sent();
     rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16));

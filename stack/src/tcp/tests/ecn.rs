@@ -8,23 +8,9 @@ use crate::stats::Counter;
 use crate::tcp::State;
 use crate::wire::tcp::{ACK, CWR, ECE, FIN, PSH, RST, SYN};
 
-const NOT_ECT: u8 = 0;
-const ECT_0: u8 = 2;
-const CE: u8 = 3;
-
-fn newreno() -> TcpOptions {
-    TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
-}
-
-fn config(ecn: Ecn) -> StackConfig {
-    let mut config = Rig::config();
-    config.tcp.ecn = ecn;
-    config
-}
-
 /// A connection that the peer has opened and asked for ECN in.
 fn accepted() -> Rig {
-    accepted_with(config(Ecn::Passive), false)
+    accepted_with(speaking(Ecn::Passive), false)
 }
 
 fn accepted_with(mut config: StackConfig, sack: bool) -> Rig {
@@ -41,7 +27,7 @@ fn accepted_with(mut config: StackConfig, sack: bool) -> Rig {
 }
 
 fn answers(ecn: Ecn, syn: Seg) -> u8 {
-    let mut rig = Rig::with(config(ecn));
+    let mut rig = Rig::with(speaking(ecn));
     rig.listen(newreno(), 16);
     rig.receive(syn.mss(MSS as u16));
     rig.sent()[0].flags
@@ -63,7 +49,7 @@ fn passive_handshake() {
 #[test]
 fn active_handshake() {
     for (answer, agreed) in [(ECE, true), (0, false), (ECE | CWR, false), (CWR, false)] {
-        let mut rig = Rig::with(config(Ecn::Request));
+        let mut rig = Rig::with(speaking(Ecn::Request));
         rig.connect(newreno());
         let syn = rig.sent();
         assert_eq!((syn[0].flags, syn[0].ecn), (SYN | ECE | CWR, NOT_ECT));
@@ -79,7 +65,7 @@ fn active_handshake() {
 /// Linux's default asks for nothing.
 #[test]
 fn passive_does_not_ask() {
-    let mut rig = Rig::with(config(Ecn::Passive));
+    let mut rig = Rig::with(speaking(Ecn::Passive));
     rig.connect(newreno());
     assert_eq!(rig.sent()[0].flags, SYN);
 }
@@ -87,13 +73,13 @@ fn passive_does_not_ask() {
 /// §6.1.1.1: a SYN that was lost is sent again without the question; a late yes does not count then.
 #[test]
 fn fallback() {
-    let mut rig = Rig::with(config(Ecn::Request));
+    let mut rig = Rig::with(speaking(Ecn::Request));
     rig.connect(newreno());
     rig.sent();
     assert_eq!(rig.next_sent().1[0].flags, SYN);
     rig.receive(seg(SYN | ACK | ECE, 0, 1).mss(MSS as u16));
     assert!(!rig.info().ecn);
-    let mut config = config(Ecn::Request);
+    let mut config = speaking(Ecn::Request);
     config.tcp.ecn_fallback = false;
     let mut rig = Rig::with(config);
     rig.connect(newreno());
@@ -104,7 +90,7 @@ fn fallback() {
 /// As Linux: a reset refuses the connection, whatever the SYN has asked for.
 #[test]
 fn refused() {
-    let mut rig = Rig::with(config(Ecn::Request));
+    let mut rig = Rig::with(speaking(Ecn::Request));
     rig.connect(newreno());
     rig.sent();
     rig.receive(seg(RST | ACK, 0, 1));
@@ -114,7 +100,7 @@ fn refused() {
 /// Both open at once, both ask.
 #[test]
 fn simultaneous() {
-    let mut rig = Rig::with(config(Ecn::Request));
+    let mut rig = Rig::with(speaking(Ecn::Request));
     rig.connect(newreno());
     rig.sent();
     rig.receive(seg(SYN | ECE | CWR, 0, 0).mss(MSS as u16));
@@ -150,7 +136,7 @@ fn marks_that_do_not_count() {
     assert_eq!(rig.brief(), vec![(ACK | PSH, 1, 1, 10)], "a pure ACK is not ECN-capable");
     rig.receive(seg(ACK, 200_000, 1).data(10).ecn(CE));
     assert_eq!(rig.brief(), vec![(ACK, 11, 1, 0)], "outside the window");
-    let mut rig = Rig::accepted(config(Ecn::Off), newreno());
+    let mut rig = Rig::accepted(speaking(Ecn::Off), newreno());
     rig.receive(seg(ACK, 1, 1).data(100).ecn(CE));
     assert_eq!(rig.next_sent().1[0].brief(), (ACK, 1, 101, 0));
 }
@@ -226,7 +212,7 @@ fn losses_with_marks() {
 /// A loss reduces the window and says so; echoes in its recovery do nothing more.
 #[test]
 fn marks_in_recovery() {
-    let mut rig = accepted_with(config(Ecn::Passive), true);
+    let mut rig = accepted_with(speaking(Ecn::Passive), true);
     rig.send(1, 40 * MSS);
     rig.sent();
     rig.receive(seg(ACK, 1, 1).sack(1 + MSS, 1 + 5 * MSS));
@@ -267,7 +253,7 @@ fn what_is_not_marked() {
 /// IP_TOS leaves the ECN field alone.
 #[test]
 fn type_of_service() {
-    let mut rig = Rig::with(config(Ecn::Request));
+    let mut rig = Rig::with(speaking(Ecn::Request));
     rig.connect(TcpOptions { type_of_service: 0xff, ..newreno() });
     assert_eq!(rig.sent()[0].ecn, NOT_ECT);
     rig.receive(seg(SYN | ACK | ECE, 0, 1).mss(MSS as u16));
@@ -290,7 +276,7 @@ fn counters() {
 /// BBR has a model of its own: marks are answered with CWR, its window stays.
 #[test]
 fn modelled_path() {
-    let mut rig = Rig::with(config(Ecn::Passive));
+    let mut rig = Rig::with(speaking(Ecn::Passive));
     let options = TcpOptions { congestion_control: CongestionControl::Bbr, ..TcpOptions::default() };
     let listener = rig.listen(options, 16);
     rig.receive(seg(SYN | ECE | CWR, 0, 0).mss(MSS as u16));

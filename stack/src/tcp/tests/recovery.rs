@@ -4,13 +4,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::rig::*;
-use crate::config::{CongestionControl, StackConfig, TcpOptions};
+use crate::config::{StackConfig, TcpOptions};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, SYN};
-
-fn newreno() -> TcpOptions {
-    TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
-}
 
 /// Ten segments are under way.
 fn ten_under_way(sack: bool) -> Rig {

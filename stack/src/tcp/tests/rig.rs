@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, ArenaConfig, Burst, Class};
 
 use crate::address::{Cidr, SocketAddress};
-use crate::config::{StackConfig, TcpOptions};
+use crate::config::{CongestionControl, Ecn, StackConfig, TcpOptions};
 use crate::error::ReceiveError;
 use crate::event::{Event, SocketId};
 use crate::ip::{Autoconfiguration, Interface, Medium, Role, Route};
@@ -28,6 +28,24 @@ const PEER_ISS: SeqNum = SeqNum(u32::MAX - 2_000);
 pub(super) const MSS: u32 = 1_460;
 const COOKIE: u64 = 77;
 const LISTENER: u64 = 78;
+
+/// The ECN field (RFC 3168 §5).
+pub(super) const NOT_ECT: u8 = 0;
+pub(super) const ECT_1: u8 = 1;
+pub(super) const ECT_0: u8 = 2;
+pub(super) const CE: u8 = 3;
+
+/// The congestion control whose numbers are easily followed.
+pub(super) fn newreno() -> TcpOptions {
+    TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
+}
+
+/// A stack that speaks ECN like this.
+pub(super) fn speaking(ecn: Ecn) -> StackConfig {
+    let mut config = Rig::config();
+    config.tcp.ecn = ecn;
+    config
+}
 
 /// A segment, from either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
