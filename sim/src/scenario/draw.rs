@@ -134,7 +134,11 @@ impl Scenario {
         if random.one_in(3) {
             let least = if self.ipv6 { ipv6::MTU_MIN } else { 576 };
             let most = self.link.mtu.max(least + 1) - 1;
-            let manner = [Manner::Cuts, Manner::Tells, Manner::Swallows][random.between(0, 2) as usize];
+            let mut manner = [Manner::Cuts, Manner::Tells, Manner::Swallows][random.between(0, 2) as usize];
+            // Reassembly takes a share of the frames alone: of a few not enough for one packet.
+            if manner == Manner::Cuts && self.frames < FRAMES_AMPLE {
+                manner = Manner::Tells;
+            }
             self.path.hop = Some(Narrow { mtu: random.between(least.into(), most.into()) as u16, manner });
             for config in &mut self.configs {
                 // A black hole is left by those alone who look for it (RFC 4821).

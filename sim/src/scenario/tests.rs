@@ -308,7 +308,7 @@ const EXCLUDED: [(&str, &[&str]); 10] = [
     ("IPv4", &["IPv6"]),
     ("IPv6", &["fragmenting router"]),
     ("black hole", &["fragmenting router", "narrow path"]),
-    ("fragmenting router", &["narrow path"]),
+    ("fragmenting router", &["narrow path", "few frames"]),
     ("super-segments", &["corruption", "frames not gathered", "raw IP"]),
     ("optimistic ACK", &HURTS),
     ("nothing lost", &HURTS),
