@@ -326,7 +326,7 @@ impl Net {
     /// Messages that are none, or others than they say, on a datagram socket; now and then another one in its slot.
     pub(super) fn fire_lying_messages(&mut self, app: usize, seed: u64, count: usize) {
         let mut random = Random(seed);
-        let mut socket_of_datagrams = |net: &mut Net, port: u16| {
+        let socket_of_datagrams = |net: &mut Net, port: u16| {
             let slot = net.open(app);
             let operation = Operation::Datagram { local: socket([0, 0, 0, 0], port), dual_stack: false };
             assert_eq!(net.control(app, slot, operation), ControlAnswer::Done);
