@@ -183,6 +183,15 @@ fn seeds_that_have_failed() {
     }
 }
 
+/// With company: a SYN that was sent again as data when a router refused what followed it, an early connection that believed
+/// an ICMP message, a window that a mark had reduced to nothing when all was acknowledged.
+#[test]
+fn seeds_with_company_that_have_failed() {
+    for seed in [689, 2_203, 200_005_078] {
+        run(&Scenario::random(seed));
+    }
+}
+
 /// IPv6: the same transfers, clean and lossy, with super-segments and without; a segment carries 20 bytes less.
 #[test]
 fn over_ipv6() {

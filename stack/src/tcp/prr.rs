@@ -85,6 +85,8 @@ impl Connection<'_, '_> {
             cold.prr.recover_fs = (flight + delivered).saturating_sub(cold.scoreboard.sacked()).max(mss);
         }
         let count = cold.prr.send_count(delivered, safe, pipe, ssthresh, mss);
+        // With nothing under way no ACK would ever open the window again.
+        let count = if pipe == 0 { count.max(mss) } else { count };
         self.tcb.cwnd = pipe.saturating_add(count);
     }
 }
