@@ -207,7 +207,8 @@ impl Sockets {
             let entry = &mut self.entries[index as usize];
             entry.listed = false;
             let news = std::mem::take(&mut entry.news);
-            if news != News::default() {
+            // It may have been closed while it waited for frames.
+            if news != News::default() && entry.kind != Kind::Free {
                 return Some((Handle { index, generation: entry.generation }, entry.socket, entry.kind, news));
             }
         }

@@ -1,5 +1,6 @@
 mod futures;
 mod harness;
+mod random;
 mod tcp;
 mod timers;
 mod udp;

@@ -218,3 +218,28 @@ fn frames_of_another_worker_are_copied() {
         assert!(pair.frames_are_all_free());
     }
 }
+
+/// Who finds no frame to write into is told when there are some; of a socket that was closed meanwhile nothing is told.
+#[test]
+fn whoever_lacks_frames_is_told_when_there_are_some() {
+    let mut pair = Pair::with(MemoryOptions::default(), Impairments::default(), 64);
+    let (waiting, _) = pair.connection(80);
+    let (closed, _) = pair.connection(81);
+    pair.run_for(Duration::from_millis(10));
+    let net = &mut pair.nets[CLIENT];
+    let mut taken = Vec::new();
+    while let Ok(room) = waiting.reserve(net, 1_000) {
+        taken.push(room);
+    }
+    assert_eq!(taken.len(), 48, "one in four is left to what arrives");
+    assert_eq!(closed.reserve(net, 1_000).err(), Some(WriteError::WouldBlock));
+    closed.close(net);
+    pair.run_for(Duration::from_millis(10));
+    pair.events = [Vec::new(), Vec::new()];
+    pair.run_for(Duration::from_millis(10));
+    assert_eq!(pair.events[CLIENT], [], "there are none yet");
+    taken.clear();
+    pair.run_for(Duration::from_millis(10));
+    assert!(pair.news(CLIENT, waiting).writable);
+    assert_eq!(pair.events[CLIENT], []);
+}
