@@ -9,6 +9,7 @@ pub mod against_wrk;
 pub mod bed;
 pub mod bulk_link;
 pub mod command;
+pub mod figures;
 pub mod load;
 pub mod measure;
 pub mod options;

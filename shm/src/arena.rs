@@ -273,12 +273,18 @@ impl Inner {
 
     #[inline]
     pub(crate) fn put_free(&self, slot: u32) {
+        self.put_free_slot(slot, &self.meta[slot as usize]);
+    }
+
+    /// As [`put_free`](Inner::put_free) for who has the slot's bookkeeping at hand.
+    #[inline]
+    pub(crate) fn put_free_slot(&self, slot: u32, meta: &SlotMeta) {
         let (head, count) = if slot < self.large {
             (&self.free_large, &self.free_large_count)
         } else {
             (&self.free_small, &self.free_small_count)
         };
-        self.meta[slot as usize].next.set(head.get());
+        meta.next.set(head.get());
         head.set(slot);
         count.set(count.get() + 1);
     }
@@ -294,11 +300,34 @@ impl Inner {
         let owners = inner.owners.get() - 1;
         inner.owners.set(owners);
         if owners == 0 {
-            // SAFETY: nobody else is left; `this` came from Box::leak in `Arena::new`.
-            let inner = unsafe { Box::from_raw(this.as_ptr()) };
-            // SAFETY: allocated with exactly this layout in `Arena::new`.
-            unsafe { dealloc(inner.allocation.as_ptr(), inner.layout) };
+            // SAFETY: the caller was the last owner.
+            unsafe { Inner::end(this) };
         }
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// `this` came from `Arena::new`, and nobody owns it any more.
+    #[cold]
+    #[inline(never)]
+    unsafe fn end(this: NonNull<Inner>) {
+        // SAFETY: nobody else is left; `this` came from Box::leak in `Arena::new`.
+        let inner = unsafe { Box::from_raw(this.as_ptr()) };
+        // SAFETY: allocated with exactly this layout in `Arena::new`.
+        unsafe { dealloc(inner.allocation.as_ptr(), inner.layout) };
+    }
+
+    /// A reference to `slot` and the ownership that it stood for are given up; the caller holds another one, so that the
+    /// arena lives on.
+    #[inline]
+    pub(crate) fn release_reference(&self, slot: u32, meta: &SlotMeta) {
+        let refs = meta.refs.get() - 1;
+        meta.refs.set(refs);
+        if refs == 0 {
+            self.put_free_slot(slot, meta);
+        }
+        self.owners.set(self.owners.get() - 1);
     }
 }
 

@@ -65,6 +65,13 @@ impl Burst {
         self.frames.iter()
     }
 
+    /// The first frame of each packet, without taking them.
+    #[inline]
+    pub fn heads(&self) -> impl Iterator<Item = &Frame> {
+        let mut begins = true;
+        self.frames.iter().filter(move |frame| core::mem::replace(&mut begins, !frame.continues()))
+    }
+
     /// Drops the first packet.
     pub fn drop_packet(&mut self) {
         while let Some(frame) = self.pop() {

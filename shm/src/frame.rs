@@ -185,6 +185,7 @@ impl Frame {
     ///
     /// # Panics
     /// When the view is not empty or the slot is smaller.
+    #[inline]
     pub fn reserve(&mut self, headroom: usize) {
         assert!(self.len == 0 && headroom <= self.inner().slot_bytes(self.slot()), "reserve on an empty frame");
         self.offset = headroom as u16;
@@ -272,10 +273,11 @@ impl Frame {
 impl Drop for Frame {
     #[inline]
     fn drop(&mut self) {
-        let refs = self.meta().refs.get() - 1;
-        self.meta().refs.set(refs);
+        let meta = self.meta();
+        let refs = meta.refs.get() - 1;
+        meta.refs.set(refs);
         if refs == 0 {
-            self.inner().put_free(self.slot());
+            self.inner().put_free_slot(self.slot(), meta);
         }
         // SAFETY: this frame was a counted owner and is gone after this line.
         unsafe { Inner::release_owner(self.arena) }

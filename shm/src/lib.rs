@@ -19,6 +19,7 @@ pub mod doorbell;
 pub mod file_map;
 pub mod frame;
 pub mod list;
+mod prefetch;
 pub mod queue;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod region;
@@ -36,5 +37,6 @@ pub mod wire;
 pub use arena::{Arena, ArenaConfig, Class};
 pub use burst::Burst;
 pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
+pub use prefetch::prefetch;
 pub use queue::{FrameQueue, Note, Slot};
 pub use time::{Duration, Instant};

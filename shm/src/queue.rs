@@ -81,7 +81,7 @@ impl FrameQueue {
     ///
     /// # Panics
     /// When the slot is in a queue already.
-    #[inline]
+    #[inline(always)]
     pub fn push_back(&mut self, frame: Frame, note: Note) -> Slot {
         let slot = frame.slot();
         let meta = frame.meta();
@@ -145,6 +145,23 @@ impl FrameQueue {
         meta.flags.set(meta.flags.get() & !FLAG_QUEUED);
         let frame = Frame::from_parts(arena.inner_pointer(), slot, meta.offset.get(), meta.len.get());
         Some((frame, meta.note.get()))
+    }
+
+    /// Gives the first frame back to the arena.
+    #[inline(always)]
+    pub fn free_front(&mut self, arena: &Arena) {
+        if self.head == NIL {
+            return;
+        }
+        let slot = self.head;
+        let meta = arena.queued(Slot(slot));
+        self.head = meta.next.get();
+        if self.head == NIL {
+            self.tail = NIL;
+        }
+        meta.flags.set(meta.flags.get() & !FLAG_QUEUED);
+        // The handle that we were given is an owner too, so this one is not the last.
+        arena.inner().release_reference(slot, meta);
     }
 
     /// Removes the frame behind `after` (the first when `after` is [`Slot::NONE`]).
@@ -228,7 +245,7 @@ impl FrameQueue {
 }
 
 impl Arena {
-    #[inline]
+    #[inline(always)]
     fn queued(&self, slot: Slot) -> &crate::arena::SlotMeta {
         let meta = &self.inner().meta[slot.0 as usize];
         assert!(meta.flags.get() & FLAG_QUEUED != 0, "the slot is not queued");
@@ -260,6 +277,36 @@ impl Arena {
     #[inline]
     pub fn set_note(&self, slot: Slot, note: Note) {
         self.queued(slot).note.set(note);
+    }
+
+    /// Copies the bytes of a queued frame and changes its note.
+    ///
+    /// # Panics
+    /// When `bytes` is not exactly as long as the queued frame.
+    #[inline]
+    pub fn copy_queued(&self, slot: Slot, bytes: &mut [u8], note: Note) {
+        let meta = self.queued(slot);
+        meta.note.set(note);
+        assert!(bytes.len() == meta.len.get() as usize, "room for exactly the queued bytes");
+        // SAFETY: offset + len never exceeds the slot. `bytes` is not in it: whoever lends a slot's bytes to be written is
+        // its sole owner, and the queue owns this one.
+        unsafe {
+            let from = self.inner().slot_pointer(slot.0).add(meta.offset.get() as usize);
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+        }
+    }
+
+    /// How many bytes a queued frame has, and its note, at one look.
+    #[inline(always)]
+    pub fn extent(&self, slot: Slot) -> (usize, Note) {
+        let meta = self.queued(slot);
+        (meta.len.get() as usize, meta.note.get())
+    }
+
+    /// Memory behind a queued frame, bytes: its whole slot.
+    #[inline]
+    pub fn queued_memory(&self, slot: Slot) -> usize {
+        self.inner().slot_bytes(slot.0)
     }
 
     /// Takes `count` bytes off the front of a queued frame.

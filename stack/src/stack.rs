@@ -409,6 +409,13 @@ impl Stack {
         self.tcp.records()
     }
 
+    /// For the proof that the short ways do what the long way does.
+    #[cfg(test)]
+    pub(crate) fn take_the_long_way(&mut self) {
+        self.ip.long_way_only = true;
+        self.tcp.take_the_long_way();
+    }
+
     /// All counters.
     pub fn counters(&self) -> &Counters {
         &self.counters

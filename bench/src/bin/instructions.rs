@@ -1,27 +1,47 @@
 //! Counts instructions with callgrind: each trace at N and at 2N units, the difference divided by N.
 //!
-//! `instructions [N]` prints the table; `instructions run NAME N` is what it starts under valgrind.
-//! What start-up and the handshakes cost cancels out; the wire and the other host are not collected.
+//! `instructions [N]` prints the table. `instructions --check` compares with the figures of `bench/instructions.toml` and
+//! fails when one has grown by more than 2 %; `instructions --update` writes that file anew. `instructions run NAME N` is
+//! what it starts under valgrind. What start-up and the handshakes cost cancels out; the wire and the other host
+//! are not collected.
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};
 
+use ringway_bench::figures::{Figures, TOLERANCE_PERCENT, Verdict};
 use ringway_bench::trace::{TRACES, Trace};
+
+/// The figures that are checked.
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
+/// Units of the figures in the file.
+const UNITS: u64 = 2_000;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["run", name, units] => run(name, units),
-        [] => table("2000"),
-        [units] => table(units),
-        _ => usage(),
+    let result = match words.as_slice() {
+        ["run", name, units] => return run(name, units),
+        ["--check"] => check(),
+        ["--update"] => update(),
+        [] => table(2_000),
+        [units] => match units.parse::<u64>() {
+            Ok(units) if units > 0 => table(units),
+            _ => return usage(),
+        },
+        _ => return usage(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 
 fn usage() -> ExitCode {
     let names: Vec<&str> = TRACES.iter().map(|trace| trace.name).collect();
-    eprintln!("usage: instructions [N] | instructions run {} N", names.join("|"));
+    eprintln!("usage: instructions [N] | instructions --check | instructions --update | instructions run {} N", names.join("|"));
     ExitCode::from(2)
 }
 
@@ -33,25 +53,59 @@ fn run(name: &str, units: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn table(units: &str) -> ExitCode {
-    let Some(units) = units.parse::<u64>().ok().filter(|units| *units > 0) else { return usage() };
+fn table(units: u64) -> Result<ExitCode, String> {
     println!("instructions in the server's stack and application, per unit (N = {units})");
     for trace in TRACES {
-        match difference(trace, units) {
-            Ok(count) => println!("{count:>8.0}  {:<16} {}", trace.name, trace.unit),
-            Err(error) => {
-                eprintln!("{}: {error}", trace.name);
-                return ExitCode::FAILURE;
-            }
-        }
+        println!("{:>8.0}  {:<20} {}", difference(trace, units)?, trace.name, trace.unit);
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Compares each trace with its figure. Another compiler makes other code: then differences are shown, no more.
+fn check() -> Result<ExitCode, String> {
+    let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
+    let figures = Figures::parse(&text)?;
+    let compiler = compiler()?;
+    let comparable = compiler == figures.compiler;
+    if !comparable {
+        println!("the figures are of {}, this is {compiler}: differences are no failure", figures.compiler);
+    }
+    let mut worse = false;
+    for trace in TRACES {
+        let count = difference(trace, figures.units)?;
+        let verdict = figures.judge(trace.name, count);
+        println!("{count:>8.0}  {:<20} {verdict}", trace.name);
+        worse |= !matches!(verdict, Verdict::AsBefore { .. } | Verdict::Better { .. });
+    }
+    if worse && comparable {
+        println!("a figure has grown by more than {TOLERANCE_PERCENT} %, or is missing: find the cause; if it must be so,");
+        println!(
+            "`cargo run --release -p ringway-bench --bin instructions -- --update` writes the new ones: commit them, say why"
+        );
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn update() -> Result<ExitCode, String> {
+    let counts: Result<Vec<(String, f64)>, String> =
+        TRACES.iter().map(|trace| Ok((trace.name.to_owned(), difference(trace, UNITS)?))).collect();
+    let figures = Figures { compiler: compiler()?, units: UNITS, counts: counts? };
+    std::fs::write(FILE, figures.to_string()).map_err(|error| format!("{FILE}: {error}"))?;
+    print!("{figures}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compiler() -> Result<String, String> {
+    let output = Command::new("rustc").arg("-V").output().map_err(|error| format!("rustc cannot be started: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 fn difference(trace: &Trace, units: u64) -> Result<f64, String> {
-    let once = collected(trace, units)?;
-    let twice = collected(trace, 2 * units)?;
-    let more = twice.checked_sub(once).filter(|more| *more > 0).ok_or_else(|| format!("{once} at N, {twice} at 2N"))?;
+    let named = |error| format!("{}: {error}", trace.name);
+    let once = collected(trace, units).map_err(named)?;
+    let twice = collected(trace, 2 * units).map_err(named)?;
+    let more = twice.checked_sub(once).filter(|more| *more > 0).ok_or_else(|| named(format!("{once} at N, {twice} at 2N")))?;
     Ok(more as f64 / units as f64)
 }
 

@@ -12,6 +12,7 @@ use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
 
 use super::complaint::Complaint;
 use super::control::Control;
+use super::plain::Ends;
 use super::{Datagram, Datagrams, Ip, Medium, Role, Route, is_host};
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
@@ -41,6 +42,13 @@ impl Ip {
     ) {
         while let Some(first) = burst.pop() {
             let mut more = first.continues();
+            let first = match more {
+                true => first,
+                false => match self.receive_plain(counters, interface, first, datagrams) {
+                    Ok(()) => continue,
+                    Err(first) => first,
+                },
+            };
             while more && let Some(frame) = burst.pop() {
                 more = frame.continues();
                 self.rest.push(frame);
@@ -175,13 +183,17 @@ impl Ip {
     }
 
     /// RFC 1122 §3.2.1.3: from a host and to us; to many only UDP and IGMP. Returns whether it is to many.
-    #[inline]
-    fn check_addresses(&self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<bool, Counter> {
+    fn check_addresses(&mut self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<bool, Counter> {
         let (source, destination) = (header.source, header.destination);
         let good_source = is_host(source.into())
             && !self.local_ipv4.contains(&source)
             && !self.interfaces[interface as usize].broadcasts.contains(&source);
         if good_source && !to_many && self.local_ipv4.contains(&destination) {
+            self.ends = Ends::new(source, destination, interface, self.generation);
+            #[cfg(test)]
+            if self.long_way_only {
+                self.ends = Ends::NONE;
+            }
             return Ok(false);
         }
         let names_many = || match destination.is_multicast() {
@@ -238,7 +250,8 @@ impl Ip {
 }
 
 /// By the ECN field.
-const ECN_COUNTERS: [Counter; 4] = [Counter::IpInNoEctPkts, Counter::IpInEct1Pkts, Counter::IpInEct0Pkts, Counter::IpInCePkts];
+pub(super) const ECN_COUNTERS: [Counter; 4] =
+    [Counter::IpInNoEctPkts, Counter::IpInEct1Pkts, Counter::IpInEct0Pkts, Counter::IpInCePkts];
 
 #[inline]
 fn check_header(bytes: &[u8]) -> Result<ipv4::Header, Counter> {

@@ -24,6 +24,7 @@ pub(crate) mod loopback;
 mod many;
 mod output;
 mod path_mtu;
+mod plain;
 mod reassembly;
 mod redirect;
 mod route;
@@ -163,6 +164,10 @@ pub(crate) struct Ip {
     /// Those of them that every packet is compared with; few, so a plain search is the fastest.
     local_ipv4: Vec<Ipv4Addr>,
     local_ipv6: Vec<Ipv6Addr>,
+    /// Of the last packet to one of our IPv4 addresses: see `plain`.
+    ends: plain::Ends,
+    #[cfg(test)]
+    pub(crate) long_way_only: bool,
     routes: RouteTable,
     configured_routes: Vec<Route>,
     redirects: Redirects,
@@ -210,6 +215,9 @@ impl Ip {
             local: Vec::new(),
             local_ipv4: Vec::new(),
             local_ipv6: Vec::new(),
+            ends: plain::Ends::NONE,
+            #[cfg(test)]
+            long_way_only: false,
             routes: RouteTable::default(),
             configured_routes: Vec::new(),
             redirects: Redirects::default(),

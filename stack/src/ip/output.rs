@@ -95,6 +95,15 @@ impl Template {
         (IpAddr::from(local), IpAddr::from(remote))
     }
 
+    /// Whether these are the two ends.
+    #[inline]
+    pub(crate) fn is_between(&self, local: IpAddr, remote: IpAddr) -> bool {
+        let (IpAddr::V4(local), IpAddr::V4(remote)) = (local, remote) else { return self.addresses() == (local, remote) };
+        let end = (self.len as usize).wrapping_sub(8);
+        let ends = self.bytes.get(end..).and_then(|end| end.first_chunk::<8>()).map(|end| u64::from_be_bytes(*end));
+        !self.is_ipv6() && ends == Some(u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits()))
+    }
+
     /// Puts a VLAN tag between the link addresses and the type.
     fn push_tag(&self, frame: &mut Frame) {
         frame.push(TAG_LEN);
@@ -130,14 +139,36 @@ impl Template {
     #[inline]
     pub(crate) fn push_headers(&self, frame: &mut Frame, transport_len: usize) {
         let len = self.len as usize;
-        let headers = frame.push(len);
-        headers.copy_from_slice(&self.bytes[..len]);
+        self.fill(frame.push(len), transport_len);
+        if self.is_tagged_ipv6() {
+            self.push_tag(frame);
+        }
+    }
+
+    /// Whether a VLAN tag is still to be put in.
+    #[inline]
+    pub(crate) fn is_tagged_ipv6(&self) -> bool {
+        self.is_ipv6() && self.header_sum != 0
+    }
+
+    /// Writes link and IP header, without the tag of an IPv6 packet.
+    ///
+    /// # Panics
+    /// When `headers` is not `len` long.
+    #[inline(always)]
+    pub(crate) fn fill(&self, headers: &mut [u8], transport_len: usize) {
+        let len = self.len as usize;
+        match headers.first_chunk_mut() {
+            // What most have: copied without a loop.
+            Some(headers) if len == ETHERNET_LEN + ipv4::HEADER_LEN => {
+                let bytes: &[u8; ETHERNET_LEN + ipv4::HEADER_LEN] = self.bytes.first_chunk().expect("there are more");
+                *headers = *bytes;
+            }
+            _ => headers.copy_from_slice(&self.bytes[..len]),
+        }
         if self.is_ipv6() {
             let network = &mut headers[len - ipv6::HEADER_LEN..];
             network[4..6].copy_from_slice(&(transport_len as u16).to_be_bytes());
-            if self.header_sum != 0 {
-                self.push_tag(frame);
-            }
             return;
         }
         let total = (transport_len + ipv4::HEADER_LEN) as u16;

@@ -12,14 +12,17 @@ use super::connection::Connection;
 use super::tcb::flag;
 
 impl Connection<'_, '_> {
-    /// Data was taken: it has to be acknowledged, now or soon.
+    /// Data was taken: it has to be acknowledged, in this turn or soon. What may wait costs the turn nothing but its deadline.
     #[inline]
     pub(crate) fn ack_soon(&mut self) {
         self.tcb.set(flag::ACK_PENDING);
-        self.mark_control();
+        if self.is_ack_due() {
+            self.mark_control();
+        }
     }
 
     /// Whether an ACK must go out in this turn. Arms the delay if it may wait.
+    #[inline]
     pub(crate) fn is_ack_due(&mut self) -> bool {
         if self.tcb.has(flag::ACK_NOW) {
             return true;
@@ -28,7 +31,7 @@ impl Connection<'_, '_> {
             return false;
         }
         let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
-        if self.tcb.has(flag::QUICK_ACK) || self.is_quick_start() || unacknowledged >= 2 * self.tcb.mss as u32 {
+        if self.tcb.has(flag::QUICK_ACK) || unacknowledged >= 2 * self.tcb.mss as u32 || self.is_quick_start() {
             return true;
         }
         if self.tcb.ack_deadline == 0 {

@@ -3,6 +3,7 @@
 //! Read RFC 9293 §3.10.7.4 (fifth), RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 6298 §5 first.
 
 use crate::stats::Counter;
+use crate::wire::tcp::Timestamps;
 
 use super::connection::Connection;
 use super::frto::Frto;
@@ -45,7 +46,7 @@ impl Connection<'_, '_> {
         let cursors = self.shared.cold.get_mut(self.tcb.cold).map(|cold| &mut cold.cursors);
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
-        let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment);
+        let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment.header.options.timestamps);
         self.tcb.snd_una = ack;
         self.mtu_acknowledged(ack);
         self.tcb.bytes_acked += data_acked as u64;
@@ -91,15 +92,16 @@ impl Connection<'_, '_> {
 
     fn all_delivered(&mut self, news: &Ranges<()>, segment: &Segment) {
         // Both clocks were rounded down.
-        let echo_age_us = self.echo_age_ms(segment).map(|age| age.saturating_sub(1).saturating_mul(1_000));
+        let echo_age_us =
+            self.echo_age_ms(segment.header.options.timestamps).map(|age| age.saturating_sub(1).saturating_mul(1_000));
         for range in news.iter() {
             self.rack_delivered(range.start, range.end, echo_age_us);
         }
     }
 
     /// How long ago the segment was sent whose timestamp this one echoes, milliseconds.
-    fn echo_age_ms(&self, segment: &Segment) -> Option<u32> {
-        let echo = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
+    fn echo_age_ms(&self, time: Option<Timestamps>) -> Option<u32> {
+        let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
         (echo != 0).then(|| self.shared.secrets.timestamp(self.now).wrapping_sub(echo))
     }
 
@@ -129,10 +131,11 @@ impl Connection<'_, '_> {
 
     /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4). Returns what was measured,
     /// microseconds; 0: nothing.
-    fn measure_round_trip(&mut self, sent_at: Option<u32>, segment: &Segment) -> u32 {
+    #[inline]
+    pub(crate) fn measure_round_trip(&mut self, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
         let sample = match sent_at {
             Some(sent_at) => (self.now.as_micros() as u32).wrapping_sub(sent_at),
-            None => match self.echo_age_ms(segment) {
+            None => match self.echo_age_ms(time) {
                 Some(elapsed_ms) if elapsed_ms <= 1 << 20 => elapsed_ms.max(1) * 1_000,
                 _ => return 0,
             },
@@ -289,14 +292,15 @@ impl Connection<'_, '_> {
 
     /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. As Linux does, a window from an old segment is taken
     /// only if it is larger, or shut.
-    pub(crate) fn update_window(&mut self, segment: &Segment, advanced: bool) {
-        let window = (segment.header.window as u32) << self.tcb.send_scale();
-        let newer = segment.sequence.after(self.tcb.snd_wl1);
-        let same = segment.sequence == self.tcb.snd_wl1;
+    #[inline(always)]
+    pub(crate) fn update_window(&mut self, field: u16, sequence: SeqNum, advanced: bool) {
+        let window = u32::from(field) << self.tcb.send_scale();
+        let newer = sequence.after(self.tcb.snd_wl1);
+        let same = sequence == self.tcb.snd_wl1;
         if !(advanced || newer || (same && (window > self.tcb.snd_wnd || window == 0))) {
             return;
         }
-        self.tcb.snd_wl1 = segment.sequence;
+        self.tcb.snd_wl1 = sequence;
         if window != self.tcb.snd_wnd {
             self.tcb.snd_wnd = window;
             self.tcb.max_window = self.tcb.max_window.max(window);

@@ -13,6 +13,7 @@ use crate::timer;
 impl Connection<'_, '_> {
     /// `acked` bytes were acknowledged outside recovery, of which `news` were not known to have arrived; `rtt_us` was
     /// measured, 0: nothing.
+    #[inline]
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
@@ -80,14 +81,19 @@ impl Connection<'_, '_> {
     /// was reached before stays the goal of slow start.
     #[inline]
     pub(crate) fn restart_after_idle(&mut self) {
-        if self.tcb.flight() != 0 {
-            return;
+        if self.tcb.flight() == 0 && (self.was_idle() || self.is_modelled()) {
+            self.restart(self.idle_ms());
         }
-        // No timeout is shorter than its minimum.
-        let idle_ms = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received).cast_signed().max(0);
-        if idle_ms as u64 > self.shared.config.rto_min.as_millis() || self.is_modelled() {
-            self.restart(idle_ms as u32);
-        }
+    }
+
+    /// Whether nothing was received for a while. No timeout is shorter than its minimum.
+    #[inline]
+    pub(crate) fn was_idle(&self) -> bool {
+        u64::from(self.idle_ms()) * 1_000_000 > self.shared.config.rto_min.as_nanos()
+    }
+
+    fn idle_ms(&self) -> u32 {
+        timer::tick_at(self.now).wrapping_sub(self.tcb.last_received).cast_signed().max(0).cast_unsigned()
     }
 
     #[inline(never)]

@@ -2,13 +2,15 @@
 //!
 //! A bucket holds 8 x {tag, target}; the tag is the whole 32-bit hash and its low bits choose the
 //! bucket, so growing moves entries without touching a control block. Lookups come in phases so
-//! that a burst's cache misses overlap: hash all, probe all ([`FlowTable::touch`]), then verify each
-//! against its key ([`FlowTable::find`]). A miss costs one line. The load stays at or below one half;
+//! that a burst's cache misses overlap: hash all and ask for their buckets ([`FlowTable::touch`]), ask for the
+//! connections that they name ([`FlowTable::likely`]), then verify each against its key ([`FlowTable::find`]). A miss costs one line. The load stays at or below one half;
 //! growing moves a few buckets with each insertion. The hash is keyed: see [`FlowHasher`].
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::IpAddr;
+
+use ringway_shm::prefetch;
 
 const SLOTS: usize = 8;
 const EMPTY: u32 = u32::MAX;
@@ -135,7 +137,7 @@ impl Table {
     }
 
     #[inline]
-    fn find(&self, tag: u32, matches: &mut dyn FnMut(Target) -> bool) -> Option<Target> {
+    fn find(&self, tag: u32, mut matches: impl FnMut(Target) -> bool) -> Option<Target> {
         let mut bucket = self.home(tag);
         loop {
             for &(slot_tag, packed) in &self.buckets[bucket].slots {
@@ -190,11 +192,18 @@ impl FlowTable {
         FlowTable { current: Table::new(BUCKETS_MIN), old: None, entries: 0 }
     }
 
-    /// Brings the bucket of `hash` into the cache. Returns something that depends on it, so that the
-    /// load is not optimised away.
+    /// Asks for the bucket of `hash`.
     #[inline]
-    pub(crate) fn touch(&self, hash: u32) -> u32 {
-        self.current.buckets[self.current.home(hash)].slots[0].0
+    pub(crate) fn touch(&self, hash: u32) {
+        prefetch(&self.current.buckets[self.current.home(hash)]);
+    }
+
+    /// The connection that the flow with this hash most likely is; the caller compares keys.
+    #[inline]
+    pub(crate) fn likely(&self, hash: u32) -> Option<u32> {
+        let bucket = &self.current.buckets[self.current.home(hash)];
+        let (_, packed) = bucket.slots.iter().find(|(tag, packed)| *tag == hash && *packed <= INDEX_MASK)?;
+        Some(*packed)
     }
 
     /// The flow with this hash for which `matches` says yes.

@@ -1,5 +1,5 @@
 //! A segment arrives for a connection. Read RFC 9293 §3.10.7.3-3.10.7.4 first: the steps are the
-//! RFC's, in its order. In front of them stands header prediction: one compare that covers every
+//! RFC's, in its order. In front of them stands header prediction (`predict`): one compare that covers every
 //! unusual condition.
 //!
 //! Input changes state, moves payload into queues and marks what has to be sent; it writes nothing.
@@ -11,7 +11,6 @@ use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, RST, SYN};
 
-use super::cold::Cold;
 use super::connection::Connection;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -74,71 +73,6 @@ impl Connection<'_, '_> {
         let fin = self.seventh_process_text(segment)?;
         self.eighth_check_fin(fin);
         Ok(())
-    }
-
-    /// The next segment of an established connection, in order, with nothing unusual.
-    #[inline]
-    fn predicted(&mut self, segment: &mut Segment) -> bool {
-        let tcb = &*self.tcb;
-        let ack = segment.acknowledgment();
-        let expected = segment.word == tcb.pred_word
-            && segment.sequence == tcb.rcv_nxt
-            && ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una
-            && segment.len <= tcb.receive_window();
-        if !expected || (segment.len == 0 && ack == tcb.snd_una) {
-            return false;
-        }
-        if let Some(timestamps) = segment.header.options.timestamps {
-            if (timestamps.value.wrapping_sub(tcb.ts_recent) as i32) < 0 {
-                return false;
-            }
-            if segment.sequence.at_or_before(tcb.last_ack_sent) {
-                self.tcb.ts_recent = timestamps.value;
-            }
-        } else if tcb.has(flag::TIMESTAMPS) {
-            return false;
-        }
-        if segment.len > 0 && !self.has_receive_room(segment.memory, true) {
-            return false;
-        }
-        let advanced = ack.after(self.tcb.snd_una);
-        if advanced {
-            self.count_marked(segment);
-            let delivered = ack - self.tcb.snd_una;
-            self.acknowledge(ack, segment);
-            if self.tcb.is_accurate() {
-                self.heed_ace(segment, delivered);
-            }
-            self.model_acknowledged();
-            self.mark_data_if_any();
-        }
-        self.update_window(segment, advanced);
-        if segment.ecn != 0 {
-            self.count_arrival(segment, segment.len);
-        }
-        if segment.len > 0 {
-            let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
-            self.append_in_order(frames, len, false);
-            self.measure_arrival(segment, len);
-            self.ack_soon();
-            self.signal();
-        } else {
-            self.env.counters.count(Counter::TcpPureAcks);
-        }
-        self.tcb.last_received = timer::tick_at(self.now).max(1);
-        true
-    }
-
-    /// Computes the header-prediction word; 0 when anything is unusual.
-    pub(crate) fn predict(&mut self) {
-        let quiet = self.tcb.state == State::Established
-            && self.tcb.recovery == Recovery::Open
-            && self.tcb.dup_acks == 0
-            && !self.tcb.has(flag::ORPHAN)
-            && self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_undisturbed);
-        let (ace, option_words) = self.predicted_ace();
-        let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 } + option_words;
-        self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) | ace } else { 0 };
     }
 
     /// The seventh and eighth step for what came with a SYN-ACK.
@@ -293,7 +227,7 @@ impl Connection<'_, '_> {
         }
         self.model_acknowledged();
         if ack.at_or_after(self.tcb.snd_una) {
-            self.update_window(segment, advanced);
+            self.update_window(segment.header.window, segment.sequence, advanced);
         }
         if segment.len == 0 && !segment.has(FIN) {
             self.env.counters.count(Counter::TcpPureAcks);
@@ -371,7 +305,7 @@ impl Connection<'_, '_> {
             return Ok(self.fill_from_reassembly());
         }
         self.append_in_order(frames, len, false);
-        self.measure_arrival(segment, len);
+        self.measure_arrival(segment.header.options.timestamps, len);
         self.ack_soon();
         self.signal();
         Ok(self.fill_from_reassembly() || fin)

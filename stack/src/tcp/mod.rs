@@ -37,6 +37,7 @@ mod output;
 mod pacing;
 mod passive;
 pub(crate) mod ports;
+mod predict;
 mod prr;
 mod rack;
 mod ranges;
@@ -53,6 +54,7 @@ mod segment;
 mod send_queue;
 pub(crate) mod sequence;
 mod siphash;
+mod small;
 mod socket;
 mod state;
 mod syn_queue;
@@ -68,11 +70,11 @@ mod urgent;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use ringway_shm::{Burst, Class, Instant};
+use ringway_shm::{Burst, Class, Frame, Instant, SegmentationKind};
 
 use crate::config::StackConfig;
 use crate::event::{Event, SocketError, SocketId};
-use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
+use crate::ip::{Datagram, Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, TimerWheel};
@@ -86,6 +88,7 @@ use connection::{Connection, Shared};
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
 use output::Turn;
+use predict::Plain;
 use segment::Segment;
 use sequence::SeqNum;
 use syn_queue::SynQueue;
@@ -123,10 +126,18 @@ pub(crate) struct Tcp {
     now: Instant,
     /// Transmission had no frame: try again then.
     retry_at: Option<Instant>,
-    /// Scratch: segments of a burst with their hashes.
-    segments: Vec<(Segment, u32)>,
+    /// Scratch: what is known of the segments of a burst before the work on them begins.
+    arrivals: Vec<Arrival>,
     /// Scratch: expired timers.
     expired: Vec<(u32, u32)>,
+}
+
+/// A segment of a burst, before the work on it begins.
+#[derive(Clone, Copy)]
+struct Arrival {
+    hash: u32,
+    /// Its neighbors in the burst are of other flows, and it most likely is for this connection.
+    alone: Option<u32>,
 }
 
 impl Tcp {
@@ -156,10 +167,12 @@ impl Tcp {
                 delayed: VecDeque::new(),
                 ended: Vec::new(),
                 signalled: Vec::new(),
+                #[cfg(test)]
+                long_way_only: false,
             },
             now,
             retry_at: None,
-            segments: Vec::new(),
+            arrivals: Vec::new(),
             expired: Vec::new(),
         }
     }
@@ -169,39 +182,100 @@ impl Tcp {
         Connection { index, now: self.now, tcb: &mut self.tcbs[index as usize], shared: &mut self.shared, env }
     }
 
-    /// Takes the segments of a burst: parses and hashes all, probes all, then works on each.
+    /// For the proof that the short ways do what the long way does.
+    #[cfg(test)]
+    pub(crate) fn take_the_long_way(&mut self) {
+        self.shared.long_way_only = true;
+    }
+
+    /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
         self.begin_turn(now);
-        let mut segments = core::mem::take(&mut self.segments);
-        for datagram in datagrams.headers.drain(..) {
-            env.counters.count(Counter::TcpInSegs);
-            match Segment::take(&datagram, &mut datagrams.packets) {
-                Some(segment) => {
-                    let hash = self.hasher.hash(&segment.key);
-                    let alone = match segments.last_mut() {
-                        Some((last, last_hash)) if *last_hash == hash => last.coalesce(env.arena, segment),
-                        _ => Some(segment),
-                    };
-                    match alone {
-                        Some(segment) => segments.push((segment, hash)),
-                        None => env.counters.count(Counter::TcpRcvCoalesce),
+        let mut arrivals = core::mem::take(&mut self.arrivals);
+        self.look_up(datagrams, &mut arrivals);
+        env.counters.add(Counter::TcpInSegs, arrivals.len() as u64);
+        let Datagrams { headers, packets } = &mut *datagrams;
+        let mut last: Option<(Segment, u32)> = None;
+        for (datagram, arrival) in headers.iter().zip(arrivals.drain(..)) {
+            let Some(first) = packets.pop() else { break };
+            let first = match arrival.alone {
+                Some(index) => {
+                    if last.is_some() {
+                        self.finish(env, last.take());
+                    }
+                    match self.receive_alone(env, datagram, index, first) {
+                        Ok(()) => continue,
+                        Err(first) => first,
                     }
                 }
-                None => env.counters.count(Counter::TcpInErrs),
+                None => first,
+            };
+            let Some(segment) = Segment::take(datagram, first, packets) else {
+                env.counters.count(Counter::TcpInErrs);
+                continue;
+            };
+            let apart = match &mut last {
+                Some((last, last_hash)) if *last_hash == arrival.hash => last.coalesce(env.arena, segment),
+                _ => Some(segment),
+            };
+            match apart {
+                Some(segment) => self.finish(env, last.replace((segment, arrival.hash))),
+                None => env.counters.count(Counter::TcpRcvCoalesce),
             }
         }
+        self.finish(env, last);
         datagrams.clear();
-        let mut touched = 0;
-        for (_, hash) in &segments {
-            touched ^= self.flows.touch(*hash);
+        self.arrivals = arrivals;
+    }
+
+    /// The hashes of a burst's segments, and the connections of those that stand alone.
+    #[inline(never)]
+    fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
+        for (datagram, first) in datagrams.headers.iter().zip(datagrams.packets.heads()) {
+            let hash = match first.bytes().first_chunk() {
+                Some(&[a, b, c, d]) => {
+                    let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                    let Datagram { local, remote, .. } = *datagram;
+                    self.hasher.hash(&demux::FlowKey { local, remote, local_port, remote_port })
+                }
+                None => 0,
+            };
+            self.flows.touch(hash);
+            arrivals.push(Arrival { hash, alone: None });
         }
-        core::hint::black_box(touched);
-        for (mut segment, hash) in segments.drain(..) {
+        for at in 0..arrivals.len() {
+            let hash = arrivals[at].hash;
+            let follows = at > 0 && arrivals[at - 1].hash == hash;
+            let leads = arrivals.get(at + 1).is_some_and(|next| next.hash == hash);
+            if !(follows || leads)
+                && let Some(index) = self.flows.likely(hash)
+            {
+                self.tcbs[index as usize].touch();
+                arrivals[at].alone = Some(index);
+            }
+        }
+    }
+
+    /// A packet whose neighbors in the burst are of other flows, and most likely is for connection `index`. It comes back
+    /// when it has to take the long way.
+    #[inline(never)]
+    fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {
+        let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;
+        let Some(plain) = Plain::parse(first.bytes()).filter(|_| single) else { return Err(first) };
+        let mut connection = self.connection(env, index);
+        if !connection.tcb.is_of(datagram.local, datagram.remote, plain.ports) {
+            return Err(first);
+        }
+        connection.receive_plain(&plain, first)
+    }
+
+    /// Works on a segment, to which nothing more is joined.
+    fn finish(&mut self, env: &mut Env, segment: Option<(Segment, u32)>) {
+        if let Some((mut segment, hash)) = segment {
             self.receive_one(env, &mut segment, hash);
             segment.discard(env.arena);
             self.settle(env);
         }
-        self.segments = segments;
     }
 
     /// A connection may be told of again.
@@ -394,6 +468,10 @@ impl Tcp {
             let given = quantum;
             let mut connection = self.connection(env, index);
             connection.tcb.clear(flag::ON_DATA);
+            if let Some(bytes) = connection.transmit_small(out) {
+                budget = budget.saturating_sub(bytes as usize);
+                continue;
+            }
             let turn = connection.transmit_data(out, &mut quantum);
             if turn != Turn::Done {
                 connection.mark_data();

@@ -21,9 +21,9 @@ use super::train::Train;
 use super::urgent::is_sending_urgent;
 
 /// Room for link, IP and TCP headers in front of payload, rounded up.
-const HEADROOM: usize = 128;
+pub(crate) const HEADROOM: usize = 128;
 /// Payloads up to this length share the small frame of their header.
-const INLINE_BYTES: usize = 100;
+pub(crate) const INLINE_BYTES: usize = 100;
 /// Bytes of a packet with segmentation, at most: the IP length field.
 const PACKET_BYTES_MAX: u32 = 65_535;
 

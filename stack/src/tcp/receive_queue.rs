@@ -5,7 +5,7 @@
 //! all memory is counted. The right edge of the window never moves left.
 
 use ringway_shm::arena::LARGE_BYTES;
-use ringway_shm::{Class, Frame, FrameQueue};
+use ringway_shm::{Class, Frame, FrameQueue, Note};
 
 use crate::error::ReceiveError;
 use crate::stats::Counter;
@@ -37,7 +37,9 @@ impl Connection<'_, '_> {
         fits
     }
 
-    fn fits(&self, needed: u32, in_order: bool) -> bool {
+    /// Whether `needed` bytes of memory may be kept without giving up others.
+    #[inline]
+    pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
         let limit = self.tcb.receive_buffer.saturating_mul(MEMORY_FACTOR);
         // What is out of order must not keep out what would put it in order; and the last frames are
         // left to ACKs on their way in, without which nothing is freed.
@@ -69,13 +71,25 @@ impl Connection<'_, '_> {
             self.tcb.receive_queue.append(arena, &mut frames);
         } else {
             while let Some((frame, note)) = frames.pop_front(arena) {
-                if frame.len() <= COPY_BREAK && self.copy_behind(&frame) {
-                    continue;
-                }
-                self.tcb.receive_memory += frame_memory(&frame);
-                self.tcb.receive_queue.push_back(frame, note);
+                self.append_frame(frame, note);
             }
         }
+        self.received_in_order(len);
+    }
+
+    /// Appends a frame to what can be read.
+    #[inline(always)]
+    pub(crate) fn append_frame(&mut self, frame: Frame, note: Note) {
+        if frame.len() <= COPY_BREAK && !self.tcb.receive_queue.is_empty() && self.copy_behind(&frame) {
+            return;
+        }
+        self.tcb.receive_memory += frame_memory(&frame);
+        self.tcb.receive_queue.push_back(frame, note);
+    }
+
+    /// `len` bytes were appended at RCV.NXT.
+    #[inline]
+    pub(crate) fn received_in_order(&mut self, len: u32) {
         self.tcb.rcv_nxt += len;
         self.tcb.unread += len;
         self.tcb.unconsumed += len;
@@ -118,6 +132,11 @@ impl Connection<'_, '_> {
             return;
         }
         let advertised = self.tcb.receive_window();
+        let mss = self.tcb.mss as u32;
+        // Less than two segments more could be offered: nothing is worth an ACK.
+        if advertised >= mss && self.receive_limit().saturating_sub(advertised) < 2 * mss {
+            return;
+        }
         // What the field cannot say opens nothing.
         let largest = (u16::MAX as u32) << self.tcb.receive_scale();
         let opened = self.open_window().min(largest).saturating_sub(advertised);

@@ -10,9 +10,9 @@
 //! application does (`receive_queue`).
 
 use super::connection::Connection;
-use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::flag;
+use crate::wire::tcp::Timestamps;
 
 /// Bytes that are promised before anything was measured; Linux: tcp_rmem.
 const TRUST: u32 = 128 << 10;
@@ -106,18 +106,18 @@ impl Connection<'_, '_> {
 
     /// Payload in order has come.
     #[inline]
-    pub(crate) fn measure_arrival(&mut self, segment: &Segment, len: u32) {
+    pub(crate) fn measure_arrival(&mut self, time: Option<Timestamps>, len: u32) {
         if self.shared.tallies.ledger(self.index).is_some() {
-            self.measure_receive_rtt(segment, len);
+            self.measure_receive_rtt(time, len);
         }
     }
 
     #[inline(never)]
-    fn measure_receive_rtt(&mut self, segment: &Segment, len: u32) {
+    fn measure_receive_rtt(&mut self, time: Option<Timestamps>, len: u32) {
         let now_us = self.now.as_micros() as u32;
         let (nxt, edge) = (self.tcb.rcv_nxt, self.tcb.rcv_adv);
         let is_full = len >= self.tcb.mss as u32;
-        let echo = segment.header.options.timestamps.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map(|times| times.echo);
+        let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map(|times| times.echo);
         let time = self.shared.secrets.timestamp(self.now);
         let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return };
         let tuning = &mut ledger.receive;

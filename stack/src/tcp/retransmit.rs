@@ -30,7 +30,27 @@ impl Connection<'_, '_> {
         let (timeout, is_probe) = self.loss_timeout_us();
         self.tcb.rto_deadline = self.deadline(timeout);
         self.tcb.set_timer_kind(if is_probe { TimerKind::Probe } else { TimerKind::Retransmission });
-        self.arm();
+        self.arm_by(self.tcb.rto_deadline);
+    }
+
+    /// As [`restart_rto`](Connection::restart_rto) while data is under way, for a connection that is established, not in
+    /// recovery, and has no cold object.
+    #[inline]
+    pub(crate) fn restart_rto_plain(&mut self) {
+        let tcb = &*self.tcb;
+        if tcb.backoff != 0 || tcb.srtt_us == 0 {
+            return self.restart_rto();
+        }
+        let timeout = rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us);
+        let probes = self.uses_rack() && self.shared.config.tail_loss_probe;
+        let (timeout, kind) = match probes {
+            true => (timeout.min(super::tlp::probe_delay_us(tcb)), TimerKind::Probe),
+            false => (timeout, TimerKind::Retransmission),
+        };
+        self.tcb.rto_deadline = self.deadline(timeout);
+        self.tcb.clear(flag::PERSIST);
+        self.tcb.set_timer_kind(kind);
+        self.arm_by(self.tcb.rto_deadline);
     }
 
     /// Data waits and nothing is under way: the window is closed (or too small). Probes will follow.

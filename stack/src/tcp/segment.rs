@@ -31,9 +31,9 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Takes the first packet of `packets`. `None`: the header was bad and the packet is dropped.
-    pub(crate) fn take(datagram: &Datagram, packets: &mut Burst) -> Option<Segment> {
-        let mut first = packets.pop()?;
+    /// Takes the packet of `first` and the frames that it continues with at the front of `packets`. `None`: the header
+    /// was bad and the packet is dropped.
+    pub(crate) fn take(datagram: &Datagram, mut first: Frame, packets: &mut Burst) -> Option<Segment> {
         let parsed = Header::parse(first.bytes());
         let mut more = first.continues();
         let Some((header, header_len)) = parsed else {

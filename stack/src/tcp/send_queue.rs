@@ -16,9 +16,9 @@ use super::sequence::SeqNum;
 use super::tcb::Tcb;
 
 /// `Note::sum` is the sum of all bytes of the extent.
-const SUM_VALID: u8 = 1;
+pub(crate) const SUM_VALID: u8 = 1;
 /// The sender's data ended with this extent when it was sent first.
-const PUSHED: u8 = 2;
+pub(crate) const PUSHED: u8 = 2;
 /// Payloads up to this length go into small frames.
 const SMALL_PAYLOAD: usize = 128;
 /// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
@@ -83,6 +83,7 @@ impl Tcb {
     }
 
     /// Queues a frame of payload, whose sum is known or not.
+    #[inline]
     pub(crate) fn enqueue(&mut self, frame: Frame, sum: Option<u16>) {
         let flags = if sum.is_some() { SUM_VALID } else { 0 };
         let len = frame.len() as u32;
@@ -99,6 +100,9 @@ impl Tcb {
     /// Queues up to `count` bytes of `source`, piece by piece; first behind the last extent while that
     /// is unsent. Returns how many bytes found room in the arena.
     pub(crate) fn enqueue_from(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
+        if count <= SMALL_PAYLOAD && count < shape.bytes_max && self.unsent() == 0 {
+            return self.enqueue_small(arena, shape, count, source);
+        }
         let mut queued = if self.unsent() > 0 { self.grow_back(arena, shape, count, source) } else { 0 };
         while queued < count {
             let rest = count - queued;
@@ -115,6 +119,19 @@ impl Tcb {
             queued += len;
         }
         queued
+    }
+
+    /// As [`enqueue_from`](Tcb::enqueue_from), for a small message behind which nothing waits.
+    #[inline]
+    fn enqueue_small(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
+        if arena.free(Class::Small) <= arena.capacity(Class::Small) / SEND_RESERVE {
+            return 0;
+        }
+        let Some(mut frame) = arena.alloc(Class::Small) else { return 0 };
+        frame.reserve(0);
+        let sum = shape.take(source, frame.extend(count));
+        self.enqueue(frame, sum);
+        count
     }
 
     /// Bytes from the end of the queue to where a packet will end that starts at SND.NXT.
@@ -170,12 +187,32 @@ impl Tcb {
             if note.retransmits == 0 {
                 freed.sent_at = Some(note.sent_at);
             }
-            if let Some((frame, _)) = self.send_queue.pop_front(arena) {
-                self.send_memory -= frame_memory(&frame);
-            }
+            self.send_memory -= arena.queued_memory(front) as u32;
+            self.send_queue.free_front(arena);
         }
         for (cursor, _) in cursors.into_iter().flatten().zip(popped).filter(|(_, popped)| *popped) {
             *cursor = self.send_queue.front();
+        }
+        freed
+    }
+
+    /// As [`free_until`](Tcb::free_until) when nobody remembers places of the queue.
+    #[inline(always)]
+    pub(crate) fn free_plain(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
+        let mut freed = Freed::default();
+        while self.send_queue.front().is_some() {
+            let front = self.send_queue.front();
+            let (len, note) = arena.extent(front);
+            if up_to.before(SeqNum(note.sequence) + len as u32) {
+                // The last one is acknowledged in part, or not at all.
+                let last = self.free_until(arena, up_to, None);
+                return Freed { sent_at: last.sent_at.or(freed.sent_at) };
+            }
+            if note.retransmits == 0 {
+                freed.sent_at = Some(note.sent_at);
+            }
+            self.send_memory -= arena.queued_memory(front) as u32;
+            self.send_queue.free_front(arena);
         }
         freed
     }

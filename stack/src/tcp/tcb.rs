@@ -9,7 +9,7 @@
 use core::mem::offset_of;
 use core::net::IpAddr;
 
-use ringway_shm::{FrameQueue, Slot};
+use ringway_shm::{FrameQueue, Slot, prefetch};
 
 use crate::address::SocketAddress;
 use crate::config::CongestionControl;
@@ -310,6 +310,22 @@ impl Tcb {
     pub(crate) fn key(&self) -> FlowKey {
         let (local, remote) = self.template.addresses();
         FlowKey { local, remote, local_port: self.local_port, remote_port: self.remote_port }
+    }
+
+    /// Whether a segment between these addresses, whose header begins with `ports`, is of this connection.
+    #[inline]
+    pub(crate) fn is_of(&self, local: IpAddr, remote: IpAddr, ports: u32) -> bool {
+        let own = u32::from(self.remote_port) << 16 | u32::from(self.local_port);
+        own == ports && self.template.is_between(local, remote)
+    }
+
+    /// Asks for the lines that a received segment needs.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        prefetch(self);
+        prefetch(&self.snd_nxt);
+        prefetch(&self.template);
+        prefetch(&self.recover);
     }
 
     /// What IP must know to send.

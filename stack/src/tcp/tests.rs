@@ -21,6 +21,7 @@ mod receive_tuning;
 mod recovery;
 mod rig;
 mod rules;
+mod short_way;
 mod tally;
 mod timers;
 mod undo;

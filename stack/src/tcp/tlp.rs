@@ -13,7 +13,7 @@ use super::rtt;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{Recovery, TimerKind, flag};
+use super::tcb::{Recovery, Tcb, TimerKind, flag};
 use crate::wire::tcp::SackBlock;
 
 /// Added to two round trips, microseconds: what timers of both ends are late by (Linux: 2 ticks).
@@ -42,6 +42,13 @@ impl Probe {
     }
 }
 
+/// §7.2: two round trips, and what the peer may add when there is only one segment to acknowledge.
+#[inline]
+pub(crate) fn probe_delay_us(tcb: &Tcb) -> u64 {
+    let delay = if tcb.flight() <= tcb.mss as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
+    2 * tcb.srtt_us as u64 + delay
+}
+
 impl Connection<'_, '_> {
     /// §7.2: whether a probe may be scheduled.
     fn may_probe(&self) -> bool {
@@ -64,8 +71,7 @@ impl Connection<'_, '_> {
         if tcb.srtt_us == 0 {
             return Some(PTO_INITIAL_US);
         }
-        let delay = if tcb.flight() <= tcb.mss as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
-        Some(2 * tcb.srtt_us as u64 + delay)
+        Some(probe_delay_us(tcb))
     }
 
     /// §7.3: the probe timer has expired.

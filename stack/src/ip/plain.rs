@@ -1,0 +1,106 @@
+//! The short way in: what nearly all packets are is taken at one look.
+//!
+//! Read RFC 791 §3.1 first. A packet of one frame that carries a whole TCP datagram over IPv4 without options, between two
+//! addresses that the packet before had too, is handed on at once. All else comes back as it was and goes the
+//! long way (`input`), which would have done the same: the promises are those of `input`.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use ringway_shm::{Checksum, Frame};
+
+use super::input::ECN_COUNTERS;
+use super::{Datagram, Datagrams, Ip, Medium};
+use crate::address::MacAddress;
+use crate::stats::{Counter, Counters};
+use crate::wire::ethernet::{self, TYPE_IPV4};
+use crate::wire::{checksum, ipv4};
+
+/// Version 4 and a header of five words.
+const VERSION_AND_LENGTH: u8 = 0x45;
+/// All of the word about fragments but "don't fragment".
+const FRAGMENT: u16 = 0xbfff;
+/// IP header and TCP header.
+const BYTES_MIN: usize = 40;
+
+/// Two addresses that were found good: a packet between them needs no other look at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// Source and destination, as in the header.
+    pair: u64,
+    interface: u32,
+    /// [`Ip::generation`] of then: our addresses are the same.
+    generation: u32,
+}
+
+impl Ends {
+    /// No packet has these.
+    pub(super) const NONE: Ends = Ends { pair: 0, interface: u32::MAX, generation: 0 };
+
+    pub(super) fn new(source: Ipv4Addr, destination: Ipv4Addr, interface: u32, generation: u32) -> Ends {
+        Ends { pair: u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()), interface, generation }
+    }
+}
+
+impl Ip {
+    /// Takes the packet of `first`, which goes on in no other frame, if it is as the module's text says; else it comes
+    /// back.
+    #[inline]
+    pub(super) fn receive_plain(
+        &mut self,
+        counters: &mut Counters,
+        interface: u32,
+        mut first: Frame,
+        datagrams: &mut Datagrams,
+    ) -> Result<(), Frame> {
+        let own = &self.interfaces[interface as usize].interface;
+        let link_len = match own.medium {
+            Medium::Ip => 0,
+            Medium::Ethernet if own.vlan.is_none() && is_to(own.mac, first.bytes()) => ethernet::HEADER_LEN,
+            Medium::Ethernet => return Err(first),
+        };
+        let packet = &first.bytes()[link_len..];
+        let Some(&header) = packet.first_chunk::<{ ipv4::HEADER_LEN }>() else { return Err(first) };
+        let read = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let total_len = (read(0) & 0xffff) as usize;
+        let (source, destination) = (read(12), read(16));
+        let pair = u64::from(source) << 32 | u64::from(destination);
+        let is_plain = header[0] == VERSION_AND_LENGTH
+            && read(4) as u16 & FRAGMENT == 0
+            && header[9] == ipv4::PROTOCOL_TCP
+            && (BYTES_MIN..=packet.len()).contains(&total_len)
+            && self.ends == Ends { pair, interface, generation: self.generation }
+            && checksum::sum_of_header(&header) == 0xffff;
+        if !is_plain {
+            return Err(first);
+        }
+        let len = total_len - ipv4::HEADER_LEN;
+        first.pull(link_len + ipv4::HEADER_LEN);
+        first.truncate(len);
+        let (tos, ttl, header_len) = (header[1], header[8], ipv4::HEADER_LEN as u16);
+        let (local, remote) = (IpAddr::V4(destination.into()), IpAddr::V4(source.into()));
+        let datagram = Datagram { local, remote, interface, tos, ttl, len: len as u32, header_len, to_many: false };
+        counters.count(Counter::IpInReceives);
+        counters.count(ECN_COUNTERS[usize::from(tos & 3)]);
+        if first.checksum() == Checksum::Complete {
+            let pseudo = checksum::pseudo_header(remote, local, ipv4::PROTOCOL_TCP, len as u32);
+            if checksum::add(pseudo, checksum::sum(first.bytes())) != 0xffff {
+                counters.count(Counter::TcpInSegs);
+                counters.count(Counter::TcpInErrs);
+                counters.count(Counter::TcpInCsumErrors);
+                return Ok(());
+            }
+        }
+        counters.count(Counter::IpInDelivers);
+        datagrams.headers.push(datagram);
+        datagrams.packets.push(first);
+        Ok(())
+    }
+}
+
+/// Whether a frame is from a host to `own` alone and carries IPv4 without a tag.
+#[inline]
+fn is_to(own: MacAddress, bytes: &[u8]) -> bool {
+    ethernet::Header::parse(bytes).is_some_and(|header| {
+        header.destination == own && header.ether_type == TYPE_IPV4 && !header.source.is_multicast() && !own.is_multicast()
+    })
+}

@@ -1,0 +1,132 @@
+//! The short way out: all that waits is one small message on a connection with nothing unusual.
+//!
+//! A request or a response that fits in one small frame is written at one go: no plan, no header by parts, no second look at
+//! windows. `output` would have sent the same segment; whatever is not as simple is left to it untouched.
+
+use ringway_shm::{Burst, Checksum, Class, Note, Slot};
+
+use crate::stats::Counter;
+use crate::wire::checksum;
+use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
+
+use super::cold;
+use super::connection::Connection;
+use super::ecn::EcnMode;
+use super::output::{HEADROOM, INLINE_BYTES};
+use super::predict::{PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
+use super::send_queue::{PUSHED, SUM_VALID};
+use super::tcb::flag;
+
+/// What the long way has to look at.
+const UNUSUAL: u16 = flag::FIN_QUEUED | flag::RETRANSMIT | flag::PROBE | flag::PERSIST | flag::CORK | flag::QUICK_ACK;
+
+impl Connection<'_, '_> {
+    /// Sends all that waits, if it is as the module's text says, and returns its bytes; otherwise nothing has happened.
+    #[inline]
+    pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
+        let note = self.small_message()?;
+        let arena = self.env.arena;
+        let (start, slot) = (self.tcb.snd_nxt, self.tcb.next_unsent);
+        let (len, flight) = (self.tcb.snd_end - start, self.tcb.flight());
+        let mut frame = arena.alloc(Class::Small)?;
+        let below = self.tcb.template.len as usize;
+        let headers = below + PLAIN_BYTES;
+        let transport_len = PLAIN_BYTES + len as usize;
+        frame.reserve(HEADROOM - headers);
+        let (network, transport) = frame.extend(below + transport_len).split_at_mut(below);
+        self.tcb.template.fill(network, transport_len);
+        let (header, payload) = transport.split_at_mut(PLAIN_BYTES);
+        let note = Note { sent_at: self.now.as_micros() as u32, flags: note.flags | PUSHED, ..note };
+        arena.copy_queued(slot, payload, note);
+        let link = self.env.ip.link(u32::from(self.tcb.template.interface));
+        let payload_sum = match link.sends_partial_checksums {
+            true => None,
+            false if note.flags & SUM_VALID != 0 => Some(note.sum),
+            false => Some(checksum::sum(payload)),
+        };
+        self.write_plain(header, transport_len as u16, payload_sum);
+        if payload_sum.is_none() {
+            frame.set_checksum(Checksum::Partial { start: below as u16, offset: CHECKSUM_OFFSET as u16 });
+        }
+        out[self.tcb.template.interface as usize].push(frame);
+        // All that waited is sent: behind it there is nothing.
+        self.tcb.next_unsent = Slot::NONE;
+        self.tcb.snd_nxt = start + len;
+        self.tcb.snd_sml = self.tcb.snd_nxt;
+        self.tcb.clear(flag::CWND_LIMITED);
+        self.env.counters.count(Counter::TcpOutSegs);
+        self.tally_departure(1, len);
+        self.ack_sent();
+        if self.tcb.rto_deadline == 0 {
+            self.restart_rto_plain();
+        } else {
+            self.postpone_probe();
+        }
+        self.look_at_clock();
+        self.sample_sent(flight);
+        Some(len)
+    }
+
+    /// The note of all that waits, if it can go now and as one small segment, without anything else to look at.
+    #[inline]
+    fn small_message(&self) -> Option<Note> {
+        #[cfg(test)]
+        if self.shared.long_way_only {
+            return None;
+        }
+        let tcb = &*self.tcb;
+        let (len, flight) = (tcb.snd_end - tcb.snd_nxt, tcb.flight());
+        let quiet = tcb.pred_word >> 28 == PLAIN_WORDS
+            && !tcb.has(UNUSUAL)
+            && tcb.cold == cold::NONE
+            && tcb.ecn_mode() == EcnMode::Off
+            && tcb.template.generation == self.env.ip.generation()
+            && !tcb.template.is_tagged_ipv6()
+            && self.pacing_rate().is_none();
+        let small = len.wrapping_sub(1) < INLINE_BYTES as u32 && len < u32::from(tcb.mss);
+        // Nagle as in `output`.
+        let may_go = small
+            && flight + len <= tcb.snd_wnd.min(tcb.cwnd)
+            && (tcb.has(flag::NO_DELAY) || flight == 0 || tcb.snd_sml.at_or_before(tcb.snd_una))
+            && (flight != 0 || !self.was_idle());
+        if !(quiet && may_go) {
+            return None;
+        }
+        let (queued, note) = self.env.arena.extent(tcb.next_unsent);
+        (queued == len as usize && note.sequence == tcb.snd_nxt.0).then_some(note)
+    }
+
+    /// Writes a header with timestamps and no other option, and with its checksum if the sum of the payload is given.
+    #[inline]
+    fn write_plain(&mut self, bytes: &mut [u8], transport_len: u16, payload_sum: Option<u16>) {
+        let window = self.advertise_window();
+        let tcb = &*self.tcb;
+        let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
+        let flags = u32::from(ACK | PSH);
+        let word = PLAIN_WORDS << 28 | flags << 16 | u32::from(window);
+        let now = self.shared.secrets.timestamp(self.now);
+        let words = [ports, tcb.snd_nxt.0, tcb.rcv_nxt.0, word, TIMESTAMPS_LAYOUT, now, tcb.ts_recent];
+        let pseudo = checksum::add(tcb.template.pseudo_sum, transport_len);
+        let field = match payload_sum {
+            None => pseudo,
+            Some(payload_sum) => {
+                let sum = words.iter().map(|&word| u64::from(word)).sum::<u64>();
+                // Three folds: to 35 bits, to 20, to 17; the last carry goes around in `add`.
+                let sum = (sum >> 32) + (sum & 0xffff_ffff);
+                let sum = (sum >> 16) + (sum & 0xffff);
+                let sum = checksum::add((sum >> 16) as u16, sum as u16);
+                !checksum::add(checksum::add(pseudo, payload_sum), sum)
+            }
+        };
+        let header: &mut [u8; PLAIN_BYTES] = bytes.first_chunk_mut().expect("room for exactly the header");
+        let mut write = |at: usize, word: u32| header[at..at + 4].copy_from_slice(&word.to_be_bytes());
+        write(0, words[0]);
+        write(4, words[1]);
+        write(8, words[2]);
+        write(12, words[3]);
+        write(16, u32::from(field) << 16);
+        write(20, words[4]);
+        write(24, words[5]);
+        write(28, words[6]);
+    }
+}

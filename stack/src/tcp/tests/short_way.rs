@@ -1,0 +1,201 @@
+//! The short ways (`predict`, `small`, `ip::plain`) do what the long way does: two stacks hear and are told the same, one
+//! takes the long way only, and nobody can tell which.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::rig::*;
+use crate::config::TcpOptions;
+use crate::stats::Counter;
+use crate::tcp::isn::mix;
+use crate::wire::tcp::{ACK, FIN, PSH, SYN};
+
+/// The stack with the short ways, the one without, and their peer.
+struct Twins {
+    rigs: [Rig; 2],
+    random: u64,
+    /// What the peer sends next.
+    next: u32,
+    /// What the stack has sent, and what the peer has acknowledged of that.
+    sent: u32,
+    acknowledged: u32,
+    /// The timestamp that the peer echoes.
+    echo: u32,
+    window: u16,
+    queued: u32,
+}
+
+impl Twins {
+    fn new(seed: u64, timestamps: bool, sums: bool) -> Twins {
+        let mut random = mix(seed);
+        let no_delay = random.is_multiple_of(3);
+        let rigs = [false, true].map(|long| {
+            let mut rig = Rig::on(crate::StackConfig { seed: 7, ..crate::StackConfig::default() }, !sums, 0, true);
+            rig.unsummed = !sums;
+            if long {
+                rig.stack.take_the_long_way();
+            }
+            let syn = seg(SYN, 0, 0).mss(MSS as u16).scale(3).sack_permitted();
+            let syn = if timestamps { syn.time(rig.now.as_millis() as u32, 0) } else { syn };
+            rig.accept_with(TcpOptions { no_delay, ..TcpOptions::default() }, syn);
+            rig
+        });
+        random = mix(random);
+        Twins { rigs, random, next: 1, sent: 1, acknowledged: 1, echo: u32::from(timestamps), window: 8_000, queued: 1 }
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        self.random = mix(self.random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+        (self.random >> 33) as u32 % limit
+    }
+
+    fn segment(&mut self, flags: u8, sequence: u32, len: u32) -> Seg {
+        let segment = seg(flags, sequence, self.acknowledged).window(self.window);
+        let segment = if len > 0 { segment.data(len) } else { segment };
+        if self.echo == 0 { segment } else { segment.time(self.rigs[0].now.as_millis() as u32, self.echo) }
+    }
+
+    /// What the peer says in one burst.
+    fn say(&mut self) -> Vec<Seg> {
+        let len = [1, 64, 200, 1_400][self.below(4) as usize];
+        let flags = if self.below(2) == 0 { ACK } else { ACK | PSH };
+        match self.below(16) {
+            0..6 => {
+                self.acknowledged = if self.below(4) == 0 { self.acknowledged } else { self.sent };
+                self.next += len;
+                vec![self.segment(flags, self.next - len, len)]
+            }
+            6..9 => {
+                let news = self.sent - self.acknowledged;
+                self.acknowledged += if news == 0 { 0 } else { self.below(news + 1) };
+                vec![self.segment(ACK, self.next, 0)]
+            }
+            9 => {
+                self.acknowledged = self.sent;
+                let count = 1 + self.below(4);
+                (0..count)
+                    .map(|_| {
+                        self.next += len;
+                        self.segment(flags, self.next - len, len)
+                    })
+                    .collect()
+            }
+            10 => vec![self.segment(flags, self.next.saturating_sub(len).max(1), len)],
+            11 => {
+                let late = self.segment(flags, self.next, len);
+                let early = self.segment(flags, self.next + len, len);
+                self.next += 2 * len;
+                vec![early, late]
+            }
+            12 => {
+                self.window = [0, 40, 500, 8_000][self.below(4) as usize];
+                vec![self.segment(ACK, self.next, 0)]
+            }
+            13 => {
+                let old = self.rigs[0].now.as_millis() as u32 - 100;
+                let echo = self.echo;
+                self.next += len;
+                let segment = self.segment(flags, self.next - len, len);
+                let stale = if echo == 0 { segment.clone() } else { segment.clone().time(old, echo) };
+                vec![stale, segment]
+            }
+            14 => vec![Seg { ecn: 3, ..self.segment(ACK, self.next, 0) }],
+            _ => vec![self.segment(ACK, self.next, 0).sack(self.sent + 1, self.sent + 2)],
+        }
+    }
+
+    /// The same happens to both.
+    fn step(&mut self) {
+        match self.below(10) {
+            0..5 => {
+                self.window = self.window.max(if self.below(3) == 0 { 8_000 } else { 0 });
+                let burst = self.say();
+                self.rigs.iter_mut().for_each(|rig| rig.receive_burst(&burst));
+            }
+            5..7 => {
+                let len = [1, 64, 100, 101, 3_000][self.below(5) as usize];
+                let queued = self.queued;
+                let taken = self.rigs.each_mut().map(|rig| rig.send(queued, len));
+                assert_eq!(taken[0], taken[1]);
+                self.queued += taken[0] as u32;
+            }
+            7 => {
+                for rig in &mut self.rigs {
+                    while let Ok(frame) = rig.stack.take_frame(rig.id) {
+                        let len = frame.len();
+                        rig.stack.consumed(rig.id, len);
+                    }
+                }
+            }
+            8 => {
+                let millis = [0u32, 1, 2, 30, 300][self.below(5) as usize];
+                self.rigs.iter_mut().for_each(|rig| rig.wait_ms(u64::from(millis)));
+            }
+            _ => {}
+        }
+        self.compare();
+    }
+
+    fn compare(&mut self) {
+        let told = self.rigs.each_mut().map(Rig::events);
+        assert_eq!(told[0], told[1], "events");
+        let sent = self.rigs.each_mut().map(Rig::sent);
+        assert_eq!(sent[0], sent[1], "segments");
+        for segment in &sent[0] {
+            self.sent = self.sent.max(segment.seq + segment.payload.len() as u32);
+            self.echo = segment.options.timestamps.map_or(0, |time| time.value);
+        }
+        let state = self.rigs.each_ref().map(visible);
+        assert_eq!(state[0], state[1], "state");
+    }
+}
+
+/// All that can be seen of a stack from outside but which way it has taken.
+fn visible(rig: &Rig) -> String {
+    let mut counters = *rig.stack.counters().values();
+    counters[Counter::TcpHpHits as usize] = 0;
+    let memory = (rig.arena.free(ringway_shm::Class::Large), rig.arena.free(ringway_shm::Class::Small));
+    format!("{:?} {:?} {counters:?} {memory:?}", rig.stack.info(rig.id), rig.stack.readiness(rig.id))
+}
+
+/// Random conversations, with everything in them that a short way must leave to the long one.
+#[test]
+fn nobody_can_tell() {
+    let mut hits = 0;
+    for seed in 0..120 {
+        let mut twins = Twins::new(seed, seed % 4 != 0, seed % 3 != 0);
+        for _ in 0..150 {
+            twins.step();
+        }
+        hits += twins.rigs[0].count(Counter::TcpHpHits);
+        assert_eq!(twins.rigs[1].count(Counter::TcpHpHits), 0, "seed {seed}");
+        // The end is the same too.
+        let last = twins.segment(ACK | FIN, twins.next, 0);
+        twins.rigs.iter_mut().for_each(|rig| rig.receive_burst(core::slice::from_ref(&last)));
+        twins.compare();
+    }
+    assert!(hits > 1_000, "{hits} segments took a short way");
+}
+
+/// Requests and responses, as a server sees most: everything takes the short ways, both in and out.
+#[test]
+fn requests_and_responses() {
+    let mut twins = Twins::new(1, true, true);
+    for _ in 0..50 {
+        twins.acknowledged = twins.sent;
+        let request = twins.segment(ACK | PSH, twins.next, 64);
+        twins.next += 64;
+        let queued = twins.queued;
+        for rig in &mut twins.rigs {
+            rig.receive_burst(core::slice::from_ref(&request));
+            assert_eq!(rig.read(request.seq), Ok(64));
+            assert_eq!(rig.send(queued, 64), 64);
+        }
+        twins.queued += 64;
+        twins.compare();
+        twins.rigs.iter_mut().for_each(|rig| rig.wait_ms(1));
+    }
+    assert_eq!(twins.rigs[0].count(Counter::TcpHpHits), 50);
+}
