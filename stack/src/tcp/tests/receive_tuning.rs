@@ -85,7 +85,9 @@ fn unread_data_earns_nothing() {
         rig.wait_ms(50);
         rig.sent();
     }
-    assert!(at - 1 <= TRUST + FULL, "{at}");
+    // Every ACK may round the edge up by what the scaled field cannot say.
+    let rounded = at / FULL * (1 << 7);
+    assert!(at - 1 <= TRUST + FULL + rounded, "{at}");
     assert!(window(&rig) < FULL);
 }
 
