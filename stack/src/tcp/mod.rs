@@ -9,6 +9,7 @@
 mod accurate;
 mod ack;
 mod acknowledged;
+mod arrival;
 mod challenge;
 mod clocks;
 mod close;
@@ -70,11 +71,11 @@ mod urgent;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use ringway_shm::{Burst, Class, Frame, Instant, SegmentationKind};
+use ringway_shm::{Burst, Class, Instant};
 
 use crate::config::StackConfig;
 use crate::event::{Event, SocketError, SocketId};
-use crate::ip::{Datagram, Datagrams, IcmpError, IcmpErrorKind};
+use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, TimerWheel};
@@ -83,12 +84,12 @@ use crate::wire::tcp::{Header, SYN};
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
 
+use arrival::Arrival;
 use congestion::hystart::HyStart;
 use connection::{Connection, Shared};
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
 use output::Turn;
-use predict::Plain;
 use segment::Segment;
 use sequence::SeqNum;
 use syn_queue::SynQueue;
@@ -130,14 +131,6 @@ pub(crate) struct Tcp {
     arrivals: Vec<Arrival>,
     /// Scratch: expired timers.
     expired: Vec<(u32, u32)>,
-}
-
-/// A segment of a burst, before the work on it begins.
-#[derive(Clone, Copy)]
-struct Arrival {
-    hash: u32,
-    /// Its neighbors in the burst are of other flows, and it most likely is for this connection.
-    alone: Option<u32>,
 }
 
 impl Tcp {
@@ -226,47 +219,6 @@ impl Tcp {
         self.finish(env, last);
         datagrams.clear();
         self.arrivals = arrivals;
-    }
-
-    /// The hashes of a burst's segments, and the connections of those that stand alone.
-    #[inline(never)]
-    fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
-        for (datagram, first) in datagrams.headers.iter().zip(datagrams.packets.heads()) {
-            let hash = match first.bytes().first_chunk() {
-                Some(&[a, b, c, d]) => {
-                    let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-                    let Datagram { local, remote, .. } = *datagram;
-                    self.hasher.hash(&demux::FlowKey { local, remote, local_port, remote_port })
-                }
-                None => 0,
-            };
-            self.flows.touch(hash);
-            arrivals.push(Arrival { hash, alone: None });
-        }
-        for at in 0..arrivals.len() {
-            let hash = arrivals[at].hash;
-            let follows = at > 0 && arrivals[at - 1].hash == hash;
-            let leads = arrivals.get(at + 1).is_some_and(|next| next.hash == hash);
-            if !(follows || leads)
-                && let Some(index) = self.flows.likely(hash)
-            {
-                self.tcbs[index as usize].touch();
-                arrivals[at].alone = Some(index);
-            }
-        }
-    }
-
-    /// A packet whose neighbors in the burst are of other flows, and most likely is for connection `index`. It comes back
-    /// when it has to take the long way.
-    #[inline(never)]
-    fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {
-        let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;
-        let Some(plain) = Plain::parse(first.bytes()).filter(|_| single) else { return Err(first) };
-        let mut connection = self.connection(env, index);
-        if !connection.tcb.is_of(datagram.local, datagram.remote, plain.ports) {
-            return Err(first);
-        }
-        connection.receive_plain(&plain, first)
     }
 
     /// Works on a segment, to which nothing more is joined.

@@ -1,0 +1,65 @@
+//! What is done with a burst before the work on its segments begins: whose each one is, so that the memory of all is on its
+//! way when the first one's turn comes.
+//!
+//! Promises nothing about a segment: the connection that is named is the likely one, and whoever works on it compares keys.
+
+use alloc::vec::Vec;
+
+use ringway_shm::{Frame, SegmentationKind};
+
+use super::demux::FlowKey;
+use super::predict::Plain;
+use super::{Tcp, ecn};
+use crate::ip::{Datagram, Datagrams};
+use crate::stack::Env;
+
+/// A segment of a burst, before the work on it begins.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) hash: u32,
+    /// Its neighbors in the burst are of other flows, and it most likely is for this connection.
+    pub(super) alone: Option<u32>,
+}
+
+impl Tcp {
+    /// The hashes of a burst's segments, and the connections of those that stand alone.
+    #[inline(never)]
+    pub(super) fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
+        for (datagram, first) in datagrams.headers.iter().zip(datagrams.packets.heads()) {
+            let hash = match first.bytes().first_chunk() {
+                Some(&[a, b, c, d]) => {
+                    let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                    let Datagram { local, remote, .. } = *datagram;
+                    self.hasher.hash(&FlowKey { local, remote, local_port, remote_port })
+                }
+                None => 0,
+            };
+            self.flows.touch(hash);
+            arrivals.push(Arrival { hash, alone: None });
+        }
+        for at in 0..arrivals.len() {
+            let hash = arrivals[at].hash;
+            let follows = at > 0 && arrivals[at - 1].hash == hash;
+            let leads = arrivals.get(at + 1).is_some_and(|next| next.hash == hash);
+            if !(follows || leads)
+                && let Some(index) = self.flows.likely(hash)
+            {
+                self.tcbs[index as usize].touch();
+                arrivals[at].alone = Some(index);
+            }
+        }
+    }
+
+    /// A packet whose neighbors in the burst are of other flows, and most likely is for connection `index`. It comes back
+    /// when it has to take the long way.
+    #[inline(never)]
+    pub(super) fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {
+        let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;
+        let Some(plain) = Plain::parse(first.bytes()).filter(|_| single) else { return Err(first) };
+        let mut connection = self.connection(env, index);
+        if !connection.tcb.is_of(datagram.local, datagram.remote, plain.ports) {
+            return Err(first);
+        }
+        connection.receive_plain(&plain, first)
+    }
+}
