@@ -198,7 +198,7 @@ impl Device for Packet {
     fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
         let before = burst.packets();
         for _ in 0..BURST {
-            if self.ring.front().is_none() || !self.take(burst) {
+            if !self.ring.is_ready() || !self.take(burst) {
                 break;
             }
             self.ring.release();
@@ -247,7 +247,7 @@ impl Device for Packet {
     /// Takes the socket's error, if any, so that a descriptor in error does not keep the worker awake. Not asked for while
     /// packets come: an error then ends the next wait at once, and is taken after it.
     fn arm(&mut self) -> bool {
-        if self.ring.front().is_some() {
+        if self.ring.is_ready() {
             return true;
         }
         if !std::mem::take(&mut self.fed) && self.failure.is_none() {

@@ -2,8 +2,8 @@
 //! own, the devices', and a record per socket.
 //!
 //! Promises: the data path only adds to plain integers and marks sockets; the shared file is written
-//! at most ten times a second, and once more after the last work before a long sleep. Does not do:
-//! answering tools; they read without asking.
+//! at most ten times a second, more rarely the more sockets it lists, and once more after the last work
+//! before a long sleep. Does not do: answering tools; they read without asking.
 
 use std::io;
 use std::path::Path;
@@ -16,6 +16,10 @@ use crate::interface::Interfaces;
 
 /// Time between two writings of the file at least.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// So many more sockets in it make the time longer by as much again, so that listing them costs the data path little.
+const SOCKETS_PER_INTERVAL: u64 = 256;
+/// The longest time between two writings while there is work.
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// Sockets that have a record.
 const SOCKETS: usize = 65_536;
 /// Upper bounds of the classes of packets per turn; the last class has none.
@@ -168,7 +172,12 @@ impl Metrics {
 
     /// When the file wants to be written: `None` when nothing has changed.
     pub(crate) fn due(&self) -> Option<Instant> {
-        (self.dirty && self.writer.is_some()).then(|| self.written_at + INTERVAL)
+        (self.dirty && self.writer.is_some()).then(|| self.written_at + self.interval())
+    }
+
+    fn interval(&self) -> Duration {
+        let listed = self.values[Work::Sockets as usize] + self.strays.len() as u64;
+        (INTERVAL + Duration::from_nanos(INTERVAL.as_nanos() * listed / SOCKETS_PER_INTERVAL)).min(INTERVAL_MAX)
     }
 
     /// Writes everything but sockets.
@@ -214,3 +223,6 @@ fn record(port: &crate::interface::Port, counted: &ringway_device::Counters) -> 
         syscalls: counted.syscalls,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,9 +138,11 @@ pub(super) fn lost(fd: BorrowedFd<'_>) -> u32 {
 pub(super) struct Ring {
     base: NonNull<u8>,
     bytes: usize,
-    slots: usize,
     slot_bytes: usize,
-    next: usize,
+    /// Where the block of the front slot begins.
+    block: usize,
+    /// Where the front slot begins. Always inside the mapping, with its whole length.
+    offset: usize,
     /// Packets that found no room, so far.
     pub(super) lost: Cell<u64>,
 }
@@ -181,20 +183,24 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("the ring was mapped at zero"))?;
-        Ok(Ring { base, bytes, slots: blocks * slots_per_block, slot_bytes, next: 0, lost: Cell::new(0) })
+        Ok(Ring { base, bytes, slot_bytes, block: 0, offset: 0, lost: Cell::new(0) })
     }
 
     fn slot(&self) -> NonNull<u8> {
-        let slots_per_block = BLOCK_BYTES / self.slot_bytes;
-        let offset = self.next / slots_per_block * BLOCK_BYTES + self.next % slots_per_block * self.slot_bytes;
-        // SAFETY: `next` is below `slots`, so the slot lies inside the mapping.
-        unsafe { self.base.add(offset) }
+        // SAFETY: `offset` is inside the mapping.
+        unsafe { self.base.add(self.offset) }
     }
 
     fn status(&self) -> &AtomicU32 {
         // SAFETY: the status word is the first of the slot, aligned to 16 bytes, and shared with the
         // kernel, so that it is only ever read and written atomically.
         unsafe { self.slot().cast::<AtomicU32>().as_ref() }
+    }
+
+    /// Whether there is a packet.
+    #[inline]
+    pub(super) fn is_ready(&self) -> bool {
+        self.status().load(Ordering::Acquire) & TP_STATUS_USER != 0
     }
 
     /// The next packet, when there is one.
@@ -222,7 +228,12 @@ impl Ring {
     #[inline]
     pub(super) fn release(&mut self) {
         self.status().store(TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % self.slots;
+        self.offset += self.slot_bytes;
+        if self.offset + self.slot_bytes > self.block + BLOCK_BYTES {
+            // No slot straddles two blocks.
+            self.block = (self.block + BLOCK_BYTES) % self.bytes;
+            self.offset = self.block;
+        }
     }
 }
 
