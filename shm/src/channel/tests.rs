@@ -167,6 +167,29 @@ fn a_wider_limit_is_an_edge() {
     assert_ne!(bench.client.slot(slot.index).releases(), before);
 }
 
+/// Writes of many chunks take them together, the worker gives them back together, and it sums what it copies.
+#[test]
+fn chunks_that_go_in_batches_are_all_there_in_the_end() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1 << 20);
+    for round in 0..200 {
+        let bytes = pattern(round, 1 + round * 331 % 30_000);
+        assert_eq!(bench.send(slot, &bytes), Ok(bytes.len()), "round {round}");
+        assert_eq!(bench.worker.tx_available(slot.index), bytes.len());
+        let mut copied = vec![0; bytes.len()];
+        let (first, second) = copied.split_at_mut(round * 7 % bytes.len());
+        let halves = [first, second].map(|half| {
+            let (count, sum) = bench.worker.copy_and_sum_tx(slot.index, half);
+            assert_eq!((count, sum), (half.len(), crate::sum::sum(half)), "round {round}");
+            count
+        });
+        assert_eq!((halves[0] + halves[1], &copied), (bytes.len(), &bytes), "round {round}");
+        bench.worker.release_tx(slot.index, bytes.len() as u32);
+    }
+    assert_eq!(bench.send(slot, &vec![1; 100_000]), Ok(16 * 2048 + 16 * 256));
+    assert_eq!(bench.worker.violations(), 0);
+}
+
 #[test]
 fn a_send_without_chunks_waits_and_is_signalled_when_some_come_back() {
     let mut bench = Bench::new(SHAPE);
