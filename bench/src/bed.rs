@@ -270,13 +270,15 @@ impl Layout<'_> {
     }
 
     fn server_command(&self, stats: &Path) -> io::Result<Command> {
-        let before: &[&str] = if self.target == Target::Preload { &["run", "--quiet", "--"] } else { &[] };
+        let has_service = matches!(self.target, Target::Preload | Target::Service);
+        let before: &[&str] = if has_service { &["run", "--quiet", "--"] } else { &[] };
         let mut command = self.role(Side::Server, server_core(), before)?;
         command.args(["server", "--listen", &self.served().to_string()]);
-        if self.work_us > 0 && self.target != Target::Embedded {
+        if self.work_us > 0 {
             command.args(["--work-us", &self.work_us.to_string()]);
         }
         match self.target {
+            Target::Service => drop(command.args(["--sockets", "channel"])),
             Target::LinuxSpin => drop(command.arg("--spin")),
             Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string(), stats),
             _ => {}

@@ -1,5 +1,6 @@
 //! The load: what is sent, when, over how many connections, and how long each answer took.
 
+pub mod channel_server;
 pub mod embedded_client;
 pub mod embedded_server;
 pub mod exchange;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::load::channel_server::ChannelServer;
 use crate::load::embedded_client::EmbeddedClient;
 use crate::load::embedded_server::EmbeddedServer;
 use crate::load::kernel_client::KernelClient;
@@ -61,6 +62,8 @@ pub enum Sockets {
     Kernel,
     /// A stack of its own, by the native API
     Ringway,
+    /// A service's, by the native API through a channel
+    Channel,
 }
 
 /// Plays the role until standard input ends.
@@ -94,6 +97,14 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             answer(&Answer::Ready)?;
             server.serve()
         }
+        (Kind::Server, Sockets::Channel) => {
+            let address = address()?;
+            let mut server = ChannelServer::listen(address).map_err(|error| at(address, &error))?;
+            drop(orders(|| {})?);
+            answer(&Answer::Ready)?;
+            server.serve()
+        }
+        (Kind::Client, Sockets::Channel) => Err(io::Error::other("no client uses a channel")),
         (Kind::Client, Sockets::Kernel) => {
             answer(&Answer::Ready)?;
             obey(&orders(|| {})?, &mut Kernel(None))

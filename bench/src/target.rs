@@ -53,7 +53,7 @@ impl WireKind {
     /// Who can serve over it, in the order in which they take turns.
     pub fn targets(self) -> &'static [Target] {
         match self {
-            WireKind::Veth => &[Target::Linux, Target::LinuxSpin, Target::Preload, Target::Embedded],
+            WireKind::Veth => &[Target::Linux, Target::LinuxSpin, Target::Preload, Target::Service, Target::Embedded],
             WireKind::Tap | WireKind::Memory => &[Target::Embedded],
         }
     }

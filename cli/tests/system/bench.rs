@@ -32,10 +32,20 @@ fn called(arguments: &[&str]) -> Output {
 
 #[test]
 fn conns_measures_all_targets_over_veth() {
-    let rows =
-        rows(&["conns", "--target", "linux,preload,embedded", "--connections", "2", "--seconds", "1", "--rounds", "1", "--json"]);
+    let rows = rows(&[
+        "conns",
+        "--target",
+        "linux,preload,service,embedded",
+        "--connections",
+        "2",
+        "--seconds",
+        "1",
+        "--rounds",
+        "1",
+        "--json",
+    ]);
     let targets: Vec<&str> = rows.iter().filter_map(|row| row["target"].as_str()).collect();
-    assert_eq!(targets, ["linux", "preload", "embedded"]);
+    assert_eq!(targets, ["linux", "preload", "service", "embedded"]);
     for row in &rows {
         assert_eq!(
             (&row["scenario"], &row["point"], &row["unit"], &row["wire"]),

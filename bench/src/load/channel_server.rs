@@ -1,0 +1,136 @@
+//! The server of the measurements by Ringway's native API from a process beside the worker: through a channel.
+//!
+//! The same requests and replies as everywhere; what arrives is read in place and replies are written in place. Promises: a
+//! client that breaks the rules loses its connection, nothing else; an idle server sleeps.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+
+use ringway::remote::{Interest, Listener, Poller, Session, Stream};
+
+use super::exchange::Responder;
+
+const BACKLOG: u32 = 4096;
+/// Bytes that one reservation may have.
+const ROOM_MAX: usize = 2048;
+const LISTENER: u64 = u64::MAX;
+
+/// The server.
+pub struct ChannelServer {
+    session: Session,
+    poller: Poller,
+    listener: Listener,
+    connections: Vec<Option<Connection>>,
+    free: Vec<usize>,
+}
+
+struct Connection {
+    stream: Stream,
+    responder: Responder,
+    /// The poller waits for room too.
+    is_blocked: bool,
+}
+
+impl ChannelServer {
+    /// Listens at the service that `ringway run` has named.
+    ///
+    /// # Errors
+    /// There is no service, or the address is not its, or taken.
+    pub fn listen(address: SocketAddr) -> io::Result<ChannelServer> {
+        let session = Session::from_environment()?;
+        let listener = session.listen(address, BACKLOG)?;
+        listener.set_nonblocking(true);
+        let poller = Poller::new(&session)?;
+        poller.add(&listener, LISTENER, Interest::READABLE);
+        Ok(ChannelServer { session, poller, listener, connections: Vec::new(), free: Vec::new() })
+    }
+
+    /// Serves for ever.
+    ///
+    /// # Errors
+    /// The service is gone.
+    ///
+    /// # Blocking
+    /// Until then.
+    pub fn serve(&mut self) -> io::Result<()> {
+        let mut events = Vec::new();
+        while self.session.is_alive() {
+            self.poller.wait(&mut events, None)?;
+            for event in &events {
+                match event.token {
+                    LISTENER => self.accept()?,
+                    token => self.turn(token as usize),
+                }
+            }
+        }
+        Err(io::Error::other("the service is gone"))
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            stream.set_nonblocking(true);
+            // A connection that is already gone refuses; reading it will say so.
+            stream.set_nodelay(true).unwrap_or_default();
+            let index = self.free.pop().unwrap_or_else(|| {
+                self.connections.push(None);
+                self.connections.len() - 1
+            });
+            self.poller.add(&stream, index as u64, Interest::READABLE);
+            self.connections[index] = Some(Connection { stream, responder: Responder::default(), is_blocked: false });
+        }
+    }
+
+    fn turn(&mut self, index: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(index) else { return };
+        let alive = connection.read() && connection.write();
+        let blocked = !connection.responder.outbox.is_empty();
+        if !alive {
+            self.poller.remove(&connection.stream);
+            self.connections[index] = None;
+            self.free.push(index);
+        } else if blocked != connection.is_blocked {
+            connection.is_blocked = blocked;
+            let interest = if blocked { Interest::BOTH } else { Interest::READABLE };
+            self.poller.add(&connection.stream, index as u64, interest);
+        }
+    }
+}
+
+impl Connection {
+    /// Takes what is there; `false`: the connection is at its end.
+    fn read(&mut self) -> bool {
+        loop {
+            match self.stream.read_chunk() {
+                Ok(Some(chunk)) => {
+                    if self.responder.receive(&chunk).is_err() {
+                        return false;
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Ok(None) | Err(_) => return false,
+            }
+        }
+    }
+
+    /// Sends what fits; `false`: the connection is broken.
+    fn write(&mut self) -> bool {
+        let outbox = &mut self.responder.outbox;
+        while !outbox.is_empty() {
+            let mut room = match self.stream.reserve(outbox.len().min(ROOM_MAX)) {
+                Ok(room) => room,
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            };
+            let count = outbox.copy_to(&mut room);
+            match room.commit(count) {
+                Ok(()) => outbox.advance(count),
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
