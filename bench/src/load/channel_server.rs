@@ -5,6 +5,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::path::Path;
 
 use ringway::remote::{Interest, Listener, Poller, Session, Stream};
 
@@ -37,7 +38,7 @@ impl ChannelServer {
     /// # Errors
     /// There is no service, or the address is not its, or taken.
     pub fn listen(address: SocketAddr) -> io::Result<ChannelServer> {
-        let session = Session::from_environment()?;
+        let session = attach()?;
         let listener = session.listen(address, BACKLOG)?;
         listener.set_nonblocking(true);
         let poller = Poller::new(&session)?;
@@ -99,6 +100,15 @@ impl ChannelServer {
             self.poller.add(&connection.stream, index as u64, interest);
         }
     }
+}
+
+/// Attaches as the program that `ringway run` has started: its service is private to that.
+fn attach() -> io::Result<Session> {
+    let variable =
+        |name: &str| std::env::var(name).map_err(|_| io::Error::other(format!("{name} is not set: not under `ringway run`")));
+    let (path, group) = (variable("RINGWAY_SOCKET")?, variable("RINGWAY_GROUP")?);
+    let token = u128::from_str_radix(&group, 16).map_err(|_| io::Error::other("RINGWAY_GROUP is no token"))?;
+    Session::attach_as(Path::new(&path), token.to_be_bytes())
 }
 
 impl Connection {
