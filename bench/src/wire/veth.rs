@@ -235,7 +235,8 @@ fn ip_command(arguments: &[&str]) -> Command {
 
 /// Runs `ip`; its own words become the error.
 fn ip(arguments: &[&str]) -> io::Result<()> {
-    let output = ip_command(arguments).output()?;
+    let output =
+        ip_command(arguments).output().map_err(|error| io::Error::new(error.kind(), format!("the program ip: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
