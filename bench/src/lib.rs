@@ -16,6 +16,7 @@ pub mod options;
 pub mod pair;
 pub mod peer;
 pub mod point;
+pub mod report;
 pub mod role;
 pub mod row;
 pub mod runner;

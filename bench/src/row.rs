@@ -97,6 +97,11 @@ impl Row {
         self.noise == QUIET
     }
 
+    /// Whether the point has a value; one that could not be measured says why in its note.
+    pub fn is_measured(&self) -> bool {
+        !self.note.starts_with(NOT_MEASURED)
+    }
+
     /// The row as one line of JSON, without the line's end.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a row has text keys and plain values")
@@ -105,6 +110,9 @@ impl Row {
 
 /// `noise` of an undisturbed row.
 pub const QUIET: &str = "quiet";
+
+/// How the `note` of a row without a value begins; `value` is 0 then.
+pub const NOT_MEASURED: &str = "not measured: ";
 
 #[cfg(test)]
 mod tests;

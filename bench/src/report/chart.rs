@@ -1,0 +1,233 @@
+//! One figure as SVG text, drawn by `plotters`.
+//!
+//! Promises: labels never lie over each other: the legend has a strip of its own, words that are too
+//! wide are broken or turned; noisy values are pale. Does not do: choosing what is drawn.
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use super::number;
+use super::papers::Shape;
+use super::series::{Mark, Plot};
+
+mod labels;
+mod scale;
+
+use labels::Labels;
+use scale::Scale;
+
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+const WIDTH: u32 = 780;
+const LEGEND_WIDTH: u32 = 190;
+const PLOT_HEIGHT: u32 = 260;
+const Y_LABELS_WIDTH: u32 = 68;
+const MARGIN: u32 = 10;
+const SMALL: i32 = 11;
+const TINY: i32 = 10;
+/// Part of a category's room that its bars fill.
+const BARS_PART: f64 = 0.76;
+const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
+
+/// Okabe and Ito's colors, which people with any color vision can tell apart.
+const PALETTE: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0xb0, 0xa8, 0x20),
+    RGBColor(0x66, 0x66, 0x66),
+];
+const LINUX: RGBColor = RGBColor(0x66, 0x66, 0x66);
+
+/// Draws a plot; `x` is the horizontal axis's label.
+///
+/// # Errors
+/// The library refused a coordinate; not expected of finite values.
+pub(super) fn draw(plot: &Plot, shape: Shape, x: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let scale = Scale::of(plot, shape);
+    let room = f64::from(WIDTH - LEGEND_WIDTH - Y_LABELS_WIDTH - 2 * MARGIN) / plot.categories.len() as f64;
+    let labels = Labels::fit(&plot.categories, room);
+    let height = (PLOT_HEIGHT + labels.height() + 46).max(60 + 20 * plot.series.len() as u32);
+    let mut svg = String::new();
+    {
+        let canvas = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        canvas.fill(&WHITE)?;
+        let (left, legend) = canvas.split_horizontally(WIDTH - LEGEND_WIDTH);
+        let mut chart = ChartBuilder::on(&left)
+            .margin(MARGIN)
+            .x_label_area_size(labels.height() + 24)
+            .y_label_area_size(Y_LABELS_WIDTH)
+            .build_cartesian_2d(0.0..plot.categories.len() as f64, scale.range())?;
+        axes(&mut chart, plot, &scale)?;
+        match shape {
+            Shape::Lines => lines(&mut chart, plot, &scale)?,
+            Shape::Bars => bars(&mut chart, plot, &scale)?,
+            Shape::Stacked => stacked(&mut chart, plot)?,
+        }
+        under_axis(&left, &chart, plot, &labels, &scale, x)?;
+        draw_legend(&legend, plot, shape)?;
+        canvas.present()?;
+    }
+    Ok(svg)
+}
+
+fn axes(chart: &mut Chart<'_, '_>, plot: &Plot, scale: &Scale) -> Drawn {
+    let unit = if scale.is_logarithmic() { format!("{} (log scale)", plot.unit) } else { plot.unit.clone() };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(0)
+        .y_labels(scale.labels())
+        .y_max_light_lines(1)
+        .bold_line_style(RGBColor(0xdd, 0xdd, 0xdd))
+        .light_line_style(WHITE)
+        .y_label_formatter(&|position| scale.label(*position))
+        .y_desc(unit)
+        .label_style(("sans-serif", SMALL).into_font().color(&INK))
+        .axis_desc_style(("sans-serif", SMALL + 1).into_font().color(&INK))
+        .draw()?;
+    Ok(())
+}
+
+fn lines(chart: &mut Chart<'_, '_>, plot: &Plot, scale: &Scale) -> Drawn {
+    for (index, color) in colors(plot).into_iter().enumerate() {
+        let marks = plot.series[index].marks.iter().enumerate();
+        let points: Vec<((f64, f64), bool)> = marks
+            .filter_map(|(at, mark)| mark.as_ref().map(|mark| ((at as f64 + 0.5, scale.position(mark.value)), mark.is_quiet)))
+            .collect();
+        chart.draw_series(LineSeries::new(points.iter().map(|(point, _)| *point), color.stroke_width(2)))?;
+        chart.draw_series(points.iter().map(|(point, _)| Circle::new(*point, 4, color.filled())))?;
+        let noisy = points.iter().filter(|(_, is_quiet)| !is_quiet);
+        chart.draw_series(noisy.map(|(point, _)| Circle::new(*point, 2, WHITE.filled())))?;
+    }
+    Ok(())
+}
+
+fn bars(chart: &mut Chart<'_, '_>, plot: &Plot, scale: &Scale) -> Drawn {
+    let width = BARS_PART / plot.series.len() as f64;
+    let bottom = scale.range().start;
+    for (index, color) in colors(plot).into_iter().enumerate() {
+        for (at, mark) in plot.series[index].marks.iter().enumerate() {
+            let Some(mark) = mark else { continue };
+            let left = at as f64 + (1.0 - BARS_PART) / 2.0 + width * index as f64;
+            let corners = [(left, bottom), (left + width * 0.94, scale.position(mark.value))];
+            rectangle(chart, corners, color, mark)?;
+            if let Some(above) = mark.above {
+                print_above(chart, corners, above)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rectangle(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], color: RGBColor, mark: &Mark) -> Drawn {
+    let fill = color.mix(if mark.is_quiet { 1.0 } else { 0.3 });
+    chart.draw_series([Rectangle::new(corners, fill.filled()), Rectangle::new(corners, color.stroke_width(1))])?;
+    Ok(())
+}
+
+/// The number above a bar, upright when the bar is narrower than the number.
+fn print_above(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], above: f64) -> Drawn {
+    let (left, right) = (chart.backend_coord(&corners[0]).0, chart.backend_coord(&corners[1]).0);
+    let text = number::value(above);
+    let font = ("sans-serif", TINY).into_font();
+    let middle = ((corners[0].0 + corners[1].0) / 2.0, corners[1].1);
+    let style = if f64::from(right - left) >= labels::width(&text, TINY) {
+        font.color(&INK).pos(Pos::new(HPos::Center, VPos::Bottom))
+    } else {
+        font.transform(FontTransform::Rotate270).color(&INK).pos(Pos::new(HPos::Left, VPos::Center))
+    };
+    let element = EmptyElement::at(middle) + Text::new(text, (0, -3), style);
+    chart.draw_series([element])?;
+    Ok(())
+}
+
+/// Shares on top of each other, in the order of the series.
+fn stacked(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
+    let mut tops = vec![0.0; plot.categories.len()];
+    for (series, color) in plot.series.iter().zip(PALETTE.iter().cycle()) {
+        for (at, mark) in series.marks.iter().enumerate() {
+            let Some(mark) = mark else { continue };
+            let corners = [(at as f64 + 0.2, tops[at]), (at as f64 + 0.8, tops[at] + mark.value)];
+            tops[at] += mark.value;
+            rectangle(chart, corners, *color, mark)?;
+            let height = (chart.backend_coord(&corners[0]).1 - chart.backend_coord(&corners[1]).1).abs();
+            if height > TINY + 3 {
+                let style = ("sans-serif", TINY).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
+                let middle = (at as f64 + 0.5, tops[at] - mark.value / 2.0);
+                chart.draw_series([Text::new(number::value(mark.value), middle, style)])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The categories' labels and the axis's.
+fn under_axis(canvas: &Canvas<'_>, chart: &Chart<'_, '_>, plot: &Plot, labels: &Labels, scale: &Scale, x: &str) -> Drawn {
+    for (at, lines) in labels.lines.iter().enumerate() {
+        let (middle, bottom) = chart.backend_coord(&(at as f64 + 0.5, scale.range().start));
+        let font = ("sans-serif", SMALL).into_font();
+        for (row, line) in lines.iter().enumerate() {
+            let text = if labels.is_turned {
+                let style = font.clone().transform(FontTransform::Rotate270).color(&INK).pos(Pos::new(HPos::Right, VPos::Center));
+                Text::new(line.clone(), (middle, bottom + 6), style)
+            } else {
+                let style = font.clone().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+                Text::new(line.clone(), (middle, bottom + 6 + row as i32 * labels::LINE_HEIGHT), style)
+            };
+            canvas.draw(&text)?;
+        }
+    }
+    let (left, bottom) = chart.backend_coord(&(0.0, scale.range().start));
+    let (right, _) = chart.backend_coord(&(plot.categories.len() as f64, scale.range().start));
+    let style = ("sans-serif", SMALL + 1).into_font().color(&INK).pos(Pos::new(HPos::Center, VPos::Top));
+    let place = ((left + right) / 2, bottom + 10 + labels.height() as i32);
+    canvas.draw(&Text::new(x.to_string(), place, style))?;
+    Ok(())
+}
+
+fn draw_legend(canvas: &Canvas<'_>, plot: &Plot, shape: Shape) -> Drawn {
+    let all =
+        if shape == Shape::Stacked { PALETTE.iter().copied().cycle().take(plot.series.len()).collect() } else { colors(plot) };
+    let left = canvas.get_base_pixel();
+    let (x, mut y) = (left.0.min(0) + 4, 22);
+    for (series, color) in plot.series.iter().zip(all) {
+        canvas.draw(&Rectangle::new([(x, y - 5), (x + 12, y + 5)], color.filled()))?;
+        for line in labels::broken(&series.name, f64::from(LEGEND_WIDTH - 30), SMALL) {
+            let style = ("sans-serif", SMALL).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+            canvas.draw(&Text::new(line, (x + 18, y), style))?;
+            y += labels::LINE_HEIGHT;
+        }
+        y += 5;
+    }
+    if plot.series.iter().flat_map(|series| &series.marks).flatten().any(|mark| !mark.is_quiet) {
+        let words = if shape == Shape::Lines { "white centre: noisy" } else { "pale: noisy" };
+        let style = ("sans-serif", TINY).into_font().color(&INK).pos(Pos::new(HPos::Left, VPos::Center));
+        canvas.draw(&Text::new(words, (x, y + 4), style))?;
+    }
+    Ok(())
+}
+
+/// Linux is gray wherever it is; the others take the palette in order.
+fn colors(plot: &Plot) -> Vec<RGBColor> {
+    let mut linux_taken = false;
+    let mut next = PALETTE.iter().cycle();
+    let mut color = |name: &str| {
+        if !linux_taken && (name == "linux" || name.starts_with("linux,")) {
+            linux_taken = true;
+            return LINUX;
+        }
+        *next.next().expect("a cycle has no end")
+    };
+    plot.series.iter().map(|series| color(&series.name)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! The vertical axis: from zero, or in decades when the values lie far apart.
+
+use std::ops::Range;
+
+use super::super::number;
+use super::super::papers::Shape;
+use super::super::series::Plot;
+
+/// Where a value lies.
+pub(super) enum Scale {
+    Linear {
+        top: f64,
+    },
+    /// Positions are decimal logarithms.
+    Logarithmic {
+        bottom: f64,
+        top: f64,
+    },
+}
+
+/// Largest by smallest value from which decades are drawn.
+const FAR_APART: f64 = 60.0;
+
+impl Scale {
+    /// Chooses by the values.
+    pub(super) fn of(plot: &Plot, shape: Shape) -> Scale {
+        let values: Vec<f64> =
+            plot.series.iter().flat_map(|series| series.marks.iter().flatten()).map(|mark| mark.value).collect();
+        let (least, most) = values.iter().fold((f64::MAX, 0.0_f64), |(least, most), value| (least.min(*value), most.max(*value)));
+        if shape == Shape::Stacked {
+            let column =
+                |at: usize| plot.series.iter().filter_map(|series| series.marks[at].as_ref()).map(|mark| mark.value).sum();
+            return Scale::Linear { top: (0..plot.categories.len()).map(column).fold(0.0, f64::max).max(1.0) };
+        }
+        if least > 0.0 && most / least > FAR_APART {
+            return Scale::Logarithmic { bottom: least.log10().floor(), top: most.log10() + 0.6 };
+        }
+        Scale::Linear { top: if most > 0.0 { most * 1.18 } else { 1.0 } }
+    }
+
+    pub(super) fn is_logarithmic(&self) -> bool {
+        matches!(self, Scale::Logarithmic { .. })
+    }
+
+    pub(super) fn range(&self) -> Range<f64> {
+        match self {
+            Scale::Linear { top } => 0.0..*top,
+            Scale::Logarithmic { bottom, top } => *bottom..*top,
+        }
+    }
+
+    /// Where a value is drawn; negative values lie on the axis.
+    pub(super) fn position(&self, value: f64) -> f64 {
+        match self {
+            Scale::Linear { .. } => value.max(0.0),
+            Scale::Logarithmic { .. } => value.log10(),
+        }
+    }
+
+    /// How many labels the axis has at most.
+    pub(super) fn labels(&self) -> usize {
+        match self {
+            Scale::Linear { .. } => 7,
+            Scale::Logarithmic { bottom, top } => (top.floor() - bottom) as usize + 1,
+        }
+    }
+
+    /// The label at a position; between decades there is none.
+    pub(super) fn label(&self, position: f64) -> String {
+        match self {
+            Scale::Linear { .. } => number::tick(position),
+            Scale::Logarithmic { .. } if (position - position.round()).abs() > 0.01 => String::new(),
+            Scale::Logarithmic { .. } => number::tick(10_f64.powf(position.round())),
+        }
+    }
+}

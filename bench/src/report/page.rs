@@ -1,0 +1,129 @@
+//! A page of headings, texts, tables and figures, written as HTML and as Markdown.
+//!
+//! Promises: the HTML is one file that loads nothing; all text is escaped; words in backticks are
+//! code in both. Does not do: choosing the words.
+
+/// One piece of the page.
+#[derive(Debug)]
+pub(super) enum Block {
+    /// Level 1 to 3, the words, and the anchor.
+    Heading {
+        level: usize,
+        text: String,
+        anchor: String,
+    },
+    Text(String),
+    List(Vec<String>),
+    Table {
+        head: Vec<String>,
+        rows: Vec<Vec<String>>,
+    },
+    /// An SVG picture, and what stands beside it.
+    Picture {
+        id: String,
+        svg: String,
+        beside: Vec<Block>,
+    },
+}
+
+const STYLE: &str = "body{font:15px/1.45 sans-serif;color:#222;max-width:1240px;margin:24px auto;padding:0 16px}\
+h1{font-size:26px}h2{font-size:20px;margin-top:40px;border-top:1px solid #ccc;padding-top:16px}h3{font-size:16px}\
+table{border-collapse:collapse;margin:10px 0;font-size:13px}td,th{border:1px solid #ccc;padding:3px 8px;text-align:left;vertical-align:top}\
+th{background:#f2f2f2}td.n{text-align:right;font-variant-numeric:tabular-nums}code{background:#f2f2f2;padding:0 3px}\
+.pair{display:flex;flex-wrap:wrap;gap:20px;align-items:flex-start}.pair svg{max-width:100%;height:auto}\
+.beside{flex:1 1 280px;min-width:260px}li{margin:2px 0}";
+
+/// The whole page as one HTML file.
+pub(super) fn html(title: &str, blocks: &[Block]) -> String {
+    let mut out = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
+        escaped(title)
+    );
+    for block in blocks {
+        html_block(block, &mut out);
+    }
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+fn html_block(block: &Block, out: &mut String) {
+    match block {
+        Block::Heading { level, text, anchor } => {
+            out.push_str(&format!("<h{level} id=\"{}\">{}</h{level}>\n", escaped(anchor), inline(text)));
+        }
+        Block::Text(text) => out.push_str(&format!("<p>{}</p>\n", inline(text))),
+        Block::List(items) => {
+            out.push_str("<ul>\n");
+            items.iter().for_each(|item| out.push_str(&format!("<li>{}</li>\n", inline(item))));
+            out.push_str("</ul>\n");
+        }
+        Block::Table { head, rows } => {
+            let cells: String = head.iter().map(|cell| format!("<th>{}</th>", inline(cell))).collect();
+            out.push_str(&format!("<table>\n<tr>{cells}</tr>\n"));
+            for row in rows {
+                let cells: String = row.iter().map(|cell| html_cell(cell)).collect();
+                out.push_str(&format!("<tr>{cells}</tr>\n"));
+            }
+            out.push_str("</table>\n");
+        }
+        Block::Picture { svg, beside, .. } => {
+            out.push_str("<div class=\"pair\">\n<div>");
+            out.push_str(svg);
+            out.push_str("</div>\n<div class=\"beside\">\n");
+            beside.iter().for_each(|block| html_block(block, out));
+            out.push_str("</div>\n</div>\n");
+        }
+    }
+}
+
+/// Cells that begin with a digit stand to the right.
+fn html_cell(cell: &str) -> String {
+    let class = if cell.starts_with(|letter: char| letter.is_ascii_digit()) { " class=\"n\"" } else { "" };
+    format!("<td{class}>{}</td>", inline(cell))
+}
+
+/// The page as Markdown; pictures are files in `folder`, named by their id.
+pub(super) fn markdown(folder: &str, blocks: &[Block]) -> String {
+    let mut out = String::new();
+    blocks.iter().for_each(|block| markdown_block(folder, block, &mut out));
+    out
+}
+
+fn markdown_block(folder: &str, block: &Block, out: &mut String) {
+    match block {
+        Block::Heading { level, text, .. } => out.push_str(&format!("{} {text}\n\n", "#".repeat(*level))),
+        Block::Text(text) => out.push_str(&format!("{text}\n\n")),
+        Block::List(items) => {
+            items.iter().for_each(|item| out.push_str(&format!("- {item}\n")));
+            out.push('\n');
+        }
+        Block::Table { head, rows } => {
+            let line = |cells: &[String]| {
+                let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|").replace('\n', " ")).collect();
+                format!("| {} |\n", cells.join(" | "))
+            };
+            out.push_str(&line(head));
+            out.push_str(&format!("|{}\n", "---|".repeat(head.len())));
+            rows.iter().for_each(|row| out.push_str(&line(row)));
+            out.push('\n');
+        }
+        Block::Picture { id, beside, .. } => {
+            out.push_str(&format!("![{id}]({folder}/{id}.svg)\n\n"));
+            beside.iter().for_each(|block| markdown_block(folder, block, out));
+        }
+    }
+}
+
+/// Escapes, then makes `code` of words in backticks.
+fn inline(text: &str) -> String {
+    let safe = escaped(text);
+    let parts = safe.split('`');
+    parts.enumerate().map(|(at, part)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_string() }).collect()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests;

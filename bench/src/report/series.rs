@@ -1,0 +1,197 @@
+//! From rows to what one figure draws: categories along the axis, and a value of each series at each.
+//!
+//! Promises: what is missing, noisy or in another unit is listed, not dropped in silence. Does not do: drawing.
+
+use std::collections::BTreeSet;
+
+use super::number;
+use super::papers::{Figure, Metric, Shape};
+use crate::row::{Parameter, Row};
+
+/// What a figure draws.
+#[derive(Debug, PartialEq)]
+pub(super) struct Plot {
+    /// Labels along the horizontal axis.
+    pub(super) categories: Vec<String>,
+    pub(super) series: Vec<Series>,
+    /// Of the vertical axis.
+    pub(super) unit: String,
+    /// What a reader must know: missing and noisy points, other units.
+    pub(super) remarks: Vec<String>,
+}
+
+/// One line, or one color of bars.
+#[derive(Debug, PartialEq)]
+pub(super) struct Series {
+    pub(super) name: String,
+    /// One per category; `None`: not measured.
+    pub(super) marks: Vec<Option<Mark>>,
+}
+
+/// One measured value.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Mark {
+    pub(super) value: f64,
+    /// What is printed above a bar.
+    pub(super) above: Option<f64>,
+    pub(super) is_quiet: bool,
+}
+
+/// Builds the plot of a figure from the rows of its scenario; `None` when there are no rows.
+pub(super) fn plot(figure: &Figure, rows: &[Row]) -> Option<Plot> {
+    let mine: Vec<&Row> = rows.iter().filter(|row| row.scenario == figure.scenario).collect();
+    let mut remarks = Vec::new();
+    let unit = unit_of(figure, mine.iter().find(|row| value_of(row, figure.metric).is_some())?);
+    let mut usable = Vec::new();
+    for row in &mine {
+        let place = format!("{} on {} over {}", row.point, row.target, row.wire);
+        match value_of(row, figure.metric) {
+            None if row.note.is_empty() => remarks.push(format!("{place}: not measured.")),
+            None => remarks.push(format!("{place}: {}.", row.note)),
+            Some(_) if unit_of(figure, row) != unit => remarks.push(format!("{place}: in {}, not drawn.", row.unit)),
+            Some(value) => usable.push((*row, value)),
+        }
+        if !row.is_quiet() {
+            remarks.push(format!("{place}: {}.", row.noise));
+        }
+    }
+    let naming = Naming::of(figure, &usable.iter().map(|(row, _)| *row).collect::<Vec<_>>());
+    let categories = naming.categories(usable.iter().map(|(row, _)| *row));
+    let mut series: Vec<Series> = Vec::new();
+    for (row, value) in &usable {
+        let name = naming.series(row);
+        let at = categories.iter().position(|category| *category == naming.category(row)).expect("made from the same rows");
+        let place = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            series.push(Series { name, marks: vec![None; categories.len()] });
+            series.len() - 1
+        });
+        let above = figure.above.and_then(|metric| value_of(row, metric));
+        if series[place].marks[at].replace(Mark { value: *value, above, is_quiet: row.is_quiet() }).is_some() {
+            remarks.push(format!("{} at {} has several values; the last one is drawn.", series[place].name, categories[at]));
+        }
+    }
+    if figure.shape != Shape::Stacked {
+        remarks.extend(holes(&categories, &series));
+    }
+    Some(Plot { categories, series, unit, remarks })
+}
+
+/// Points that one series has and another has not.
+fn holes(categories: &[String], series: &[Series]) -> Vec<String> {
+    let of = |series: &Series| {
+        let missing =
+            categories.iter().zip(&series.marks).filter(|(_, mark)| mark.is_none()).map(|(category, _)| category.as_str());
+        let missing: Vec<&str> = missing.collect();
+        (!missing.is_empty()).then(|| format!("{}: no value at {}.", series.name, missing.join(", ")))
+    };
+    series.iter().filter_map(of).collect()
+}
+
+/// The field of a row that a figure draws; a row that was not measured has none.
+pub(super) fn value_of(row: &Row, metric: Metric) -> Option<f64> {
+    if !row.is_measured() {
+        return None;
+    }
+    match metric {
+        Metric::Value => Some(row.value),
+        Metric::P50Us => row.p50_us,
+        Metric::P99Us => row.p99_us,
+        Metric::ServerCpuUsPerRequest => row.server_cpu_us_per_request,
+        Metric::ThroughputPerCore => row.throughput_per_core,
+    }
+    .filter(|value| value.is_finite())
+}
+
+fn unit_of(figure: &Figure, row: &Row) -> String {
+    match figure.metric {
+        Metric::Value => row.unit.clone(),
+        Metric::P50Us | Metric::P99Us => "µs".to_string(),
+        Metric::ServerCpuUsPerRequest => "µs of CPU per request".to_string(),
+        Metric::ThroughputPerCore => format!("{} per core", row.unit),
+    }
+}
+
+/// How rows of one figure are told apart: by the axis, and by all else that differs between them.
+struct Naming<'a> {
+    /// The axis's parameter, when every row has it.
+    axis: Option<&'a str>,
+    /// Parameters that differ, beside the axis.
+    varying: Vec<String>,
+    wires: bool,
+    clients: bool,
+    shape: Shape,
+}
+
+impl<'a> Naming<'a> {
+    fn of(figure: &'a Figure, rows: &[&Row]) -> Naming<'a> {
+        let axis = Some(figure.axis.as_str()).filter(|axis| rows.iter().all(|row| row.number(axis).is_some()));
+        let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.parameters.keys()).collect();
+        let differs = |name: &str| distinct(rows.iter().map(|row| row.parameters.get(name).map(word))) > 1;
+        let varying = names.into_iter().filter(|name| Some(name.as_str()) != axis && differs(name)).cloned().collect();
+        let wires = distinct(rows.iter().map(|row| &row.wire)) > 1;
+        let clients = distinct(rows.iter().map(|row| &row.client)) > 1;
+        Naming { axis, varying, wires, clients, shape: figure.shape }
+    }
+
+    fn category(&self, row: &Row) -> String {
+        if self.shape == Shape::Stacked {
+            let group = row.text("group").unwrap_or(&row.point);
+            return format!("{} {group}", row.target);
+        }
+        match self.axis.and_then(|axis| row.number(axis)) {
+            Some(amount) => number::amount(amount),
+            None => row.point.clone(),
+        }
+    }
+
+    /// Along the axis by amount; the point's own words in the order of the rows.
+    fn categories<'r>(&self, rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
+        let mut found: Vec<(f64, String)> = Vec::new();
+        for row in rows {
+            let key = self.axis.and_then(|axis| row.number(axis)).unwrap_or(0.0);
+            let category = self.category(row);
+            if !found.iter().any(|(_, other)| *other == category) {
+                found.push((key, category));
+            }
+        }
+        found.sort_by(|one, other| one.0.total_cmp(&other.0));
+        found.into_iter().map(|(_, category)| category).collect()
+    }
+
+    fn series(&self, row: &Row) -> String {
+        if self.shape == Shape::Stacked {
+            return row.text("class").unwrap_or(&row.point).to_string();
+        }
+        let mut name = row.target.clone();
+        if self.wires {
+            name.push_str(&format!(", {}", row.wire));
+        }
+        if self.clients {
+            name.push_str(&format!(", client {}", row.client));
+        }
+        // Where the axis shows the points' own words, those say the rest.
+        let told = if self.axis.is_some() { &self.varying[..] } else { &[] };
+        for parameter in told {
+            match row.parameters.get(parameter) {
+                Some(Parameter::Number(amount)) => name.push_str(&format!(", {parameter} {}", number::amount(*amount))),
+                Some(Parameter::Text(text)) => name.push_str(&format!(", {text}")),
+                None => {}
+            }
+        }
+        name
+    }
+}
+
+fn word(parameter: &Parameter) -> String {
+    match parameter {
+        Parameter::Number(amount) => amount.to_string(),
+        Parameter::Text(text) => text.clone(),
+    }
+}
+
+fn distinct<T: Ord>(items: impl Iterator<Item = T>) -> usize {
+    items.collect::<BTreeSet<T>>().len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! The words and tables around the figures.
+
+use std::collections::BTreeSet;
+
+use super::number;
+use super::page::Block;
+use super::papers::{Figure, Paper, Papers};
+use super::reading::Rows;
+use super::series::Plot;
+use crate::row::Row;
+
+/// Where it was measured, how it came out beside the kernel, and how to read the rest.
+pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
+    let all = &rows.rows;
+    let mut facts = vec![
+        format!("Machine: {}.", several(all, |row| &row.machine)),
+        format!("Kernel: {}.", several(all, |row| &row.kernel)),
+        format!("Commit: {}.", several(all, |row| &row.commit)),
+        format!(
+            "{} rows, {} of them noisy, {} without a value.",
+            all.len(),
+            noisy(all),
+            all.iter().filter(|row| !row.is_measured()).count()
+        ),
+    ];
+    if rows.replaced > 0 {
+        facts.push(format!("{} rows were measured again later in the same files; the last measurement counts.", rows.replaced));
+    }
+    facts.push(
+        "The papers' numbers come from other machines and networks: read them for the order of stacks and the shape, \
+         not for the height. Only numbers that their text gives are shown."
+            .to_string(),
+    );
+    let known: BTreeSet<&str> = papers.figures.iter().map(|figure| figure.scenario.as_str()).collect();
+    let mut blocks = vec![heading(1, title, "top"), Block::List(facts)];
+    let compared: Vec<&Row> = all
+        .iter()
+        .filter(|row| row.is_measured() && row.ratio.is_some() && row.target != "linux" && known.contains(row.scenario.as_str()))
+        .collect();
+    if !compared.is_empty() {
+        blocks.push(heading(2, "Beside the kernel", "ratios"));
+        blocks.push(Block::Text(
+            "Ratio: this target's value by that of `linux` in the same interleaved run (median over rounds). \
+             CPU: the same quotient of the server's CPU per request, where both were measured."
+                .to_string(),
+        ));
+        let head = ["scenario", "point", "target", "wire", "client", "value", "unit", "ratio", "CPU ratio", "noise"];
+        let lines = compared.iter().map(|row| ratio_line(row, all)).collect();
+        blocks.push(Block::Table { head: head.map(str::to_string).to_vec(), rows: lines });
+    }
+    blocks
+}
+
+fn ratio_line(row: &Row, all: &[Row]) -> Vec<String> {
+    let same = |other: &&Row| {
+        (&other.scenario, &other.point, &other.wire, &other.client) == (&row.scenario, &row.point, &row.wire, &row.client)
+            && other.target == "linux"
+    };
+    let kernel = all.iter().find(same).and_then(|other| other.server_cpu_us_per_request);
+    let cpu = match (row.server_cpu_us_per_request, kernel) {
+        (Some(ours), Some(kernel)) if kernel > 0.0 => format!("{:.2}", ours / kernel),
+        _ => "–".to_string(),
+    };
+    vec![
+        row.scenario.clone(),
+        row.point.clone(),
+        row.target.clone(),
+        row.wire.clone(),
+        row.client.clone(),
+        number::value(row.value),
+        row.unit.clone(),
+        row.ratio.map_or("–".to_string(), |ratio| format!("{ratio:.2}")),
+        cpu,
+        row.noise.clone(),
+    ]
+}
+
+/// One figure with the paper's numbers beside it and the rows below.
+pub(super) fn figure(paper: &Paper, figure: &Figure, plot: &Plot, svg: String, rows: &[Row]) -> Vec<Block> {
+    let mut beside = vec![Block::Text(reproduces(paper, figure))];
+    if figure.numbers.is_empty() {
+        beside.extend(figure.is_of_a_paper().then(|| Block::Text("The paper's text gives no number for it.".to_string())));
+    } else {
+        let head = ["the paper says", "", "unit", "where"].map(str::to_string).to_vec();
+        let line = |number: &super::papers::Number| {
+            vec![number.what.clone(), number.value.clone(), number.unit.clone(), number.section.clone()]
+        };
+        beside.push(Block::Table { head, rows: figure.numbers.iter().map(line).collect() });
+        beside.push(Block::Text(format!("Measured there on: {}.", paper.machine)));
+    }
+    let mut blocks = vec![heading(2, &figure.title, &figure.id), Block::Picture { id: figure.id.clone(), svg, beside }];
+    if !plot.remarks.is_empty() {
+        blocks.push(Block::List(plot.remarks.clone()));
+    }
+    let mine: Vec<&Row> = rows.iter().filter(|row| row.scenario == figure.scenario).collect();
+    blocks.push(table(&mine));
+    blocks
+}
+
+fn reproduces(paper: &Paper, figure: &Figure) -> String {
+    let command = figure.scenario.as_str();
+    if figure.is_of_a_paper() {
+        format!("Reproduces {} of “{}” (`ringway bench {command}`).", figure.figure, paper.title)
+    } else {
+        format!("`ringway bench {command}`; {}.", paper.title)
+    }
+}
+
+/// Rows of scenarios that no figure draws.
+pub(super) fn without_figure(papers: &Papers, rows: &[Row]) -> Vec<Block> {
+    let known: BTreeSet<&str> = papers.figures.iter().map(|figure| figure.scenario.as_str()).collect();
+    let left: Vec<&Row> = rows.iter().filter(|row| !known.contains(row.scenario.as_str())).collect();
+    if left.is_empty() {
+        return Vec::new();
+    }
+    vec![heading(2, "Rows without a figure", "others"), table(&left)]
+}
+
+/// Figures that had nothing to draw, and how to get it.
+pub(super) fn without_rows(papers: &Papers, figures: &[&Figure], rows: &[Row]) -> Vec<Block> {
+    if figures.is_empty() {
+        return Vec::new();
+    }
+    let item = |figure: &&Figure| {
+        let from = if figure.is_of_a_paper() {
+            format!("{} of “{}”", figure.figure, papers.of(figure).title)
+        } else {
+            "own".to_string()
+        };
+        format!("{} ({from}): no rows with a value for it; `ringway bench {} --json` makes them.", figure.title, figure.scenario)
+    };
+    let mut blocks = vec![heading(2, "Not measured", "missing"), Block::List(figures.iter().map(item).collect())];
+    let tried = |row: &&Row| !row.is_measured() && figures.iter().any(|figure| figure.scenario == row.scenario);
+    let tried: Vec<&Row> = rows.iter().filter(tried).collect();
+    blocks.extend((!tried.is_empty()).then(|| table(&tried)));
+    blocks
+}
+
+/// All that was measured, in the rows' own units.
+fn table(rows: &[&Row]) -> Block {
+    let head = [
+        "point",
+        "target",
+        "wire",
+        "client",
+        "value",
+        "unit",
+        "p50 µs",
+        "p99 µs",
+        "server CPU µs/req",
+        "client CPU µs/req",
+        "cycles/req",
+        "cycles/byte",
+        "per core",
+        "resent",
+        "ratio",
+        "noise",
+    ];
+    let option = |value: Option<f64>| value.map_or("–".to_string(), number::value);
+    let line = |row: &&Row| {
+        vec![
+            row.point.clone(),
+            row.target.clone(),
+            row.wire.clone(),
+            row.client.clone(),
+            if row.is_measured() { number::value(row.value) } else { row.note.clone() },
+            row.unit.clone(),
+            option(row.p50_us),
+            option(row.p99_us),
+            option(row.server_cpu_us_per_request),
+            option(row.client_cpu_us_per_request),
+            option(row.cycles_per_request),
+            option(row.cycles_per_byte),
+            option(row.throughput_per_core),
+            row.retransmissions.map_or("–".to_string(), |count| count.to_string()),
+            row.ratio.map_or("–".to_string(), |ratio| format!("{ratio:.2}")),
+            row.noise.clone(),
+        ]
+    };
+    Block::Table { head: head.map(str::to_string).to_vec(), rows: rows.iter().map(line).collect() }
+}
+
+fn heading(level: usize, text: &str, anchor: &str) -> Block {
+    Block::Heading { level, text: text.to_string(), anchor: anchor.to_string() }
+}
+
+fn noisy(rows: &[Row]) -> usize {
+    rows.iter().filter(|row| !row.is_quiet()).count()
+}
+
+/// The different values of a field, joined.
+fn several(rows: &[Row], field: fn(&Row) -> &String) -> String {
+    let found: BTreeSet<&str> = rows.iter().map(|row| field(row).as_str()).filter(|text| !text.is_empty()).collect();
+    if found.is_empty() { "not said".to_string() } else { found.into_iter().collect::<Vec<_>>().join("; ") }
+}
