@@ -28,6 +28,8 @@ pub struct Arguments {
 enum Command {
     /// What there is to measure
     List,
+    #[command(flatten)]
+    Other(crate::other::Command),
     /// Small requests over 1 to thousands of connections
     Conns(Options),
     /// One request at a time, by size of the reply
@@ -71,6 +73,7 @@ const WRONG: u8 = 2;
 pub fn run(arguments: &Arguments) -> ExitCode {
     let (name, options) = match &arguments.command {
         Command::List => return list(),
+        Command::Other(command) => return command.run(),
         Command::Role(arguments) => return role::run(arguments),
         Command::Conns(options) => ("conns", options),
         Command::Latency(options) => ("latency", options),

@@ -8,6 +8,7 @@ use crate::point::Point;
 use crate::still::Question;
 
 mod accept;
+pub mod apps;
 mod bulk;
 mod conns;
 mod cpuload;

@@ -139,6 +139,8 @@ impl<'a> Naming<'a> {
             return format!("{} {group}", row.target);
         }
         match self.axis.and_then(|axis| row.number(axis)) {
+            // Streams have no size.
+            Some(0.0) if self.axis == Some("size") => "no end".to_string(),
             Some(amount) => number::amount(amount),
             None => row.point.clone(),
         }
@@ -148,7 +150,8 @@ impl<'a> Naming<'a> {
     fn categories<'r>(&self, rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
         let mut found: Vec<(f64, String)> = Vec::new();
         for row in rows {
-            let key = self.axis.and_then(|axis| row.number(axis)).unwrap_or(0.0);
+            let amount = self.axis.and_then(|axis| row.number(axis)).unwrap_or(0.0);
+            let key = if self.axis == Some("size") && amount == 0.0 { f64::INFINITY } else { amount };
             let category = self.category(row);
             if !found.iter().any(|(_, other)| *other == category) {
                 found.push((key, category));

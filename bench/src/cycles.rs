@@ -1,0 +1,133 @@
+//! `ringway bench cycles`: where the CPU goes, in the eight classes of the host-overheads paper, target beside target.
+//!
+//! Runs a scenario under `perf record -e cpu-clock -g` on all cores and counts the samples of its roles
+//! and of what they started. Promises: the part that the table of symbols does not name is printed.
+//! Does not do: seeing inside inlined functions: their time is that of the function they were merged into.
+//! Where interrupts are off, a sample is taken when they come on again.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+mod classes;
+mod perf;
+mod script;
+mod table;
+mod tally;
+
+use crate::target::{Target, WireKind};
+use classes::Table;
+use perf::Recording;
+use tally::Tally;
+
+/// Arguments of `ringway bench cycles`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// What joins client and server
+    #[arg(long, value_enum, default_value_t = WireKind::Veth)]
+    wire: WireKind,
+    /// Who serves
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TARGET,…", default_values_t = [Target::Linux, Target::Preload])]
+    target: Vec<Target>,
+    /// What runs
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SCENARIO,…", default_values_t = [Load::Bulk, Load::Conns])]
+    scenario: Vec<Load>,
+    /// Seconds that each point of the scenario runs
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+    /// One JSON object per class, core and target
+    #[arg(short, long)]
+    json: bool,
+    /// Also list the functions that the table of symbols does not name
+    #[arg(long)]
+    unmapped: bool,
+}
+
+/// What runs while perf looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Load {
+    /// Replies of 2 MiB on one connection
+    Bulk,
+    /// 64 connections with small requests
+    Conns,
+}
+
+impl Load {
+    fn name(self) -> &'static str {
+        match self {
+            Load::Bulk => "bulk",
+            Load::Conns => "conns",
+        }
+    }
+
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Load::Bulk => &["--size", "2M"],
+            Load::Conns => &["--connections", "64"],
+        }
+    }
+}
+
+/// What one target showed.
+#[derive(Debug)]
+struct Seen {
+    target: Target,
+    tally: Tally,
+}
+
+/// Functions without a class that are listed.
+const UNMAPPED_SHOWN: usize = 20;
+
+/// Records and prints; fails when perf or the scenario does.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match show(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ringway bench cycles: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(arguments: &Arguments) -> io::Result<()> {
+    let symbols = Table::load();
+    for load in &arguments.scenario {
+        let mut all = Vec::new();
+        for target in &arguments.target {
+            eprintln!("ringway bench cycles: {} on {}", load.name(), target.name());
+            all.push(Seen { target: *target, tally: record(arguments, *load, *target, &symbols)? });
+        }
+        let text =
+            if arguments.json { table::rows(*load, arguments.wire, &all) } else { table::text(*load, arguments.wire, &all) };
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        if arguments.unmapped {
+            for seen in &all {
+                for (name, count) in seen.tally.most_unmapped(UNMAPPED_SHOWN) {
+                    writeln!(io::stderr(), "unmapped: {} on {}: {count} x {name}", load.name(), seen.target.name())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn record(arguments: &Arguments, load: Load, target: Target, symbols: &Table) -> io::Result<Tally> {
+    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    let seconds = arguments.seconds.to_string();
+    let (wire, target) = (arguments.wire.name(), target.name());
+    let fixed =
+        ["bench", load.name(), "--wire", &wire, "--target", &target, "--rounds", "1", "--seconds", &seconds, "--json", "--quiet"];
+    let words = fixed.iter().chain(load.options()).map(|word| word.to_string());
+    let recording = Recording::of(&std::iter::once(program).chain(words).collect::<Vec<_>>())?;
+    if recording.output.trim().is_empty() {
+        return Err(io::Error::other(format!("{} on {target} gave no row", load.name())));
+    }
+    let mut tally = Tally::new(recording.recorder);
+    recording.read(&mut |event| tally.take(event, symbols))?;
+    if tally.whole().busy() == 0 {
+        return Err(io::Error::other("perf saw no sample of the measured processes"));
+    }
+    Ok(tally)
+}

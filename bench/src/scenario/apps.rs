@@ -1,0 +1,186 @@
+//! `ringway bench apps`: unmodified servers under `ringway run` and on the kernel, kept connections and short ones
+//! (mTCP: figure 9; its paper ported each server, here none is).
+//!
+//! Promises: both targets have a wire of their own and take turns; the server is bound to the second
+//! core and the load to the first; a program or a load that is not installed makes a row that says so;
+//! everything started is ended. Does not do: tuning the servers beyond one worker and no limit on requests.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+pub mod ask;
+mod load;
+mod program;
+mod rows;
+
+use crate::bed::server_core;
+use crate::measure::calibration::Calibration;
+use crate::measure::cpu::Used;
+use crate::measure::noise::Disturbance;
+use crate::row::Row;
+use crate::wire::veth::remove_on_signal;
+use load::Load;
+use program::{Program, Server, Stack};
+use rows::{Round, Setting};
+
+/// Arguments of `ringway bench apps`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// Which programs
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "PROGRAM,…", default_values_t = Program::value_variants().to_vec())]
+    program: Vec<Program>,
+    /// On what, in turn
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TARGET,…", default_values_t = [Stack::Linux, Stack::Preload])]
+    target: Vec<Stack>,
+    /// Connections of the load
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    connections: u32,
+    /// Seconds of each round
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+    /// Rounds of each target; the medians are shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// One JSON object per row
+    #[arg(short, long)]
+    json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Measures all programs; fails when one that is installed could not be measured.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("ringway bench apps: making network interfaces needs root");
+        return ExitCode::FAILURE;
+    }
+    let mut failed = false;
+    let measured = remove_on_signal().and_then(|()| Calibration::of_core(server_core())).and_then(|calibration| {
+        let setting = Setting::new(calibration.frequency_ghz());
+        if !arguments.json {
+            print(rows::heading())?;
+        }
+        for program in &arguments.program {
+            failed |= !measure(arguments, *program, &setting, calibration.fastest_ns)?;
+        }
+        Ok(())
+    });
+    match measured {
+        Ok(()) if !failed => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("ringway bench apps: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One program; whether all that is installed was measured.
+fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_ns: f64) -> io::Result<bool> {
+    let absent = [program.command()]
+        .into_iter()
+        .chain(program.loads().iter().map(Load::command))
+        .find(|name| !program::is_installed(name));
+    if let Some(absent) = absent {
+        let why = format!("{absent} is not installed");
+        for (load, stack) in program.loads().iter().flat_map(|load| arguments.target.iter().map(move |stack| (load, stack))) {
+            give(arguments, &setting.absent(&load.label(program), *stack, &why))?;
+        }
+        return Ok(true);
+    }
+    let mut servers = Vec::new();
+    for stack in &arguments.target {
+        say(arguments, &format!("starting {} on {}", program.command(), stack.name()));
+        match Server::start(program, *stack) {
+            Ok(server) => servers.push(server),
+            Err(error) => return refused(arguments, program, setting, *stack, &error.to_string()),
+        }
+    }
+    let mut all_well = true;
+    for load in program.loads() {
+        match compare(arguments, &mut servers, load, fastest_ns) {
+            Ok(rounds) => {
+                for row in setting.rows(&load.label(program), arguments.connections, &arguments.target, &rounds) {
+                    give(arguments, &row)?;
+                }
+            }
+            Err(error) => {
+                all_well = false;
+                for stack in &arguments.target {
+                    give(arguments, &setting.absent(&load.label(program), *stack, &one_line(&error.to_string())))?;
+                }
+            }
+        }
+    }
+    Ok(all_well)
+}
+
+/// A server that did not start makes rows that say so.
+fn refused(arguments: &Arguments, program: Program, setting: &Setting, stack: Stack, why: &str) -> io::Result<bool> {
+    for load in program.loads() {
+        give(arguments, &setting.absent(&load.label(program), stack, &one_line(why)))?;
+    }
+    Ok(false)
+}
+
+/// Rounds of one load, the targets in turn: a list for each target.
+fn compare(arguments: &Arguments, servers: &mut [Server], load: &Load, fastest_ns: f64) -> io::Result<Vec<Vec<Round>>> {
+    let mut rounds = vec![Vec::new(); servers.len()];
+    for number in 1..=arguments.rounds {
+        for (server, rounds) in servers.iter().zip(&mut rounds) {
+            let label = load.label(server.program);
+            say(arguments, &format!("{label} on {}, round {number} of {}", server.stack.name(), arguments.rounds));
+            rounds.push(round(arguments, server, load, fastest_ns)?);
+        }
+    }
+    Ok(rounds)
+}
+
+fn round(arguments: &Arguments, server: &Server, load: &Load, fastest_ns: f64) -> io::Result<Round> {
+    let calibration = Calibration::of_core(server_core())?;
+    let before = (server.used()?, Used::by(std::process::id(), load::CORE)?, server.counters()?);
+    let figures = load.run(server, arguments.connections, arguments.seconds)?;
+    let used = server.used()?.since(&before.0);
+    let client = Used::by(std::process::id(), load::CORE)?.since(&before.1);
+    let counters = server.counters()?;
+    let after = Calibration::of_core(server_core())?;
+    let whole_ns = f64::from(arguments.seconds) * 1e9;
+    let disturbance = Disturbance {
+        calibration: calibration.median_ns.max(after.median_ns) / fastest_ns.min(calibration.fastest_ns).min(after.fastest_ns)
+            - 1.0,
+        steal: used.core.steal_ns.max(client.core.steal_ns) as f64 / whole_ns,
+        others: used.others_ns() as f64 / whole_ns,
+    };
+    Ok(Round {
+        figures,
+        server_ns: used.cpu_ns(),
+        client_ns: client.core.busy_ns,
+        resent: counters.resent - before.2.resent,
+        kernel_segments: counters.received - before.2.received,
+        disturbance,
+    })
+}
+
+fn give(arguments: &Arguments, row: &Row) -> io::Result<()> {
+    print(if arguments.json { row.to_json() + "\n" } else { rows::line(row) })
+}
+
+fn print(text: String) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn say(arguments: &Arguments, words: &str) {
+    if !arguments.quiet {
+        // Progress is a courtesy: nobody may be listening.
+        writeln!(io::stderr(), "ringway bench apps: {words}").unwrap_or_default();
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
