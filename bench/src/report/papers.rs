@@ -37,6 +37,8 @@ pub(super) struct Figure {
     pub(super) figure: String,
     pub(super) scenario: String,
     pub(super) metric: Metric,
+    /// Rows in other units belong to another figure; without it all rows are of this one.
+    pub(super) unit: Option<String>,
     /// What is printed above each bar.
     pub(super) above: Option<Metric>,
     pub(super) shape: Shape,
@@ -57,6 +59,8 @@ pub(super) enum Metric {
     P99Us,
     ServerCpuUsPerRequest,
     ThroughputPerCore,
+    /// CPU of the server's side, percent of a core: that per request, times the requests.
+    ServerCpuPercent,
 }
 
 /// How it is drawn.

@@ -39,7 +39,7 @@ pub(super) struct Mark {
 
 /// Builds the plot of a figure from the rows of its scenario; `None` when there are no rows.
 pub(super) fn plot(figure: &Figure, rows: &[Row]) -> Option<Plot> {
-    let mine: Vec<&Row> = rows.iter().filter(|row| row.scenario == figure.scenario).collect();
+    let mine: Vec<&Row> = rows.iter().filter(|row| is_of(figure, row)).collect();
     let mut remarks = Vec::new();
     let unit = unit_of(figure, mine.iter().find(|row| value_of(row, figure.metric).is_some())?);
     let mut usable = Vec::new();
@@ -76,6 +76,11 @@ pub(super) fn plot(figure: &Figure, rows: &[Row]) -> Option<Plot> {
     Some(Plot { categories, series, unit, remarks })
 }
 
+/// Whether a row is drawn by a figure.
+pub(super) fn is_of(figure: &Figure, row: &Row) -> bool {
+    row.scenario == figure.scenario && (!row.is_measured() || figure.unit.as_ref().is_none_or(|unit| *unit == row.unit))
+}
+
 /// Points that one series has and another has not.
 fn holes(categories: &[String], series: &[Series]) -> Vec<String> {
     let of = |series: &Series| {
@@ -98,6 +103,7 @@ pub(super) fn value_of(row: &Row, metric: Metric) -> Option<f64> {
         Metric::P99Us => row.p99_us,
         Metric::ServerCpuUsPerRequest => row.server_cpu_us_per_request,
         Metric::ThroughputPerCore => row.throughput_per_core,
+        Metric::ServerCpuPercent => row.server_cpu_us_per_request.map(|us| us * row.value / 1e4),
     }
     .filter(|value| value.is_finite())
 }
@@ -108,6 +114,7 @@ fn unit_of(figure: &Figure, row: &Row) -> String {
         Metric::P50Us | Metric::P99Us => "µs".to_string(),
         Metric::ServerCpuUsPerRequest => "µs of CPU per request".to_string(),
         Metric::ThroughputPerCore => format!("{} per core", row.unit),
+        Metric::ServerCpuPercent => "% of a core".to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use super::number;
 use super::page::Block;
 use super::papers::{Figure, Paper, Papers};
 use super::reading::Rows;
-use super::series::Plot;
+use super::series::{self, Plot};
 use crate::row::Row;
 
 /// Where it was measured, how it came out beside the kernel, and how to read the rest.
@@ -92,7 +92,7 @@ pub(super) fn figure(paper: &Paper, figure: &Figure, plot: &Plot, svg: String, r
     if !plot.remarks.is_empty() {
         blocks.push(Block::List(plot.remarks.clone()));
     }
-    let mine: Vec<&Row> = rows.iter().filter(|row| row.scenario == figure.scenario).collect();
+    let mine: Vec<&Row> = rows.iter().filter(|row| series::is_of(figure, row)).collect();
     blocks.push(table(&mine));
     blocks
 }

@@ -70,3 +70,21 @@ fn without_rows_there_is_no_plot() {
     other.scenario = "bulk".into();
     assert_eq!(conns(&[other]), None);
 }
+
+#[test]
+fn a_figure_with_a_unit_takes_only_its_rows_and_cpu_is_that_of_all_requests() {
+    let papers = Papers::load();
+    let figure = |id: &str| papers.figures.iter().find(|figure| figure.id == id).expect("it is there");
+    let mut stream = row("linux", 1.0, 20.0);
+    (stream.scenario, stream.unit) = ("mixed".into(), "Gbit/s".into());
+    let mut small = row("linux", 64.0, 90_000.0);
+    small.scenario = "mixed".into();
+    let rows = [stream, small];
+    let values = |id: &str| {
+        plot(figure(id), &rows).expect("has rows").series[0].marks.iter().flatten().map(|mark| mark.value).collect::<Vec<_>>()
+    };
+    assert_eq!((values("mixed"), values("mixed-small")), (vec![20.0], vec![90_000.0]));
+    let mut load = row("linux", 64.0, 100_000.0);
+    (load.scenario, load.server_cpu_us_per_request) = ("cpuload".into(), Some(5.0));
+    assert_eq!(value_of(&load, figure("cpuload").metric), Some(50.0));
+}
