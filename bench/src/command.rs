@@ -56,6 +56,8 @@ enum Command {
     Zc(Options),
     /// Requests and replies of 4 to 64 KB
     Rpc(Options),
+    /// A stream in buffers of 1 to 64 KiB
+    Ttcp(Options),
     /// Wakeups and CPU with many connections and no traffic
     Idle(Options),
     /// Bytes per idle connection
@@ -88,6 +90,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Resp(options) => ("resp", options),
         Command::Zc(options) => ("zc", options),
         Command::Rpc(options) => ("rpc", options),
+        Command::Ttcp(options) => ("ttcp", options),
         Command::Idle(options) => ("idle", options),
         Command::Memory(options) => ("memory", options),
         Command::Wrk(options) => ("wrk", options),

@@ -20,6 +20,7 @@ mod resp;
 mod rpc;
 mod setup;
 mod still;
+mod ttcp;
 mod wrk;
 
 /// A scenario that is a list of points.
@@ -65,6 +66,7 @@ pub const ALL: &[Scenario] = &[
     resp::RESP,
     rpc::ZC,
     rpc::RPC,
+    ttcp::TTCP,
     still::IDLE,
     still::MEMORY,
     wrk::WRK,

@@ -1,4 +1,4 @@
-//! `bulk`: bytes per second in both directions (Stacks at scale: figure 3).
+//! `bulk`: bytes per second in both directions (Opening Up Kernel-Bypass TCP Stacks: figure 3).
 //!
 //! Replies of a size one after the other as the papers do it, and a stream without end: so many
 //! messages are under way that the sender always has something to send.

@@ -1,4 +1,4 @@
-//! `latency`: one request at a time on one connection, replies of several sizes (Stacks at scale: figure 4).
+//! `latency`: one request at a time on one connection, replies of several sizes (Opening Up Kernel-Bypass TCP Stacks: figure 4).
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::options::{Options, size_name};
