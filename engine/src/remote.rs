@@ -32,10 +32,10 @@ mod wait;
 pub use datagram::Datagrams;
 pub use listener::Listener;
 pub use poller::{Event, Interest, Poller, Source};
-pub use ringway_shm::channel::{Envelope, SocketOption};
+pub use ringway_shm::channel::{Envelope, Readiness, SocketOption};
 pub use ringway_shm::stats::InfoRecord;
 pub use session::Session;
-pub use stream::{Chunk, Held, Room, Stream};
+pub use stream::{Chunk, Held, HeldRoom, Room, Stream};
 
 #[cfg(test)]
 mod tests;

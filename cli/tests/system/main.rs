@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod capi;
 mod config;
 mod demo;
 mod devices;

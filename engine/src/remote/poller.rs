@@ -156,15 +156,23 @@ impl Poller {
     /// # Blocking
     /// Until something can be done, at most for `timeout`.
     pub fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> io::Result<()> {
+        self.wait_for(events, EVENTS_MAX, timeout)
+    }
+
+    /// As [`wait`](Self::wait), for up to `max` sources; the others have their turn the next time.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn wait_for(&self, events: &mut Vec<Event>, max: usize, timeout: Option<Duration>) -> io::Result<()> {
         events.clear();
-        if self.collect(events) {
+        if self.collect(events, max) {
             return Ok(());
         }
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let client = self.session.client();
         let answer = loop {
             client.arm(self.waiter.context);
-            if self.collect(events) || self.notified.swap(false, Ordering::AcqRel) {
+            if self.collect(events, max) || self.notified.swap(false, Ordering::AcqRel) {
                 break Ok(());
             }
             if client.known_dead() {
@@ -182,7 +190,7 @@ impl Poller {
     }
 
     /// Looks at what is hot; whether anything can be done.
-    fn collect(&self, events: &mut Vec<Event>) -> bool {
+    fn collect(&self, events: &mut Vec<Event>, max: usize) -> bool {
         let mut sources = lock(&self.sources);
         while let Some(index) = self.session.client().next_event(self.waiter.context) {
             if let Some(entry) = sources.entries.get_mut(&index)
@@ -192,7 +200,7 @@ impl Poller {
             }
         }
         // Those beyond the limit come first the next time.
-        let looked_at = sources.hot.len().min(EVENTS_MAX);
+        let looked_at = sources.hot.len().min(max);
         let later = sources.hot.split_off(looked_at);
         let looked_at = std::mem::replace(&mut sources.hot, later);
         for index in looked_at {

@@ -52,14 +52,19 @@ impl Session {
         Ok(Session::over(client))
     }
 
-    /// Attaches to the service that RINGWAY_SOCKET names (`ringway run` sets it).
+    /// Attaches to the service that RINGWAY_SOCKET names, as a member of the group that RINGWAY_GROUP names (`ringway run`
+    /// sets both); without that, as a group of its own.
     ///
     /// # Errors
-    /// The variable is not set, or as `attach`.
+    /// RINGWAY_SOCKET is not set, RINGWAY_GROUP is not 32 hexadecimal digits, or as `attach`.
     pub fn from_environment() -> io::Result<Session> {
         let path = std::env::var_os("RINGWAY_SOCKET").filter(|path| !path.is_empty());
         let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET names no service"))?;
-        Session::attach(Path::new(&path))
+        let Some(group) = std::env::var_os("RINGWAY_GROUP") else { return Session::attach(Path::new(&path)) };
+        let digits = group.to_str().filter(|digits| digits.len() == 32);
+        let token = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        let token = token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is no group's token"))?;
+        Session::attach_as(Path::new(&path), token.to_be_bytes())
     }
 
     pub(super) fn over(client: Client) -> Session {

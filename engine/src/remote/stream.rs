@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ringway_shm::channel::{Lent, Loan, Operation, Readiness, ReceiveError, Reserved, SendError, SlotRef, SocketOption, State};
+use ringway_shm::channel::{
+    Lent, Loan, Operation, Readiness, ReceiveError, Reservation, Reserved, SendError, SlotRef, SocketOption, State,
+};
 use ringway_shm::stats::InfoRecord;
 use rustix::io::Errno;
 
@@ -42,6 +44,9 @@ pub struct Held(Loan);
 
 /// Room for bytes to send, in place. [`commit`](Room::commit) sends what was written; dropping it sends nothing.
 pub struct Room<'a>(Reserved<'a>);
+
+/// Room that has let go of its borrow ([`Room::hold`]); its stream sends it or takes it back.
+pub struct HeldRoom(Reservation);
 
 /// Counts the bytes of a chunk as lent as long as it lives.
 struct Account<'a>(&'a AtomicU32, u32);
@@ -185,6 +190,27 @@ impl Stream {
         self.wait_to_write(|| self.session.client().reserve(self.slot, len).map_err(send_error)).map(Room)
     }
 
+    /// The bytes of a room that is held.
+    pub fn room_bytes<'a>(&'a self, held: &'a mut HeldRoom) -> &'a mut [u8] {
+        self.session.client().reserved_bytes(&mut held.0)
+    }
+
+    /// As [`Room::commit`].
+    ///
+    /// # Errors
+    /// As [`Room::commit`]; the room is given back.
+    ///
+    /// # Panics
+    /// As [`Room::commit`].
+    pub fn commit(&self, held: HeldRoom, count: usize) -> io::Result<()> {
+        self.session.client().commit(held.0, count).map_err(send_error)
+    }
+
+    /// Takes back a room that is held. One that is dropped instead stays lost to the session.
+    pub fn cancel(&self, held: HeldRoom) {
+        self.session.client().cancel(held.0);
+    }
+
     /// No more bytes will be written (a FIN follows those that were), or read.
     ///
     /// # Errors
@@ -263,6 +289,12 @@ impl Deref for Chunk<'_> {
 }
 
 impl Room<'_> {
+    /// Lets go of the borrow, to be kept beside the stream. Send it with [`Stream::commit`], or give it back with
+    /// [`Stream::cancel`].
+    pub fn hold(self) -> HeldRoom {
+        HeldRoom(self.0.into_reservation())
+    }
+
     /// Sends the first `count` bytes, behind everything that was written before.
     ///
     /// # Errors
