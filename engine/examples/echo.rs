@@ -61,7 +61,6 @@ impl Echo {
     }
 }
 
-#[allow(dead_code, reason = "the test of the examples has a main of its own")]
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [interface, address] = &arguments[..] else {

@@ -135,7 +135,6 @@ async fn answer(
     Ok(())
 }
 
-#[allow(dead_code, reason = "the test of the examples has a main of its own")]
 fn load(folder: &Path, prefix: &str, site: &mut Site) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -149,7 +148,6 @@ fn load(folder: &Path, prefix: &str, site: &mut Site) -> std::io::Result<()> {
     Ok(())
 }
 
-#[allow(dead_code, reason = "the test of the examples has a main of its own")]
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [interface, address, folder] = &arguments[..] else {

@@ -232,7 +232,6 @@ fn set_arguments<'a>(mut words: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [
     (len <= VALUE_MAX).then_some((key, flags, len))
 }
 
-#[allow(dead_code, reason = "the test of the examples has a main of its own")]
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [interface, address] = &arguments[..] else {

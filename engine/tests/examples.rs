@@ -11,12 +11,16 @@ use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_shm::ArenaConfig;
 
 #[path = "../examples/echo.rs"]
+#[expect(dead_code, reason = "its own main")]
 mod echo;
 #[path = "../examples/http.rs"]
+#[expect(dead_code, reason = "its own main")]
 mod http;
 #[path = "../examples/kv.rs"]
+#[expect(dead_code, reason = "its own main")]
 mod kv;
 #[path = "../examples/proxy.rs"]
+#[expect(dead_code, reason = "its own main")]
 mod proxy;
 
 const START: Instant = Instant::from_millis(1_000);

@@ -15,14 +15,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ringway_shm::Instant;
 use ringway_shm::channel::{Client, Envelope, SlotRef};
 
 use super::session::Session;
 use super::stream::Chunk;
-use super::wait::{Waiter, lock};
+use super::wait::{Waiter, deadline, lock};
 use super::{Datagrams, Listener, Stream};
+use crate::clock;
 
 /// Calls the wakers of a session.
 pub(super) struct Reactor {
@@ -121,7 +123,7 @@ impl Shared {
         if client.known_dead() {
             called.extend(waiting.slots.drain().flat_map(|(_, (_, wakers))| wakers));
         }
-        let now = Instant::now();
+        let now = clock::now();
         while let Some(&Reverse((at, number))) = waiting.timers.peek()
             && (at <= now || !waiting.sleepers.contains_key(&number))
         {
@@ -146,7 +148,7 @@ impl Future for Sleep {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if Instant::now() >= self.at {
+        if clock::now() >= self.at {
             return Poll::Ready(Ok(()));
         }
         let session = self.session.clone();
@@ -222,7 +224,7 @@ impl Session {
 
     /// Ends after `duration`.
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep { session: self.clone(), at: Instant::now() + duration, number: None }
+        Sleep { session: self.clone(), at: deadline(duration), number: None }
     }
 }
 

@@ -6,14 +6,15 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ringway_shm::channel::{Readiness, SlotRef};
 
 use super::session::{Session, gone};
 use super::stream::{self, Stream};
-use super::wait::{Waiter, lock};
+use super::wait::{Waiter, deadline, lock};
 use super::{Datagrams, Listener};
+use crate::clock;
 
 /// What is waited for. Errors and hang-ups are always told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -168,7 +169,7 @@ impl Poller {
         if self.collect(events, max) {
             return Ok(());
         }
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.map(deadline);
         let client = self.session.client();
         let answer = loop {
             client.arm(self.waiter.context);
@@ -178,7 +179,7 @@ impl Poller {
             if client.known_dead() {
                 break Err(gone());
             }
-            if deadline.is_some_and(|at| at <= Instant::now()) {
+            if deadline.is_some_and(|at| at <= clock::now()) {
                 break Ok(());
             }
             if let Err(error) = self.waiter.sleep(client, None, deadline) {

@@ -5,8 +5,9 @@ use std::net::{Shutdown, SocketAddr};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ringway_shm::Instant;
 use ringway_shm::channel::{
     Lent, Loan, Operation, Readiness, ReceiveError, Reservation, Reserved, SendError, SlotRef, SocketOption, State,
 };
@@ -14,7 +15,7 @@ use ringway_shm::stats::InfoRecord;
 use rustix::io::Errno;
 
 use super::session::{Session, error_of, gone};
-use super::wait::lock;
+use super::wait::{deadline, lock};
 
 /// A TCP connection. Dropping it closes it: what was written still goes out, unless received bytes were not read, which
 /// resets it as in the kernel.
@@ -247,12 +248,12 @@ impl Stream {
         if self.nonblocking.load(Ordering::Relaxed) {
             return attempt();
         }
-        let deadline = which(*lock(&self.timeouts)).map(|timeout| Instant::now() + timeout);
+        let deadline = which(*lock(&self.timeouts)).map(deadline);
         self.session.block_on(self.slot, None, deadline, attempt)
     }
 
     fn write_deadline(&self) -> Option<Instant> {
-        lock(&self.timeouts).write.map(|timeout| Instant::now() + timeout)
+        lock(&self.timeouts).write.map(deadline)
     }
 }
 

@@ -3,14 +3,19 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
+use ringway_shm::Instant;
 use ringway_shm::channel::attach::AttachError;
 use ringway_shm::channel::{Client, ContextIndex, SlotRef};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
 use super::session::{Session, gone};
+use crate::clock;
+
+/// Of a second.
+const NANOS: u64 = 1_000_000_000;
 
 /// Contexts that no call waits on at present.
 #[derive(Default)]
@@ -35,8 +40,8 @@ impl Waiter {
 
     /// Sleeps until the bell rings, the service dies, `other` can be read, or the deadline has passed.
     pub(super) fn sleep(&self, client: &Client, other: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> io::Result<()> {
-        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let timeout = timeout.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+        let left = deadline.map(|at| at.since(clock::now()).as_nanos());
+        let timeout = left.map(|nanos| Timespec { tv_sec: (nanos / NANOS) as i64, tv_nsec: (nanos % NANOS) as i64 });
         let answer = client.with_control(|control| {
             let mut set = vec![PollFd::new(&self.bell, PollFlags::IN), PollFd::from_borrowed_fd(control, PollFlags::IN)];
             set.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
@@ -83,7 +88,7 @@ impl Session {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => break other,
             }
-            if deadline.is_some_and(|at| at <= Instant::now()) {
+            if deadline.is_some_and(|at| at <= clock::now()) {
                 break Err(Errno::AGAIN.into());
             }
             if let Err(error) = waiter.sleep(client, other, deadline) {
@@ -95,6 +100,12 @@ impl Session {
         lock(&self.0.waiters.0).push(waiter);
         answer
     }
+}
+
+/// When `timeout` will have passed; centuries are as good as never.
+pub(super) fn deadline(timeout: Duration) -> Instant {
+    let nanos = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 2);
+    clock::now() + ringway_shm::Duration::from_nanos(nanos)
 }
 
 /// What is behind these locks is whole after every statement, so a panic of another thread does not matter.
