@@ -39,9 +39,9 @@ pub struct Arguments {
     /// One JSON object per class, core and target
     #[arg(short, long)]
     json: bool,
-    /// Also list the functions that the table of symbols does not name
-    #[arg(long)]
-    unmapped: bool,
+    /// Also list so many innermost functions with their classes
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    functions: usize,
 }
 
 /// What runs while perf looks.
@@ -76,9 +76,6 @@ struct Seen {
     tally: Tally,
 }
 
-/// Functions without a class that are listed.
-const UNMAPPED_SHOWN: usize = 20;
-
 /// Records and prints; fails when perf or the scenario does.
 pub fn run(arguments: &Arguments) -> ExitCode {
     match show(arguments) {
@@ -102,11 +99,11 @@ fn show(arguments: &Arguments) -> io::Result<()> {
             if arguments.json { table::rows(*load, arguments.wire, &all) } else { table::text(*load, arguments.wire, &all) };
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())?;
-        if arguments.unmapped {
-            for seen in &all {
-                for (name, count) in seen.tally.most_unmapped(UNMAPPED_SHOWN) {
-                    writeln!(io::stderr(), "unmapped: {} on {}: {count} x {name}", load.name(), seen.target.name())?;
-                }
+        for seen in &all {
+            let busy = seen.tally.whole().busy() as f64;
+            for (class, name, count) in seen.tally.functions(arguments.functions) {
+                let share = 100.0 * count as f64 / busy;
+                writeln!(io::stderr(), "{} on {}: {share:>5.1} %  {class:<18} {name}", load.name(), seen.target.name())?;
             }
         }
     }

@@ -1,8 +1,9 @@
 //! The eight classes of CPU time, and which one a call chain belongs to.
 //!
 //! Promises: the table is data (`symbols.toml`) and the first matching rule decides; a function that no
-//! rule names takes the class of its nearest named caller, and when there is none it is unmapped,
-//! never guessed. Does not do: looking inside functions that the compiler has merged into others.
+//! rule names takes the class of its nearest named caller. Every call chain ends in the entry of a
+//! system call or interrupt, which says nothing about its leaf: where that, or anything else of class
+//! "other", is the nearest named caller, the sample is unmapped, never guessed. Does not do: looking inside functions that the compiler has merged into others.
 
 use serde::Deserialize;
 
@@ -95,9 +96,13 @@ impl Table {
         toml::from_str(TEXT).expect("a test reads the same text")
     }
 
-    /// The class of a call chain, innermost function first; `None`: no rule names any of it.
+    /// The class of a call chain, innermost function first; `None`: the rules do not say.
     pub(super) fn class_of(&self, chain: &[Frame]) -> Option<Class> {
-        chain.iter().find_map(|frame| self.class_of_frame(frame))
+        let (leaf, callers) = chain.split_first()?;
+        self.class_of_frame(leaf).or_else(|| {
+            let nearest = callers.iter().find_map(|frame| self.class_of_frame(frame));
+            nearest.filter(|class| *class != Class::Other)
+        })
     }
 
     fn class_of_frame(&self, frame: &Frame) -> Option<Class> {

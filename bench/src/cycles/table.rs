@@ -5,7 +5,7 @@ use crate::row::{Parameter, QUIET, Row};
 use crate::target::WireKind;
 
 use super::classes::CLASSES;
-use super::tally::Core;
+use super::tally::{Core, UNMAPPED};
 use super::{Load, Seen};
 
 /// Foreign samples from which a core's shares are called noisy, percent of the core.
@@ -27,7 +27,7 @@ pub(super) fn text(load: Load, wire: WireKind, all: &[Seen]) -> String {
     for class in CLASSES {
         out.push_str(&line(class.name(), &|core| format!("{:.1}", core.share(class))));
     }
-    out.push_str(&line("unmapped", &|core| format!("{:.1}", core.unmapped_share())));
+    out.push_str(&line(UNMAPPED, &|core| format!("{:.1}", core.unmapped_share())));
     out.push_str(&line("busy, % of the core", &|core| format!("{:.0}", core.utilization())));
     out.push_str(&line("others, % of the core", &|core| format!("{:.0}", core.foreign_share())));
     out
@@ -40,7 +40,7 @@ pub(super) fn rows(load: Load, wire: WireKind, all: &[Seen]) -> String {
         let group = format!("{}, {place}", load.name());
         for (target, core) in columns {
             let shares =
-                CLASSES.iter().map(|class| (class.name(), core.share(*class))).chain([("unmapped", core.unmapped_share())]);
+                CLASSES.iter().map(|class| (class.name(), core.share(*class))).chain([(UNMAPPED, core.unmapped_share())]);
             for (class, share) in shares {
                 out.push_str(&row(&group, class, share, &target, &core, wire).to_json());
                 out.push('\n');

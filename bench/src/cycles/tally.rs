@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::classes::{CLASSES, Class, Table};
 use super::script::{Event, Sample};
 
+/// What stands for the class of a function that has none.
+pub(super) const UNMAPPED: &str = "unmapped";
+
 /// What was found for one target.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -18,8 +21,8 @@ pub(super) struct Tally {
     family: BTreeSet<i32>,
     /// By core.
     pub(super) cores: BTreeMap<u32, Core>,
-    /// Functions that no rule names, and how often they were seen.
-    pub(super) unmapped: BTreeMap<String, u64>,
+    /// How often each function was the innermost, by its class; `None`: unmapped.
+    functions: BTreeMap<(Option<&'static str>, String), u64>,
 }
 
 /// One core's samples.
@@ -80,7 +83,7 @@ impl Tally {
             measuring: BTreeSet::from([recorder]),
             family: BTreeSet::new(),
             cores: BTreeMap::new(),
-            unmapped: BTreeMap::new(),
+            functions: BTreeMap::new(),
         }
     }
 
@@ -109,18 +112,14 @@ impl Tally {
             core.foreign += 1;
             return;
         }
-        match table.class_of(&sample.chain) {
-            Some(Class::Idle) => core.idle += 1,
+        let class = table.class_of(&sample.chain);
+        match class {
+            Some(Class::Idle) => return core.idle += 1,
             Some(class) => core.by_class[CLASSES.iter().position(|other| *other == class).expect("all but idle are listed")] += 1,
-            None => {
-                core.unmapped += 1;
-                let name = sample
-                    .chain
-                    .first()
-                    .map_or("no call chain".to_string(), |frame| format!("{} ({})", frame.symbol, frame.file));
-                *self.unmapped.entry(name).or_default() += 1;
-            }
+            None => core.unmapped += 1,
         }
+        let name = sample.chain.first().map_or("no call chain".to_string(), |frame| format!("{} ({})", frame.symbol, frame.file));
+        *self.functions.entry((class.map(Class::name), name)).or_default() += 1;
     }
 
     /// All cores together.
@@ -130,10 +129,11 @@ impl Tally {
         whole
     }
 
-    /// The functions that no rule names, the most frequent first.
-    pub(super) fn most_unmapped(&self, count: usize) -> Vec<(&str, u64)> {
-        let mut all: Vec<(&str, u64)> = self.unmapped.iter().map(|(name, seen)| (name.as_str(), *seen)).collect();
-        all.sort_by_key(|(name, seen)| (std::cmp::Reverse(*seen), *name));
+    /// The innermost functions, the most frequent first: (class, function, samples).
+    pub(super) fn functions(&self, count: usize) -> Vec<(&'static str, &str, u64)> {
+        let named = self.functions.iter().map(|((class, name), seen)| (class.unwrap_or(UNMAPPED), name.as_str(), *seen));
+        let mut all: Vec<(&'static str, &str, u64)> = named.collect();
+        all.sort_by_key(|(class, name, seen)| (std::cmp::Reverse(*seen), *class, *name));
         all.truncate(count);
         all
     }

@@ -56,4 +56,7 @@ fn a_nameless_function_belongs_to_its_nearest_named_caller() {
     assert_eq!(table.class_of(&chain), Some(Class::TcpIp));
     assert_eq!(table.class_of(&chain[..1]), None);
     assert_eq!(table.class_of(&[]), None);
+    let entry = [kernel("zz9_unheard_of"), kernel("do_syscall_64"), kernel("tcp_sendmsg")];
+    assert_eq!(table.class_of(&entry), None, "the entry of a system call says nothing about what it called");
+    assert_eq!(table.class_of(&entry[1..]), Some(Class::Other));
 }
