@@ -1,6 +1,6 @@
 //! The native API as futures: `accept`, `connect`, `read`, `write` and `sleep` that wait, on one thread.
 //!
-//! A [`Runtime`] holds a [`Net`](crate::api::Net) and wakes whoever waits when a turn has brought news. It has a small
+//! A [`Runtime`] holds a [`Net`] and wakes whoever waits when a turn has brought news. It has a small
 //! executor of its own ([`Runtime::block_on`], [`Runtime::spawn_local`]); in another single-threaded executor the same
 //! futures work when that one calls [`Runtime::turn`]. Futures use the standard wakers and nothing else. Promises: a future
 //! that is dropped has taken nothing and lost nothing, except where it says so; a socket that is dropped is closed. One task
@@ -52,7 +52,7 @@ struct Shared {
     tasks: Tasks,
 }
 
-/// A [`Net`](crate::api::Net) that wakes tasks; a copy is the same one.
+/// A [`Net`] that wakes tasks; a copy is the same one.
 #[derive(Clone)]
 pub struct Runtime {
     shared: Rc<Shared>,
