@@ -152,12 +152,12 @@ fn print_above(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], above: f64) 
 /// Shares on top of each other, in the order of the series.
 fn stacked(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
     let mut tops = vec![0.0; plot.categories.len()];
-    for (series, color) in plot.series.iter().zip(PALETTE.iter().cycle()) {
+    for (series, color) in plot.series.iter().zip(pieces()) {
         for (at, mark) in series.marks.iter().enumerate() {
             let Some(mark) = mark else { continue };
             let corners = [(at as f64 + 0.2, tops[at]), (at as f64 + 0.8, tops[at] + mark.value)];
             tops[at] += mark.value;
-            rectangle(chart, corners, *color, mark)?;
+            rectangle(chart, corners, color, mark)?;
             let height = (chart.backend_coord(&corners[0]).1 - chart.backend_coord(&corners[1]).1).abs();
             if height > TINY + 3 {
                 let style = ("sans-serif", TINY).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
@@ -194,8 +194,7 @@ fn under_axis(canvas: &Canvas<'_>, chart: &Chart<'_, '_>, plot: &Plot, labels: &
 }
 
 fn draw_legend(canvas: &Canvas<'_>, plot: &Plot, shape: Shape) -> Drawn {
-    let all =
-        if shape == Shape::Stacked { PALETTE.iter().copied().cycle().take(plot.series.len()).collect() } else { colors(plot) };
+    let all = if shape == Shape::Stacked { pieces().take(plot.series.len()).collect() } else { colors(plot) };
     let left = canvas.get_base_pixel();
     let (x, mut y) = (left.0.min(0) + 4, 22);
     for (series, color) in plot.series.iter().zip(all) {
@@ -213,6 +212,11 @@ fn draw_legend(canvas: &Canvas<'_>, plot: &Plot, shape: Shape) -> Drawn {
         canvas.draw(&Text::new(words, (x, y + 4), style))?;
     }
     Ok(())
+}
+
+/// Colors of classes; what comes after the eighth is what has no class.
+fn pieces() -> impl Iterator<Item = RGBColor> {
+    PALETTE.into_iter().chain(std::iter::repeat(INK))
 }
 
 /// Linux is gray wherever it is; the others take the palette in order.
