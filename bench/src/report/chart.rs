@@ -160,7 +160,10 @@ fn stacked(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
             rectangle(chart, corners, color, mark)?;
             let height = (chart.backend_coord(&corners[0]).1 - chart.backend_coord(&corners[1]).1).abs();
             if height > TINY + 3 {
-                let style = ("sans-serif", TINY).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
+                let style = ("sans-serif", TINY)
+                    .into_font()
+                    .color(if mark.is_quiet { &WHITE } else { &INK })
+                    .pos(Pos::new(HPos::Center, VPos::Center));
                 let middle = (at as f64 + 0.5, tops[at] - mark.value / 2.0);
                 chart.draw_series([Text::new(number::value(mark.value), middle, style)])?;
             }
