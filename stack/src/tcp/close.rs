@@ -59,8 +59,11 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.10.5: RST, and everything is forgotten.
     pub(crate) fn abort(&mut self) {
         self.tcb.set(flag::ORPHAN);
-        if self.tcb.state.is_synchronized() || self.tcb.state == State::SynReceived {
-            self.reset();
+        match self.tcb.state {
+            State::Closed | State::Listen | State::SynSent | State::TimeWait => {}
+            // Both ends have said all. These states begin here with the call, in the RFC with the FIN's departure.
+            State::Closing | State::LastAck if self.tcb.is_fin_sent() => {}
+            _ => self.reset(),
         }
         self.end();
     }

@@ -75,8 +75,9 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// The seventh and eighth step for what came with a SYN-ACK.
+    /// The sixth to the eighth step for what came with a SYN-ACK.
     pub(crate) fn take_text(&mut self, segment: &mut Segment) -> Result<(), Drop> {
+        self.sixth_check_urg(segment);
         let fin = self.seventh_process_text(segment)?;
         self.eighth_check_fin(fin);
         Ok(())

@@ -227,7 +227,14 @@ impl Tcp {
             }
             return;
         }
-        if segment.has(SYN) || !segment.has(ACK) {
+        if segment.has(SYN) {
+            // RFC 9293 would forget the record, which a blind sender could make us do; asked as RFC 5961 §4 does, a peer that
+            // has begun anew answers with a reset.
+            env.counters.count(Counter::TcpSynChallenge);
+            self.challenge_half_open(env, &record);
+            return;
+        }
+        if !segment.has(ACK) {
             env.counters.count(Counter::DropUnacceptable);
             return;
         }

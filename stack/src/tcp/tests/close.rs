@@ -151,6 +151,23 @@ fn abort() {
     rig.assert_no_leak();
 }
 
+/// RFC 9293 §3.10.5: who has sent and received a FIN is forgotten without a word; who could not send all yet says so.
+#[test]
+fn abort_behind_both_ends() {
+    for waiting in [0, 50_000] {
+        let mut rig = open();
+        rig.receive(seg(ACK | FIN, 1, 1));
+        rig.send(1, waiting);
+        rig.stack.shutdown_write(rig.now, rig.id);
+        let last = *rig.brief().last().expect("a FIN, or what the congestion window allows");
+        assert_eq!((rig.state(), last.0 & FIN != 0), (State::LastAck, waiting == 0));
+        rig.stack.abort(rig.now, rig.id);
+        let reset = (RST | ACK, last.1 + last.3 as u32, 2, 0);
+        assert_eq!(rig.brief(), if waiting == 0 { vec![] } else { vec![reset] });
+        rig.assert_no_leak();
+    }
+}
+
 /// An orphan does not wait in FIN-WAIT-2 for ever.
 #[test]
 fn fin_wait_2_timeout() {

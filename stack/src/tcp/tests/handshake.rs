@@ -113,6 +113,33 @@ fn simultaneous_open() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)]);
 }
 
+/// RFC 9293 §3.10.7.3, fourth: what comes with the SYN-ACK is processed from the URG bit on.
+#[test]
+fn urgent_data_with_the_syn_ack() {
+    let mut rig = Rig::with(Rig::config());
+    rig.connect(TcpOptions::default());
+    rig.sent();
+    rig.receive(seg(SYN | ACK, 0, 1).mss(1_460).data(10).urgent(4));
+    assert_eq!(rig.state(), State::Established);
+    assert_eq!(rig.stack.urgent(rig.id).map(|mark| mark.at), Some(2), "the SYN has a sequence number");
+    assert_eq!(rig.brief(), vec![(ACK, 1, 11, 0)]);
+}
+
+/// A peer that has begun anew, with a SYN inside the window of the record of its last life, is asked; its reset makes room.
+#[test]
+fn another_syn_for_a_record() {
+    let mut rig = Rig::with(Rig::config());
+    rig.listen(TcpOptions::default(), 16);
+    rig.receive(seg(SYN, 0, 0).mss(1_460));
+    assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 1, 0)]);
+    rig.receive(seg(SYN, 500, 0).mss(1_460));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)]);
+    rig.receive(seg(RST, 1, 0));
+    rig.receive(seg(SYN, 500, 0).mss(1_460));
+    let answer = rig.brief();
+    assert_eq!((answer[0].0, answer[0].2), (SYN | ACK, 501));
+}
+
 /// A SYN-ACK that acknowledges something else is reset, and the open goes on.
 #[test]
 fn wrong_syn_ack() {
