@@ -3,8 +3,8 @@
 //! Spinning is polite: between two looks the worker gives its processor away. Where it shares one with
 //! its program, that mostly hands the turn over without a doorbell, a sleep or a wake-up on either side;
 //! where it is alone, the call returns at once. The scheduler may also refuse (EEVDF runs nobody who has
-//! had more than his share), so what counts is success: of 16 spins of a kind (see [`Awaited`]) half must
-//! find work, or the next 64 idle times of that kind are slept through from their start, and twice as many
+//! had more than his share), or run a stranger for a whole slice, so what counts is success in time: of 16
+//! spins of a kind (see [`Awaited`]) half must find work, or the next 64 idle times of that kind are slept through from their start, and twice as many
 //! after every further failure. So at a low load the worker waits for the program's answer, but not for
 //! the next request. A spin is bounded. Promises: a worker that sleeps
 //! wakes only for an event or the time it asked for. Does not do: arming; the caller arms everything
@@ -23,6 +23,9 @@ const JUDGED: u32 = 16;
 const SKIPPED: u32 = 64;
 const SKIPPED_MAX: u32 = 4096;
 const EVENTS_MAX: usize = 16;
+/// Work that is found after so many times the limit was found by a look that came late: others had the processor
+/// meanwhile, for a slice, and a sleeper would have been woken before its end.
+const LATE: u64 = 4;
 
 /// What wakes a worker besides time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +166,7 @@ impl Spin {
         let judge = &mut self.judges[self.awaited as usize];
         match self.idle.take() {
             Some(Idling::Sleeps) => judge.skip -= 1,
-            Some(idling) => judge.judge(idling == Idling::Spins),
+            Some(idling) => judge.judge(idling == Idling::Spins && now.since(self.last_work) < self.limit.times(LATE)),
             None => {}
         }
         self.last_work = now;

@@ -4,7 +4,7 @@
 //! Where the service's worker shares the processor, it runs at once and has often brought something when
 //! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
 //! short spin. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
-//! bring something, the next waits sleep at once, twice as many after every further failure. Does not do: arming; that comes after it, before
+//! bring something in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming; that comes after it, before
 //! the kernel's wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,6 +15,9 @@ use crate::fallback::Kernel;
 
 /// How long a thread gives way at most: about what a sleep and a wake-up cost both sides.
 const LIMIT: Duration = Duration::from_micros(20);
+/// What is found after this was found late: a stranger had the processor for a slice, and a sleeper would have been woken
+/// before its end.
+const LATE: Duration = Duration::from_micros(80);
 /// How often at most, whatever the clock says.
 const LOOKS_MAX: u32 = 64;
 /// Attempts over which giving way is judged.
@@ -42,16 +45,17 @@ impl Courtesy {
             self.skip.store(skip - 1, Ordering::Relaxed);
             return false;
         }
-        let until = kernel.now() + LIMIT;
-        let mut found = false;
+        let start = kernel.now();
+        let (mut found, mut spent) = (false, Duration::ZERO);
         for _ in 0..LOOKS_MAX {
             kernel.give_way();
             found = ready();
-            if found || kernel.now() >= until {
+            spent = kernel.now().since(start);
+            if found || spent >= LIMIT {
                 break;
             }
         }
-        self.judge(found);
+        self.judge(found && spent < LATE);
         found
     }
 

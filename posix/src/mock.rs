@@ -16,7 +16,7 @@ use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_op
 use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -34,6 +34,10 @@ pub(crate) struct TestKernel {
     pub(crate) broken_pipes: Arc<AtomicU32>,
     /// What getpid answers instead of the truth; 0 = the truth.
     pub(crate) pretended_process: Arc<AtomicU32>,
+    /// Nanoseconds that every `give_way` takes, on a clock that stands still otherwise; 0 = the real clock.
+    pub(crate) courtesy_takes: Arc<AtomicU64>,
+    /// That clock.
+    told: Arc<AtomicU64>,
 }
 
 fn errno(error: rustix::io::Errno) -> Errno {
@@ -247,11 +251,15 @@ impl Kernel for TestKernel {
     }
 
     fn now(&self) -> Instant {
+        if self.courtesy_takes.load(Ordering::Relaxed) > 0 {
+            return Instant::from_nanos(self.told.load(Ordering::Relaxed));
+        }
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
     fn give_way(&self) {
+        self.told.fetch_add(self.courtesy_takes.load(Ordering::Relaxed), Ordering::Relaxed);
         thread::yield_now();
     }
 

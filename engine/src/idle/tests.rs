@@ -44,6 +44,19 @@ fn spinning_follows_what_it_brings() {
     assert_eq!(times.spun(1, Awaited::Wire, 10), 1, "a success forgives: the pause was of 64");
 }
 
+/// A processor that was given away and came back after a stranger's slice has found its work too late: sleeping is better.
+#[test]
+fn work_that_is_found_late_is_no_success() {
+    let mut times = Times::new();
+    for _ in 0..JUDGED {
+        times.spin.worked(times.now, Awaited::Wire);
+        assert!(times.spin.spins(times.now + Duration::from_micros(1)));
+        times.now += Duration::from_micros(3_000);
+        times.spin.worked(times.now, Awaited::Wire);
+    }
+    assert_eq!(times.spun(SKIPPED, Awaited::Wire, 10), 0, "no spin for 64 idle times");
+}
+
 /// However long the bad times last, the pauses are bounded.
 #[test]
 fn pauses_are_bounded() {

@@ -3,7 +3,13 @@ use crate::mock::TestKernel;
 
 /// One attempt that finds something at the `hit`-th look (0: at none); whether it found it, and how often it looked.
 fn attempt(courtesy: &Courtesy, hit: u32) -> (bool, u32) {
+    attempt_of(courtesy, hit, Duration::from_micros(1))
+}
+
+/// As `attempt`, on a machine where giving way takes so long.
+fn attempt_of(courtesy: &Courtesy, hit: u32, takes: Duration) -> (bool, u32) {
     let kernel = TestKernel::default();
+    kernel.courtesy_takes.store(takes.as_nanos(), Ordering::Relaxed);
     let mut looks = 0;
     let found = courtesy.give_way(&kernel, || {
         looks += 1;
@@ -48,4 +54,14 @@ fn every_second_time_is_worth_it() {
         assert_eq!(found, number % 2 == 1);
         assert!(looks > 0);
     }
+}
+
+/// What a look finds after a stranger's slice is found, but does not speak for giving way.
+#[test]
+fn late_is_as_good_as_in_vain() {
+    let courtesy = Courtesy::default();
+    for _ in 0..JUDGED {
+        assert_eq!(attempt_of(&courtesy, 1, Duration::from_millis(3)), (true, 1));
+    }
+    assert_eq!(attempt(&courtesy, 1), (false, 0), "the next wait sleeps at once");
 }
