@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use ringway_device::Device;
 use ringway_shm::{Arena, Duration};
-use ringway_stack::{Cidr, MacAddress, Route};
+use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 
 /// The worker has stopped.
@@ -33,7 +33,7 @@ pub struct RegionId(pub u32);
 pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Send>;
 
 /// An interface to serve.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct InterfaceInfo {
     /// The kernel's name, or one of our own.
     pub name: String,
@@ -44,6 +44,10 @@ pub struct InterfaceInfo {
     /// The stack answers ARP and ICMP echo and resolves neighbors itself; `false`: the kernel does,
     /// and its neighbors are mirrored.
     pub owned: bool,
+    /// Whether the stack makes IPv6 addresses for itself and follows routers (RFC 4862); only where `owned`.
+    pub autoconfiguration: Autoconfiguration,
+    /// The VLAN (802.1Q, 1 to 4094) that the interface is on.
+    pub vlan: Option<u16>,
 }
 
 /// An application group that asks for a channel.

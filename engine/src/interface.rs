@@ -10,7 +10,7 @@ use ringway_device::offload::Offload;
 use ringway_device::{Capabilities, Counters, Device, Medium};
 use ringway_shm::capture::{CaptureWriter, Direction};
 use ringway_shm::{Arena, Burst, Instant};
-use ringway_stack::{Autoconfiguration, Interface, Role, Stack};
+use ringway_stack::{Interface, Role, Stack};
 
 use crate::command::InterfaceInfo;
 
@@ -191,9 +191,9 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
         segments_udp: capabilities.segments_udp,
         gathers: capabilities.gathers,
         role: if new.owned { Role::Owned } else { Role::Shared },
-        autoconfiguration: Autoconfiguration::Off,
+        autoconfiguration: new.autoconfiguration,
         detects_duplicates: false,
-        vlan: None,
+        vlan: new.vlan,
     };
     let (name, mac) = (new.name.clone(), new.mac.0);
     (Port { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)

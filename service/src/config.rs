@@ -15,7 +15,9 @@ use std::path::Path;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
-use ringway_stack::{Cidr, CongestionControl, Ecn, FastOpenConfig, MtuProbing, StackConfig, SynCookies, TcpConfig};
+use ringway_stack::{
+    Autoconfiguration, Cidr, CongestionControl, Ecn, FastOpenConfig, MtuProbing, StackConfig, SynCookies, TcpConfig,
+};
 
 pub use read::{DEFAULT_PATH, Environment};
 pub use value::Value;
@@ -47,6 +49,10 @@ pub struct InterfaceConfig {
     gateway: Option<IpAddr>,
     /// Largest IP packet, bytes; `None`: the interface's.
     pub mtu: Option<u16>,
+    /// How the stack makes IPv6 addresses for itself on a TAP interface.
+    pub autoconfiguration: Autoconfiguration,
+    /// The VLAN that the stack is on, on a TAP interface.
+    pub vlan: Option<u16>,
 }
 
 impl InterfaceConfig {
@@ -219,6 +225,12 @@ impl Config {
             }
             _ => {}
         }
+        if !tap && self.interface.autoconfiguration != Autoconfiguration::Off {
+            complain("interface.autoconfiguration", "only a tap device makes addresses; others share the kernel's".to_owned());
+        }
+        if !tap && self.interface.vlan.is_some() {
+            complain("interface.vlan", "only a tap device has one; of others, name the kernel's VLAN interface".to_owned());
+        }
         problems
     }
 }
@@ -251,6 +263,12 @@ fn interface(values: &Values) -> InterfaceConfig {
         address: parse_cidr(texts.0),
         gateway: texts.1.parse().ok(),
         mtu: values.auto_number("interface.mtu").map(|mtu| mtu as u16),
+        autoconfiguration: match values.text("interface.autoconfiguration") {
+            "stable" => Autoconfiguration::Stable,
+            "eui64" => Autoconfiguration::Eui64,
+            _ => Autoconfiguration::Off,
+        },
+        vlan: Some(values.u16("interface.vlan")).filter(|&vlan| vlan != 0),
     }
 }
 

@@ -104,5 +104,12 @@ impl Interfaces {
 }
 
 fn info(planned: &Planned, mac: MacAddress) -> InterfaceInfo {
-    InterfaceInfo { name: planned.name.clone(), mac, mtu: planned.mtu, owned: planned.backend == Backend::Tap }
+    InterfaceInfo {
+        name: planned.name.clone(),
+        mac,
+        mtu: planned.mtu,
+        owned: planned.backend == Backend::Tap,
+        autoconfiguration: planned.autoconfiguration,
+        vlan: planned.vlan,
+    }
 }

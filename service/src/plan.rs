@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use ringway_stack::{Cidr, MacAddress};
+use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
 use crate::config::{Config, DeviceChoice};
 use crate::netlink::{Link, Snapshot};
@@ -61,7 +61,11 @@ pub struct Planned {
     pub detail: String,
     /// Why this back end.
     pub reason: &'static str,
-    /// Address and prefix length for the kernel's end of a tap device.
+    /// How the stack makes IPv6 addresses for itself.
+    pub autoconfiguration: Autoconfiguration,
+    /// The VLAN that the stack is on.
+    pub vlan: Option<u16>,
+    /// Address and prefix length for the kernel's end of a tap device; `None` on a VLAN, whose interface the operator makes.
     pub kernel_side: Option<(Ipv4Addr, u8)>,
 }
 
@@ -158,6 +162,8 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
                 addresses,
                 backend,
                 reason,
+                autoconfiguration: Autoconfiguration::Off,
+                vlan: None,
                 kernel_side: None,
                 detail: String::new(),
             });
@@ -195,7 +201,9 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         addresses: address.into_iter().collect(),
         backend: Backend::Tap,
         reason: "chosen by interface.device",
-        kernel_side,
+        autoconfiguration: config.interface.autoconfiguration,
+        vlan: config.interface.vlan,
+        kernel_side: kernel_side.filter(|_| config.interface.vlan.is_none()),
         detail: String::new(),
     }
 }

@@ -53,6 +53,8 @@ pub struct SharedPorts {
     reserved: HashMap<(IpAddr, u16), OwnedFd>,
     /// Addresses that the kernel does not have (tap).
     own_addresses: HashSet<IpAddr>,
+    /// The stack makes its IPv6 addresses itself: the kernel has none of them.
+    own_ipv6: bool,
     own_reserved: HashSet<(IpAddr, u16)>,
     ephemeral: (u16, u16),
     next: u16,
@@ -72,12 +74,22 @@ impl SharedPorts {
             steering,
             reserved: HashMap::new(),
             own_addresses,
+            own_ipv6: false,
             own_reserved: HashSet::new(),
             ephemeral,
             next,
             shared: kernel_range().unwrap_or(ephemeral),
             random: seed,
         }
+    }
+
+    /// All IPv6 addresses are such that the kernel does not have them.
+    pub fn with_own_ipv6(self) -> SharedPorts {
+        SharedPorts { own_ipv6: true, ..self }
+    }
+
+    fn is_own(&self, ip: IpAddr) -> bool {
+        self.own_addresses.contains(&ip) || self.own_ipv6 && ip.is_ipv6() && !ip.is_unspecified() && !ip.is_loopback()
     }
 
     /// A random free port of the kernel's range. The kernel itself searches one by one when it is asked
@@ -114,7 +126,7 @@ impl SharedPorts {
 
 impl Ports for SharedPorts {
     fn reserve(&mut self, ip: IpAddr, port: u16) -> Result<u16, PortError> {
-        if self.own_addresses.contains(&ip) {
+        if self.is_own(ip) {
             return self.reserve_own(ip, port);
         }
         let bound = if port == 0 { self.bind_any(ip) } else { bind_socket(ip, port) };
@@ -136,14 +148,14 @@ impl Ports for SharedPorts {
     }
 
     fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
-        if self.own_addresses.contains(&ip) {
+        if self.is_own(ip) {
             return Ok(());
         }
         self.steering.own(transport, ip, port).map_err(|_| PortError::NoSteering)
     }
 
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {
-        if self.own_addresses.contains(&ip) {
+        if self.is_own(ip) {
             return;
         }
         if let Err(error) = self.steering.release(transport, ip, port) {

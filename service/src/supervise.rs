@@ -16,7 +16,7 @@ use std::thread::{Builder, JoinHandle};
 
 use ringway::{WorkerConfig, WorkerHandle, WorkerThread};
 use ringway_shm::Duration;
-use ringway_stack::{Cidr, MacAddress, Route};
+use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -285,6 +285,8 @@ fn start_worker(
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let ports = SharedPorts::new(devices.steering()?, own, stack.tcp.ephemeral_ports, random()?);
+    let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
+    let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
     let worker = WorkerConfig {
         name: WORKER_NAME.to_owned(),
         stack,

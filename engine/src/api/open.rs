@@ -47,7 +47,13 @@ impl Net {
     /// No CAP_NET_ADMIN, or the name is taken.
     pub fn add_tap(&mut self, name: &str, address: Cidr) -> io::Result<u32> {
         let tap = Tap::open(name, false, self.arena())?;
-        let info = InterfaceInfo { name: tap.interface().name.clone(), mac: own_mac(address), mtu: MTU, owned: true };
+        let info = InterfaceInfo {
+            name: tap.interface().name.clone(),
+            mac: own_mac(address),
+            mtu: MTU,
+            owned: true,
+            ..InterfaceInfo::default()
+        };
         self.add_interface(&info, &[address], Box::new(tap))
     }
 
@@ -60,7 +66,7 @@ impl Net {
     pub fn add_packet(&mut self, interface: &str, address: Cidr) -> io::Result<u32> {
         let packet = Packet::open(interface, None, PacketOptions::default(), self.arena())?;
         let (name, mtu) = (packet.interface().name.clone(), packet.interface().mtu);
-        let info = InterfaceInfo { name, mac: own_mac(address), mtu, owned: true };
+        let info = InterfaceInfo { name, mac: own_mac(address), mtu, owned: true, ..InterfaceInfo::default() };
         self.add_interface(&info, &[address], Box::new(packet))
     }
 
@@ -70,7 +76,8 @@ impl Net {
     /// The end is not good.
     pub fn add_link(&mut self, end: WireEnd, address: Cidr) -> io::Result<u32> {
         let link = Link::open(end, MTU, self.arena())?;
-        let info = InterfaceInfo { name: "link".into(), mac: own_mac(address), mtu: MTU, owned: true };
+        let info =
+            InterfaceInfo { name: "link".into(), mac: own_mac(address), mtu: MTU, owned: true, ..InterfaceInfo::default() };
         self.add_interface(&info, &[address], Box::new(link))
     }
 }

@@ -121,6 +121,22 @@ pub const KEYS: &[Key] = &[
         "The kernel's address on the other end of a tap device, and the stack's default route. Empty: the first of the network.",
     ),
     auto_number("interface.mtu", 576, 65_535, "Largest IP packet in bytes. auto: the interface's own."),
+    choice(
+        "interface.autoconfiguration",
+        "off",
+        &["off", "stable", "eui64"],
+        "IPv6 addresses that the stack makes for itself on a tap device, with the routers it hears (RFC 4862). stable: the same \
+         in one network, another in the next (RFC 7217). eui64: made of the link address, which is a new one at each start. \
+         off: only a link with a router that is meant for it should give the stack addresses.",
+    ),
+    number(
+        "interface.vlan",
+        0,
+        0,
+        4_094,
+        "VLAN (802.1Q) that the stack is on, on a tap device: only its tagged packets come in, all that leave are tagged, and \
+         the kernel's end gets no address. 0: none.",
+    ),
     auto_number(
         "worker.spin_us",
         0,

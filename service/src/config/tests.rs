@@ -1,5 +1,5 @@
 use ringway_shm::Duration;
-use ringway_stack::{StackConfig, TcpConfig};
+use ringway_stack::{Autoconfiguration, StackConfig, TcpConfig};
 
 use super::keys::KEYS;
 use super::{Config, DeviceChoice};
@@ -140,5 +140,36 @@ fn every_default_passes_its_own_check_and_paths_are_unique() {
         assert_eq!(again, Ok(default), "{}", key.path);
         assert!(!key.why.is_empty());
         assert!(KEYS[..index].iter().all(|earlier| earlier.path != key.path), "{} twice", key.path);
+    }
+}
+
+#[test]
+fn a_tap_device_makes_addresses_and_is_on_a_vlan_when_it_is_told_to() {
+    let tap = "[interface]\ndevice = \"tap\"\naddress = \"10.0.0.2/24\"\n";
+    let plain = parse(tap).expect("valid");
+    assert_eq!((plain.interface.autoconfiguration, plain.interface.vlan), (Autoconfiguration::Off, None));
+    for (word, how) in [("stable", Autoconfiguration::Stable), ("eui64", Autoconfiguration::Eui64)] {
+        let config = parse(&format!("{tap}autoconfiguration = \"{word}\"\nvlan = 4094")).expect("valid");
+        assert_eq!((config.interface.autoconfiguration, config.interface.vlan), (how, Some(4_094)));
+        let again = parse(&config.show()).expect("what is shown is valid");
+        assert_eq!((again.interface.autoconfiguration, again.interface.vlan), (how, Some(4_094)));
+    }
+    let wrong = [
+        (format!("{tap}vlan = 4095"), "t.toml:4: interface.vlan: 4095 is out of range, 0 to 4094"),
+        (
+            format!("{tap}autoconfiguration = \"on\""),
+            "t.toml:4: interface.autoconfiguration: \"on\" cannot stand here, \"off\" or \"stable\" or \"eui64\"",
+        ),
+        (
+            "[interface]\nvlan = 5".to_owned(),
+            "t.toml:2: interface.vlan: only a tap device has one; of others, name the kernel's VLAN interface",
+        ),
+        (
+            "[interface]\nautoconfiguration = \"eui64\"".to_owned(),
+            "t.toml:2: interface.autoconfiguration: only a tap device makes addresses; others share the kernel's",
+        ),
+    ];
+    for (text, problem) in wrong {
+        assert_eq!(parse(&text).expect_err("wrong"), problem);
     }
 }

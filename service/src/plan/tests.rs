@@ -1,4 +1,4 @@
-use ringway_stack::MacAddress;
+use ringway_stack::{Autoconfiguration, MacAddress};
 
 use super::{Backend, plan};
 use crate::config::{Config, parse_cidr};
@@ -81,6 +81,14 @@ fn a_tap_device_has_its_own_address_and_no_other_interface() {
     assert_eq!(plan.served[0].addresses, [parse_cidr("10.7.0.2/24").expect("valid")]);
     assert_eq!(plan.served[0].backend, Backend::Tap);
     assert_eq!(plan.served[0].kernel_side, Some(("10.7.0.1".parse().expect("valid"), 24)));
+}
+
+#[test]
+fn on_a_vlan_the_kernels_end_has_no_address() {
+    let text = "[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\"\nvlan = 7\nautoconfiguration = \"stable\"";
+    let served = &plan(&config(text), &kernel(), true).served[0];
+    assert_eq!((served.vlan, served.kernel_side), (Some(7), None));
+    assert_eq!(served.autoconfiguration, Autoconfiguration::Stable);
 }
 
 #[test]

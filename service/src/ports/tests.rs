@@ -83,3 +83,14 @@ fn packets_are_steered_while_a_port_is_owned() {
     ports.disown(Transport::Tcp, LOCAL, 80);
     assert!(table.lock().expect("not poisoned").is_empty());
 }
+
+#[test]
+fn who_makes_addresses_needs_none_of_the_kernels() {
+    let made = IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 7]);
+    assert_eq!(shared().reserve(made, 0), Err(PortError::NotLocal));
+    let mut ports = shared().with_own_ipv6();
+    assert!(ports.reserve(made, 0).is_ok());
+    assert_eq!(ports.reserve(made, 80), Ok(80));
+    assert_eq!(ports.reserve(made, 80), Err(PortError::InUse));
+    assert_eq!(ports.reserve(FOREIGN, 0), Err(PortError::NotLocal));
+}

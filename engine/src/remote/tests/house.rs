@@ -65,7 +65,13 @@ impl House {
         let config = WorkerConfig { arena: ArenaConfig { large: 4_096, small: 4_096 }, shape: SHAPE, ..WorkerConfig::default() };
         let worker = crate::spawn(config, Box::new(FreePorts(20_000)), Box::new(NoHost)).expect("memory is left");
         let handle = worker.handle.clone();
-        let info = InterfaceInfo { name: "wire0".into(), mac: MacAddress([2, 0, 0, 0, 0, 1]), mtu: 1500, owned: true };
+        let info = InterfaceInfo {
+            name: "wire0".into(),
+            mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            mtu: 1500,
+            owned: true,
+            ..InterfaceInfo::default()
+        };
         let open: crate::command::OpenDevice =
             Box::new(|arena| Ok(Box::new(memory::pair(arena, arena, MemoryOptions::default()).0)));
         let interface = handle.add_interface(info, open).expect("nothing to wait for");

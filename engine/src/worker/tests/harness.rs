@@ -418,7 +418,8 @@ fn nonsense(random: &mut Random) -> Operation {
 fn add_interface(worker: &mut Worker, number: usize, device: Box<dyn ringway_device::Device>, now: Instant) {
     let mac = |number: usize| MacAddress([2, 0, 0, 0, 0, number as u8 + 1]);
     let ip = |number: usize| IpAddr::V4(Ipv4Addr::from(ADDRESSES[number]));
-    let info = InterfaceInfo { name: format!("wire{number}"), mac: mac(number), mtu: 1500, owned: false };
+    let info =
+        InterfaceInfo { name: format!("wire{number}"), mac: mac(number), mtu: 1500, owned: false, ..InterfaceInfo::default() };
     let interface = worker.add_interface(&info, device).expect("nothing to wait for");
     let stack = worker.stack();
     stack.set_addresses(interface, vec![Cidr { ip: ip(number), prefix_len: 24 }]);
