@@ -45,13 +45,14 @@ const COPY_HEADROOM: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct PacketOptions {
     /// Packets that may wait in the ring, 2 KiB of kernel memory each at an MTU of 1500; rounded up to
-    /// whole blocks.
+    /// whole blocks. What finds it full is lost, and a peer that has a request under way on each of many
+    /// connections then waits for its retransmission timers: the default holds 8192 (16 MiB).
     pub ring_slots: u32,
 }
 
 impl Default for PacketOptions {
     fn default() -> PacketOptions {
-        PacketOptions { ring_slots: 2048 }
+        PacketOptions { ring_slots: 8192 }
     }
 }
 
@@ -262,3 +263,6 @@ impl Device for Packet {
         Counters { rx_dropped: self.counters.rx_dropped + self.ring.lost.get(), ..self.counters }
     }
 }
+
+#[cfg(test)]
+mod tests;
