@@ -235,6 +235,20 @@ impl Ip {
         }
     }
 
+    /// Whether [`confirm`](Ip::confirm) may have something to do.
+    #[inline]
+    pub(crate) fn has_doubted_neighbors(&self) -> bool {
+        self.neighbors.has_doubted()
+    }
+
+    /// The remote end has acknowledged what was sent to it (RFC 4861 §7.3.1): the way by the neighbor works.
+    #[cold]
+    pub(crate) fn confirm(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
+        if let Some(path) = self.route(remote, Some(local)) {
+            self.neighbors.confirm(now, (path.interface, path.next_hop));
+        }
+    }
+
     /// Sends the first packet of `packets`, which starts at the transport header (checksum done or
     /// `Partial`) and whose first frame is nobody else's and has 64 bytes of headroom or more: adds
     /// headers, or holds it while the neighbor is being resolved. Without a route it is dropped.

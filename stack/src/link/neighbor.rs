@@ -3,16 +3,17 @@
 //! One state machine for three sources: the kernel's table (`told`), ARP (`heard`), and neighbor
 //! discovery (`advertised`, `noticed`). On a miss a
 //! question is asked up to three times, a second apart, and a few packets wait for the answer. What
-//! ARP taught goes stale after a minute, is then confirmed when next used, and forgotten when not.
-//! The table is bounded: when full, the entry that would go soonest goes. It writes no packets:
+//! was learnt goes stale after a minute. When next used it is believed for some seconds more, in which TCP may say that
+//! packets arrive (`confirm`), so that nobody is asked while traffic flows; then the neighbor is asked, and forgotten when it
+//! does not answer. The table is bounded: when full, the entry that would go soonest goes. It writes no packets:
 //! questions, released and failed packets are taken from it.
 //!
 //! ```text
-//!            lookup            answer              60 s            lookup
-//!   (none) ---------> Asked ---------> Reachable ---------> Stale ---------> Probed ---+
-//!      ^                | 3 unanswered   ^  ^                 | 10 min          | |     |
-//!      +----------------+----------------|--|-----------------+-----------------+ |     |
-//!                                        |  +---------- answer -------------------+     |
+//!            lookup            answer              60 s            lookup           5 s
+//!   (none) ---------> Asked ---------> Reachable ---------> Stale ---------> Delay ------> Probed
+//!      ^                | 3 unanswered   ^  ^                 | 10 min         |            | |
+//!      +----------------+----------------|--|-----------------+----------------|------------+ |
+//!                                        |  +---- answer, or TCP confirms -----+--------------+
 //!                                       (Told by the kernel: until told otherwise)
 //! ```
 
@@ -56,6 +57,7 @@ enum State {
     Asked { tries: u8 },
     Reachable(MacAddress),
     Stale(MacAddress),
+    Delay(MacAddress),
     Probed { mac: MacAddress, tries: u8 },
     Told(MacAddress),
 }
@@ -76,6 +78,8 @@ pub(crate) struct NeighborTable {
     tasks: VecDeque<Task>,
     held: usize,
     asked: usize,
+    /// Entries in Delay or Probed.
+    doubted: usize,
     dropped: u64,
     changed: bool,
     /// Per interface: what its routers say of IPv6 neighbors.
@@ -98,6 +102,7 @@ impl NeighborTable {
             tasks: VecDeque::new(),
             held: 0,
             asked: 0,
+            doubted: 0,
             dropped: 0,
             changed: false,
             times: Vec::new(),
@@ -127,10 +132,9 @@ impl NeighborTable {
     /// The link address of a neighbor; `None`: it is being asked for.
     pub(crate) fn lookup(&mut self, now: Instant, key: Key) -> Option<MacAddress> {
         match self.entries.get(&key).map(|entry| entry.state) {
-            Some(State::Reachable(mac) | State::Told(mac) | State::Probed { mac, .. }) => Some(mac),
+            Some(State::Reachable(mac) | State::Told(mac) | State::Delay(mac) | State::Probed { mac, .. }) => Some(mac),
             Some(State::Stale(mac)) => {
-                self.set(key, State::Probed { mac, tries: 1 }, Some(now + self.times(key).retransmit));
-                self.tasks.push_back(Task::Ask(key, Some(mac)));
+                self.set(key, State::Delay(mac), Some(now + DELAY_TIME));
                 Some(mac)
             }
             Some(State::Asked { .. }) => None,
@@ -148,9 +152,24 @@ impl NeighborTable {
     /// Packets to a neighbor seem to go astray: what ARP taught is doubted, and everybody is asked,
     /// since the address itself may be what is wrong. Meanwhile it stays in use.
     pub(crate) fn suspect(&mut self, now: Instant, key: Key) {
-        if let Some(State::Reachable(mac) | State::Stale(mac)) = self.entries.get(&key).map(|entry| entry.state) {
+        if let Some(State::Reachable(mac) | State::Stale(mac) | State::Delay(mac)) =
+            self.entries.get(&key).map(|entry| entry.state)
+        {
             self.set(key, State::Probed { mac, tries: 1 }, Some(now + self.times(key).retransmit));
             self.tasks.push_back(Task::Ask(key, None));
+        }
+    }
+
+    /// Whether `confirm` has something to do for any neighbor.
+    #[inline]
+    pub(crate) fn has_doubted(&self) -> bool {
+        self.doubted > 0
+    }
+
+    /// RFC 4861 §7.3.1: packets that went by way of the neighbor have arrived.
+    pub(crate) fn confirm(&mut self, now: Instant, key: Key) {
+        if let Some(State::Delay(mac) | State::Probed { mac, .. }) = self.entries.get(&key).map(|entry| entry.state) {
+            self.set(key, State::Reachable(mac), Some(now + self.times(key).reachable));
         }
     }
 
@@ -244,6 +263,10 @@ impl NeighborTable {
                     self.changed = true;
                     self.set(key, State::Stale(mac), Some(now + STALE_TIME));
                 }
+                State::Delay(mac) => {
+                    self.set(key, State::Probed { mac, tries: 1 }, Some(now + retransmit));
+                    self.tasks.push_back(Task::Ask(key, Some(mac)));
+                }
                 State::Asked { .. } | State::Probed { .. } => {
                     self.forget(key);
                     self.tasks.push_back(Task::Lost(now, key));
@@ -298,6 +321,7 @@ impl NeighborTable {
         let Some(entry) = self.entries.remove(&key) else { return };
         self.changed |= entry.state.mac().is_some();
         self.asked -= usize::from(entry.state.is_asked());
+        self.doubted -= usize::from(entry.state.is_doubted());
         if let Some(at) = entry.deadline {
             self.deadlines.remove(&(at, key));
         }
@@ -314,10 +338,12 @@ impl NeighborTable {
         }
         let entry = self.entries.entry(key).or_insert(Entry { state, deadline: None, held: Burst::default() });
         let was_asked = entry.deadline.is_some() && entry.state.is_asked();
+        let was_doubted = entry.deadline.is_some() && entry.state.is_doubted();
         if let Some(old) = entry.deadline.take() {
             self.deadlines.remove(&(old, key));
         }
         self.asked = self.asked + usize::from(state.is_asked()) - usize::from(was_asked);
+        self.doubted = self.doubted + usize::from(state.is_doubted()) - usize::from(was_doubted);
         entry.state = state;
         entry.deadline = deadline;
         if let Some(at) = deadline {
@@ -336,8 +362,15 @@ impl State {
     fn mac(self) -> Option<MacAddress> {
         match self {
             State::Asked { .. } => None,
-            State::Reachable(mac) | State::Stale(mac) | State::Probed { mac, .. } | State::Told(mac) => Some(mac),
+            State::Reachable(mac) | State::Stale(mac) | State::Delay(mac) | State::Probed { mac, .. } | State::Told(mac) => {
+                Some(mac)
+            }
         }
+    }
+
+    /// Whether the neighbor's time is over, and it is in use.
+    fn is_doubted(self) -> bool {
+        matches!(self, State::Delay(_) | State::Probed { .. })
     }
 
     fn is_asked(self) -> bool {
@@ -364,6 +397,8 @@ const ASK_TRIES: u8 = 3;
 const TIMES: Times = Times { reachable: Duration::from_secs(60), retransmit: ASK_INTERVAL };
 /// How long an answer that nobody uses is remembered.
 const STALE_TIME: Duration = Duration::from_secs(600);
+/// RFC 4861 §10, DELAY_FIRST_PROBE_TIME.
+const DELAY_TIME: Duration = Duration::from_secs(5);
 /// Entries looked at in one call.
 const TIMEOUTS_PER_CALL: usize = 256;
 

@@ -48,6 +48,7 @@ impl Connection<'_, '_> {
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
         let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment.header.options.timestamps);
         self.tcb.snd_una = ack;
+        self.confirm_neighbor();
         self.mtu_acknowledged(ack);
         self.tcb.bytes_acked += data_acked as u64;
         if self.tcb.backoff != 0 {

@@ -122,6 +122,15 @@ impl Connection<'_, '_> {
         }
     }
 
+    /// RFC 4861 §7.3.1: the peer has what we sent.
+    #[inline]
+    pub(crate) fn confirm_neighbor(&mut self) {
+        if self.env.ip.has_doubted_neighbors() {
+            let (local, remote) = self.tcb.template.addresses();
+            self.env.ip.confirm(self.now, local, remote);
+        }
+    }
+
     /// RFC 1191 §6.4, RFC 8201 §5.4: the way to the peer takes packets of at most `mtu` bytes.
     pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
         if !sequence.within(self.tcb.snd_una, self.tcb.flight()) {

@@ -279,6 +279,7 @@ impl Connection<'_, '_> {
         self.fast_open_answered(segment);
         let was_early = self.leave_early();
         self.tcb.snd_una += 1;
+        self.confirm_neighbor();
         self.tcb.snd_wnd = (segment.header.window as u32) << scaled;
         self.tcb.snd_wl1 = segment.sequence;
         self.tcb.max_window = self.tcb.snd_wnd;

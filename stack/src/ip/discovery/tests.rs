@@ -126,7 +126,8 @@ fn nobody_answers() {
     assert!(rig.transmit(ms(3_000)).is_empty());
 }
 
-/// §7.3: a minute after the answer the next packet still goes, and the neighbor itself is asked whether it is there.
+/// §7.3: a minute after the answer the next packet still goes; when nothing says within five seconds that it has arrived,
+/// the neighbor itself is asked whether it is there.
 #[test]
 fn reachability_is_confirmed() {
     let mut rig = rig();
@@ -135,7 +136,14 @@ fn reachability_is_confirmed() {
     rig.transmit(ms(0));
     rig.ip.handle_timeout(ms(60_000));
     assert_eq!(send(&mut rig, ms(61_000), PEER6), 1);
-    let sent = rig.transmit(ms(61_000));
+    assert!(rig.transmit(ms(61_000)).is_empty() && rig.ip.has_doubted_neighbors());
+    rig.ip.confirm(ms(65_000), OWN6.into(), PEER6.into());
+    rig.ip.handle_timeout(ms(66_000));
+    assert!(rig.transmit(ms(66_000)).is_empty() && !rig.ip.has_doubted_neighbors());
+    rig.ip.handle_timeout(ms(125_000));
+    assert_eq!(send(&mut rig, ms(130_000), PEER6), 1);
+    rig.ip.handle_timeout(ms(135_000));
+    let sent = rig.transmit(ms(135_000));
     let (mac, _, to, message) = parse(&sent[0]);
     assert_eq!((mac, to, message), (PEER_MAC, PEER6, solicitation(PEER6, Some(OWN_MAC))));
 }

@@ -45,8 +45,8 @@ fn three_questions() {
     assert_eq!((asks(&mut table).len(), table.poll_timeout(), table.entries.len(), table.asked), (0, None, 0, 0));
 }
 
-/// At 0 s an answer; at 60 s it is stale and nobody minds; used at 100 s it is confirmed by unicast
-/// and stays in use meanwhile; unanswered, it goes at 103 s.
+/// At 0 s an answer; at 60 s it is stale and nobody minds; used at 100 s it is believed until 105 s, then confirmed by
+/// unicast and in use meanwhile; unanswered, it goes at 108 s.
 #[test]
 fn answers_age() {
     let mut table = table(8);
@@ -57,12 +57,12 @@ fn answers_age() {
     assert!(table.take_changed(), "templates must be made anew, so that use shows");
     assert!(asks(&mut table).is_empty());
     assert_eq!(table.lookup(secs(100), key(2)), Some(A));
-    assert_eq!(asks(&mut table), [(key(2), Some(A))]);
-    for second in 101..103 {
+    assert_eq!((asks(&mut table).len(), table.poll_timeout()), (0, Some(secs(105))));
+    for second in 105..108 {
         table.handle_timeout(secs(second));
         assert_eq!((table.lookup(secs(second), key(2)), asks(&mut table)), (Some(A), [(key(2), Some(A))].to_vec()));
     }
-    table.handle_timeout(secs(103));
+    table.handle_timeout(secs(108));
     assert!(table.take_changed() && table.entries.is_empty());
     // Confirmed instead: fresh again for a minute, and nothing changed.
     table.heard(secs(200), key(2), A, true);
@@ -76,6 +76,30 @@ fn answers_age() {
     table.handle_timeout(secs(322));
     table.handle_timeout(secs(922));
     assert!(table.entries.is_empty() && table.poll_timeout().is_none());
+}
+
+/// RFC 4861 §7.3.1: while what is sent arrives, nobody is asked. A neighbor that is not doubted does not become younger.
+#[test]
+fn traffic_confirms() {
+    let mut table = table(8);
+    table.heard(secs(0), key(2), A, true);
+    table.confirm(secs(30), key(2));
+    for minute in [60, 125, 190] {
+        table.handle_timeout(secs(minute));
+        assert_eq!(table.lookup(secs(minute), key(2)), Some(A));
+        assert!(table.has_doubted());
+        table.confirm(secs(minute + 5), key(2));
+        table.confirm(secs(minute + 5), key(9));
+        assert_eq!((table.has_doubted(), table.poll_timeout()), (false, Some(secs(minute + 65))));
+    }
+    // As long as it is being asked, too.
+    table.handle_timeout(secs(255));
+    table.lookup(secs(255), key(2));
+    assert!(asks(&mut table).is_empty());
+    table.handle_timeout(secs(260));
+    assert_eq!(asks(&mut table), [(key(2), Some(A))]);
+    table.confirm(secs(260), key(2));
+    assert_eq!(table.poll_timeout(), Some(secs(320)));
 }
 
 /// At 5 s packets go astray: everybody is asked, the old address stays in use, and a new one takes
@@ -169,7 +193,7 @@ fn the_table_is_bounded() {
     for last in 40..50 {
         table.told(key(last), Some(A));
     }
-    assert_eq!((table.entries.len(), table.deadlines.len(), table.asked), (4, 0, 0));
+    assert_eq!((table.entries.len(), table.deadlines.len(), table.asked, table.doubted), (4, 0, 0, 0));
     assert_eq!(table.lookup(secs(1), key(49)), Some(A));
 }
 
@@ -183,18 +207,21 @@ fn the_books_balance() {
         let mut now = secs(0);
         for step in 0..2_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let (what, who) = ((state >> 40) % 8, key((state >> 50) as u8 % 12));
+            let (what, who) = ((state >> 40) % 9, key((state >> 50) as u8 % 12));
             now += Duration::from_millis(state >> 54);
             match what {
                 0..=2 => drop(table.lookup(now, who)),
                 3 => table.hold(who, &mut packet(&arena, 1)),
                 4 => table.heard(now, who, A, step % 2 == 0),
                 5 => table.told(who, (step % 3 == 0).then_some(B)),
+                6 => table.confirm(now, who),
                 _ => table.handle_timeout(now),
             }
             while table.poll_task().is_some() {}
             let held: usize = table.entries.values().map(|entry| entry.held.packets()).sum();
             let asked = table.entries.values().filter(|entry| entry.state.is_asked()).count();
+            let doubted = table.entries.values().filter(|entry| entry.state.is_doubted()).count();
+            assert_eq!(table.doubted, doubted, "seed {seed} step {step}");
             let due: Vec<_> = table.entries.iter().filter_map(|(key, entry)| entry.deadline.map(|at| (at, *key))).collect();
             assert_eq!((table.held, table.asked, table.deadlines.len()), (held, asked, due.len()), "seed {seed} step {step}");
             assert!(due.iter().all(|due| table.deadlines.contains(due)) && table.entries.len() <= 6);
@@ -236,6 +263,7 @@ fn advertisements() {
         let mut table = known(before);
         table.advertised(secs(1), key(2), mac, solicited, overrides);
         assert_eq!(table.lookup(secs(2), key(2)), in_use, "{before} {mac:?} {solicited} {overrides}");
+        table.handle_timeout(secs(7));
         let asked = asks(&mut table).contains(&(key(2), in_use));
         assert_eq!(asked && in_use.is_some(), confirmed, "{before} {mac:?} {solicited} {overrides}");
     }
