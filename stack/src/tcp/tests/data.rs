@@ -126,6 +126,18 @@ fn nagle_lets_a_tail_go() {
     assert_eq!(lengths, vec![MSS as usize, MSS as usize, 10]);
 }
 
+/// Autocork: what is written before the turn transmits leaves together, also with TCP_NODELAY; no timer holds anything.
+#[test]
+fn writes_of_one_turn() {
+    let mut rig = Rig::accepted(Rig::config(), NO_DELAY);
+    for n in 0..5 {
+        rig.send(1 + n * 10, 10);
+    }
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 1, 1, 50)]);
+    rig.send(51, 10);
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 51, 1, 10)], "what comes later does not wait");
+}
+
 /// TCP_NODELAY sends each write; TCP_CORK only full segments until it is pulled.
 /// RFC 9293 MUST-17.
 #[test]
