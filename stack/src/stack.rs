@@ -411,6 +411,11 @@ impl Stack {
 
     /// For the proof that the short ways do what the long way does.
     #[cfg(test)]
+    pub(crate) fn tcp(&self) -> &Tcp {
+        &self.tcp
+    }
+
+    #[cfg(test)]
     pub(crate) fn take_the_long_way(&mut self) {
         self.ip.long_way_only = true;
         self.tcp.take_the_long_way();

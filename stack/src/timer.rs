@@ -154,6 +154,12 @@ impl TimerWheel {
         Some(start << (8 * level))
     }
 
+    /// Bytes of all entries, free ones too.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.entries.len() * size_of::<Entry>()
+    }
+
     /// When to call [`expire`](TimerWheel::expire) next; may be earlier than the first entry's
     /// tick, never later.
     #[inline]

@@ -168,6 +168,12 @@ impl ColdPool {
         &mut self.objects[*index as usize]
     }
 
+    /// Bytes of all objects, without their lists.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.objects.len() * size_of::<Cold>()
+    }
+
     /// Gives the object back when forgetting it loses nothing.
     pub(crate) fn release_if_quiet(&mut self, arena: &Arena, index: &mut u32) {
         if self.get(*index).is_some_and(Cold::is_quiet) {

@@ -17,7 +17,6 @@ use crate::timer::{self, TimerWheel};
 
 use super::cold::{Cold, ColdPool};
 use super::congestion::Window;
-use super::congestion::hystart::HyStart;
 use super::isn::Secrets;
 use super::replies::Replies;
 use super::state::State;
@@ -27,8 +26,8 @@ use super::tcb::{NO_LISTENER, Tcb, flag};
 pub(crate) struct Shared {
     pub(crate) config: TcpConfig,
     pub(crate) cold: ColdPool,
-    /// The first slow start of each connection, by its index: too small and too common for the cold pool.
-    pub(crate) slow_starts: Vec<HyStart>,
+    /// The first slow start of each connection that has sent something.
+    pub(crate) slow_starts: super::slow_starts::SlowStarts,
     /// What is counted of each connection, by its index.
     pub(crate) tallies: super::tally::Tallies,
     pub(crate) timers: TimerWheel,

@@ -18,7 +18,7 @@ impl Connection<'_, '_> {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         let (under_way, ack, nxt) = (self.tcb.flight() + acked, self.tcb.snd_una, self.tcb.snd_nxt);
-        let most = self.shared.slow_starts[self.index as usize].most_under_way(under_way, ack, nxt);
+        let most = self.shared.slow_starts.of(self.index).most_under_way(under_way, ack, nxt);
         let was_used = in_slow_start && most as u64 * 2 > self.tcb.cwnd as u64;
         if !self.tcb.has(flag::CWND_LIMITED) && !was_used || self.is_modelled() {
             return;
@@ -26,7 +26,7 @@ impl Connection<'_, '_> {
         let mut window = self.window();
         let rest = if self.tcb.ssthresh == SSTHRESH_INITIAL {
             let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked: news, rtt_us };
-            self.shared.slow_starts[self.index as usize].on_ack(&mut window, &round);
+            self.shared.slow_starts.of(self.index).on_ack(&mut window, &round);
             0
         } else if in_slow_start {
             window.slow_start(news)

@@ -237,6 +237,13 @@ impl FlowTable {
         self.entries
     }
 
+    /// Bytes of all buckets.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        let old = self.old.as_ref().map_or(0, |(old, _)| old.buckets.len());
+        (self.current.buckets.len() + old) * (size_of::<Bucket>() + size_of::<u16>())
+    }
+
     fn grow(&mut self) {
         if self.old.is_none() && self.entries >= self.current.buckets.len() * SLOTS / 2 {
             let larger = Table::new(self.current.buckets.len() * 2);

@@ -55,10 +55,12 @@ mod segment;
 mod send_queue;
 pub(crate) mod sequence;
 mod siphash;
+mod slow_starts;
 mod small;
 mod socket;
 mod state;
 mod syn_queue;
+mod table;
 mod tally;
 mod tcb;
 mod time_wait;
@@ -85,7 +87,6 @@ pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use state::State;
 
 use arrival::Arrival;
-use congestion::hystart::HyStart;
 use connection::{Connection, Shared};
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
@@ -148,7 +149,7 @@ impl Tcp {
             shared: Shared {
                 config: config.tcp.clone(),
                 cold: cold::ColdPool::default(),
-                slow_starts: Vec::new(),
+                slow_starts: slow_starts::SlowStarts::default(),
                 tallies: tally::Tallies::default(),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
@@ -359,17 +360,16 @@ impl Tcp {
         if let Some(index) = self.free.pop() {
             let generation = self.tcbs[index as usize].generation;
             self.tcbs[index as usize] = Tcb::new(generation, template);
-            self.shared.slow_starts[index as usize] = HyStart::default();
-            self.shared.tallies.begin(index, timer::tick_at(self.now));
+            self.shared.slow_starts.forget(index);
+            self.shared.tallies.begin(index, timer::tick_at(self.now), self.connections_max);
             return Some(index);
         }
         if self.tcbs.len() as u32 >= self.connections_max {
             return None;
         }
-        self.tcbs.push(Tcb::new(0, template));
-        self.shared.slow_starts.push(HyStart::default());
+        table::append(&mut self.tcbs, Tcb::new(0, template), self.connections_max);
         let index = self.tcbs.len() as u32 - 1;
-        self.shared.tallies.begin(index, timer::tick_at(self.now));
+        self.shared.tallies.begin(index, timer::tick_at(self.now), self.connections_max);
         Some(index)
     }
 

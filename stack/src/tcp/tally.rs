@@ -11,6 +11,7 @@ use super::clocks::Clock;
 use super::connection::Connection;
 use super::receive_tuning::ReceiveTuning;
 use super::sampling::Sampler;
+use super::table;
 use crate::timer;
 
 /// No ledger.
@@ -31,7 +32,7 @@ pub(crate) struct Tally {
     ledger: u32,
 }
 
-const _: () = assert!(size_of::<Tally>() == 36, "with the control block and HyStart: 320 bytes");
+const _: () = assert!(size_of::<Tally>() == 36, "there is one for each connection");
 
 impl Tally {
     fn new(tick: u32) -> Tally {
@@ -82,11 +83,11 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    /// A connection's block is used from now on.
-    pub(crate) fn begin(&mut self, index: u32, tick: u32) {
+    /// A connection's block is used from now on; there will be `most` at most.
+    pub(crate) fn begin(&mut self, index: u32, tick: u32, most: u32) {
         debug_assert!(index as usize <= self.tallies.len(), "blocks are taken in order");
         if index as usize == self.tallies.len() {
-            self.tallies.push(Tally::new(tick));
+            table::append(&mut self.tallies, Tally::new(tick), most);
         } else {
             self.tallies[index as usize] = Tally::new(tick);
         }
@@ -132,6 +133,12 @@ impl Tallies {
             });
         }
         &mut self.ledgers[tally.ledger as usize]
+    }
+
+    /// Bytes of all entries.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.tallies.len() * size_of::<Tally>() + self.ledgers.len() * size_of::<Ledger>()
     }
 
     /// The connection is gone.

@@ -12,6 +12,7 @@ mod flood;
 mod handshake;
 mod hostile;
 mod loopback;
+mod memory;
 mod mtu_probe;
 mod offload;
 mod options;

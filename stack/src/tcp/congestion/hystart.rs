@@ -60,7 +60,7 @@ pub(crate) struct HyStart {
     most_until: SeqNum,
 }
 
-const _: () = assert!(size_of::<HyStart>() == 28, "there is one for each connection");
+const _: () = assert!(size_of::<HyStart>() == 28, "there is one for each connection that has sent something");
 
 impl Default for HyStart {
     fn default() -> HyStart {

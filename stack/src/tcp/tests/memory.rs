@@ -1,0 +1,50 @@
+//! What an idle connection holds.
+
+use super::rig::*;
+use crate::config::StackConfig;
+use crate::config::TcpOptions;
+use crate::tcp::Tcp;
+use crate::wire::tcp::{ACK, SYN};
+
+const CONNECTIONS: u16 = 4_096;
+
+/// Bytes of all tables that grow with connections.
+fn memory(tcp: &Tcp) -> usize {
+    let parts = [
+        ("control blocks", tcp.tcbs.len() * size_of::<crate::tcp::tcb::Tcb>()),
+        ("tallies", tcp.shared.tallies.memory()),
+        ("slow starts", tcp.shared.slow_starts.memory()),
+        ("cold objects", tcp.shared.cold.memory()),
+        ("flow table", tcp.flows.memory()),
+        ("timers", tcp.shared.timers.memory()),
+    ];
+    parts.iter().map(|(_, bytes)| bytes).sum()
+}
+
+/// Opens as many connections as there are; the peer's ports are 1000 and up.
+fn crowd() -> Rig {
+    let mut rig = Rig::with(StackConfig { seed: 7, ..StackConfig::default() });
+    let listener = rig.listen(TcpOptions::default(), 16);
+    for number in 0..CONNECTIONS {
+        (rig.ports.1, rig.iss) = (1_000 + number, None);
+        let syn = seg(SYN, 0, 0).mss(MSS as u16).scale(7).sack_permitted().time(1, 0);
+        rig.receive(syn);
+        let answer = rig.sent();
+        let echo = answer[0].options.timestamps.expect("both have them").value;
+        rig.receive(seg(ACK, 1, 1).time(2, echo));
+        rig.id = rig.stack.accept(listener, u64::from(number)).expect("one connection waits");
+    }
+    rig.events();
+    rig
+}
+
+/// The budget of an idle connection is 320 bytes.
+#[test]
+fn an_idle_connection_fits_its_budget() {
+    let rig = crowd();
+    let each = memory(rig.stack.tcp()) / usize::from(CONNECTIONS);
+    assert!(each <= 320, "{each} bytes for each idle connection");
+    let [large, small] =
+        [ringway_shm::Class::Large, ringway_shm::Class::Small].map(|class| rig.arena.capacity(class) - rig.arena.free(class));
+    assert_eq!((large, small), (0, 0), "frames");
+}
