@@ -114,6 +114,11 @@ impl Bed {
         self.server.pid()
     }
 
+    /// The client's process.
+    pub fn client_pid(&self) -> u32 {
+        self.client.pid()
+    }
+
     /// Opens connections.
     ///
     /// # Errors

@@ -50,11 +50,12 @@ pub fn measure(
             // A server of its own each time: what one has taken it may keep.
             let mut bed = Bed::start(*target, options, plan.connections)?;
             let before = Rest::of(bed.server_pid());
+            let client_before = Rest::of(bed.client_pid());
             bed.prepare(plan)?;
             sleep(SETTLE);
             let (value, note) = match question {
                 Question::Idle => idle(&bed, watched),
-                Question::Memory => (memory(&bed, &before, plan.connections), String::new()),
+                Question::Memory => (memory(&bed, &before, plan.connections), both_ends(&bed, &client_before, plan.connections)),
             };
             if *target == Target::Linux {
                 linux = Some(value);
@@ -81,6 +82,13 @@ fn memory(bed: &Bed, before: &Rest, connections: u32) -> f64 {
         bytes += after.slab_bytes.saturating_sub(before.slab_bytes) / 2;
     }
     bytes as f64 / f64::from(connections)
+}
+
+/// What the client holds for each connection, with what it remembers of each to load it; and all of both.
+fn both_ends(bed: &Bed, before: &Rest, connections: u32) -> String {
+    let [server, client] = [bed.server_pid(), bed.client_pid()].map(|pid| Rest::of(pid).resident_bytes);
+    let each = client.saturating_sub(before.resident_bytes) as f64 / f64::from(connections);
+    format!("client {each:.0} bytes/connection; both ends {} MB resident", (server + client) / 1_000_000)
 }
 
 fn row(question: Question, setting: &Setting, target: String, plan: &Plan, value: f64, linux: Option<f64>, note: String) -> Row {

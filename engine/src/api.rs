@@ -37,6 +37,7 @@
 mod chunk;
 mod error;
 pub mod futures;
+mod leftovers;
 mod net;
 mod open;
 pub(crate) mod sockets;

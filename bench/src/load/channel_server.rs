@@ -89,7 +89,7 @@ impl ChannelServer {
     fn turn(&mut self, index: usize) {
         let Some(Some(connection)) = self.connections.get_mut(index) else { return };
         let alive = connection.read() && connection.write();
-        let blocked = !connection.responder.outbox.is_empty();
+        let blocked = connection.responder.outbox().is_some();
         if !alive {
             self.poller.remove(&connection.stream);
             self.connections[index] = None;
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Sends what fits; `false`: the connection is broken.
     fn write(&mut self) -> bool {
-        let outbox = &mut self.responder.outbox;
+        let Some(outbox) = self.responder.outbox() else { return true };
         while !outbox.is_empty() {
             let mut room = match self.stream.reserve(outbox.len().min(ROOM_MAX)) {
                 Ok(room) => room,

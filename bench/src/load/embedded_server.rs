@@ -19,7 +19,7 @@ const BACKLOG: u32 = 4096;
 pub struct EmbeddedServer {
     net: Net,
     /// By the number that the `Net` gives a connection.
-    responders: Vec<Option<Responder>>,
+    responders: Vec<Responder>,
 }
 
 impl EmbeddedServer {
@@ -56,20 +56,20 @@ impl EmbeddedServer {
         while let Ok(stream) = listener.accept(&mut self.net) {
             let index = stream.index();
             if self.responders.len() <= index {
-                self.responders.resize_with(index + 1, || None);
+                self.responders.resize_with(index + 1, Responder::default);
             }
-            self.responders[index] = Some(Responder::default());
+            self.responders[index] = Responder::default();
             self.turn(stream);
         }
     }
 
     fn turn(&mut self, stream: TcpStream) {
-        let Some(Some(responder)) = self.responders.get_mut(stream.index()) else { return };
+        let Some(responder) = self.responders.get_mut(stream.index()) else { return };
         let alive = read(&mut self.net, stream, |bytes| responder.receive(bytes).is_ok());
         // A client that has sent all it will may still wait for replies: closing sends them first.
-        let sent = send(&mut self.net, stream, &mut responder.outbox);
+        let sent = responder.outbox().map_or(Ok(()), |outbox| send(&mut self.net, stream, outbox));
         if !alive || sent.is_err() {
-            self.responders[stream.index()] = None;
+            self.responders[stream.index()] = Responder::default();
             stream.close(&mut self.net);
         }
     }

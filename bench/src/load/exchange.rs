@@ -9,22 +9,32 @@ use super::message::{Corrupt, Header, Inbox, Outbox};
 use super::order::{Outcome, Pace, Plan};
 use super::schedule::Schedule;
 
-/// The server's end of a connection.
+/// The server's end of a connection. Before anything has arrived it is a word: servers keep one for each connection, and
+/// `memory` measures them.
 #[derive(Debug, Default)]
-pub struct Responder {
+pub struct Responder(Option<Box<Conversation>>);
+
+/// What a server remembers of a connection that has asked.
+#[derive(Debug, Default)]
+struct Conversation {
     inbox: Inbox,
     /// The client speaks HTTP.
     http: Option<http::Requests>,
     /// Requests answered.
     answered: u64,
     /// Replies that wait to be sent.
-    pub outbox: Outbox,
+    outbox: Outbox,
 }
 
 impl Responder {
     /// Requests answered so far.
     pub fn answered(&self) -> u64 {
-        self.answered
+        self.0.as_ref().map_or(0, |conversation| conversation.answered)
+    }
+
+    /// Replies that wait to be sent, if there are any.
+    pub fn outbox(&mut self) -> Option<&mut Outbox> {
+        self.0.as_mut().map(|conversation| &mut conversation.outbox).filter(|outbox| !outbox.is_empty())
     }
 
     /// Takes what has arrived and puts the replies into the outbox.
@@ -32,7 +42,7 @@ impl Responder {
     /// # Errors
     /// The client sent something else than requests.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
-        let Responder { inbox, outbox, http, answered } = self;
+        let Conversation { inbox, outbox, http, answered } = &mut **self.0.get_or_insert_default();
         if *answered == 0 && http.is_none() && bytes.starts_with(http::BEGINNING) {
             *http = Some(http::Requests::default());
         }

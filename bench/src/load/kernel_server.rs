@@ -144,7 +144,7 @@ impl Connection {
 
     /// Sends what fits; `false`: the connection is broken.
     fn write(&mut self, scratch: &mut [u8]) -> bool {
-        send(&mut self.stream, &mut self.responder.outbox, scratch).is_ok()
+        self.responder.outbox().is_none_or(|outbox| send(&mut self.stream, outbox, scratch).is_ok())
     }
 }
 

@@ -7,10 +7,11 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant};
+use ringway_shm::{Arena, Burst, Class, Duration, Instant};
 use ringway_stack::{Event, SocketError, SocketId};
 
 use super::chunk::{Credit, Returns};
+use super::leftovers::{Leftovers, Place};
 use super::timers::Timers;
 use crate::core::Core;
 
@@ -65,22 +66,28 @@ pub(crate) struct Entry {
     generation: u32,
     pub(crate) kind: Kind,
     news: News,
-    /// It stands in the ready list.
-    listed: bool,
-    /// It was refused frames and wants to hear when there are some.
-    starved: bool,
+    /// [`LISTED`], [`STARVED`]
+    marks: u8,
     pub(crate) error: Option<SocketError>,
     /// Frames in chunks that the application holds.
     pub(crate) lent: u32,
-    /// What a read has left of a frame.
-    pub(crate) leftover: Option<Frame>,
+    /// What a read has left of a frame: in [`Sockets::leftovers`].
+    pub(crate) leftover: Place,
 }
+
+const _: () = assert!(size_of::<Entry>() == 24, "there is one for each connection, idle ones too");
+
+/// In [`Entry::marks`]: it stands in the ready list.
+const LISTED: u8 = 1;
+/// In [`Entry::marks`]: it was refused frames and wants to hear when there are some.
+const STARVED: u8 = 2;
 
 /// All native sockets of a worker, and the application's timers.
 pub(crate) struct Sockets {
     entries: Vec<Entry>,
     free: Vec<u32>,
     ready: VecDeque<u32>,
+    pub(crate) leftovers: Leftovers,
     pub(crate) returns: Rc<Returns>,
     pub(crate) timers: Timers,
     /// The application has done something that `transmit` must see.
@@ -99,6 +106,7 @@ impl Sockets {
             entries: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
+            leftovers: Leftovers::default(),
             returns: Rc::default(),
             timers: Timers::default(),
             touched: false,
@@ -118,11 +126,10 @@ impl Sockets {
                 generation: 0,
                 kind: Kind::Free,
                 news: News::default(),
-                listed: false,
-                starved: false,
+                marks: 0,
                 error: None,
                 lent: 0,
-                leftover: None,
+                leftover: Place::NONE,
             });
             self.free.push(index);
             index
@@ -145,7 +152,7 @@ impl Sockets {
         entry.generation = entry.generation.wrapping_add(1);
         entry.socket = SocketId { index: u32::MAX, generation: 0 };
         (entry.kind, entry.news, entry.error, entry.lent) = (Kind::Free, News::default(), None, 0);
-        entry.leftover = None;
+        drop(self.leftovers.take(&mut entry.leftover));
         self.free.push(handle.index);
         self.touched = true;
     }
@@ -154,6 +161,14 @@ impl Sockets {
     #[inline]
     pub(crate) fn entry(&mut self, handle: Handle, kind: Kind) -> Option<&mut Entry> {
         self.entries.get_mut(handle.index as usize).filter(|entry| entry.generation == handle.generation && entry.kind == kind)
+    }
+
+    /// A connection of a handle that is not stale, and where what reads have left is kept.
+    #[inline]
+    pub(crate) fn stream(&mut self, handle: Handle) -> Option<(&mut Entry, &mut Leftovers)> {
+        let Sockets { entries, leftovers, .. } = self;
+        let entry = entries.get_mut(handle.index as usize)?;
+        (entry.generation == handle.generation && entry.kind == Kind::Stream).then_some((entry, leftovers))
     }
 
     /// The stack's name of the socket of a handle that is not stale.
@@ -194,8 +209,8 @@ impl Sockets {
     pub(crate) fn note(&mut self, index: u32, news: News) {
         let entry = &mut self.entries[index as usize];
         entry.news.0 |= news.0;
-        if !entry.listed && entry.news != News::default() {
-            entry.listed = true;
+        if entry.marks & LISTED == 0 && entry.news != News::default() {
+            entry.marks |= LISTED;
             self.ready.push_back(index);
         }
     }
@@ -205,7 +220,7 @@ impl Sockets {
     pub(crate) fn next_ready(&mut self) -> Option<(Handle, SocketId, Kind, News)> {
         while let Some(index) = self.ready.pop_front() {
             let entry = &mut self.entries[index as usize];
-            entry.listed = false;
+            entry.marks &= !LISTED;
             let news = std::mem::take(&mut entry.news);
             // It may have been closed while it waited for frames.
             if news != News::default() && entry.kind != Kind::Free {
@@ -243,7 +258,7 @@ impl Sockets {
         let Some(entry) = entry else { return };
         let was_lent = entry.lent;
         entry.lent = was_lent.saturating_sub(credit.frames);
-        let starved = entry.starved;
+        let starved = entry.marks & STARVED != 0;
         if entry.kind == Kind::Stream && credit.bytes > 0 {
             core.stack.consumed(credit.socket, credit.bytes as usize);
         }
@@ -268,7 +283,8 @@ impl Sockets {
     #[cold]
     pub(crate) fn starve(&mut self, index: u32, now: Instant) {
         let entry = &mut self.entries[index as usize];
-        if !std::mem::replace(&mut entry.starved, true) {
+        if entry.marks & STARVED == 0 {
+            entry.marks |= STARVED;
             self.starved.push(index);
         }
         self.feed_at = Some(now + FEED_INTERVAL);
@@ -280,7 +296,7 @@ impl Sockets {
         if plenty(Class::Large) && plenty(Class::Small) {
             self.feed_at = None;
             for index in std::mem::take(&mut self.starved) {
-                self.entries[index as usize].starved = false;
+                self.entries[index as usize].marks &= !STARVED;
                 self.note(index, News::READY);
             }
         } else if !self.starved.is_empty() {

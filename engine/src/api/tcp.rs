@@ -15,6 +15,7 @@ use ringway_stack::{
 
 use super::chunk::{Chunk, Credit, Reservation};
 use super::error::{AcceptError, ReadError, Rejected, WriteError};
+use super::leftovers::Leftovers;
 use super::net::Net;
 use super::sockets::{Entry, Handle, Kind, News, Sockets};
 use crate::core::Core;
@@ -119,11 +120,11 @@ impl TcpStream {
     #[inline]
     pub fn read_chunk(self, net: &mut Net) -> Result<Option<Chunk>, ReadError> {
         let (sockets, core) = net.parts();
-        let entry = sockets.entry(self.0, Kind::Stream).ok_or(ReadError::NotOpen)?;
+        let (entry, leftovers) = sockets.stream(self.0).ok_or(ReadError::NotOpen)?;
         if !Sockets::may_lend(entry.lent, &core.arena) {
             return Err(ReadError::Lent);
         }
-        let Some(frame) = next_frame(entry, core)? else { return Ok(None) };
+        let Some(frame) = next_frame(entry, leftovers, core)? else { return Ok(None) };
         entry.lent += 1;
         let credit = Credit { index: self.0.index, socket: entry.socket, bytes: frame.len() as u32, frames: 1 };
         Ok(Some(Chunk::new(frame, credit, sockets.returns.clone())))
@@ -155,13 +156,13 @@ impl TcpStream {
     /// [`ReadError`]
     pub fn read_vectored(self, net: &mut Net, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, ReadError> {
         let (sockets, core) = net.parts();
-        let entry = sockets.entry(self.0, Kind::Stream).ok_or(ReadError::NotOpen)?;
+        let (entry, leftovers) = sockets.stream(self.0).ok_or(ReadError::NotOpen)?;
         let mut total = 0;
         let mut end = None;
         for buffer in buffers {
             let mut at = 0;
             while at < buffer.len() {
-                let mut frame = match next_frame(entry, core) {
+                let mut frame = match next_frame(entry, leftovers, core) {
                     Ok(Some(frame)) => frame,
                     other => {
                         end = Some(other);
@@ -172,7 +173,9 @@ impl TcpStream {
                 buffer[at..at + count].copy_from_slice(&frame.bytes()[..count]);
                 frame.pull(count);
                 at += count;
-                entry.leftover = Some(frame).filter(|frame| !frame.is_empty());
+                if !frame.is_empty() {
+                    leftovers.keep(&mut entry.leftover, frame);
+                }
             }
             total += at;
             if end.is_some() {
@@ -394,7 +397,7 @@ impl TcpStream {
         let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
             return Readiness { readable: true, writable: true, peer_closed: true, hung_up: true };
         };
-        let leftover = entry.leftover.is_some();
+        let leftover = entry.leftover.is_taken();
         let readiness = core.stack.readiness(entry.socket);
         Readiness { readable: readiness.readable || leftover, ..readiness }
     }
@@ -402,8 +405,8 @@ impl TcpStream {
     /// Bytes that have arrived and were not read.
     pub fn unread(self, net: &mut Net) -> usize {
         let (sockets, core) = net.parts();
-        let Some(entry) = sockets.entry(self.0, Kind::Stream) else { return 0 };
-        entry.leftover.as_ref().map_or(0, Frame::len) + core.stack.unread(entry.socket)
+        let Some((entry, leftovers)) = sockets.stream(self.0) else { return 0 };
+        leftovers.len(entry.leftover) + core.stack.unread(entry.socket)
     }
 
     /// Bytes that were written and that the peer has not acknowledged.
@@ -446,7 +449,7 @@ enum Goodbye {
 fn close(net: &mut Net, handle: Handle, kind: Kind, goodbye: Goodbye) {
     let (sockets, core) = net.parts();
     let Some(entry) = sockets.entry(handle, kind) else { return };
-    let (socket, unread) = (entry.socket, entry.leftover.is_some());
+    let (socket, unread) = (entry.socket, entry.leftover.is_taken());
     sockets.settle(core);
     sockets.close(handle);
     if goodbye == Goodbye::Reset || unread {
@@ -458,8 +461,8 @@ fn close(net: &mut Net, handle: Handle, kind: Kind, goodbye: Goodbye) {
 
 /// The next frame to read; `None`: the peer has sent everything.
 #[inline]
-fn next_frame(entry: &mut Entry, core: &mut Core) -> Result<Option<Frame>, ReadError> {
-    if let Some(frame) = entry.leftover.take() {
+fn next_frame(entry: &mut Entry, leftovers: &mut Leftovers, core: &mut Core) -> Result<Option<Frame>, ReadError> {
+    if let Some(frame) = leftovers.take(&mut entry.leftover) {
         return Ok(Some(frame));
     }
     match core.stack.take_frame(entry.socket) {
