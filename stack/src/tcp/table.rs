@@ -1,8 +1,8 @@
 //! How tables that are indexed by connection grow: in place.
 //!
-//! A table asks for the room of all that it may ever hold when its first entry comes. Where memory is given when it is touched that
-//! costs address space alone; nothing is copied when there are more connections, and no holes are left of former tables: a
-//! doubled table would hold up a turn for the copy, and the memory of three tables at once. Where so much cannot be had it grows by an eighth.
+//! A table asks for the room of all that it may ever hold when its first entry comes. Where memory is given when it is
+//! touched, that costs address space alone, and more connections cost no copy: a doubled table would hold up a turn,
+//! need the memory of three tables at once, and leave holes. Where so much cannot be had it grows by an eighth.
 
 use alloc::vec::Vec;
 
