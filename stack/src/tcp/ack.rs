@@ -6,10 +6,14 @@
 //! within configured bounds.
 //!
 //! The shortest delay is what busy connections on near links have, again and again; it lasts equally
-//! long for all, so those wait in a queue instead of the timer wheel.
+//! long for all, so those wait in a queue instead of the timer wheel. So do ACKs that are due within
+//! [`SOON_TICKS`]: there the queue's order is off by a tick at most.
 
 use super::connection::Connection;
 use super::tcb::flag;
+
+/// ACKs that are due so soon are the queue's.
+pub(crate) const SOON_TICKS: u32 = 2;
 
 impl Connection<'_, '_> {
     /// Data was taken: it has to be acknowledged, in this turn or soon. What may wait costs the turn nothing but its deadline.
@@ -39,7 +43,8 @@ impl Connection<'_, '_> {
             let (least, most) = (config.delayed_ack_min.as_micros(), config.delayed_ack.as_micros());
             let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(most);
             self.tcb.ack_deadline = self.deadline(delay);
-            if delay == least {
+            let soon = self.tcb.ack_deadline.wrapping_sub(crate::timer::tick_at(self.now)) <= SOON_TICKS;
+            if soon || delay == least {
                 self.shared.delayed.push_back((self.index, self.tcb.ack_deadline));
             } else {
                 self.arm();

@@ -110,9 +110,19 @@ impl Connection<'_, '_> {
     /// Makes sure that the wheel wakes the connection at its earliest deadline.
     #[inline]
     pub(crate) fn arm(&mut self) {
+        // An ACK that is due so soon waits in the queue of `ack`, or the wheel has an entry that comes no later.
+        let soon = self.tcb.ack_deadline.wrapping_sub(timer::tick_at(self.now)) <= super::ack::SOON_TICKS;
+        self.arm_for(if soon { 0 } else { self.tcb.ack_deadline });
+    }
+
+    /// As [`arm`](Connection::arm), when the wheel's entry has come up: it may have stood for an ACK that is due soon.
+    pub(crate) fn arm_again(&mut self) {
+        self.arm_for(self.tcb.ack_deadline);
+    }
+
+    #[inline]
+    fn arm_for(&mut self, ack_deadline: u32) {
         let now = timer::tick_at(self.now);
-        // An ACK that is due so soon waits in the queue of `ack`, or has an entry of its own already.
-        let ack_deadline = if self.tcb.ack_deadline.wrapping_sub(now) <= 2 { 0 } else { self.tcb.ack_deadline };
         let deadlines = [self.tcb.rto_deadline, ack_deadline, self.tcb.idle_deadline];
         let earliest = deadlines.into_iter().filter(|&tick| tick != 0).min_by_key(|tick| tick.wrapping_sub(now) as i32);
         let Some(earliest) = earliest else { return };

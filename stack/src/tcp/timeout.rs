@@ -28,7 +28,7 @@ impl Connection<'_, '_> {
         if due(self.tcb.idle_deadline) {
             self.on_idle();
         }
-        self.arm();
+        self.arm_again();
     }
 
     /// RFC 9293 §3.8.6.3: the ACK has waited long enough.

@@ -3,7 +3,7 @@
 use alloc::vec;
 
 use super::rig::*;
-use crate::config::TcpOptions;
+use crate::config::{StackConfig, TcpOptions};
 use crate::event::{Event, SocketError};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, PSH};
@@ -106,4 +106,51 @@ fn many_timers() {
     }
     assert_eq!(rig.count(Counter::TcpTimeouts), 7_000);
     assert_eq!(rig.events().len(), 1_000);
+}
+
+/// A connection whose round trip takes so long, measured often enough to be believed.
+fn with_round_trip(config: StackConfig, millis: u64) -> Rig {
+    let mut rig = Rig::accepted(config, TcpOptions::default());
+    for n in 0..60 {
+        rig.send(1 + n, 1);
+        rig.sent();
+        rig.wait_ms(millis);
+        rig.receive(seg(ACK, 1, 2 + n));
+    }
+    rig
+}
+
+/// RFC 5681 §4.2, RFC 9293 §3.8.6.3: a lone segment is acknowledged after a quarter of the round trip, whatever that is.
+#[test]
+fn a_delayed_ack_for_each_round_trip() {
+    for millis in 1..=60 {
+        let mut config = Rig::config();
+        config.tcp.quick_start_segments = 0;
+        let mut rig = with_round_trip(config, millis);
+        let rtt_ms = u64::from(rig.info().rtt_us / 1_000);
+        assert!((millis - 1..=millis).contains(&rtt_ms), "{rtt_ms} ms of {millis}");
+        rig.receive(seg(ACK, 1, 61).data(10));
+        let (waited_ms, sent) = rig.next_sent();
+        assert!(waited_ms <= millis / 4 + 2, "{waited_ms} ms at {millis} ms");
+        assert_eq!(sent[0].brief(), (ACK, 61, 11, 0));
+    }
+}
+
+/// The same when the wheel's entry was a timer's that stood for nothing any more and came up just before the delay's end.
+#[test]
+fn a_delayed_ack_behind_another_timer() {
+    for before in 1..=4 {
+        let mut config = Rig::config();
+        (config.tcp.quick_start_segments, config.tcp.delayed_ack) = (0, Duration::from_millis(20));
+        let mut rig = with_round_trip(config, 100);
+        // Old entries come up first; then one is left of a retransmission timer.
+        rig.assert_idle();
+        rig.send(61, 1);
+        rig.sent();
+        let timeout_ms = u64::from(rig.info().rto_us.div_ceil(1_000));
+        rig.receive(seg(ACK, 1, 62));
+        rig.wait_ms(timeout_ms - 20 + before);
+        rig.receive(seg(ACK, 1, 62).data(10));
+        assert_eq!(rig.next_sent().0, 20);
+    }
 }
