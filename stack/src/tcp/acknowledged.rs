@@ -179,9 +179,13 @@ impl Connection<'_, '_> {
                 self.leave_recovery();
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
-                // RFC 6582 §3.2 (3), partial: the next segment is lost too.
-                let delivered = self.demand_cold().prr.acknowledged(acked);
-                self.tcb.set(flag::RETRANSMIT);
+                // RFC 6582 §3.2 (3), partial: the next segment is lost too. An ACK of a part of what was sent again
+                // says nothing of the rest: a peer that divides its ACKs would have a segment for each byte (RFC 3465 §2.3).
+                let cold = self.demand_cold();
+                let delivered = cold.prr.acknowledged(acked);
+                if cold.scoreboard.high_rxt.at_or_before(ack) {
+                    self.tcb.set(flag::RETRANSMIT);
+                }
                 self.reduce_proportionally(delivered, false);
             }
             Recovery::Fast => {}

@@ -157,6 +157,11 @@ impl Connection<'_, '_> {
     pub(crate) fn resend_all(&mut self) {
         self.tcb.set(flag::RETRANSMIT);
         self.mark_data();
+        let una = self.tcb.snd_una;
+        if let Some(cold) = self.cold() {
+            // What was sent again in a recovery was too large as well.
+            cold.scoreboard.high_rxt = una;
+        }
         if !self.uses_rack() || self.tcb.recovery != Recovery::Open {
             return;
         }

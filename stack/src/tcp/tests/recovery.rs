@@ -64,6 +64,22 @@ fn newreno_partial_ack() {
     assert_eq!(rig.info().congestion_state, 3);
 }
 
+/// RFC 3465 §2.3, RFC 6582 §3.2: an ACK of a part of what was sent again retransmits nothing more.
+#[test]
+fn newreno_divided_ack() {
+    let mut rig = ten_under_way(false);
+    for _ in 0..3 {
+        rig.receive(seg(ACK, 1, at(0)));
+    }
+    rig.sent();
+    for bytes in 1..100 {
+        rig.receive(seg(ACK, 1, at(0) + bytes));
+        assert!(rig.sent().iter().all(|segment| segment.seq > at(9)), "sent again at the ACK of {bytes} bytes");
+    }
+    rig.receive(seg(ACK, 1, at(1)));
+    assert_eq!(sequences(&mut rig)[0], 1);
+}
+
 /// RFC 6675: with SACK only the holes are sent again, and pipe lets new data follow.
 #[test]
 fn sack_recovery() {
