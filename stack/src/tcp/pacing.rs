@@ -101,6 +101,14 @@ impl Connection<'_, '_> {
         pacing.next_us += bytes as u64 * 1_000_000 / rate;
     }
 
+    /// RFC 6298 §5.4: after a timeout the first segment goes at once, however much was sent before.
+    pub(crate) fn depart_at_once(&mut self) {
+        let now_us = self.now.as_micros();
+        if let Some(cold) = self.cold() {
+            cold.pacing.next_us = cold.pacing.next_us.min(now_us);
+        }
+    }
+
     /// The wheel's entry of a connection that waits for its next departure came up.
     pub(crate) fn on_pacing_timer(&mut self, tick: u32) {
         let Some(cold) = self.cold().filter(|cold| cold.pacing.deadline == tick) else { return };

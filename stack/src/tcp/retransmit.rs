@@ -117,6 +117,7 @@ impl Connection<'_, '_> {
             self.ack_now();
         } else {
             self.enter_loss();
+            self.depart_at_once();
             self.mtu_timed_out();
             self.mark_data();
         }

@@ -7,6 +7,21 @@ use super::rig::*;
 use crate::config::TcpOptions;
 use crate::wire::tcp::ACK;
 
+/// RFC 6298 §5.4: what the pace holds back for seconds goes at the timeout, or the connection would die of timeouts in
+/// which it has sent nothing.
+#[test]
+fn a_timeout_does_not_wait_for_the_pace() {
+    let options = TcpOptions { pacing_rate_max: 10, ..newreno() };
+    let mut rig = Rig::accepted(Rig::config(), options);
+    rig.send(1, 3 * MSS);
+    assert_eq!(rig.brief(), vec![(ACK, 1, 1, MSS as usize)]);
+    for doubling in [1, 2, 4, 8, 16] {
+        let (waited_ms, sent) = rig.next_sent();
+        assert!((200 * doubling..=210 * doubling).contains(&waited_ms), "{waited_ms}");
+        assert_eq!((sent.len(), sent[0].seq), (1, 1));
+    }
+}
+
 /// At a segment each millisecond: what the credit of 2 ms lets out at once, then one each tick, and nothing is due after.
 #[test]
 fn a_segment_each_millisecond() {
