@@ -178,7 +178,9 @@ impl Connection<'_, '_> {
         if let Some(plan) = plan {
             self.tcb.snd_nxt = plan.sequence + plan.len;
         }
-        self.tcb.rcv_adv = self.tcb.rcv_nxt + window as u32;
+        let edge = self.tcb.rcv_nxt + window as u32;
+        // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window that no SYN can say.
+        self.tcb.rcv_adv = if answer { self.tcb.rcv_adv.latest(edge) } else { edge };
         if self.tcb.backoff > 0 {
             self.env.counters.count(Counter::TcpRetransSegs);
         }

@@ -324,6 +324,28 @@ fn server_syn_ack_lost() {
     assert!(rig.events().contains(&failed));
 }
 
+/// RFC 9293 §3.8.6, RFC 7323 §2.2: the window that went out with data is more than a SYN-ACK can say. One that is sent again
+/// does not take it back, though memory has become scarce.
+#[test]
+fn server_window_after_another_syn_ack() {
+    let (mut rig, listener, cookie) = server(2, serving());
+    let syn = seg(SYN, 0, 0).mss(1_460).scale(7);
+    rig.receive(Seg { payload: stream(1, 500), ..syn.clone().cookie(&cookie) });
+    let shift = rig.sent()[0].options.window_scale.expect("both scale");
+    let edge = |segment: &Seg| segment.ack + (u32::from(segment.window) << shift);
+    rig.id = rig.stack.accept(listener, NAME).expect("it is offered at once");
+    rig.send(1, 700);
+    let promised = edge(&rig.sent()[0]);
+    assert!(promised > 501 + 65_535);
+    let held: Vec<_> = (0..4_000).map_while(|_| rig.arena.alloc(ringway_shm::Class::Large)).collect();
+    rig.receive(syn);
+    assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 501, 0)]);
+    rig.receive(seg(ACK, 501, 701));
+    rig.send(701, 10);
+    assert_eq!(edge(&rig.sent()[0]), promised);
+    drop(held);
+}
+
 /// A bad cookie, or none, makes an ordinary handshake; the good one is told, the data not acknowledged.
 #[test]
 fn server_bad_cookie() {
