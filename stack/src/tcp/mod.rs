@@ -125,6 +125,7 @@ pub(crate) struct Tcp {
     syn_queue: SynQueue,
     time_wait: TimeWait,
     shared: Shared,
+    port_counters: ports::PortCounters,
     now: Instant,
     /// Transmission had no frame: try again then.
     retry_at: Option<Instant>,
@@ -164,6 +165,7 @@ impl Tcp {
                 #[cfg(test)]
                 long_way_only: false,
             },
+            port_counters: ports::PortCounters::new(config.seed),
             now,
             retry_at: None,
             arrivals: Vec::new(),

@@ -1,7 +1,62 @@
-//! The local port of an active open when the caller names none.
+//! The local port when the caller names none.
 //!
-//! Read RFC 6056 §3.3.1 first: a random start in the ephemeral range, then upwards until the
-//! 4-tuple is free.
+//! Read RFC 6056 §3.3.1 and §3.3.4 first. An active open knows its destination: double hash. Where in the ephemeral range the
+//! search begins is a secret function of both addresses and the remote port; how far it has come is counted in one of a few
+//! counters that another secret function chooses. Ports to one destination follow each other, so that none comes back before
+//! the range is used up; who knows them learns little of those to another. Who has no destination yet gets a random start.
+
+use super::demux::FlowKey;
+use super::isn::{Secrets, mix};
+
+/// RFC 6056 §3.3.4, TABLE_LENGTH.
+const COUNTERS: usize = 64;
+/// What the secret functions are asked for; see [`Secrets::keyed`].
+const OFFSET: u64 = 0x6056_0001;
+const COUNTER: u64 = 0x6056_0002;
+
+/// How far the searches have come.
+pub(crate) struct PortCounters([u32; COUNTERS]);
+
+/// The ports of a range in the order in which they are to be tried, each once.
+pub(crate) struct Search {
+    first: u16,
+    count: u32,
+    left: u32,
+    offset: u32,
+    place: usize,
+    counter: u32,
+}
+
+impl PortCounters {
+    /// All begin somewhere else, as `seed` says.
+    pub(crate) fn new(seed: u64) -> PortCounters {
+        PortCounters(core::array::from_fn(|at| mix(seed ^ OFFSET ^ ((at as u64) << 40)) as u32))
+    }
+
+    /// The ports from `first` to `last` for a connection to the remote end of `key`, whose local port is 0.
+    pub(crate) fn search(&self, secrets: &Secrets, key: &FlowKey, (first, last): (u16, u16)) -> Search {
+        let count = if last < first { 0 } else { u32::from(last - first) + 1 };
+        let place = secrets.keyed(key, COUNTER) as usize % COUNTERS;
+        let offset = (secrets.keyed(key, OFFSET) as u32) % count.max(1);
+        Search { first, count, left: count, offset, place, counter: self.0[place] % count.max(1) }
+    }
+
+    /// The next search goes on where this one has ended.
+    pub(crate) fn advance(&mut self, search: &Search) {
+        self.0[search.place] = search.counter;
+    }
+}
+
+impl Iterator for Search {
+    type Item = u16;
+
+    fn next(&mut self) -> Option<u16> {
+        self.left = self.left.checked_sub(1)?;
+        let port = self.first + ((self.offset + self.counter) % self.count) as u16;
+        self.counter = (self.counter + 1) % self.count;
+        Some(port)
+    }
+}
 
 /// From the stack's random number, a port between `first` and `last` for which `is_free` says yes; `None` when there is none.
 pub(crate) fn choose(random: u64, (first, last): (u16, u16), mut is_free: impl FnMut(u16) -> bool) -> Option<u16> {
@@ -12,3 +67,6 @@ pub(crate) fn choose(random: u64, (first, last): (u16, u16), mut is_free: impl F
     let start = (random % count as u64) as u32;
     (0..count).map(|step| first + ((start + step) % count) as u16).find(|&port| is_free(port))
 }
+
+#[cfg(test)]
+mod tests;

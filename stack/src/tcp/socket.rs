@@ -20,7 +20,6 @@ use super::connection::Connection;
 use super::demux::{FlowKey, Target};
 use super::listener::LISTENER_BIT;
 use super::output::{Turn, WriteError};
-use super::ports;
 use super::state::State;
 use super::tcb::{NO_LISTENER, flag};
 
@@ -122,9 +121,10 @@ impl Tcp {
         if key.local_port != 0 {
             return if self.is_free(&key) { Ok(key.local_port) } else { Err(ConnectError::InUse) };
         }
-        let range = self.shared.config.ephemeral_ports;
-        let random = self.shared.secrets.random();
-        let port = ports::choose(random, range, |port| self.is_free(&FlowKey { local_port: port, ..key }));
+        let (secrets, range) = (&self.shared.secrets, self.shared.config.ephemeral_ports);
+        let mut search = self.port_counters.search(secrets, &key, range);
+        let port = search.find(|&port| self.is_free(&FlowKey { local_port: port, ..key }));
+        self.port_counters.advance(&search);
         port.ok_or(ConnectError::NoPort)
     }
 
