@@ -109,31 +109,45 @@ fn quoted_error(message: &Header, quoted: &[u8], outer: &ipv4::Header) -> Option
     (inner.source == outer.destination).then(|| quoted_flow(&inner, quoted, kind, message, outer.source))?
 }
 
-/// Which of our flows a segment or datagram that we sent belongs to; `bytes` starts at its IPv4 header.
-fn quoted_flow(
-    header: &ipv4::Header,
-    bytes: &[u8],
-    kind: IcmpErrorKind,
-    message: &Header,
-    offender: Ipv4Addr,
-) -> Option<IcmpError> {
-    if !matches!(header.protocol, ipv4::PROTOCOL_TCP | ipv4::PROTOCOL_UDP) || header.fragment_offset != 0 {
+/// What `says` says of the segment or datagram in `bytes`, which we sent and which starts at its IPv4 header.
+fn quoted_flow(header: &ipv4::Header, bytes: &[u8], kind: IcmpErrorKind, says: &Header, offender: Ipv4Addr) -> Option<IcmpError> {
+    if header.fragment_offset != 0 {
         return None;
     }
-    let segment: &[u8; QUOTED_BYTES] = bytes.get(header.header_len.into()..)?.first_chunk()?;
-    let [s0, s1, d0, d1, q0, q1, q2, q3] = *segment;
-    Some(IcmpError {
-        protocol: header.protocol,
-        local: IpAddr::V4(header.source),
-        remote: IpAddr::V4(header.destination),
-        local_port: u16::from_be_bytes([s0, s1]),
-        remote_port: u16::from_be_bytes([d0, d1]),
-        sequence: u32::from_be_bytes([q0, q1, q2, q3]),
-        kind,
-        offender: offender.into(),
-        icmp_type: message.kind,
-        icmp_code: message.code,
-    })
+    let said = Said { kind, offender: offender.into(), icmp_type: says.kind, icmp_code: says.code };
+    let transport = bytes.get(header.header_len.into()..)?;
+    said.about(header.protocol, (header.source.into(), header.destination.into()), transport)
+}
+
+/// An ICMP error of either family, without the packet that it is about.
+pub(super) struct Said {
+    pub(super) kind: IcmpErrorKind,
+    pub(super) offender: IpAddr,
+    pub(super) icmp_type: u8,
+    pub(super) icmp_code: u8,
+}
+
+impl Said {
+    /// With the flow of the packet, which went from the first to the second of `ends` and carries `transport`; `None`: its
+    /// protocol has no flows, or not enough of it is quoted.
+    pub(super) fn about(self, protocol: u8, ends: (IpAddr, IpAddr), transport: &[u8]) -> Option<IcmpError> {
+        if !matches!(protocol, ipv4::PROTOCOL_TCP | ipv4::PROTOCOL_UDP) {
+            return None;
+        }
+        let [s0, s1, d0, d1, q0, q1, q2, q3] = *transport.first_chunk::<QUOTED_BYTES>()?;
+        Some(IcmpError {
+            protocol,
+            local: ends.0,
+            remote: ends.1,
+            local_port: u16::from_be_bytes([s0, s1]),
+            remote_port: u16::from_be_bytes([d0, d1]),
+            sequence: u32::from_be_bytes([q0, q1, q2, q3]),
+            kind: self.kind,
+            offender: self.offender,
+            icmp_type: self.icmp_type,
+            icmp_code: self.icmp_code,
+        })
+    }
 }
 
 fn error_kind(message: &Header) -> Option<IcmpErrorKind> {

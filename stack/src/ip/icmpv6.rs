@@ -4,11 +4,11 @@
 //! As `icmp` does for IPv4: echo requests are answered where the stack alone owns the address, errors are
 //! taken apart and queued for their protocol. Other messages are counted and ignored.
 
-use core::net::{IpAddr, Ipv6Addr};
+use core::net::Ipv6Addr;
 
 use ringway_shm::{Checksum, Frame, Instant, Segmentation};
 
-use super::icmp::HEADERS_MAX;
+use super::icmp::{HEADERS_MAX, Said};
 use super::{Datagram, Flow, IcmpError, IcmpErrorKind, Ip, REPLIES_MAX, Role};
 use crate::stats::{Counter, Counters};
 use crate::wire::icmpv6::{self, Header, problem, unreachable};
@@ -101,14 +101,8 @@ pub(super) fn no_answer(bytes: &[u8]) -> Option<IcmpError> {
     quoted_flow(&header, bytes, IcmpErrorKind::HostUnreachable, &NO_ANSWER, header.source)
 }
 
-/// Which of our flows a segment or datagram that we sent belongs to; `bytes` starts at its IPv6 header.
-fn quoted_flow(
-    header: &ipv6::Header,
-    bytes: &[u8],
-    kind: IcmpErrorKind,
-    message: &Header,
-    offender: Ipv6Addr,
-) -> Option<IcmpError> {
+/// What `says` says of the segment or datagram in `bytes`, which we sent and which starts at its IPv6 header.
+fn quoted_flow(header: &ipv6::Header, bytes: &[u8], kind: IcmpErrorKind, says: &Header, offender: Ipv6Addr) -> Option<IcmpError> {
     let mut protocol = header.next_header;
     let mut at = ipv6::HEADER_LEN;
     if protocol == ipv6::FRAGMENT {
@@ -116,23 +110,8 @@ fn quoted_flow(
         protocol = fragment.next_header;
         at += ipv6::FRAGMENT_LEN;
     }
-    if !matches!(protocol, ipv6::PROTOCOL_TCP | ipv6::PROTOCOL_UDP) {
-        return None;
-    }
-    let segment: &[u8; 8] = bytes.get(at..)?.first_chunk()?;
-    let [s0, s1, d0, d1, q0, q1, q2, q3] = *segment;
-    Some(IcmpError {
-        protocol,
-        local: IpAddr::V6(header.source),
-        remote: IpAddr::V6(header.destination),
-        local_port: u16::from_be_bytes([s0, s1]),
-        remote_port: u16::from_be_bytes([d0, d1]),
-        sequence: u32::from_be_bytes([q0, q1, q2, q3]),
-        kind,
-        offender: offender.into(),
-        icmp_type: message.kind,
-        icmp_code: message.code,
-    })
+    let said = Said { kind, offender: offender.into(), icmp_type: says.kind, icmp_code: says.code };
+    said.about(protocol, (header.source.into(), header.destination.into()), bytes.get(at..)?)
 }
 
 /// Whether a packet, from its IPv6 header on, is an ICMPv6 error, so that no error may be sent about it.
