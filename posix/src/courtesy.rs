@@ -7,7 +7,7 @@
 //! bring something in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming; that comes after it, before
 //! the kernel's wait.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ringway_shm::Duration;
 
@@ -35,11 +35,16 @@ pub(crate) struct Courtesy {
     skip: AtomicU32,
     /// How many waits were skipped after the last judgement; 0: it was good.
     penalty: AtomicU32,
+    /// sched_yield(2) may be forbidden here.
+    forbidden: AtomicBool,
 }
 
 impl Courtesy {
     /// Gives way until `ready` says that there is something, or the limit is reached. Says whether there is.
     pub(crate) fn give_way(&self, kernel: &dyn Kernel, mut ready: impl FnMut() -> bool) -> bool {
+        if self.forbidden.load(Ordering::Relaxed) {
+            return false;
+        }
         let skip = self.skip.load(Ordering::Relaxed);
         if skip > 0 {
             self.skip.store(skip - 1, Ordering::Relaxed);
@@ -57,6 +62,11 @@ impl Courtesy {
         }
         self.judge(found && spent < LATE);
         found
+    }
+
+    /// From now on every wait sleeps at once: who filters system calls kills for one that nobody expects.
+    pub(crate) fn forbid(&self) {
+        self.forbidden.store(true, Ordering::Relaxed);
     }
 
     fn judge(&self, hit: bool) {

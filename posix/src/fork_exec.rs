@@ -155,6 +155,13 @@ impl Posix {
         }
     }
 
+    /// As [`before_confinement`](Self::before_confinement), when system calls are about to be filtered: from then on only
+    /// those are made that a program without this library would make too.
+    pub fn before_filter(&self) {
+        self.before_confinement();
+        self.courtesy.forbid();
+    }
+
     fn adopt_as(&self, channel: &dyn Channel, fd: Fd, identity: Identity) -> bool {
         let Some(socket) = channel.find_inode(identity.inode) else { return false };
         let description = self.descriptions.of(socket);

@@ -206,8 +206,10 @@ pub unsafe extern "C" fn setresuid(user: c_uint, effective: c_uint, saved: c_uin
 /// prctl(2): a seccomp filter may forbid everything but reading and writing. Declared like `fcntl`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn prctl(option: c_int, second: c_ulong, third: c_ulong, fourth: c_ulong, fifth: c_ulong) -> c_int {
-    if matches!(option, libc::PR_SET_SECCOMP | libc::PR_SET_NO_NEW_PRIVS) {
-        before_confinement();
+    if matches!(option, libc::PR_SET_SECCOMP | libc::PR_SET_NO_NEW_PRIVS)
+        && let Some(posix) = posix()
+    {
+        posix.before_filter();
     }
     // SAFETY: the program's own call.
     unsafe { real::prctl(option, second, third, fourth, fifth) }

@@ -65,3 +65,13 @@ fn late_is_as_good_as_in_vain() {
     }
     assert_eq!(attempt(&courtesy, 1), (false, 0), "the next wait sleeps at once");
 }
+
+/// Where system calls are filtered nobody gives way: the filter may kill for it.
+#[test]
+fn a_filtered_process_sleeps_at_once() {
+    let courtesy = Courtesy::default();
+    courtesy.forbid();
+    for _ in 0..4 * JUDGED {
+        assert_eq!(attempt(&courtesy, 1), (false, 0));
+    }
+}
