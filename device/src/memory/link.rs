@@ -16,7 +16,9 @@ use crate::{Capabilities, Counters, Device, Medium, vnet};
 
 /// The largest packet, bytes with headers.
 const PACKET_MAX: usize = 65_535;
-const BURST: usize = 64;
+/// Packets of one turn. Smaller than what many connections have under way, so that both ends work at the same time instead
+/// of one on the other's whole batch: docs/performance.md.
+const BURST: usize = 32;
 /// Bytes of ring that hold some of the largest packets.
 pub const CAPACITY: u32 = 4 << 20;
 
