@@ -6,10 +6,9 @@ use ringway_device::Device;
 use ringway_device::memory::link::{Link, LinkOptions};
 use ringway_shm::wire::WireEnd;
 use ringway_shm::{Arena, ArenaConfig, Burst, Instant};
-use ringway_stack::{
-    Autoconfiguration, Cidr, Event, Interface, MacAddress, Medium, Role, Route, SendError, SocketAddress, SocketId, Stack,
-    StackConfig, TcpOptions,
-};
+use ringway_stack::{Event, SendError, SocketAddress, SocketId, Stack, StackConfig, TcpOptions};
+
+use crate::pair::join;
 
 /// What one write or read of an application holds at most.
 const BUFFER_BYTES: usize = 65_536;
@@ -59,24 +58,7 @@ impl End {
         let config = StackConfig { seed: u64::from(number), connections_max: 16, time_wait_max: 16, ..StackConfig::default() };
         let device = Link::with(wire, row.options, &arena).expect("the rings are as they were made");
         let mut stack = Stack::new(config, arena, Instant::ZERO);
-        let capabilities = device.capabilities();
-        let interface = stack.add_interface(Interface {
-            name: "link0".into(),
-            medium: Medium::Ethernet,
-            mac: MacAddress([2, 0, 0, 0, 0, number]),
-            mtu: capabilities.mtu,
-            sends_partial_checksums: capabilities.sends_partial_checksums,
-            segmentation_max_bytes: capabilities.segmentation_max_bytes,
-            segments_udp: capabilities.segments_udp,
-            gathers: capabilities.gathers,
-            role: Role::Owned,
-            autoconfiguration: Autoconfiguration::Off,
-            detects_duplicates: false,
-            vlan: None,
-        });
-        let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
-        stack.set_addresses(interface, vec![network]);
-        stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
+        join(&mut stack, number, &device.capabilities());
         let server = SocketAddress { ip: [10, 0, 0, 2].into(), port: PORT };
         let socket = if sends {
             Some(stack.connect(Instant::ZERO, None, server, TcpOptions::default(), 0).expect("a route to the server"))

@@ -1,7 +1,7 @@
 //! Two hosts on an in-memory wire, in virtual time.
 
-use ringway_device::Device;
 use ringway_device::memory::{self, Memory, MemoryOptions};
+use ringway_device::{Capabilities, Device};
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Instant};
 use ringway_stack::{
     Autoconfiguration, Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig,
@@ -28,28 +28,32 @@ pub trait Application {
     fn ready(&mut self, stack: &mut Stack, socket: SocketId);
 }
 
+/// Gives a stack its one interface: Ethernet over a wire of these capabilities, 10.0.0.`number` of a network of 24 bits.
+pub(crate) fn join(stack: &mut Stack, number: u8, capabilities: &Capabilities) {
+    let interface = stack.add_interface(Interface {
+        name: "wire0".into(),
+        medium: Medium::Ethernet,
+        mac: MacAddress([2, 0, 0, 0, 0, number]),
+        mtu: capabilities.mtu,
+        sends_partial_checksums: capabilities.sends_partial_checksums,
+        segmentation_max_bytes: capabilities.segmentation_max_bytes,
+        segments_udp: capabilities.segments_udp,
+        gathers: capabilities.gathers,
+        role: Role::Owned,
+        autoconfiguration: Autoconfiguration::Off,
+        detects_duplicates: false,
+        vlan: None,
+    });
+    let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
+    stack.set_addresses(interface, vec![network]);
+    stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
+}
+
 impl Host {
     fn new(number: u8, arena: &Arena, device: Memory) -> Host {
         let config = StackConfig { seed: u64::from(number), connections_max: 1024, time_wait_max: 64, ..StackConfig::default() };
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
-        let capabilities = device.capabilities();
-        let interface = stack.add_interface(Interface {
-            name: "wire0".into(),
-            medium: Medium::Ethernet,
-            mac: MacAddress([2, 0, 0, 0, 0, number]),
-            mtu: capabilities.mtu,
-            sends_partial_checksums: capabilities.sends_partial_checksums,
-            segmentation_max_bytes: capabilities.segmentation_max_bytes,
-            segments_udp: capabilities.segments_udp,
-            gathers: capabilities.gathers,
-            role: Role::Owned,
-            autoconfiguration: Autoconfiguration::Off,
-            detects_duplicates: false,
-            vlan: None,
-        });
-        let network = Cidr { ip: [10, 0, 0, number].into(), prefix_len: 24 };
-        stack.set_addresses(interface, vec![network]);
-        stack.set_routes(vec![Route { destination: network, gateway: None, interface, metric: 0, source: None }]);
+        join(&mut stack, number, &device.capabilities());
         Host { stack, sockets: Vec::new(), device, inbound: Burst::default(), outbound: [Burst::default()] }
     }
 

@@ -31,7 +31,7 @@ pub use client::{
     Client, ControlResult, Lent, Loan, ReceiveError, Received, Reservation, Reserved, SendError, Ticket, UrgentError, Watch,
 };
 pub use datagram::Envelope;
-pub use layout::{CONTEXTS, PROCESSES, Shape};
+pub use layout::{CONTEXTS, PROCESSES, REQUESTS_MAX, Shape};
 pub use mark::Urgent;
 pub use request::{ControlAnswer, Operation, Request, SocketOption};
 pub use roster::Roster;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use ringway_shm::channel::{Attachment, Operation, Request, Shape, SlotIndex};
+use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex};
 use ringway_stack::{Event, SocketId};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -15,8 +15,6 @@ use crate::metrics::Work;
 
 /// Requests that one group may have executed in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
-/// As many as all request rings of a region hold.
-const REQUESTS_MAX: usize = 128 * 256;
 
 /// One application group; see the module's text.
 pub(super) struct Region {
@@ -107,7 +105,7 @@ impl Region {
 
     /// Does what processes have asked for that are gone now: a reset that was asked for is no FIN.
     pub(super) fn finish_requests(&mut self, core: &mut Core) {
-        for _ in 0..=REQUESTS_MAX / REQUESTS_PER_TURN {
+        for _ in 0..=REQUESTS_MAX as usize / REQUESTS_PER_TURN {
             if !self.serve(core) {
                 break;
             }

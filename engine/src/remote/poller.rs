@@ -2,7 +2,7 @@
 //!
 //! Promises: level-triggered, and the cost of a wait follows the sources that have changed, not those that were added.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ pub struct Poller {
 struct Sources {
     entries: HashMap<u32, Entry>,
     /// Slots to look at: they have changed, or could do something when they were looked at last.
-    hot: Vec<u32>,
+    hot: VecDeque<u32>,
 }
 
 struct Entry {
@@ -121,7 +121,7 @@ impl Poller {
         self.session.client().watch(parts.slot, self.waiter.context);
         sources.entries.insert(index, Entry { parts, token, interest, is_hot: true });
         if !was_hot {
-            sources.hot.push(index);
+            sources.hot.push_back(index);
         }
         drop(sources);
         self.ring();
@@ -197,20 +197,18 @@ impl Poller {
             if let Some(entry) = sources.entries.get_mut(&index)
                 && !std::mem::replace(&mut entry.is_hot, true)
             {
-                sources.hot.push(index);
+                sources.hot.push_back(index);
             }
         }
         // Those beyond the limit come first the next time.
-        let looked_at = sources.hot.len().min(max);
-        let later = sources.hot.split_off(looked_at);
-        let looked_at = std::mem::replace(&mut sources.hot, later);
-        for index in looked_at {
+        for _ in 0..sources.hot.len().min(max) {
+            let Some(index) = sources.hot.pop_front() else { break };
             let Some(entry) = sources.entries.get_mut(&index) else { continue };
             let readiness = self.readiness(&entry.parts);
             entry.is_hot = entry.interest.concerns(&readiness);
             if entry.is_hot {
                 events.push(Event { token: entry.token, readiness });
-                sources.hot.push(index);
+                sources.hot.push_back(index);
             }
         }
         !events.is_empty()

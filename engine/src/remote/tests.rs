@@ -148,6 +148,24 @@ fn a_poller_tells_what_can_be_done_and_only_that() {
 }
 
 #[test]
+fn a_poller_with_little_room_has_a_turn_for_everybody() {
+    let house = House::new();
+    let (_peer, first) = pair(&house);
+    let mut events = Vec::new();
+    let poller = Poller::new(&first.session).expect("a context is free");
+    let beside = Stream::over(&first.session, first.session.open_slot().expect("a slot is free"));
+    poller.add(&first, 1, Interest::WRITABLE);
+    poller.add(&beside, 2, Interest::BOTH);
+    let mut tokens = [0; 4];
+    for token in &mut tokens {
+        poller.wait_for(&mut events, 1, None).expect("the service lives");
+        *token = events[0].token;
+        assert_eq!(events.len(), 1);
+    }
+    assert_eq!(tokens, [1, 2, 1, 2], "both are ready all the time: a socket that was never connected is hung up");
+}
+
+#[test]
 fn errors_are_those_of_the_kernels_calls() {
     let house = House::new();
     let session = house.session();

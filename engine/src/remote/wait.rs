@@ -43,8 +43,8 @@ impl Waiter {
         let left = deadline.map(|at| at.since(clock::now()).as_nanos());
         let timeout = left.map(|nanos| Timespec { tv_sec: (nanos / NANOS) as i64, tv_nsec: (nanos % NANOS) as i64 });
         let answer = client.with_control(|control| {
-            let mut set = vec![PollFd::new(&self.bell, PollFlags::IN), PollFd::from_borrowed_fd(control, PollFlags::IN)];
-            set.extend(other.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+            let fds = [self.bell.as_fd(), control, other.unwrap_or(control)];
+            let mut set = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             let answer = poll(&mut set, timeout.as_ref());
             (answer, set[1].revents().intersects(PollFlags::HUP | PollFlags::ERR))
         });

@@ -24,6 +24,8 @@ pub const PROCESSES: u32 = 256;
 pub const RINGS: u32 = 128;
 /// Entries in a request ring.
 pub const RING_ENTRIES: u32 = 256;
+/// Requests that all rings of a region hold.
+pub const REQUESTS_MAX: u32 = RINGS * RING_ENTRIES;
 /// Payload of a large chunk.
 pub const LARGE_CHUNK: usize = 2048;
 /// Payload of a small chunk.
