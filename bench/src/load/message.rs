@@ -6,8 +6,8 @@
 //! ```
 //! `length` counts the whole message, `wanted` is the length of the reply that is asked for, and a
 //! reply carries the tag of its request. Numbers are little-endian. Promises: no input makes it panic;
-//! a reader finds a message that was cut, moved or changed (small pieces are compared whole, large
-//! ones at both ends). Does not do: input and output.
+//! a reader finds a message that was cut or moved, a small one that was changed, and samples of what was changed in a large
+//! one. Does not do: input and output.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -21,9 +21,12 @@ pub const MESSAGE_MAX: u32 = 1 << 30;
 const PERIOD: usize = 64 << 10;
 /// The longest piece that is given to a socket at once.
 const SLICE_MAX: usize = 128 << 10;
-/// Pieces up to this are compared whole.
+/// Messages up to this are compared whole.
 const COMPARE_WHOLE_MAX: usize = 4096;
-const COMPARE_ENDS: usize = 64;
+/// Of larger ones, the first bytes of every stretch are compared, whatever the pieces they come in: who gets large pieces
+/// does no less.
+const COMPARE_EVERY: usize = 4096;
+const COMPARE_BYTES: usize = 64;
 
 static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let one: Vec<u8> = (0..PERIOD as u32).map(|index| (index.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
@@ -237,7 +240,7 @@ impl Inbox {
             };
             let count = (header.length as usize - self.arrived).min(bytes.len());
             let (piece, rest) = bytes.split_at(count);
-            if !is_pattern(piece, self.arrived) {
+            if !is_pattern(piece, self.arrived, header.length as usize) {
                 return Err(Corrupt::Content(self.arrived as u32));
             }
             self.arrived += count;
@@ -257,13 +260,15 @@ fn pattern(offset: usize, length: usize) -> &'static [u8] {
     &PATTERN[start..start + length.min(SLICE_MAX)]
 }
 
-fn is_pattern(piece: &[u8], offset: usize) -> bool {
-    let same = |from: usize, to: usize| piece[from..to] == *pattern(offset + from, to - from);
-    let length = piece.len();
-    match length {
-        ..=COMPARE_WHOLE_MAX => same(0, length),
-        _ => same(0, COMPARE_ENDS) && same(length - COMPARE_ENDS, length),
+/// Whether `piece` is what a message of `length` bytes has at `offset`, as far as it is compared.
+fn is_pattern(piece: &[u8], offset: usize, length: usize) -> bool {
+    let end = offset + piece.len();
+    let same = |from: usize, to: usize| piece[from - offset..to - offset] == *pattern(from, to - from);
+    if length <= COMPARE_WHOLE_MAX {
+        return same(offset, end);
     }
+    let stretches = (offset / COMPARE_EVERY..=end / COMPARE_EVERY).map(|stretch| stretch * COMPARE_EVERY);
+    stretches.map(|start| (start.max(offset), (start + COMPARE_BYTES).min(end))).all(|(from, to)| from >= to || same(from, to))
 }
 
 #[cfg(test)]

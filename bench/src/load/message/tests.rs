@@ -63,3 +63,17 @@ fn changed_bytes_and_impossible_lengths_are_found() {
     missing.remove(30);
     assert_eq!(read(&mut Inbox::default(), &missing), Err(Corrupt::Content(16)));
 }
+
+#[test]
+fn a_large_message_that_has_lost_a_byte_is_found_in_any_pieces() {
+    let mut outbox = Outbox::default();
+    outbox.push(message(100_000, 1));
+    let mut bytes = vec![0; 100_000];
+    outbox.copy_to(&mut bytes);
+    bytes.remove(50_000);
+    for piece in [1, 100, 2048, 70_000, 100_000] {
+        let mut inbox = Inbox::default();
+        let found = bytes.chunks(piece).try_for_each(|piece| read(&mut inbox, piece).map(drop));
+        assert!(matches!(found, Err(Corrupt::Content(_))), "pieces of {piece}");
+    }
+}
