@@ -308,6 +308,7 @@ fn tcp(values: &Values) -> TcpConfig {
         },
         pacing: values.flag("tcp.pacing"),
         send_buffer_bytes: values.u32("tcp.send_buffer_bytes"),
+        send_buffer_initial_bytes: values.u32("tcp.send_buffer_initial_bytes"),
         receive_buffer_bytes: values.u32("tcp.receive_buffer_bytes"),
         rto_min: values.millis("tcp.rto_min_ms"),
         rto_max: values.millis("tcp.rto_max_ms"),

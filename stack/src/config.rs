@@ -227,8 +227,10 @@ pub struct UdpOptions {
 pub struct TcpConfig {
     /// For new connections.
     pub congestion_control: CongestionControl,
-    /// Send buffer, bytes.
+    /// Largest send buffer to which a connection may grow, bytes; Linux: tcp_wmem[2].
     pub send_buffer_bytes: u32,
+    /// Send buffer before any growth, bytes.
+    pub send_buffer_initial_bytes: u32,
     /// Receive buffer, bytes.
     pub receive_buffer_bytes: u32,
     /// RFC 6298; Linux: 200 ms.
@@ -326,7 +328,7 @@ pub struct TcpOptions {
     pub keepalive_probes: u8,
     /// TCP_USER_TIMEOUT; zero: the default.
     pub user_timeout: Duration,
-    /// SO_SNDBUF; zero: the default.
+    /// SO_SNDBUF; zero: as much as the congestion window asks for.
     pub send_buffer_bytes: u32,
     /// SO_RCVBUF; zero: the default.
     pub receive_buffer_bytes: u32,
@@ -413,7 +415,8 @@ impl Default for TcpConfig {
     fn default() -> TcpConfig {
         TcpConfig {
             congestion_control: CongestionControl::Cubic,
-            send_buffer_bytes: 2 << 20,
+            send_buffer_bytes: 4 << 20,
+            send_buffer_initial_bytes: 128 << 10,
             receive_buffer_bytes: 2 << 20,
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(120),

@@ -184,10 +184,18 @@ pub const KEYS: &[Key] = &[
     ),
     number(
         "tcp.send_buffer_bytes",
-        2_097_152,
+        4_194_304,
         4_096,
         1_073_741_824,
-        "Data of one connection that may be unacknowledged or unsent.",
+        "Data of one connection that may be unacknowledged or unsent at most: twice the congestion window, up to this (the \
+         last of tcp_wmem). SO_SNDBUF sets a size of its own.",
+    ),
+    number(
+        "tcp.send_buffer_initial_bytes",
+        131_072,
+        4_096,
+        1_073_741_824,
+        "The same before the congestion window has asked for more.",
     ),
     number(
         "tcp.receive_buffer_bytes",

@@ -74,7 +74,15 @@ impl Connection<'_, '_> {
         if self.tcb.flight() + self.tcb.unsent() == 0 {
             self.stop_clock();
         }
-        if before_space < self.tcb.send_buffer as usize / 3 && self.shared.is_writable(self.tcb) {
+        if before_space < self.tcb.send_buffer as usize / 3 {
+            self.resume_writer();
+        }
+    }
+
+    /// The buffer was nearly full and an ACK has come: who waits to write is told.
+    pub(crate) fn resume_writer(&mut self) {
+        self.tune_send_buffer();
+        if self.shared.is_writable(self.tcb) {
             self.tally().clock.writer_goes_on();
             self.signal();
         }

@@ -91,7 +91,7 @@ impl Tcb {
     /// Takes over a socket's options (buffers, Nagle, header fields).
     pub(crate) fn configure(&mut self, config: &TcpConfig, options: &TcpOptions) {
         let or = |own: u32, default: u32| if own == 0 { default } else { own };
-        self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_bytes);
+        self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes));
         self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
         self.congestion = options.congestion_control;
         self.tos = options.type_of_service;

@@ -53,6 +53,7 @@ mod sack;
 mod sampling;
 mod segment;
 mod send_queue;
+mod send_tuning;
 pub(crate) mod sequence;
 mod siphash;
 mod slow_starts;

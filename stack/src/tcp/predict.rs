@@ -149,9 +149,8 @@ impl Connection<'_, '_> {
         if self.tcb.flight() + self.tcb.unsent() == 0 {
             self.stop_clock();
         }
-        if before_space < self.tcb.send_buffer as usize / 3 && self.shared.is_writable(self.tcb) {
-            self.tally().clock.writer_goes_on();
-            self.signal();
+        if before_space < self.tcb.send_buffer as usize / 3 {
+            self.resume_writer();
         }
     }
 

@@ -259,11 +259,14 @@ impl Tcp {
             return;
         }
         let Some(mut connection) = self.named(env, id) else { return };
-        let receive_buffer = connection.tcb.receive_buffer;
+        let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer, connection.tcb.send_buffer);
         connection.tcb.configure(&connection.shared.config, &options);
         // RFC 9293 §3.8.6: the window does not shrink; the scale was settled with the SYN.
         if options.receive_buffer_bytes == 0 {
             connection.tcb.receive_buffer = receive_buffer;
+        }
+        if options.send_buffer_bytes == 0 {
+            connection.tcb.send_buffer = send_buffer;
         }
         connection.tcb.template.generation = connection.env.ip.generation().wrapping_sub(1);
         connection.apply_timeouts(&options);
@@ -333,6 +336,7 @@ impl Connection<'_, '_> {
         if options.receive_buffer_bytes != 0 {
             self.lock_receive_buffer();
         }
+        self.lock_send_buffer(options.send_buffer_bytes != 0);
         if options.window_clamp != 0 || self.shared.tallies.ledger(self.index).is_some() {
             self.clamp_window(options.window_clamp);
         }

@@ -3,7 +3,8 @@
 //! Read RFC 4898 for the meaning of the counters. Two parts: a [`Tally`] for every connection, in an array that is indexed
 //! like the control blocks (what each segment counts is one addition), and a [`Ledger`] from a pool for those that
 //! have something rarer to tell: retransmissions, limits, a rate, a tuned receive window. Nothing here decides what is
-//! sent but `ledger.receive`, which is `receive_tuning`'s.
+//! sent but `ledger.receive`, which is `receive_tuning`'s, and
+//! `ledger.send_buffer_locked`, which is `send_tuning`'s.
 
 use alloc::vec::Vec;
 
@@ -72,6 +73,8 @@ pub(crate) struct Ledger {
     pub(crate) buffer_limited_ms: u32,
     pub(crate) rate: Sampler,
     pub(crate) receive: ReceiveTuning,
+    /// SO_SNDBUF was set.
+    pub(crate) send_buffer_locked: bool,
 }
 
 /// The tallies of all connections of a stack.

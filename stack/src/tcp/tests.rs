@@ -22,6 +22,7 @@ mod receive_tuning;
 mod recovery;
 mod rig;
 mod rules;
+mod send_tuning;
 mod short_way;
 mod tally;
 mod timers;

@@ -71,7 +71,10 @@ fn super_segment() {
 #[test]
 fn packet_limit() {
     let mut rig = offloading();
-    rig.send(1, 200_000);
+    let options = TcpOptions { send_buffer_bytes: 1 << 20, ..TcpOptions::default() };
+    let now = rig.now;
+    rig.stack.set_options(now, rig.id, options);
+    assert_eq!(rig.send(1, 200_000), 200_000);
     for n in 0..20 {
         let acked = rig.info().bytes_acked as u32;
         for packet in transmit(&mut rig) {
