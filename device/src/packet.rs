@@ -105,6 +105,23 @@ impl Packet {
         &self.interface
     }
 
+    /// Shares what arrives at the interface with the devices that [`join`](Packet::join) the group whose number this returns:
+    /// `program` says for each packet whose it is, this one being number 0.
+    ///
+    /// # Errors
+    /// It is in a group already, or the kernel has no PACKET_FANOUT.
+    pub(crate) fn found(&self, program: BorrowedFd<'_>) -> io::Result<u16> {
+        sys::found_group(self.fd.as_fd(), program)
+    }
+
+    /// Joins the group of a device of the same interface, as the next number.
+    ///
+    /// # Errors
+    /// There is no such group, or it is another interface's.
+    pub(crate) fn join(&self, group: u16) -> io::Result<()> {
+        sys::join_group(self.fd.as_fd(), group)
+    }
+
     /// Copies the packet at the front of the ring to `burst`. `false`: the arena is used up, and the
     /// packet stays in the ring.
     fn take(&mut self, burst: &mut Burst) -> bool {

@@ -14,9 +14,12 @@
 //! are copied to the AF_PACKET socket, where the stack puts them together, and time out in the kernel. Over AF_XDP
 //! they stay with the kernel and the datagram is lost. ICMP errors are copied to the AF_PACKET socket and left to the
 //! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here vanishes with the process:
-//! the programs are attached by links and nothing is pinned. Counts no references: who owns a port twice keeps the count.
+//! the programs are attached by links and nothing is pinned. Several workers of one interface: [`groups`]. Counts no references: who owns a port twice keeps the count.
 
 pub mod assembler;
+pub mod classify;
+mod fanout;
+pub mod groups;
 mod program;
 mod sys;
 

@@ -17,6 +17,7 @@ pub mod channel;
 pub mod doorbell;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod file_map;
+pub mod flow_group;
 pub mod frame;
 pub mod list;
 mod prefetch;
@@ -36,6 +37,7 @@ pub mod wire;
 
 pub use arena::{Arena, ArenaConfig, Class};
 pub use burst::Burst;
+pub use flow_group::{FlowGroup, GroupSet};
 pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
 pub use prefetch::prefetch;
 pub use queue::{FrameQueue, Note, Slot};

@@ -17,8 +17,13 @@ const PACKET_STATISTICS: i32 = 6;
 const PACKET_COPY_THRESH: i32 = 7;
 const PACKET_VERSION: i32 = 10;
 const PACKET_VNET_HDR: i32 = 15;
+const PACKET_FANOUT: i32 = 18;
 const PACKET_QDISC_BYPASS: i32 = 20;
+const PACKET_FANOUT_DATA: i32 = 22;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
+const FANOUT_EBPF: u16 = 7;
+/// The kernel chooses a number that nobody has.
+const FANOUT_UNIQUE: u16 = 0x2000;
 const TPACKET_V2: i32 = 1;
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
@@ -112,6 +117,24 @@ pub(super) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
     // SAFETY: the pointer and length are those of the address above.
     check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as u32) })?;
     Ok(())
+}
+
+/// Makes a group of sockets of one interface, with this one as its first, among which `program` chooses; returns its number.
+pub(super) fn found_group(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<u16> {
+    set(fd, libc::SOL_PACKET, PACKET_FANOUT, i32::from(FANOUT_EBPF | FANOUT_UNIQUE) << 16)?;
+    set(fd, libc::SOL_PACKET, PACKET_FANOUT_DATA, program.as_raw_fd())?;
+    let mut group = 0i32;
+    let mut len = size_of::<i32>() as u32;
+    // SAFETY: the option is an int; value and length point to locals of that size.
+    let result =
+        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, PACKET_FANOUT, (&raw mut group).cast(), &raw mut len) };
+    check(result)?;
+    Ok(group as u16)
+}
+
+/// Joins the group with this number.
+pub(super) fn join_group(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+    set(fd, libc::SOL_PACKET, PACKET_FANOUT, i32::from(FANOUT_EBPF) << 16 | i32::from(group))
 }
 
 /// Takes the error that the socket has pending.

@@ -161,6 +161,21 @@ impl Assembler {
         self.emit(CLASS_ALU64 | 0x60, to, R0, 0, bits)
     }
 
+    /// `to ^= from`
+    pub fn xor_register(&mut self, to: Register, from: Register) -> &mut Self {
+        self.emit(CLASS_ALU64 | 0xa0 | SOURCE_REGISTER, to, from, 0, 0)
+    }
+
+    /// `to *= value` over 32 bits, zero-extended.
+    pub fn multiply_u32(&mut self, to: Register, value: i32) -> &mut Self {
+        self.emit(CLASS_ALU32 | 0x20, to, R0, 0, value)
+    }
+
+    /// `to >>= bits` over 32 bits, zero-extended.
+    pub fn shift_right_u32(&mut self, to: Register, bits: i32) -> &mut Self {
+        self.emit(CLASS_ALU32 | 0x70, to, R0, 0, bits)
+    }
+
     /// `to` from the network's byte order to the machine's, over `bits` bits.
     pub fn from_network(&mut self, to: Register, bits: i32) -> &mut Self {
         self.emit(CLASS_ALU32 | 0xd0 | SOURCE_REGISTER, to, R0, 0, bits)

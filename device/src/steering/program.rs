@@ -52,9 +52,9 @@ const PROTOCOL_UDP: i32 = 17;
 const PROTOCOL_FRAGMENT: i32 = 44;
 const PROTOCOL_ICMPV6: i32 = 58;
 /// Destination unreachable, time exceeded, parameter problem.
-const ICMP_ERRORS: &[i32] = &[3, 11, 12];
+pub(super) const ICMP_ERRORS: &[i32] = &[3, 11, 12];
 /// Destination unreachable, packet too big, time exceeded, parameter problem.
-const ICMPV6_ERRORS: &[i32] = &[1, 2, 3, 4];
+pub(super) const ICMPV6_ERRORS: &[i32] = &[1, 2, 3, 4];
 
 const FILTER_REJECT: i32 = 0;
 const FILTER_WHOLE: i32 = -1;

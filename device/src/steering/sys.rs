@@ -24,6 +24,7 @@ const LOG_BYTES: usize = 64 * 1024;
 #[repr(u32)]
 pub(super) enum MapKind {
     Hash = 1,
+    Array = 2,
     Sockets = 17,
 }
 
@@ -100,7 +101,7 @@ unsafe fn bpf_descriptor<T>(command: libc::c_long, attributes: &T) -> io::Result
 pub(super) fn create_map(kind: MapKind, key_bytes: u32, entries_max: u32) -> io::Result<OwnedFd> {
     let flags = match kind {
         MapKind::Hash => BPF_F_NO_PREALLOC,
-        MapKind::Sockets => 0,
+        MapKind::Array | MapKind::Sockets => 0,
     };
     let attributes = MapCreate { kind: kind as u32, key_bytes, value_bytes: 4, entries_max, flags };
     // SAFETY: the structure is BPF_MAP_CREATE's and holds no pointers.
