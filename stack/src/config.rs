@@ -416,7 +416,7 @@ impl Default for TcpConfig {
         TcpConfig {
             congestion_control: CongestionControl::Cubic,
             send_buffer_bytes: 4 << 20,
-            send_buffer_initial_bytes: 128 << 10,
+            send_buffer_initial_bytes: 256 << 10,
             receive_buffer_bytes: 2 << 20,
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(120),

@@ -46,12 +46,13 @@ impl Region {
         let mut moved = 0;
         let mut blocked = false;
         let mut again = false;
+        let mut space = core.stack.send_space(id);
         loop {
             let available = self.channel.tx_available(slot);
             if available == 0 {
                 break;
             }
-            let full = core.stack.send_space(id) == 0;
+            let full = space == 0;
             let room = core.send_allowance(core.stack.send_queued(id));
             if moved >= QUANTUM || (room == 0 && !full) {
                 // Nobody tells when it is its turn again, or when frames come back.
@@ -63,11 +64,13 @@ impl Region {
             match sent {
                 Ok(count) => {
                     moved += count;
+                    space = space.saturating_sub(count);
                     self.channel.release_tx(slot, count as u32);
                 }
                 Err(SendError::WouldBlock) => {
                     // A full buffer has its event; that a frame is free again nobody tells.
-                    (blocked, again) = (true, !full);
+                    space = core.stack.send_space(id);
+                    (blocked, again) = (true, space != 0);
                     break;
                 }
                 Err(SendError::Closed | SendError::NotConnected) => {
@@ -79,7 +82,7 @@ impl Region {
         if let Some(socket) = self.sockets.get(slot) {
             socket.send_blocked = blocked;
         }
-        self.note_waiting(slot);
+        self.note_waiting(slot, space);
         if again {
             self.retry_later(slot);
         }

@@ -8,6 +8,7 @@
 
 use ringway_shm::channel::SlotIndex;
 use ringway_shm::channel::layout::LARGE_CHUNK;
+use ringway_stack::TcpOptions;
 
 use super::region::Region;
 
@@ -15,8 +16,8 @@ use super::region::Region;
 const UNREAD_MAX: u32 = 256 << 10;
 /// Bytes that an application may have written ahead of the stack at most.
 const SEND_LIMIT: u32 = 256 << 10;
-/// TCP_NOTSENT_LOWAT does not make that smaller than this.
-const LOW_WATER_MIN: u32 = 16 << 10;
+/// However little the stack has room for, so much may be written ahead; TCP_NOTSENT_LOWAT does not make that smaller.
+const LEAD: u32 = 16 << 10;
 /// After so many bytes read the application says so.
 const NOTIFY: u32 = 64 << 10;
 /// A socket may hold one in so many of the free chunks.
@@ -28,13 +29,8 @@ impl Region {
     /// Tells the application how much it may write, and when to speak of what it has read.
     pub(super) fn open_limits(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
-        let (send, notify) =
-            (asked_or(socket.options.send_buffer_bytes, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
-        // TCP_NOTSENT_LOWAT: what waits in the channel was not sent either.
-        let send = match socket.options.not_sent_low_water {
-            0 => send,
-            low => send.min(low.max(LOW_WATER_MIN)),
-        };
+        let (send, notify) = (send_limit(&socket.options), notify_bytes(socket.options.receive_buffer_bytes));
+        socket.send_limit = send;
         self.channel.set_send_limit(slot, send);
         self.channel.set_notify_bytes(slot, notify);
     }
@@ -68,24 +64,29 @@ impl Region {
         }
     }
 
-    /// What waits in send chunks of a socket has changed: narrows what it may write while some does.
-    pub(super) fn note_waiting(&mut self, slot: SlotIndex) {
+    /// What waits in send chunks of a socket may have changed, and the stack takes `room` bytes more: no more may be
+    /// written than it takes and a little ahead, so that what is tuned there is what the program sees.
+    pub(super) fn note_waiting(&mut self, slot: SlotIndex, room: usize) {
         let waiting = self.channel.tx_available(slot) as u32;
         let Some(socket) = self.sockets.get(slot) else { return };
+        let room = u32::try_from(room).unwrap_or(u32::MAX) & !(LEAD - 1);
+        let usual = send_limit(&socket.options).min(room.max(LEAD));
         if waiting == 0 && socket.waiting == 0 {
+            if socket.send_limit != usual {
+                socket.send_limit = usual;
+                self.channel.set_send_limit(slot, usual);
+            }
             return;
         }
         self.waiting = self.waiting - socket.waiting as usize + waiting as usize;
         socket.waiting = waiting;
-        let usual = asked_or(socket.options.send_buffer_bytes, SEND_LIMIT);
+        let all = self.channel.shape().tx_large;
+        let free = all.saturating_sub((self.waiting / LARGE_CHUNK) as u32);
+        socket.send_limit = if waiting == 0 { usual } else { share_of(free, usual) };
+        self.channel.set_send_limit(slot, socket.send_limit);
         if waiting == 0 {
-            self.channel.set_send_limit(slot, usual);
             // Wakes a writer for whom there was no room under the narrow limit.
             self.channel.release_tx(slot, 0);
-        } else {
-            let all = self.channel.shape().tx_large;
-            let free = all.saturating_sub((self.waiting / LARGE_CHUNK) as u32);
-            self.channel.set_send_limit(slot, share_of(free, usual));
         }
     }
 
@@ -98,6 +99,16 @@ impl Region {
 /// A socket's share of `free` large chunks, at most `most` bytes.
 fn share_of(free: u32, most: u32) -> u32 {
     (free.saturating_mul(LARGE_CHUNK as u32) / SHARE).max(LEAST).min(most)
+}
+
+/// Bytes that may wait in the channel at most.
+fn send_limit(options: &TcpOptions) -> u32 {
+    let send = asked_or(options.send_buffer_bytes, SEND_LIMIT);
+    // TCP_NOTSENT_LOWAT: what waits in the channel was not sent either.
+    match options.not_sent_low_water {
+        0 => send,
+        low => send.min(low.max(LEAD)),
+    }
 }
 
 fn notify_bytes(receive_buffer_bytes: u32) -> u32 {

@@ -58,6 +58,8 @@ pub(super) struct Socket {
     pub(super) port: Option<(IpAddr, u16)>,
     /// Payload that did not fit the channel any more.
     pub(super) leftover: Option<Frame>,
+    /// Bytes that the application may write ahead of the stack.
+    pub(super) send_limit: u32,
     /// Bytes that wait in send chunks, when last looked at.
     pub(super) waiting: u32,
     /// Bytes wait in the channel for room in the stack.
@@ -89,6 +91,7 @@ impl Socket {
             listening: None,
             port: None,
             leftover: None,
+            send_limit: 0,
             waiting: 0,
             send_blocked: false,
             notified_soon: false,

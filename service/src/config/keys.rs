@@ -192,7 +192,7 @@ pub const KEYS: &[Key] = &[
     ),
     number(
         "tcp.send_buffer_initial_bytes",
-        131_072,
+        262_144,
         4_096,
         1_073_741_824,
         "The same before the congestion window has asked for more.",

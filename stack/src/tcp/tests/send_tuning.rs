@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::config::TcpOptions;
 use crate::wire::tcp::{ACK, SYN};
 
-const INITIAL: u32 = 128 << 10;
+const INITIAL: u32 = 256 << 10;
 
 /// A peer whose window is no limit.
 fn wide(options: TcpOptions) -> Rig {
