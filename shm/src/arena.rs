@@ -4,7 +4,8 @@
 //! a side array so that allocating or freeing never dirties a payload line. One thread owns an
 //! arena and everything taken from it (`Arena` and `Frame` are `!Send`); references are counted
 //! without atomics. The large slots come first, page aligned, so that the whole area can be
-//! registered as the UMEM of an AF_XDP socket.
+//! registered as the UMEM of an AF_XDP socket. Slot numbers behind those of the arena's own memory stand for bytes elsewhere:
+//! see [`extent`](crate::extent).
 
 use alloc::alloc::{alloc_zeroed, dealloc, handle_alloc_error};
 use alloc::boxed::Box;
@@ -13,6 +14,7 @@ use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::NonNull;
 
+use crate::extent::{Extent, extents_for};
 use crate::frame::{Frame, SegmentationKind};
 use crate::queue::Note;
 
@@ -75,6 +77,16 @@ pub(crate) const FLAG_QUEUED: u8 = 1;
 pub(crate) const FLAG_CHECKSUM_PARTIAL: u8 = 2;
 /// The device vouches for the checksum.
 pub(crate) const FLAG_CHECKSUM_VERIFIED: u8 = 4;
+/// Nobody may write to the bytes: they are elsewhere, and not the arena's.
+pub(crate) const FLAG_READ_ONLY: u8 = 8;
+
+impl SlotMeta {
+    /// Whether the only one who refers to the slot may write to it.
+    #[inline(always)]
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.refs.get() == 1 && self.flags.get() & FLAG_READ_ONLY == 0
+    }
+}
 
 pub(crate) struct Inner {
     /// The first slot, page aligned, inside `allocation`.
@@ -84,8 +96,13 @@ pub(crate) struct Inner {
     allocation: NonNull<u8>,
     layout: Layout,
     large: u32,
-    slots: u32,
+    /// Slots with memory of the arena's own.
+    pub(crate) slots: u32,
+    /// Of these and of the extents, which follow.
     pub(crate) meta: Box<[SlotMeta]>,
+    pub(crate) extents: Box<[Extent]>,
+    pub(crate) free_extents: Cell<u32>,
+    pub(crate) free_extents_count: Cell<u32>,
     free_large: Cell<u32>,
     free_small: Cell<u32>,
     free_large_count: Cell<u32>,
@@ -118,7 +135,9 @@ impl Arena {
         if alignment == HUGE_ALIGNMENT {
             crate::sys::prefer_huge_pages(base, bytes);
         }
-        let meta: Vec<SlotMeta> = (0..slots).map(|_| SlotMeta::default()).collect();
+        let extents = extents_for(config.large);
+        let meta: Vec<SlotMeta> = (0..slots + extents).map(|_| SlotMeta::default()).collect();
+        let extents: Vec<Extent> = (0..extents).map(|_| Extent::default()).collect();
         let inner = Inner {
             base,
             bytes,
@@ -127,13 +146,16 @@ impl Arena {
             large: config.large,
             slots,
             meta: meta.into_boxed_slice(),
+            extents: extents.into_boxed_slice(),
+            free_extents: Cell::new(NIL),
+            free_extents_count: Cell::new(0),
             free_large: Cell::new(NIL),
             free_small: Cell::new(NIL),
             free_large_count: Cell::new(0),
             free_small_count: Cell::new(0),
             owners: Cell::new(1),
         };
-        for slot in (0..slots).rev() {
+        for slot in (0..inner.meta.len() as u32).rev() {
             inner.put_free(slot);
         }
         Arena { inner: NonNull::from(Box::leak(Box::new(inner))) }
@@ -227,7 +249,13 @@ impl Arena {
 impl Inner {
     #[inline]
     pub(crate) fn slot_bytes(&self, slot: u32) -> usize {
-        if slot < self.large { LARGE_BYTES } else { SMALL_BYTES }
+        if slot < self.large {
+            LARGE_BYTES
+        } else if slot < self.slots {
+            SMALL_BYTES
+        } else {
+            self.extent(slot).len.get() as usize
+        }
     }
 
     #[inline]
@@ -241,7 +269,9 @@ impl Inner {
 
     #[inline]
     pub(crate) fn slot_pointer(&self, slot: u32) -> *mut u8 {
-        debug_assert!(slot < self.slots);
+        if slot >= self.slots {
+            return self.extent(slot).place.get();
+        }
         // SAFETY: every slot below `slots` lies inside the allocation.
         unsafe { self.base.as_ptr().add(self.slot_offset(slot)) }
     }
@@ -281,8 +311,11 @@ impl Inner {
     pub(crate) fn put_free_slot(&self, slot: u32, meta: &SlotMeta) {
         let (head, count) = if slot < self.large {
             (&self.free_large, &self.free_large_count)
-        } else {
+        } else if slot < self.slots {
             (&self.free_small, &self.free_small_count)
+        } else {
+            self.end_extent(slot);
+            (&self.free_extents, &self.free_extents_count)
         };
         meta.next.set(head.get());
         head.set(slot);

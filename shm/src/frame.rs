@@ -115,10 +115,11 @@ impl Frame {
         self.inner().slot_bytes(self.slot()) - self.offset as usize - self.len as usize
     }
 
-    /// Whether no other frame or queue shares the slot, so that it may be written.
+    /// Whether no other frame or queue shares the slot, so that it may be written. Bytes that are not the arena's to write
+    /// (see [`extent`](crate::extent)) are never exclusive.
     #[inline]
     pub fn is_exclusive(&self) -> bool {
-        self.meta().refs.get() == 1
+        self.meta().is_exclusive()
     }
 
     /// The bytes.
@@ -257,9 +258,19 @@ impl Frame {
         self.meta().segment_size.set(segmentation.size);
     }
 
+    /// Whether its bytes lie in the arena's [`area`](crate::Arena::area), and not elsewhere.
+    #[inline]
+    pub fn is_in_area(&self) -> bool {
+        self.slot() < self.inner().slots
+    }
+
     /// Lends the frame to a device ring: its address in the arena's area and its length. The slot
     /// stays taken until [`Arena::from_device`](crate::Arena::from_device) takes it back.
+    ///
+    /// # Panics
+    /// When its bytes are not in the area.
     pub fn into_device(self) -> (u64, u32) {
+        assert!(self.is_in_area(), "only bytes of the arena's own can be lent");
         let meta = self.meta();
         debug_assert!(meta.flags.get() & FLAG_QUEUED == 0 || meta.refs.get() > 1);
         meta.loans.set(meta.loans.get() + 1);

@@ -15,6 +15,7 @@ pub mod capture;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod channel;
 pub mod doorbell;
+pub mod extent;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod file_map;
 pub mod flow_group;
@@ -25,6 +26,7 @@ pub mod queue;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod region;
 pub mod ring;
+pub mod slab;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod stats;
 pub mod sum;
@@ -37,6 +39,7 @@ pub mod wire;
 
 pub use arena::{Arena, ArenaConfig, Class};
 pub use burst::Burst;
+pub use extent::Content;
 pub use flow_group::{FlowGroup, GroupSet};
 pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
 pub use prefetch::prefetch;

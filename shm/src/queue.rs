@@ -210,12 +210,12 @@ impl FrameQueue {
             return 0;
         }
         let meta = arena.queued(Slot(self.tail));
-        if meta.refs.get() != 1 {
+        if !meta.is_exclusive() {
             return 0;
         }
         let end = meta.offset.get() as usize + meta.len.get() as usize;
         let count = bytes.len().min(arena.inner().slot_bytes(self.tail) - end);
-        // SAFETY: the queue is the slot's only owner (refs == 1), and end + count lies in the slot.
+        // SAFETY: the queue is the slot's only owner and may write to it (`is_exclusive`), and end + count lies in the slot.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), arena.inner().slot_pointer(self.tail).add(end), count) };
         meta.len.set(meta.len.get() + count as u16);
         count
@@ -232,7 +232,7 @@ impl FrameQueue {
         let meta = arena.queued(Slot(self.tail));
         let end = meta.offset.get() as usize + meta.len.get() as usize;
         let count = count.min(arena.inner().slot_bytes(self.tail) - end);
-        if meta.refs.get() != 1 || count == 0 {
+        if !meta.is_exclusive() || count == 0 {
             return 0;
         }
         let mut frame = Frame::from_parts(arena.inner_pointer(), self.tail, end as u16, count as u16);
