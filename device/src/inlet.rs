@@ -1,49 +1,67 @@
 //! Frames that stand ready for the next packet to be read into, up to 64 KiB of them.
 //!
-//! What a packet did not use stands ready for the next one, so a small packet costs one frame. Very
-//! small packets are copied to a small frame and cost none of these.
+//! Where packets may be as large as that they are read into one piece of a slab, of which they keep what they need; without
+//! one (all slabs are held by who has not read) into as many frames of the arena as it takes. What a packet did not use stands
+//! ready for the next one, so a small packet costs one frame. Very small packets are copied to a small frame and cost none
+//! of these.
 
 use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM, SMALL_BYTES};
+use ringway_shm::extent::EXTENT_BYTES_MAX;
+use ringway_shm::slab::Slabs;
 use ringway_shm::{Arena, Burst, Class, Frame};
 
 /// Packets of at most this many bytes are moved to a small frame.
 pub(crate) const COPY_MAX: usize = SMALL_BYTES - COPY_HEADROOM;
 const COPY_HEADROOM: usize = 32;
+/// Slabs of a device: 16 MiB that are used only as far as packets wait.
+const SLABS: usize = 64;
+/// Packets of at most this many bytes do without: a few frames hold them.
+const FRAMES_MAX: usize = 4 * LARGE_BYTES;
 
 /// See the module's text.
 pub(crate) struct Inlet {
     arena: Arena,
+    slabs: Option<Slabs>,
     head: Option<Frame>,
     /// Behind `head`, the last one first.
     rest: Vec<Frame>,
-    /// How many of `rest` the largest packet needs.
-    rest_count: usize,
 }
 
 impl Inlet {
     /// Stands ready for packets of at most `packet_bytes`.
     pub(crate) fn new(arena: &Arena, packet_bytes: usize) -> Inlet {
-        let behind = packet_bytes.saturating_sub(LARGE_BYTES - LARGE_HEADROOM as usize);
-        let rest_count = behind.div_ceil(LARGE_BYTES);
-        Inlet { arena: arena.clone(), head: None, rest: Vec::with_capacity(rest_count), rest_count }
+        let slabs = (packet_bytes > FRAMES_MAX).then(|| Slabs::new(arena, SLABS));
+        Inlet { arena: arena.clone(), slabs, head: None, rest: Vec::new() }
     }
 
-    /// The frames for the next packet (the second part in reverse order); `None`: the arena is used up.
+    /// The frames for the next packet, of at most `len` bytes (the second part in reverse order); `None`: the arena is used up.
     #[inline]
-    pub(crate) fn frames(&mut self) -> Option<(&mut Frame, &mut [Frame])> {
-        if self.head.is_none() {
-            let mut frame = self.arena.alloc(Class::Large)?;
-            let room = frame.tailroom();
-            frame.extend(room);
-            self.head = Some(frame);
+    pub(crate) fn frames(&mut self, len: usize) -> Option<(&mut Frame, &mut [Frame])> {
+        let in_slab = len > FRAMES_MAX && self.slabs.is_some();
+        if self.head.as_ref().is_none_or(|head| head.is_in_area() == in_slab) {
+            self.head = None;
+            self.head = Some(self.new_head(in_slab)?);
         }
-        while self.rest.len() < self.rest_count {
+        let head = self.head.as_mut()?;
+        let behind = len.saturating_sub(head.len()).div_ceil(LARGE_BYTES);
+        while self.rest.len() < behind {
             let mut frame = self.arena.alloc(Class::Large)?;
             frame.reserve(0);
             frame.extend(LARGE_BYTES);
             self.rest.push(frame);
         }
-        Some((self.head.as_mut()?, &mut self.rest))
+        Some((head, &mut self.rest))
+    }
+
+    fn new_head(&mut self, in_slab: bool) -> Option<Frame> {
+        if let Some(mut frame) = self.slabs.as_mut().filter(|_| in_slab).and_then(|slabs| slabs.take(EXTENT_BYTES_MAX)) {
+            frame.pull(usize::from(LARGE_HEADROOM));
+            return Some(frame);
+        }
+        let mut frame = self.arena.alloc(Class::Large)?;
+        let room = frame.tailroom();
+        frame.extend(room);
+        Some(frame)
     }
 
     /// Appends the packet of `len` bytes that was read to `burst`. `describe` sets its metadata on
@@ -59,6 +77,9 @@ impl Inlet {
         let Some(mut head) = self.head.take() else { return false };
         let behind = len.saturating_sub(head.len());
         head.truncate(len);
+        if let Some(slabs) = self.slabs.as_mut().filter(|_| !head.is_in_area()) {
+            slabs.fit(&head);
+        }
         if behind > self.rest.len() * LARGE_BYTES || !describe(&mut head) {
             return false;
         }

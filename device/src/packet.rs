@@ -34,6 +34,8 @@ use sys::{Ring, SendBatch};
 const BURST: usize = 64;
 /// The largest packet in either direction, bytes with headers.
 const PACKET_MAX: u32 = 65_535;
+/// The same as it may arrive: with a link header, and a tag.
+const RECEIVE_MAX: usize = PACKET_MAX as usize + 18;
 /// Bytes of send buffer: the packets that the peer has not yet freed.
 const SEND_BUFFER: i32 = 16 << 20;
 /// Bytes of receive buffer: super-segments that wait.
@@ -92,7 +94,7 @@ impl Packet {
             interface,
             arena: arena.clone(),
             copy: Vec::new(),
-            inlet: Inlet::new(arena, PACKET_MAX as usize + 18),
+            inlet: Inlet::new(arena, RECEIVE_MAX),
             pieces: Pieces::default(),
             failure: None,
             fed: false,
@@ -153,7 +155,7 @@ impl Packet {
     /// Reads the packet that the front of the ring stands for from the socket. `false`: the arena is
     /// used up, and it stays there.
     fn take_queued(&mut self, burst: &mut Burst, tagged: bool) -> bool {
-        let Some((head, rest)) = self.inlet.frames() else { return false };
+        let Some((head, rest)) = self.inlet.frames(RECEIVE_MAX) else { return false };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
         let mut read = read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces);

@@ -52,7 +52,7 @@ impl Tap {
 
     /// Reads one packet; `false`: there is none, or no frames for it.
     fn receive_packet(&mut self, burst: &mut Burst) -> io::Result<bool> {
-        let Some((head, rest)) = self.inlet.frames() else { return Ok(false) };
+        let Some((head, rest)) = self.inlet.frames(RECEIVE_MAX as usize) else { return Ok(false) };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
         let len = match read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces) {

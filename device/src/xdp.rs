@@ -170,7 +170,8 @@ impl Xdp {
         let short_headroom = self.plan.metadata && self.packet[0].headroom() < METADATA_BYTES;
         let partial = matches!(self.packet[0].checksum(), Checksum::Partial { .. });
         let shared = partial && self.plan.metadata && !self.packet[0].is_exclusive();
-        if self.packet.len() > frames_max || short_headroom || shared {
+        let elsewhere = self.packet.iter().any(|frame| !frame.is_in_area());
+        if self.packet.len() > frames_max || short_headroom || shared || elsewhere {
             let linear = linearize(&self.arena, &self.packet)?;
             self.packet.clear();
             self.packet.push(linear);

@@ -6,7 +6,7 @@
 //! curl http://10.7.0.2/index.html
 //! ```
 //! It shows the futures: persistent connections, pipelining and a limit on idle time in straight code. The files are read once,
-//! at the start. It knows GET and HEAD, and neither bodies of requests nor ranges.
+//! at the start, and sent from where they are. It knows GET and HEAD, and neither bodies of requests nor ranges.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use ringway::WorkerConfig;
 use ringway::api::futures::{Runtime, TcpListener, TcpStream};
-use ringway::api::{Duration, Net, TcpOptions};
+use ringway::api::{Content, Duration, Net, TcpOptions};
 
 /// Bytes of a request's head at most.
 const HEAD_MAX: usize = 8 << 10;
@@ -23,7 +23,7 @@ const HEAD_MAX: usize = 8 << 10;
 const IDLE: Duration = Duration::from_secs(60);
 
 /// What is served: bytes by path.
-pub(crate) type Site = HashMap<String, Vec<u8>>;
+pub(crate) type Site = HashMap<String, Content>;
 
 /// Serves until the listener is closed.
 pub(crate) async fn serve(runtime: Runtime, listener: TcpListener, site: Rc<Site>) {
@@ -39,10 +39,11 @@ pub(crate) async fn serve(runtime: Runtime, listener: TcpListener, site: Rc<Site
 /// Answers the requests of one connection, one after the other.
 async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<(), Box<dyn Error>> {
     let mut input = Vec::new();
+    let nothing = Content::new([]);
     loop {
         let Some(end) = input.windows(4).position(|bytes| bytes == b"\r\n\r\n").map(|at| at + 4) else {
             if input.len() > HEAD_MAX {
-                return answer(stream, 431, "Request Header Fields Too Large", b"", Body::Send, false).await;
+                return answer(stream, 431, "Request Header Fields Too Large", &nothing, Body::Send, false).await;
             }
             match runtime.timeout(IDLE, stream.read_chunk()).await?? {
                 Some(chunk) => input.extend_from_slice(&chunk),
@@ -53,7 +54,7 @@ async fn converse(runtime: &Runtime, stream: &TcpStream, site: &Site) -> Result<
         let persists = match Request::parse(&input[..end]) {
             Some(request) => respond(stream, site, &request).await?,
             None => {
-                answer(stream, 400, "Bad Request", b"", Body::Send, false).await?;
+                answer(stream, 400, "Bad Request", &nothing, Body::Send, false).await?;
                 false
             }
         };
@@ -111,8 +112,8 @@ async fn respond(stream: &TcpStream, site: &Site, request: &Request<'_>) -> Resu
     let path = if request.path == "/" { "/index.html" } else { request.path };
     match (request.method, site.get(path)) {
         ("GET" | "HEAD", Some(content)) => answer(stream, 200, "OK", content, body, persists).await?,
-        ("GET" | "HEAD", None) => answer(stream, 404, "Not Found", b"not found\n", body, persists).await?,
-        _ => answer(stream, 405, "Method Not Allowed", b"", body, persists).await?,
+        ("GET" | "HEAD", None) => answer(stream, 404, "Not Found", &Content::new(*b"not found\n"), body, persists).await?,
+        _ => answer(stream, 405, "Method Not Allowed", &Content::new([]), body, persists).await?,
     }
     Ok(persists)
 }
@@ -121,7 +122,7 @@ async fn answer(
     stream: &TcpStream,
     status: u16,
     reason: &str,
-    content: &[u8],
+    content: &Content,
     body: Body,
     persists: bool,
 ) -> Result<(), Box<dyn Error>> {
@@ -130,7 +131,7 @@ async fn answer(
     let head = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n");
     stream.write_all(head.as_bytes()).await?;
     if body == Body::Send {
-        stream.write_all(content).await?;
+        stream.write_content(content).await?;
     }
     Ok(())
 }
@@ -142,7 +143,7 @@ fn load(folder: &Path, prefix: &str, site: &mut Site) -> std::io::Result<()> {
         if entry.file_type()?.is_dir() {
             load(&entry.path(), &name, site)?;
         } else {
-            site.insert(name, std::fs::read(entry.path())?);
+            site.insert(name, Content::new(std::fs::read(entry.path())?));
         }
     }
     Ok(())

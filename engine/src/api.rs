@@ -49,7 +49,7 @@ pub use chunk::{Chunk, Reservation};
 pub use error::{AcceptError, ReadError, Rejected, WriteError};
 pub use net::{Event, Net, Ready};
 pub use ringway_device::Device;
-pub use ringway_shm::{Arena, Duration, Instant};
+pub use ringway_shm::{Arena, Content, Duration, Instant};
 pub use ringway_stack::{
     BindError, Cidr, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError, TcpInfo, TcpOptions,
     UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError, Urgent,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use ringway::api::futures::{self, Runtime};
-use ringway::api::{Cidr, Duration, Instant, MacAddress, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::api::{Cidr, Content, Duration, Instant, MacAddress, Net, ReadError, TcpListener, TcpStream, WriteError};
 use ringway::{InterfaceInfo, WorkerConfig};
 use ringway_device::memory::{self, Memory, MemoryOptions};
 use ringway_shm::ArenaConfig;
@@ -169,7 +169,10 @@ fn http_serves_files() {
     let (mut server, mut client) = (net(1), net(2));
     join(0, &mut server, &mut client);
     let large = bytes(300_000);
-    let site = http::Site::from([("/index.html".into(), b"<p>hello</p>".to_vec()), ("/large".into(), large.clone())]);
+    let site = http::Site::from([
+        ("/index.html".into(), Content::new(*b"<p>hello</p>")),
+        ("/large".into(), Content::new(large.clone())),
+    ]);
     let runtime = Runtime::new(server);
     let listener = futures::TcpListener::bind(&runtime, address(0, 1, 80)).expect("free");
     runtime.spawn_local(http::serve(runtime.clone(), listener, Rc::new(site)));

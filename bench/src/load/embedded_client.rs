@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use ringway::api::{Event, Net, TcpStream};
+use ringway::api::{Content, Event, Net, TcpStream};
 
 use super::embedded_server::{options, read, send};
 use super::exchange::{Load, Next};
+use super::message;
 use super::message::Corrupt;
 use super::order::{Order, Outcome, Plan};
 
@@ -31,12 +32,13 @@ pub struct EmbeddedClient {
     /// Our number of the connection that the `Net` numbers so.
     numbers: Vec<usize>,
     open: usize,
+    content: Content,
 }
 
 impl EmbeddedClient {
     /// On a stack that has its interfaces.
     pub fn new(net: Net) -> EmbeddedClient {
-        EmbeddedClient { net, load: None, streams: Vec::new(), numbers: Vec::new(), open: 0 }
+        EmbeddedClient { net, load: None, streams: Vec::new(), numbers: Vec::new(), open: 0, content: message::content() }
     }
 
     /// The `Net` below.
@@ -226,7 +228,8 @@ impl EmbeddedClient {
     fn flush(&mut self, number: usize) -> io::Result<()> {
         let Some(stream) = self.streams[number] else { return Ok(()) };
         let load = self.load.as_mut().expect("it was planned");
-        send(&mut self.net, stream, load.outbox(number)).map_err(|error| io::Error::other(format!("write: {error:?}")))
+        send(&mut self.net, stream, load.outbox(number), &self.content)
+            .map_err(|error| io::Error::other(format!("write: {error:?}")))
     }
 
     /// Opens every connection of a short pace anew; what was left of the last run is reset.

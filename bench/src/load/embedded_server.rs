@@ -1,16 +1,16 @@
 //! The server of the measurements by Ringway's native API: server and stack in one loop.
 //!
-//! The same requests and replies as everywhere; what arrives is read in place and replies are written into the frames that
-//! leave. Promises: a client that breaks the rules loses its connection, nothing else; an idle server sleeps.
+//! The same requests and replies as everywhere; what arrives is read in place, small replies are written into the frames that
+//! leave, and the bytes that all large ones have are sent from where they are. Promises: a client that breaks the rules loses its connection, nothing else; an idle server sleeps.
 
 use std::io;
 use std::net::SocketAddr;
 
-use ringway::api::{Event, Net, ReadError, TcpListener, TcpStream, WriteError};
+use ringway::api::{Content, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
 use ringway_stack::TcpOptions;
 
 use super::exchange::Responder;
-use super::message::Outbox;
+use super::message::{self, Outbox};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
@@ -20,6 +20,7 @@ pub struct EmbeddedServer {
     net: Net,
     /// By the number that the `Net` gives a connection.
     responders: Vec<Responder>,
+    content: Content,
 }
 
 impl EmbeddedServer {
@@ -29,7 +30,7 @@ impl EmbeddedServer {
     /// The address is not the stack's or is taken.
     pub fn listen(mut net: Net, address: SocketAddr) -> io::Result<EmbeddedServer> {
         TcpListener::bind_with(&mut net, address, BACKLOG, options()).map_err(|error| io::Error::other(format!("{error:?}")))?;
-        Ok(EmbeddedServer { net, responders: Vec::new() })
+        Ok(EmbeddedServer { net, responders: Vec::new(), content: message::content() })
     }
 
     /// Serves for ever.
@@ -67,7 +68,7 @@ impl EmbeddedServer {
         let Some(responder) = self.responders.get_mut(stream.index()) else { return };
         let alive = read(&mut self.net, stream, |bytes| responder.receive(bytes).is_ok());
         // A client that has sent all it will may still wait for replies: closing sends them first.
-        let sent = responder.outbox().map_or(Ok(()), |outbox| send(&mut self.net, stream, outbox));
+        let sent = responder.outbox().map_or(Ok(()), |outbox| send(&mut self.net, stream, outbox, &self.content));
         if !alive || sent.is_err() {
             self.responders[stream.index()] = Responder::default();
             stream.close(&mut self.net);
@@ -101,8 +102,16 @@ pub(super) fn read(net: &mut Net, stream: TcpStream, mut take: impl FnMut(&[u8])
 ///
 /// # Errors
 /// The connection has failed.
-pub(super) fn send(net: &mut Net, stream: TcpStream, outbox: &mut Outbox) -> Result<(), WriteError> {
+pub(super) fn send(net: &mut Net, stream: TcpStream, outbox: &mut Outbox, content: &Content) -> Result<(), WriteError> {
     while !outbox.is_empty() {
+        if let Some(range) = outbox.next_in_content() {
+            match stream.write_content(net, content, range) {
+                Ok(count) => outbox.advance(count),
+                Err(WriteError::WouldBlock) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            continue;
+        }
         let wanted = outbox.len().min(TcpStream::RESERVE_MAX);
         let mut room = match stream.reserve(net, wanted) {
             Ok(room) => room,

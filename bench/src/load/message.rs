@@ -10,7 +10,10 @@
 //! one. Does not do: input and output.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::LazyLock;
+
+use ringway::api::Content;
 
 /// Bytes in front of the pattern, and the smallest message.
 pub const HEADER_BYTES: usize = 16;
@@ -21,6 +24,8 @@ pub const MESSAGE_MAX: u32 = 1 << 30;
 const PERIOD: usize = 64 << 10;
 /// The longest piece that is given to a socket at once.
 const SLICE_MAX: usize = 128 << 10;
+/// Pieces from this on are sent from [`content`].
+const CONTENT_MIN: usize = 4096;
 /// Messages up to this are compared whole.
 const COMPARE_WHOLE_MAX: usize = 4096;
 /// Of larger ones, the first bytes of every stretch are compared, whatever the pieces they come in: who gets large pieces
@@ -189,6 +194,14 @@ impl Outbox {
         }
     }
 
+    /// Where in [`content`] the next bytes stand, as far as it has them in one piece: in the middle of a large message.
+    pub fn next_in_content(&self) -> Option<Range<usize>> {
+        let Some(Item::Message(header)) = self.queue.front() else { return None };
+        let rest = (header.length as usize).checked_sub(self.sent)?;
+        let start = self.sent % PERIOD;
+        (self.sent >= HEADER_BYTES && rest >= CONTENT_MIN).then(|| start..start + rest.min(SLICE_MAX))
+    }
+
     /// The next `count` bytes have been sent.
     ///
     /// # Panics
@@ -252,6 +265,11 @@ impl Inbox {
         }
         Ok(())
     }
+}
+
+/// What all messages have behind their headers, for those who can send it without a copy.
+pub fn content() -> Content {
+    Content::new(PATTERN.clone())
 }
 
 /// What a message has at `offset`, `length` bytes or as many as there are at once.

@@ -80,7 +80,7 @@ impl Link {
     fn receive_packet(&mut self, burst: &mut Burst) -> Result<bool, Broken> {
         let Some(record) = self.wire.front()? else { return Ok(false) };
         let len = record.checked_sub(vnet::BYTES).filter(|&len| len > 0 && len <= PACKET_MAX).ok_or(Broken)?;
-        let Some((head, rest)) = self.inlet.frames() else { return Ok(false) };
+        let Some((head, rest)) = self.inlet.frames(len) else { return Ok(false) };
         let mut at = vnet::BYTES;
         for frame in std::iter::once(head).chain(rest.iter_mut().rev()) {
             if at == record {

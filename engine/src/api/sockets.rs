@@ -279,6 +279,12 @@ impl Sockets {
         arena.free(class) > arena.capacity(class) / RESERVE_SHARE
     }
 
+    /// Whether the application may have a frame over bytes elsewhere.
+    #[inline]
+    pub(crate) fn may_extend(arena: &Arena) -> bool {
+        arena.free_extents() > arena.extents() / RESERVE_SHARE
+    }
+
     /// A socket was refused frames: it is told when there are some.
     #[cold]
     pub(crate) fn starve(&mut self, index: u32, now: Instant) {
@@ -293,7 +299,8 @@ impl Sockets {
     #[cold]
     fn feed(&mut self, core: &Core) {
         let plenty = |class| core.arena.free(class) > core.arena.capacity(class) / FEED_SHARE;
-        if plenty(Class::Large) && plenty(Class::Small) {
+        let extents = core.arena.free_extents() > core.arena.extents() / FEED_SHARE;
+        if plenty(Class::Large) && plenty(Class::Small) && extents {
             self.feed_at = None;
             for index in std::mem::take(&mut self.starved) {
                 self.entries[index as usize].marks &= !STARVED;

@@ -5,9 +5,11 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::ops::Range;
 
-use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
-use ringway_shm::{Class, Frame};
+use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM, SMALL_BYTES, SMALL_HEADROOM};
+use ringway_shm::extent::EXTENT_BYTES_MAX;
+use ringway_shm::{Class, Content, Frame};
 use ringway_stack::{
     AcceptError as StackAcceptError, ConnectError, ListenError, Readiness, ReceiveError, SendError, SocketAddress, SocketError,
     TcpInfo, TcpOptions, Urgent,
@@ -298,7 +300,7 @@ impl TcpStream {
             return Err(Rejected { error: why_full(entry, core), item: chunk });
         }
         if !chunk.is_queueable(&core.arena) {
-            return self.write_shared(net, chunk);
+            return self.write_copy(net, chunk);
         }
         let (frame, credit) = chunk.into_parts();
         match core.stack.send_frame(socket, frame) {
@@ -316,13 +318,18 @@ impl TcpStream {
 
     /// A frame that others see too, or of another worker, is in no queue of ours: its bytes are copied, all or none.
     #[cold]
-    fn write_shared(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {
+    fn write_copy(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {
         let (sockets, core) = net.parts();
         let Some(socket) = sockets.socket(self.0, Kind::Stream) else {
             return Err(Rejected { error: WriteError::NotOpen, item: chunk });
         };
         let class = if chunk.len() <= SMALL_BYTES - usize::from(SMALL_HEADROOM) { Class::Small } else { Class::Large };
-        let copy = Sockets::may_reserve(class, &core.arena).then(|| core.arena.alloc_from(&chunk)).flatten();
+        let copy = match chunk.len() <= LARGE_BYTES - usize::from(LARGE_HEADROOM) {
+            true => Sockets::may_reserve(class, &core.arena).then(|| core.arena.alloc_from(&chunk)).flatten(),
+            false => {
+                Sockets::may_extend(&core.arena).then(|| core.arena.frame_of(&Content::new(&*chunk), 0..chunk.len())).flatten()
+            }
+        };
         // The caller has seen that there is room.
         if copy.is_none_or(|copy| core.stack.send_frame(socket, copy).is_err()) {
             sockets.starve(self.0.index, core.now);
@@ -331,6 +338,43 @@ impl TcpStream {
         sockets.copied += chunk.len() as u64;
         sockets.touched = true;
         Ok(())
+    }
+
+    /// Sends bytes of `content` from `range`, without a copy: as many as there is room for, which are returned. The content
+    /// cannot change, so it needs no care until it is acknowledged; whoever sends it often has filled it once.
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    ///
+    /// # Panics
+    /// When the range is not inside the content.
+    pub fn write_content(self, net: &mut Net, content: &Content, range: Range<usize>) -> Result<usize, WriteError> {
+        assert!(range.start <= range.end && range.end <= content.len(), "a range of the content");
+        let (sockets, core) = net.parts();
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(WriteError::NotOpen)?;
+        let mut at = range.start;
+        while at < range.end {
+            let piece = core.stack.send_piece(entry.socket).min(range.end - at).min(EXTENT_BYTES_MAX);
+            if piece == 0 {
+                break;
+            }
+            let frame = Sockets::may_extend(&core.arena).then(|| core.arena.frame_of(content, at..at + piece)).flatten();
+            let Some(frame) = frame else {
+                sockets.starve(self.0.index, core.now);
+                break;
+            };
+            if core.stack.send_frame(entry.socket, frame).is_err() {
+                break;
+            }
+            at += piece;
+        }
+        let count = at - range.start;
+        if count == 0 && !range.is_empty() {
+            let entry = sockets.entry(self.0, Kind::Stream).ok_or(WriteError::NotOpen)?;
+            return Err(why_full(entry, core));
+        }
+        sockets.touched |= count > 0;
+        Ok(count)
     }
 
     /// Says once more, in the next turn, that something can be done: for whoever has left something undone.

@@ -1,5 +1,6 @@
 //! A received segment as a value: header fields and a list of payload frames.
 
+use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM};
 use ringway_shm::{Arena, Burst, Frame, FrameQueue, Note, SegmentationKind};
 
 use crate::ip::Datagram;
@@ -180,20 +181,33 @@ pub(crate) fn split(arena: &Arena, queue: &mut FrameQueue, len: usize) -> Option
             head.push_back(frame, note);
             continue;
         }
-        let behind = arena.alloc_from(&frame.bytes()[room..]);
+        let behind = copy(arena, &frame.bytes()[room..], Note { sequence: note.sequence.wrapping_add(room as u32), ..note });
         frame.truncate(room);
         head.push_back(frame, note);
         let mut rest = core::mem::replace(queue, head);
-        let Some(behind) = behind else {
+        let Some(mut cut) = behind else {
             rest.clear(arena);
             return None;
         };
-        let mut cut = FrameQueue::default();
-        cut.push_back(behind, Note { sequence: note.sequence.wrapping_add(room as u32), ..note });
         cut.append(arena, &mut rest);
         return Some(cut);
     }
     Some(core::mem::replace(queue, head))
+}
+
+/// Copies of `bytes` in as many frames as it takes, all or none; `note` is the first one's.
+fn copy(arena: &Arena, bytes: &[u8], note: Note) -> Option<FrameQueue> {
+    let mut copies = FrameQueue::default();
+    let mut sequence = note.sequence;
+    for piece in bytes.chunks(LARGE_BYTES - usize::from(LARGE_HEADROOM)) {
+        let Some(frame) = arena.alloc_from(piece) else {
+            copies.clear(arena);
+            return None;
+        };
+        copies.push_back(frame, Note { sequence, ..note });
+        sequence = sequence.wrapping_add(piece.len() as u32);
+    }
+    Some(copies)
 }
 
 /// Memory that a list of frames occupies, bytes.

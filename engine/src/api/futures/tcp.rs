@@ -11,7 +11,7 @@ use std::task::Poll;
 use super::{Direction, Runtime};
 use crate::api::error::kind;
 use crate::api::{
-    self, AcceptError, Chunk, ConnectError, ListenError, Net, ReadError, Rejected, Reservation, TcpOptions, WriteError,
+    self, AcceptError, Chunk, ConnectError, Content, ListenError, Net, ReadError, Rejected, Reservation, TcpOptions, WriteError,
 };
 
 /// A listening socket; dropping it closes it.
@@ -134,6 +134,19 @@ impl TcpStream {
         let mut sent = 0;
         while sent < bytes.len() {
             sent += self.write(&bytes[sent..]).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends all of `content` without a copy; see [`api::TcpStream::write_content`]. Dropping the future leaves it open how many
+    /// bytes were sent.
+    ///
+    /// # Errors
+    /// [`WriteError`], but for `WouldBlock`.
+    pub async fn write_content(&self, content: &Content) -> Result<(), WriteError> {
+        let mut sent = 0;
+        while sent < content.len() {
+            sent += self.writing(|net| self.stream.write_content(net, content, sent..content.len())).await?;
         }
         Ok(())
     }

@@ -101,7 +101,8 @@ impl Pair {
     pub(super) fn frames_are_all_free(&self) -> bool {
         self.nets.iter().all(|net| {
             let arena = net.arena();
-            [Class::Large, Class::Small].iter().all(|&class| arena.free(class) == arena.capacity(class))
+            let frames = [Class::Large, Class::Small].iter().all(|&class| arena.free(class) == arena.capacity(class));
+            frames && arena.free_extents() == arena.extents()
         })
     }
 

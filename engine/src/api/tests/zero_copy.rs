@@ -5,7 +5,7 @@ use ringway_device::memory::MemoryOptions;
 use ringway_shm::{Class, Duration};
 
 use super::harness::{CLIENT, Pair, SERVER, pattern};
-use crate::api::{Chunk, Net, ReadError, TcpStream, WriteError};
+use crate::api::{Chunk, Content, Net, ReadError, TcpStream, WriteError};
 
 /// Writes `bytes[*sent..]` in place.
 fn write_in_place(net: &mut Net, stream: TcpStream, bytes: &[u8], sent: &mut usize) {
@@ -58,6 +58,64 @@ fn an_echo_under_loss_copies_nothing() {
         pair.run_for(Duration::from_secs(70));
         assert!(pair.frames_are_all_free(), "nothing has leaked");
     }
+}
+
+/// Content that is filled once goes out many times, on links of every kind and under loss, and nobody copies it: what is sent
+/// again is what it was.
+#[test]
+fn content_is_sent_many_times_without_a_copy() {
+    let wires =
+        [MemoryOptions::default(), MemoryOptions::offloading(), MemoryOptions { gathers: false, ..MemoryOptions::default() }];
+    for wire in wires {
+        let mut pair = Pair::with(wire, lossy(), 8_192);
+        let (client, server) = pair.connection(80);
+        let content = Content::new(pattern(300_000, 21));
+        let (mut sent, mut got) = (0, Vec::new());
+        let all = 4 * content.len();
+        pair.run_until(|pair| {
+            while sent < all {
+                let at = sent % content.len();
+                match client.write_content(&mut pair.nets[CLIENT], &content, at..content.len()) {
+                    Ok(count) => sent += count,
+                    Err(error) => {
+                        assert_eq!(error, WriteError::WouldBlock);
+                        break;
+                    }
+                }
+            }
+            while let Ok(Some(chunk)) = server.read_chunk(&mut pair.nets[SERVER]) {
+                got.extend_from_slice(&chunk);
+            }
+            got.len() == all
+        });
+        assert!(got.chunks(content.len()).all(|part| *part == content[..]), "what came is the content, four times");
+        assert!(client.info(&mut pair.nets[CLIENT]).expect("it is open").total_retransmits > 0, "the wire has lost something");
+        assert_eq!(pair.nets.each_ref().map(|net| net.copied_bytes()), [0, 0]);
+        client.close(&mut pair.nets[CLIENT]);
+        server.close(&mut pair.nets[SERVER]);
+        pair.run_for(Duration::from_secs(70));
+        assert!(pair.frames_are_all_free(), "nothing has leaked");
+        assert_eq!(content.references(), 1, "nobody refers to it any more");
+    }
+}
+
+/// Content of a connection that is reset while it waits is let go; a stale handle sends none of it.
+#[test]
+fn content_is_let_go_with_its_connection() {
+    let mut pair = Pair::new();
+    let (client, server) = pair.connection(80);
+    let content = Content::new(pattern(1 << 20, 5));
+    let net = &mut pair.nets[CLIENT];
+    let sent = client.write_content(net, &content, 10..content.len()).expect("room");
+    assert!(sent > 0 && content.references() > 1);
+    assert_eq!(client.write_content(net, &content, 7..7), Ok(0));
+    pair.run_for(Duration::from_millis(1));
+    client.abort(&mut pair.nets[CLIENT]);
+    server.abort(&mut pair.nets[SERVER]);
+    pair.run_for(Duration::from_secs(1));
+    assert_eq!(content.references(), 1);
+    assert_eq!(client.write_content(&mut pair.nets[CLIENT], &content, 0..9), Err(WriteError::NotOpen));
+    assert!(pair.frames_are_all_free());
 }
 
 /// Sends back what has come, as it has come; what finds no room waits in `held`.
