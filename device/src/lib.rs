@@ -12,7 +12,7 @@
 //! | [`xdp`] | an interface shared with the kernel through AF_XDP |
 //!
 //! [`steering`] shares an interface between a device and the kernel. Middleware: [`offload`] (cuts and sums for a device that cannot), [`impair`] (a bad wire),
-//! [`pcap`] (capture files). [`probe`] says what a machine offers.
+//! [`pcap`] (capture files), [`share`] (several workers on one interface). [`probe`] says what a machine offers.
 
 pub mod impair;
 pub mod interface;
@@ -21,6 +21,7 @@ pub mod offload;
 pub mod packet;
 pub mod pcap;
 pub mod probe;
+pub mod share;
 pub mod steering;
 pub mod tap;
 pub mod xdp;
