@@ -32,13 +32,14 @@
 //! Promises: no call but [`Net::wait`] blocks or makes a system call; none allocates per message. Payload is not copied
 //! between frames and the application by `read_chunk`, `reserve` and `write_chunk`; what is copied by the others is counted
 //! ([`Net::copied_bytes`]). Handles are small copies of a number; one that is stale is refused, never another socket. Does
-//! not do: sharing a socket with another thread or process. The text for users is docs/native-api.md.
+//! not do: sharing a socket with another thread or process. Several threads with one address, a `Net` each: [`Nets`]. The text for users is docs/native-api.md.
 
 mod chunk;
 mod error;
 pub mod futures;
 mod leftovers;
 mod net;
+mod nets;
 mod open;
 pub(crate) mod sockets;
 mod tcp;
@@ -48,8 +49,9 @@ mod udp;
 pub use chunk::{Chunk, Reservation};
 pub use error::{AcceptError, ReadError, Rejected, WriteError};
 pub use net::{Event, Net, Ready};
+pub use nets::{Nets, Seat};
 pub use ringway_device::Device;
-pub use ringway_shm::{Arena, Content, Duration, Instant};
+pub use ringway_shm::{Arena, Content, Duration, FlowGroup, Instant};
 pub use ringway_stack::{
     BindError, Cidr, ConnectError, GroupError, ListenError, MacAddress, Readiness, Route, SocketError, TcpInfo, TcpOptions,
     UdpError, UdpInfo, UdpMessage, UdpOptions, UdpSend, UdpSendError, Urgent,

@@ -70,7 +70,7 @@ pub enum UdpSendError {
 pub enum ConnectError {
     /// The 4-tuple is in use.
     InUse,
-    /// No port is free towards that peer.
+    /// No port is free towards that peer, or the one that was named makes the flow another worker's.
     NoPort,
     /// No route to the peer.
     NoRoute,

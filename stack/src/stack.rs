@@ -8,7 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Frame, Instant};
+use ringway_shm::{Arena, Burst, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
@@ -130,6 +130,17 @@ impl Stack {
     /// All addresses of this stack.
     pub fn local_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.ip.local_addresses()
+    }
+
+    /// Says which flow groups are this stack's, where several stacks have the same address. It opens only connections whose
+    /// answers come to it, and leaves segments and datagrams of other groups unanswered. At first all are.
+    pub fn set_flow_groups(&mut self, groups: GroupSet) {
+        *self.ip.groups() = groups;
+    }
+
+    /// Whether the flow between `local` and `remote` is this stack's: its packets are to come here.
+    pub fn has_flow(&self, local: SocketAddress, remote: SocketAddress) -> bool {
+        self.ip.has_flow((local.ip, local.port), (remote.ip, remote.port))
     }
 
     /// Takes all packets of `burst`, which arrived on `interface`. Changes state and marks; what

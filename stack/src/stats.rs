@@ -224,6 +224,8 @@ counters! {
     DropMalformed = "RingwayDropMalformed",
     /// Segments for which there is no socket.
     DropNoSocket = "RingwayDropNoSocket",
+    /// Segments and datagrams of flows that another worker's stack serves.
+    DropElsewhere = "RingwayDropElsewhere",
     /// Segments outside the window.
     DropOutOfWindow = "RingwayDropOutOfWindow",
     /// Segments without ACK, or otherwise impossible in the state.

@@ -10,6 +10,7 @@ use ringway_device::Device;
 use ringway_shm::{Arena, Duration, Instant};
 use ringway_stack::{Cidr, Route, Stack};
 
+use super::nets::Member;
 use super::sockets::{Kind, News, Sockets};
 use super::tcp::{TcpListener, TcpStream};
 use super::timers::TimerId;
@@ -57,6 +58,8 @@ pub struct Net {
     pub(super) worker: Worker,
     handle: WorkerHandle,
     routes: Vec<Route>,
+    /// Which of several workers it is.
+    pub(super) member: Option<Member>,
 }
 
 impl Net {
@@ -74,7 +77,7 @@ impl Net {
     /// As `new`.
     pub fn new_at(now: Instant, config: WorkerConfig) -> io::Result<Net> {
         let (worker, handle) = Worker::new_at(now, config, Box::new(Alone), Box::new(Alone))?;
-        Ok(Net { worker, handle, routes: Vec::new() })
+        Ok(Net { worker, handle, routes: Vec::new(), member: None })
     }
 
     /// Adds an interface over a device whose frames come from [`arena`](Net::arena), with its addresses and the routes to

@@ -15,7 +15,7 @@ use super::net::Net;
 use crate::command::InterfaceInfo;
 
 /// The MTU of the links that have none by themselves, bytes.
-const MTU: u16 = 1500;
+pub(super) const MTU: u16 = 1500;
 
 impl Net {
     /// Adds the interface that `text` names: `tap:NAME=ADDRESS/PREFIX` or `packet:NAME=ADDRESS/PREFIX`; see
@@ -83,7 +83,7 @@ impl Net {
 }
 
 /// A locally administered link address made of an IP address, so that those of one network differ.
-fn own_mac(address: Cidr) -> MacAddress {
+pub(super) fn own_mac(address: Cidr) -> MacAddress {
     let low = match address.ip {
         std::net::IpAddr::V4(ip) => ip.octets(),
         std::net::IpAddr::V6(ip) => {

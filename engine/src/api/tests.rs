@@ -1,5 +1,6 @@
 mod futures;
 mod harness;
+mod nets;
 mod random;
 mod tcp;
 mod timers;

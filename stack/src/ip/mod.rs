@@ -36,7 +36,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ringway_shm::{Burst, Frame, Instant};
+use ringway_shm::{Burst, FlowGroup, Frame, GroupSet, Instant};
 
 use crate::address::MacAddress;
 use crate::config::StackConfig;
@@ -173,6 +173,8 @@ pub(crate) struct Ip {
     redirects: Redirects,
     neighbors: NeighborTable,
     generation: u32,
+    /// Flows that are this stack's to serve.
+    groups: GroupSet,
     limit: RateLimit,
     secrets: Secrets,
     /// ICMP messages that wait for `transmit`: `reply_flows[n]` belongs to the nth packet.
@@ -223,6 +225,7 @@ impl Ip {
             redirects: Redirects::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
+            groups: GroupSet::ALL,
             limit: RateLimit::new(config.replies_per_second),
             secrets: Secrets::new(config.seed ^ SECRETS_SALT),
             replies: Burst::default(),
@@ -243,6 +246,17 @@ impl Ip {
             outgoing: Burst::default(),
             looped: Burst::default(),
         }
+    }
+
+    /// Which flows are this stack's.
+    pub(crate) fn groups(&mut self) -> &mut GroupSet {
+        &mut self.groups
+    }
+
+    /// Whether the flow between these two ends is this stack's. Those between our own addresses go round inside.
+    #[inline]
+    pub(crate) fn has_flow(&self, local: (IpAddr, u16), remote: (IpAddr, u16)) -> bool {
+        self.groups == GroupSet::ALL || self.groups.contains(FlowGroup::of(local, remote)) || self.owns(remote.0)
     }
 
     pub(crate) fn add_interface(&mut self, interface: Interface) -> u32 {

@@ -270,6 +270,10 @@ impl Tcp {
 
     /// RFC 9293 §3.10.7.1-2: no connection; perhaps a listener.
     fn receive_unknown(&mut self, env: &mut Env, segment: &mut Segment, iss_min: Option<SeqNum>) {
+        let key = &segment.key;
+        if !env.ip.has_flow((key.local, key.local_port), (key.remote, key.remote_port)) {
+            return env.counters.count(Counter::DropElsewhere);
+        }
         match self.listeners.find(segment.key.local, segment.key.local_port) {
             Some(listener) => self.receive_in_listen(env, listener, segment, iss_min),
             None => {

@@ -87,7 +87,7 @@ impl Tcp {
         let wanted = (!local.ip.is_unspecified()).then_some(local.ip);
         let path = env.ip.route(remote.ip, wanted).filter(|_| self.reaches(env.ip, remote)).ok_or(ConnectError::NoRoute)?;
         let mut key = FlowKey { local: path.source, remote: remote.ip, local_port: local.port, remote_port: remote.port };
-        key.local_port = self.choose_port(key)?;
+        key.local_port = self.choose_port(env.ip, key)?;
         let template = Template::stale(key.local, key.remote, env.ip.generation());
         let index = self.allocate(template).ok_or(ConnectError::Full)?;
         self.flows.insert(self.hasher.hash(&key), Target::Connection(index));
@@ -116,14 +116,18 @@ impl Tcp {
         !ip.owns(remote.ip) || ip.is_only_ours(remote.ip) || self.listeners.find(remote.ip, remote.port).is_some()
     }
 
-    /// The caller's port if its 4-tuple is free, else an ephemeral one (RFC 6056).
-    fn choose_port(&mut self, key: FlowKey) -> Result<u16, ConnectError> {
+    /// The caller's port if its 4-tuple is free, else an ephemeral one (RFC 6056); the answers must come to this stack.
+    fn choose_port(&mut self, ip: &Ip, key: FlowKey) -> Result<u16, ConnectError> {
+        let is_ours = |port| ip.has_flow((key.local, port), (key.remote, key.remote_port));
+        if key.local_port != 0 && !is_ours(key.local_port) {
+            return Err(ConnectError::NoPort);
+        }
         if key.local_port != 0 {
             return if self.is_free(&key) { Ok(key.local_port) } else { Err(ConnectError::InUse) };
         }
         let (secrets, range) = (&self.shared.secrets, self.shared.config.ephemeral_ports);
         let mut search = self.port_counters.search(secrets, &key, range);
-        let port = search.find(|&port| self.is_free(&FlowKey { local_port: port, ..key }));
+        let port = search.find(|&port| is_ours(port) && self.is_free(&FlowKey { local_port: port, ..key }));
         self.port_counters.advance(&search);
         port.ok_or(ConnectError::NoPort)
     }

@@ -86,6 +86,10 @@ impl Udp {
             local_port: header.destination_port,
             remote_port: header.source_port,
         };
+        if !env.ip.has_flow((key.local, key.local_port), (key.remote, key.remote_port)) {
+            env.counters.count(Counter::DropElsewhere);
+            return Ok(());
+        }
         if datagram.to_many {
             self.receive_for_many(env, datagram, &key, first);
             return Ok(());

@@ -1,0 +1,155 @@
+//! Several workers with one address: a [`Net`] on each of several threads, over one interface.
+//!
+//! ```text
+//!  let seats = Nets::packet(&config, 2, "eth0", address)?;
+//!  for seat in seats { thread::spawn(move || { let mut net = seat.open()?; bind, wait, serve ... }) }
+//! ```
+//! Each flow belongs to one worker: its flow group does ([`FlowGroup`]). Who listens on a port of all workers has a listener
+//! of its own in each, and each accepts what is its own; who connects gets a local port that makes the flow its own. Promises:
+//! no lock and no shared line between workers on the way of a packet. Does not do: UDP sockets that ask without being
+//! asked: the answer goes to the worker of its flow, so they choose a port for which [`Net::has_flow`] says yes.
+
+use std::io;
+use std::sync::Arc;
+
+use ringway_device::Device;
+use ringway_device::memory::link::Link;
+use ringway_device::packet::{Packet, PacketOptions};
+use ringway_device::share::{self, Links, Share};
+use ringway_device::steering::groups::{Groups, WORKERS_MAX};
+use ringway_shm::wire::WireEnd;
+use ringway_shm::{FlowGroup, Instant};
+use ringway_stack::{Cidr, SocketAddress};
+
+use super::net::Net;
+use super::open::{MTU, own_mac};
+use crate::command::InterfaceInfo;
+use crate::worker::WorkerConfig;
+
+/// Makes the seats of workers.
+pub struct Nets;
+
+/// The place of one worker; it is moved to the worker's thread and opened there.
+pub struct Seat {
+    config: WorkerConfig,
+    way: Way,
+    address: Cidr,
+    member: Member,
+    links: Links,
+}
+
+/// How a worker reaches the interface.
+enum Way {
+    /// A socket of its own on the interface with this name.
+    Packet(String),
+    /// One end of a link to one worker of the other side.
+    Link(WireEnd),
+}
+
+/// Which worker of how many a `Net` is.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) groups: Arc<Groups>,
+    pub(crate) worker: usize,
+}
+
+impl Nets {
+    /// Seats of so many workers that join the link of an interface of this machine with one address, as
+    /// [`Net::add_packet`] does with one worker. The kernel brings each packet to the right worker.
+    ///
+    /// # Errors
+    /// More workers than 64, or none; no memory for the links between them.
+    pub fn packet(config: &WorkerConfig, workers: usize, interface: &str, address: Cidr) -> io::Result<Vec<Seat>> {
+        seats(config, (0..workers).map(|_| Way::Packet(interface.into())).collect(), address)
+    }
+
+    /// Seats of workers that have one end each of a link to one of as many workers in another process. Packets that a link
+    /// brings to the wrong worker are passed on.
+    ///
+    /// # Errors
+    /// As for [`packet`](Nets::packet).
+    pub fn links(config: &WorkerConfig, ends: Vec<WireEnd>, address: Cidr) -> io::Result<Vec<Seat>> {
+        seats(config, ends.into_iter().map(Way::Link).collect(), address)
+    }
+}
+
+fn seats(config: &WorkerConfig, ways: Vec<Way>, address: Cidr) -> io::Result<Vec<Seat>> {
+    let workers = ways.len();
+    if !(1..=WORKERS_MAX).contains(&workers) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{workers} workers: 1 to {WORKERS_MAX} are possible")));
+    }
+    let mut config = config.clone();
+    if config.stack.seed == 0 {
+        let mut seed = [0; 8];
+        rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
+        config.stack.seed = u64::from_ne_bytes(seed);
+    }
+    let groups = Arc::new(Groups::new(workers));
+    let seat = |(worker, (way, links)): (usize, (Way, Links))| {
+        let mut config = config.clone();
+        config.name = format!("ringway-w{worker}");
+        if worker > 0 {
+            // The first keeps the name; each has figures of its own.
+            config.stats_path = config.stats_path.map(|path| path.with_extension(worker.to_string()));
+            config.capture_path = config.capture_path.map(|path| path.with_extension(worker.to_string()));
+        }
+        Seat { config, way, address, member: Member { groups: groups.clone(), worker }, links }
+    };
+    Ok(ways.into_iter().zip(share::links(workers)?).enumerate().map(seat).collect())
+}
+
+impl Seat {
+    /// Which worker it is, from 0 on.
+    pub fn worker(&self) -> usize {
+        self.member.worker
+    }
+
+    /// Takes the place: a `Net` on the calling thread. It serves its flows from now on; those of workers that have not yet
+    /// begun wait for them at their links.
+    ///
+    /// # Errors
+    /// As of [`Net::new`] and [`Net::add_packet`].
+    pub fn open(self) -> io::Result<Net> {
+        self.open_at(crate::clock::now())
+    }
+
+    /// As `open`, for one whose time is told.
+    ///
+    /// # Errors
+    /// As of `open`.
+    pub fn open_at(self, now: Instant) -> io::Result<Net> {
+        let Member { groups, worker } = self.member.clone();
+        let mut net = Net::new_at(now, self.config)?;
+        let mut info = InterfaceInfo { mac: own_mac(self.address), mtu: MTU, owned: true, ..InterfaceInfo::default() };
+        let device: Box<dyn Device> = match self.way {
+            Way::Packet(interface) => {
+                let packet = Packet::open(&interface, None, PacketOptions::default(), net.arena())?;
+                (info.name, info.mtu) = (packet.interface().name.clone(), packet.interface().mtu);
+                groups.enter(worker, &packet)?;
+                Box::new(packet)
+            }
+            Way::Link(end) => {
+                info.name = "link".into();
+                Box::new(Link::open(end, MTU, net.arena())?)
+            }
+        };
+        let share = Share::new(device, groups.clone(), worker, self.links, net.arena())?;
+        net.stack().set_flow_groups(groups.of(worker));
+        net.add_interface(&info, &[self.address], Box::new(share))?;
+        net.member = Some(self.member);
+        Ok(net)
+    }
+}
+
+impl Net {
+    /// Whether packets of the flow between `local` and `remote` come to this worker. Always, where it is the only one.
+    pub fn has_flow(&self, local: std::net::SocketAddr, remote: std::net::SocketAddr) -> bool {
+        let end = |address: std::net::SocketAddr| SocketAddress { ip: address.ip(), port: address.port() };
+        self.worker.core.stack.has_flow(end(local), end(remote))
+    }
+
+    /// The worker that has a flow group; `None`: there is only this one.
+    pub fn worker_of(&self, group: FlowGroup) -> Option<usize> {
+        self.member.as_ref().map(|member| member.groups.owner(group))
+    }
+}
