@@ -36,11 +36,9 @@ pub type Links = Vec<Option<WireEnd>>;
 /// No memory or no descriptors.
 pub fn links(workers: usize) -> io::Result<Vec<Links>> {
     let mut all: Vec<Links> = (0..workers).map(|_| (0..workers).map(|_| None).collect()).collect();
-    for one in 0..workers {
-        for other in one + 1..workers {
-            let (first, second) = wire::wire(CAPACITY)?;
-            (all[one][other], all[other][one]) = (Some(first), Some(second));
-        }
+    for (one, other) in (0..workers).flat_map(|one| (one + 1..workers).map(move |other| (one, other))) {
+        let (first, second) = wire::wire(CAPACITY)?;
+        (all[one][other], all[other][one]) = (Some(first), Some(second));
     }
     Ok(all)
 }

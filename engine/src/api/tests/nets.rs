@@ -72,10 +72,10 @@ fn connections_are_the_workers_that_open_and_accept_them() {
         assert_eq!(stream.write(net, &data), Ok(data.len()));
     }
     sides.run_for(Duration::from_millis(50));
-    for worker in 0..WORKERS {
+    for (worker, listener) in listeners.iter().enumerate() {
         let net = &mut sides.servers[worker];
         let mut accepted = 0;
-        while let Ok(stream) = listeners[worker].accept(net) {
+        while let Ok(stream) = listener.accept(net) {
             let (peer, mut buffer) = (stream.peer_addr(net).expect("connected"), vec![0; 40_000]);
             assert_eq!(stream.read(net, &mut buffer), Ok(data.len()));
             assert_eq!(&buffer[..data.len()], data);
