@@ -162,7 +162,8 @@ fn macs(destination: &str, source: &str) -> [u8; 12] {
 }
 
 fn packet_device(name: &str, arena: &Arena) -> PacketDevice {
-    PacketDevice::open(name, None, PacketOptions { ring_slots: 300 }, arena).expect("the interface was made above")
+    PacketDevice::open(name, None, PacketOptions { ring_slots: 300, ..PacketOptions::default() }, arena)
+        .expect("the interface was made above")
 }
 
 #[test]

@@ -24,7 +24,12 @@ pub struct Interface {
     pub receive_queues: u32,
     /// It cuts trains of UDP datagrams itself.
     pub udp_segmentation: bool,
+    /// It cuts super-segments of TCP itself, in both families and with congestion marks.
+    pub tcp_segmentation: bool,
 }
+
+/// What an interface must do for every super-segment to be cut behind the queueing discipline.
+const TCP_SEGMENTATION: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation"];
 
 impl Interface {
     /// Asks the kernel about `name`.
@@ -42,8 +47,14 @@ impl Interface {
             up: flags & libc::IFF_UP != 0,
             driver: socket.driver(name).unwrap_or_default(),
             receive_queues: socket.receive_queues(name).unwrap_or(1).max(1),
-            udp_segmentation: socket.has_feature(name, "tx-udp-segmentation").unwrap_or(false),
+            udp_segmentation: socket.has_features(name, &["tx-udp-segmentation"]).unwrap_or(false),
+            tcp_segmentation: socket.has_features(name, TCP_SEGMENTATION).unwrap_or(false),
         })
+    }
+
+    /// Whether `name` cuts super-segments of TCP now; `false` when it is gone.
+    pub(crate) fn cuts_segments(name: &str) -> bool {
+        sys::Control::open().and_then(|socket| socket.has_features(name, TCP_SEGMENTATION)).unwrap_or(false)
     }
 }
 

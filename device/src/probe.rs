@@ -111,7 +111,7 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
         Candidate::Packet => {
             let steering = Steering::new(1)?;
             let filter = steering.socket_filter()?;
-            let options = PacketOptions { ring_slots: 1 };
+            let options = PacketOptions { ring_slots: 1, ..PacketOptions::default() };
             drop(Packet::open(&interface.name, Some(std::os::fd::AsFd::as_fd(&filter)), options, &arena)?);
             drop(steering.hide_from_kernel(interface.index)?);
             Ok("shares the interface; 64 KiB segments and partial checksums both ways".to_owned())

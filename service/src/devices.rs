@@ -69,9 +69,10 @@ impl Devices {
     fn packet(&self, planned: &Planned) -> io::Result<Opener> {
         let steering = self.shared()?;
         let (name, filter) = (planned.name.clone(), steering.socket_filter()?);
+        let options = PacketOptions { queued: planned.queued, ..PacketOptions::default() };
         let attachment = Some(steering.hide_from_kernel(planned.link)?);
         let open: OpenDevice = Box::new(move |arena| {
-            let device = Packet::open(&name, Some(filter.as_fd()), PacketOptions::default(), arena)?;
+            let device = Packet::open(&name, Some(filter.as_fd()), options, arena)?;
             Ok(Box::new(device) as Box<dyn Device>)
         });
         Ok(Opener { open, attachment, detail: Arc::default() })

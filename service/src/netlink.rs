@@ -39,6 +39,8 @@ pub struct Link {
     pub loopback: bool,
     /// Frames start with an Ethernet header.
     pub ethernet: bool,
+    /// Packets wait in a queueing discipline (any but `noqueue`).
+    pub queued: bool,
     /// Kind of a virtual interface (`veth`, `bridge`, `vlan`); empty: hardware.
     pub kind: String,
 }

@@ -55,6 +55,8 @@ pub struct Planned {
     pub mtu: u16,
     /// Addresses that can be served.
     pub addresses: Vec<Cidr>,
+    /// The kernel lets packets wait in a queueing discipline there, where those of the stack take their turn too.
+    pub queued: bool,
     /// What carries its packets.
     pub backend: Backend,
     /// How exactly, once it is open.
@@ -160,6 +162,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
                 mac: link.mac,
                 mtu,
                 addresses,
+                queued: link.queued,
                 backend,
                 reason,
                 autoconfiguration: Autoconfiguration::Off,
@@ -199,6 +202,7 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         mac: MacAddress::default(),
         mtu: config.interface.mtu.unwrap_or(TAP_MTU),
         addresses: address.into_iter().collect(),
+        queued: false,
         backend: Backend::Tap,
         reason: "chosen by interface.device",
         autoconfiguration: config.interface.autoconfiguration,

@@ -183,9 +183,9 @@ impl Control {
         Ok(channels.receive + channels.combined)
     }
 
-    /// Whether a feature (`ethtool -k` lists their names) is on. The kernel writes as many entries as
+    /// Whether all of these features (`ethtool -k` lists their names) are on. The kernel writes as many entries as
     /// it has features, so it is asked first that there are no more than there is room for.
-    pub(super) fn has_feature(&self, name: &str, feature: &str) -> io::Result<bool> {
+    pub(super) fn has_features(&self, name: &str, features: &[&str]) -> io::Result<bool> {
         let mut states = FeatureStates { command: ETHTOOL_GFEATURES, count: BLOCKS_MAX as u32, blocks: [[0; 4]; BLOCKS_MAX] };
         let mut asked = request(name)?;
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(&mut states).cast();
@@ -206,8 +206,11 @@ impl Control {
         asked.ifr_ifru.ifru_data = std::ptr::from_mut(names.as_mut()).cast();
         self.ask(libc::SIOCETHTOOL, &mut asked)?;
         let count = (names.count as usize).min(FEATURES_MAX);
-        let is_it = |bytes: &[u8; NAME_BYTES]| bytes.split(|&byte| byte == 0).next() == Some(feature.as_bytes());
-        let place = names.names[..count].iter().position(is_it);
-        Ok(place.is_some_and(|at| states.blocks[at / 32][2] >> (at % 32) & 1 != 0))
+        let is_on = |feature: &&str| {
+            let is_it = |bytes: &[u8; NAME_BYTES]| bytes.split(|&byte| byte == 0).next() == Some(feature.as_bytes());
+            let place = names.names[..count].iter().position(is_it);
+            place.is_some_and(|at| states.blocks[at / 32][2] >> (at % 32) & 1 != 0)
+        };
+        Ok(features.iter().all(is_on))
     }
 }

@@ -94,7 +94,6 @@ pub(super) fn prepare(
     }
     set(fd, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V2)?;
     set(fd, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
-    set(fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, 1)?;
     set(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
     // Packets that are larger than a slot are queued whole on the socket.
     set(fd, libc::SOL_PACKET, PACKET_COPY_THRESH, 1)?;
@@ -104,6 +103,11 @@ pub(super) fn prepare(
         set(fd, libc::SOL_SOCKET, forced, bytes).or_else(|_| set(fd, libc::SOL_SOCKET, polite, bytes))?;
     }
     Ok(())
+}
+
+/// Whether what is sent goes past the interface's queueing discipline, straight to its driver.
+pub(super) fn set_bypass(fd: BorrowedFd<'_>, direct: bool) -> io::Result<()> {
+    set(fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, i32::from(direct))
 }
 
 /// Begins to receive from interface `index`. All protocols, because only those taps come before the

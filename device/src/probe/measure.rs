@@ -62,7 +62,7 @@ type Ends = (Box<dyn Device>, Box<dyn Device>, [u8; 6]);
 
 /// Both ends of a fresh wire, and the hardware address of the far one.
 fn wire(candidate: Candidate, near_arena: &Arena, far_arena: &Arena) -> io::Result<Ends> {
-    let options = PacketOptions { ring_slots: 255 };
+    let options = PacketOptions { ring_slots: 255, ..PacketOptions::default() };
     if candidate == Candidate::Tap {
         let tap = Tap::open("rwmeasure%d", false, near_arena)?;
         let name = tap.interface().name.clone();

@@ -32,6 +32,7 @@ fn what_does_not_work_is_not_chosen() {
         driver: "".into(),
         receive_queues: 1,
         udp_segmentation: false,
+        tcp_segmentation: false,
     };
     let finding =
         |candidate, works: bool| Finding { candidate, outcome: if works { Ok("zero-copy".into()) } else { Err("no".into()) } };

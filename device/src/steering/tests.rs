@@ -47,7 +47,7 @@ fn shared() -> Shared {
     let filter = steering.port_filter().expect("a descriptor is left");
     filter.own(Protocol::Tcp, SERVER, OWNED).expect("room");
     filter.own(Protocol::Tcp, SERVER_V6.into(), OWNED).expect("room");
-    let options = PacketOptions { ring_slots: 15 };
+    let options = PacketOptions { ring_slots: 15, ..PacketOptions::default() };
     let client = PacketDevice::open("client", None, options, &arena).expect("made above");
     let server = PacketDevice::open("server", Some(program.as_fd()), options, &arena).expect("made above");
     Shared { client, server, arena, macs, filter, hidden: Some(hidden), steering }

@@ -45,6 +45,7 @@ fn plans_go_from_the_best_to_the_plainest() {
         driver: String::new(),
         receive_queues: 1,
         udp_segmentation: false,
+        tcp_segmentation: false,
     };
     let small = plans(&interface(1500), XdpOptions::default());
     assert!(small[0].zero_copy && small[0].mode == XdpMode::Native);

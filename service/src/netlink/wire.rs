@@ -72,12 +72,16 @@ const AF_UNSPEC: u8 = 0;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
+/// The queueing discipline in which nothing waits.
+const NO_QUEUE: &str = "noqueue";
+
 const ARPHRD_ETHER: u16 = 1;
 const IFF_UP: u32 = 0x1;
 const IFF_LOOPBACK: u32 = 0x8;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_QDISC: u16 = 6;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 
@@ -205,6 +209,7 @@ fn link(body: &[u8]) -> Option<Link> {
         up: flags & IFF_UP != 0,
         loopback: flags & IFF_LOOPBACK != 0,
         ethernet: u16_at(body, 2)? == ARPHRD_ETHER,
+        queued: false,
         kind: String::new(),
     };
     for (kind, payload) in Attributes(body.get(16..)?) {
@@ -212,6 +217,7 @@ fn link(body: &[u8]) -> Option<Link> {
             IFLA_ADDRESS => link.mac = mac(payload).unwrap_or_default(),
             IFLA_IFNAME => link.name = text(payload),
             IFLA_MTU => link.mtu = u32_at(payload, 0)?,
+            IFLA_QDISC => link.queued = text(payload) != NO_QUEUE,
             IFLA_LINKINFO => {
                 let mut nested = Attributes(payload);
                 link.kind = nested.find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, kind)| text(kind)).unwrap_or_default();

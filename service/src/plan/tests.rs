@@ -18,6 +18,7 @@ fn kernel() -> Snapshot {
         up: true,
         loopback: false,
         ethernet: true,
+        queued: false,
         kind: String::new(),
     };
     let links = [
