@@ -119,6 +119,17 @@ impl Bed {
         self.client.pid()
     }
 
+    /// Stops the server, with everything under it, so that it takes nothing from others' rounds. The client sleeps by itself
+    /// when it has nothing to do.
+    pub fn pause(&self) {
+        self.server.pause();
+    }
+
+    /// Lets the server go on.
+    pub fn resume(&self) {
+        self.server.resume();
+    }
+
     /// Opens connections.
     ///
     /// # Errors

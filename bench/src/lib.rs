@@ -16,6 +16,7 @@ pub mod measure;
 pub mod options;
 mod other;
 pub mod pair;
+mod pause;
 pub mod peer;
 pub mod point;
 pub mod report;

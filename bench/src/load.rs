@@ -11,3 +11,4 @@ pub mod latency;
 pub mod message;
 pub mod order;
 pub mod schedule;
+pub mod work;

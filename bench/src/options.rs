@@ -31,7 +31,7 @@ pub struct Options {
     /// Whose stack the client stands on; default: the kernel's, over memory Ringway's
     #[arg(long, value_enum)]
     pub client: Option<ClientStack>,
-    /// Microseconds of work that each request costs the server's program (linux, preload)
+    /// Microseconds of work that each request costs the server's program
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub work_us: u64,
     /// On which core the kernel receives; default: on the core that sends

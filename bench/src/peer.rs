@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::load::order::{Answer, Order, Outcome};
 use crate::measure::cpu;
+use crate::pause::{pause, resume};
 use crate::wire::memory;
 
 /// A running role.
@@ -58,6 +59,16 @@ impl Peer {
     /// Its process id; with `ringway run` that of the launcher.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Stops it and everything it has started, where they are.
+    pub fn pause(&self) {
+        pause(self.pid());
+    }
+
+    /// Lets them go on.
+    pub fn resume(&self) {
+        resume(self.pid());
     }
 
     /// Gives it an end of a link, before anything else is said.
@@ -140,6 +151,8 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.orders = None;
+        // A process that stands still does not see the end of its standard input.
+        self.resume();
         let begun = Instant::now();
         let family = cpu::tree(self.pid());
         while self.child.try_wait().is_ok_and(|status| status.is_none()) {

@@ -19,6 +19,7 @@ use crate::load::embedded_server::EmbeddedServer;
 use crate::load::kernel_client::KernelClient;
 use crate::load::kernel_server::KernelServer;
 use crate::load::order::{Answer, Order, Outcome, Plan};
+use crate::load::work::Work;
 use crate::wire::memory::End;
 
 mod stack;
@@ -82,9 +83,10 @@ pub fn run(arguments: &RoleArguments) -> ExitCode {
 fn play(arguments: &RoleArguments) -> io::Result<()> {
     raise_descriptor_limit()?;
     let address = || arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"));
+    let work = Work::each(Duration::from_micros(arguments.work_us));
     match (arguments.kind, arguments.sockets) {
         (Kind::Server, Sockets::Kernel) => {
-            let (address, work) = (address()?, Duration::from_micros(arguments.work_us));
+            let address = address()?;
             let mut server = KernelServer::listen(address, arguments.spin, work).map_err(|error| at(address, &error))?;
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
@@ -92,14 +94,14 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
         }
         (Kind::Server, Sockets::Ringway) => {
             let (address, net) = (address()?, stack::open(&arguments.stack, End::First)?);
-            let mut server = EmbeddedServer::listen(net, address).map_err(|error| at(address, &error))?;
+            let mut server = EmbeddedServer::listen(net, address, work).map_err(|error| at(address, &error))?;
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()
         }
         (Kind::Server, Sockets::Channel) => {
             let address = address()?;
-            let mut server = ChannelServer::listen(address).map_err(|error| at(address, &error))?;
+            let mut server = ChannelServer::listen(address, work).map_err(|error| at(address, &error))?;
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()

@@ -64,7 +64,9 @@ impl<'a> Runner<'a> {
         let mut beds = Vec::new();
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
         for target in targets {
-            beds.push(Bed::start(*target, self.options, most)?);
+            let bed = Bed::start(*target, self.options, most)?;
+            bed.pause();
+            beds.push(bed);
         }
         self.begun = Instant::now();
         for point in points {
@@ -82,7 +84,9 @@ impl<'a> Runner<'a> {
         let mut before = Vec::new();
         for bed in beds.iter_mut() {
             before.push((bed.retransmissions()?, bed.kernel_segments()?));
+            bed.resume();
             bed.prepare(&point.plan)?;
+            bed.pause();
         }
         for round in 1..=self.rounds {
             for (bed, series) in beds.iter_mut().zip(&mut series) {
@@ -94,7 +98,9 @@ impl<'a> Runner<'a> {
             }
         }
         for ((bed, series), before) in beds.iter_mut().zip(&mut series).zip(before) {
+            bed.resume();
             bed.release()?;
+            bed.pause();
             series.retransmissions = Some(bed.retransmissions()?.saturating_sub(before.0));
             let segments = bed.kernel_segments()? - before.1;
             if bed.is_ringways_alone() && segments > 0 {
@@ -108,7 +114,9 @@ impl<'a> Runner<'a> {
         let before = Calibration::of_core(server_core())?;
         let warmup = Duration::from_secs_f64(self.seconds * WARMUP_SHARE);
         let measure = Duration::from_secs_f64(self.seconds);
+        bed.resume();
         let sample = bed.run(warmup, measure, u64::from(round))?;
+        bed.pause();
         let after = Calibration::of_core(server_core())?;
         self.fastest_ns = self.fastest_ns.min(before.fastest_ns).min(after.fastest_ns);
         let whole_ns = (warmup + measure).as_nanos() as f64;

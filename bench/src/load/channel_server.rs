@@ -10,6 +10,7 @@ use std::path::Path;
 use ringway::remote::{Interest, Listener, Poller, Session, Stream};
 
 use super::exchange::Responder;
+use super::work::Work;
 
 const BACKLOG: u32 = 4096;
 /// Bytes that one reservation may have.
@@ -23,6 +24,8 @@ pub struct ChannelServer {
     listener: Listener,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
+    /// What a request costs the application.
+    work: Work,
 }
 
 struct Connection {
@@ -37,13 +40,13 @@ impl ChannelServer {
     ///
     /// # Errors
     /// There is no service, or the address is not its, or taken.
-    pub fn listen(address: SocketAddr) -> io::Result<ChannelServer> {
+    pub fn listen(address: SocketAddr, work: Work) -> io::Result<ChannelServer> {
         let session = attach()?;
         let listener = session.listen(address, BACKLOG)?;
         listener.set_nonblocking(true);
         let poller = Poller::new(&session)?;
         poller.add(&listener, LISTENER, Interest::READABLE);
-        Ok(ChannelServer { session, poller, listener, connections: Vec::new(), free: Vec::new() })
+        Ok(ChannelServer { session, poller, listener, connections: Vec::new(), free: Vec::new(), work })
     }
 
     /// Serves for ever.
@@ -88,7 +91,10 @@ impl ChannelServer {
 
     fn turn(&mut self, index: usize) {
         let Some(Some(connection)) = self.connections.get_mut(index) else { return };
-        let alive = connection.read() && connection.write();
+        let before = connection.responder.answered();
+        let reads = connection.read();
+        self.work.on(connection.responder.answered() - before);
+        let alive = reads && connection.write();
         let blocked = connection.responder.outbox().is_some();
         if !alive {
             self.poller.remove(&connection.stream);

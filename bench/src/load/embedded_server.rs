@@ -11,6 +11,7 @@ use ringway_stack::TcpOptions;
 
 use super::exchange::Responder;
 use super::message::{self, Outbox};
+use super::work::Work;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 4096;
@@ -21,6 +22,8 @@ pub struct EmbeddedServer {
     /// By the number that the `Net` gives a connection.
     responders: Vec<Responder>,
     content: Content,
+    /// What a request costs the application.
+    work: Work,
 }
 
 impl EmbeddedServer {
@@ -28,9 +31,9 @@ impl EmbeddedServer {
     ///
     /// # Errors
     /// The address is not the stack's or is taken.
-    pub fn listen(mut net: Net, address: SocketAddr) -> io::Result<EmbeddedServer> {
+    pub fn listen(mut net: Net, address: SocketAddr, work: Work) -> io::Result<EmbeddedServer> {
         TcpListener::bind_with(&mut net, address, BACKLOG, options()).map_err(|error| io::Error::other(format!("{error:?}")))?;
-        Ok(EmbeddedServer { net, responders: Vec::new(), content: message::content() })
+        Ok(EmbeddedServer { net, responders: Vec::new(), content: message::content(), work })
     }
 
     /// Serves for ever.
@@ -66,7 +69,9 @@ impl EmbeddedServer {
 
     fn turn(&mut self, stream: TcpStream) {
         let Some(responder) = self.responders.get_mut(stream.index()) else { return };
+        let before = responder.answered();
         let alive = read(&mut self.net, stream, |bytes| responder.receive(bytes).is_ok());
+        self.work.on(responder.answered() - before);
         // A client that has sent all it will may still wait for replies: closing sends them first.
         let sent = responder.outbox().map_or(Ok(()), |outbox| send(&mut self.net, stream, outbox, &self.content));
         if !alive || sent.is_err() {

@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
@@ -14,6 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::exchange::Responder;
+use super::work::Work;
 
 /// Events per wait.
 const EVENTS: usize = 1024;
@@ -34,7 +35,7 @@ pub struct KernelServer {
     /// Looks for events without sleeping.
     spins: bool,
     /// What a request costs the application.
-    work: Duration,
+    work: Work,
 }
 
 struct Connection {
@@ -47,7 +48,7 @@ impl KernelServer {
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub fn listen(address: SocketAddr, spins: bool, work: Duration) -> io::Result<KernelServer> {
+    pub fn listen(address: SocketAddr, spins: bool, work: Work) -> io::Result<KernelServer> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
@@ -109,9 +110,7 @@ impl KernelServer {
         let ends = event.is_read_closed() || event.is_error();
         let before = connection.responder.answered();
         let mut alive = !event.is_readable() && !ends || connection.read(&mut self.buffer, ends);
-        if !self.work.is_zero() {
-            labor(self.work * (connection.responder.answered() - before) as u32);
-        }
+        self.work.on(connection.responder.answered() - before);
         alive = alive && connection.write(&mut self.scratch);
         if !alive {
             self.connections[index] = None;
@@ -145,14 +144,6 @@ impl Connection {
     /// Sends what fits; `false`: the connection is broken.
     fn write(&mut self, scratch: &mut [u8]) -> bool {
         self.responder.outbox().is_none_or(|outbox| send(&mut self.stream, outbox, scratch).is_ok())
-    }
-}
-
-/// Keeps the processor busy for so long.
-fn labor(work: Duration) {
-    let begun = Instant::now();
-    while begun.elapsed() < work {
-        std::hint::spin_loop();
     }
 }
 

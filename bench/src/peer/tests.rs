@@ -33,6 +33,16 @@ fn a_silent_role_is_an_error_after_the_limit_and_ends_when_dropped() {
 }
 
 #[test]
+fn a_paused_role_ends_when_dropped() {
+    let mut role = peer("cat >/dev/null");
+    let pid = role.pid();
+    role.pause();
+    assert!(role.wait_ready(Duration::from_millis(1)).is_err());
+    drop(role);
+    assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+}
+
+#[test]
 fn orders_arrive_as_lines() {
     let mut role = peer(r#"read order; [ "$order" = '"Release"' ] && echo '"Ready"'; cat >/dev/null"#);
     role.order(&Order::Release, Duration::from_secs(60)).expect("it is ready");

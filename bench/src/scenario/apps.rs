@@ -95,7 +95,10 @@ fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_n
     for stack in &arguments.target {
         say(arguments, &format!("starting {} on {}", program.command(), stack.name()));
         match Server::start(program, *stack) {
-            Ok(server) => servers.push(server),
+            Ok(server) => {
+                server.pause();
+                servers.push(server);
+            }
             Err(error) => return refused(arguments, program, setting, *stack, &error.to_string()),
         }
     }
@@ -133,7 +136,9 @@ fn compare(arguments: &Arguments, servers: &mut [Server], load: &Load, fastest_n
         for (server, rounds) in servers.iter().zip(&mut rounds) {
             let label = load.label(server.program);
             say(arguments, &format!("{label} on {}, round {number} of {}", server.stack.name(), arguments.rounds));
+            server.resume();
             rounds.push(round(arguments, server, load, fastest_ns)?);
+            server.pause();
         }
     }
     Ok(rounds)

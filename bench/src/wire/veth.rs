@@ -214,6 +214,8 @@ fn end_processes(namespace: &str) {
         for pid in inside {
             // A process that is already gone is what is wanted.
             kill_process(pid, signal).unwrap_or_default();
+            // One that was stopped hears a SIGTERM only when it goes on.
+            kill_process(pid, Signal::CONT).unwrap_or_default();
         }
         sleep(Duration::from_millis(20));
     }

@@ -11,6 +11,7 @@ use clap::ValueEnum;
 
 use crate::bed::server_core;
 use crate::measure::cpu::Used;
+use crate::pause;
 use crate::wire::veth::{Side, Wire};
 
 use super::load::{self, Load};
@@ -224,6 +225,16 @@ impl Server {
             }
             sleep(STEP);
         }
+    }
+
+    /// Stops it, so that it takes nothing from others' rounds.
+    pub(super) fn pause(&self) {
+        pause::pause(self.child.id());
+    }
+
+    /// Lets it go on.
+    pub(super) fn resume(&self) {
+        pause::resume(self.child.id());
     }
 
     /// CPU of the server, of what it started, and of its core.

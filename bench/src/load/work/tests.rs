@@ -1,0 +1,12 @@
+//! Work is for each request, and none costs nothing.
+use super::*;
+
+#[test]
+fn work_is_for_each_request() {
+    let work = Work::each(Duration::from_micros(300));
+    let begun = Instant::now();
+    work.on(4);
+    assert!(begun.elapsed() >= Duration::from_micros(1200));
+    Work::default().on(u64::MAX);
+    work.on(0);
+}
