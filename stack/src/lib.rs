@@ -12,6 +12,8 @@ pub mod address;
 pub mod config;
 pub mod error;
 pub mod event;
+#[cfg(test)]
+mod family;
 mod ip;
 mod link;
 mod source;

@@ -1,3 +1,5 @@
+mod bounds;
+
 use super::*;
 use crate::Cidr;
 use crate::wire::{checksum, ethernet, ipv4, ipv6};

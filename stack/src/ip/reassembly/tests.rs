@@ -1,6 +1,19 @@
 use super::*;
+use crate::family::{Family, in_both_families};
 use alloc::vec;
 use ringway_shm::ArenaConfig;
+
+in_both_families! {
+    random_cuts_and_orders
+    random_overlaps
+    overlap_ends_the_datagram
+    contradicting_ends
+    impossible_fragments
+    bounded_under_flood
+    the_arena_is_not_used_up
+    expiry
+    ecn_of_the_whole
+}
 
 fn arena() -> Arena {
     Arena::new(ArenaConfig { large: 512, small: 512 })
@@ -10,12 +23,14 @@ fn table() -> Reassembly {
     Reassembly::new(1 << 20)
 }
 
-fn key(source: u8, identification: u32) -> Key {
-    Key { remote: IpAddr::from([10, 0, 0, source]), local: IpAddr::from([10, 0, 0, 1]), identification, protocol: 17 }
+fn key(family: Family, source: u8, identification: u32) -> Key {
+    let protocol = if family == Family::Ipv4 { 17 } else { 0 };
+    Key { remote: family.host(source), local: family.local(), identification, protocol }
 }
 
 fn fragment(key: Key, offset: u32, more: bool) -> Fragment {
-    Fragment { key, interface: 0, offset, more, next_header: 17, named_at: 0, header_len: 20, tos: 0, ttl: 64, to_many: false }
+    let (named_at, header_len) = if key.remote.is_ipv4() { (0, 20) } else { (40, 48) };
+    Fragment { key, interface: 0, offset, more, next_header: 17, named_at, header_len, tos: 0, ttl: 64, to_many: false }
 }
 
 fn pattern(len: usize) -> Vec<u8> {
@@ -77,8 +92,7 @@ fn assert_no_leak(arena: &Arena) {
 }
 
 /// However a datagram is cut, into whatever frames, in whatever order, with whatever repeated: it comes out whole (seeded).
-#[test]
-fn random_cuts_and_orders() {
+fn random_cuts_and_orders(family: Family) {
     let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
     for seed in 0..2_000 {
         let mut random = Random(seed);
@@ -96,10 +110,10 @@ fn random_cuts_and_orders() {
         }
         let mut whole = None;
         for (at, &(from, to)) in cuts.iter().enumerate() {
-            let header = fragment(key(2, 7), from as u32, to < bytes.len());
+            let header = fragment(key(family, 2, 7), from as u32, to < bytes.len());
             if at > 0 && random.below(4) == 0 && at + 1 < cuts.len() {
                 let (from, to) = cuts[random.below(at)];
-                let header = fragment(key(2, 7), from as u32, to < bytes.len());
+                let header = fragment(key(family, 2, 7), from as u32, to < bytes.len());
                 assert!(matches!(insert(&mut table, &arena, &header, &bytes[from..to]).0, Outcome::Kept), "seed {seed}");
             }
             match insert_as(&mut table, &arena, super::tests::at(0), &header, &bytes[from..to], 100 + random.below(1_800)) {
@@ -121,8 +135,7 @@ fn random_cuts_and_orders() {
 }
 
 /// RFC 5722: whatever overlaps, a datagram that comes out never mixes two versions of a byte (seeded).
-#[test]
-fn random_overlaps() {
+fn random_overlaps(family: Family) {
     let arena = arena();
     let (mut wholes, mut failures) = (0, 0);
     for seed in 0..3_000 {
@@ -133,7 +146,7 @@ fn random_overlaps() {
         for name in 1..=12u8 {
             let from = random.below(blocks);
             let to = from + 1 + random.below(blocks - from);
-            let header = fragment(key(2, 7), from as u32 * 8, random.below(4) != 0);
+            let header = fragment(key(family, 2, 7), from as u32 * 8, random.below(4) != 0);
             match insert(&mut table, &arena, &header, &vec![name; (to - from) * 8]) {
                 (Outcome::Whole(_, first, len), rest) => {
                     let bytes = join(&first, &rest);
@@ -163,33 +176,31 @@ fn random_overlaps() {
 }
 
 /// RFC 5722 §3, and as Linux in IPv4: an overlap is the end of the datagram; a repetition is not.
-#[test]
-fn overlap_ends_the_datagram() {
+fn overlap_ends_the_datagram(family: Family) {
     let arena = arena();
     let mut table = table();
     let bytes = pattern(48);
-    let first = fragment(key(2, 1), 0, true);
+    let first = fragment(key(family, 2, 1), 0, true);
     insert(&mut table, &arena, &first, &bytes[..16]);
     assert!(matches!(insert(&mut table, &arena, &first, &bytes[..16]).0, Outcome::Kept));
-    assert!(matches!(insert(&mut table, &arena, &fragment(key(2, 1), 8, true), &bytes[8..32]).0, Outcome::Failed));
+    assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, 1), 8, true), &bytes[8..32]).0, Outcome::Failed));
     assert_eq!(table.memory(), 0);
     // The rest of it is the beginning of nothing.
-    assert!(matches!(insert(&mut table, &arena, &fragment(key(2, 1), 16, false), &bytes[16..]).0, Outcome::Kept));
+    assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, 1), 16, false), &bytes[16..]).0, Outcome::Kept));
     assert!(matches!(insert(&mut table, &arena, &first, &bytes[..8]).0, Outcome::Kept));
 }
 
 /// Ends that contradict each other, or what is there, end the datagram.
-#[test]
-fn contradicting_ends() {
+fn contradicting_ends(family: Family) {
     let arena = arena();
     let bytes = pattern(64);
     for second in [(48, 56, false), (48, 64, true), (0, 8, false)] {
         let mut table = table();
-        insert(&mut table, &arena, &fragment(key(2, 1), 24, true), &bytes[24..32]);
+        insert(&mut table, &arena, &fragment(key(family, 2, 1), 24, true), &bytes[24..32]);
         if second.0 != 0 {
-            insert(&mut table, &arena, &fragment(key(2, 1), 40, false), &bytes[40..48]);
+            insert(&mut table, &arena, &fragment(key(family, 2, 1), 40, false), &bytes[40..48]);
         }
-        let header = fragment(key(2, 1), second.0, second.2);
+        let header = fragment(key(family, 2, 1), second.0, second.2);
         let outcome = insert(&mut table, &arena, &header, &bytes[second.0 as usize..second.1]).0;
         assert!(matches!(outcome, Outcome::Failed), "{second:?}");
         assert_eq!(table.memory(), 0);
@@ -197,100 +208,100 @@ fn contradicting_ends() {
 }
 
 /// The "ping of death", fragments that are not cut at eights, and empty ones are refused.
-#[test]
-fn impossible_fragments() {
+fn impossible_fragments(family: Family) {
     let arena = arena();
     let mut table = table();
+    // An IPv6 packet's length does not count its header (RFC 8200 §3).
+    let longest = if family == Family::Ipv4 { 65_535 - 20 } else { 65_535 };
+    let (eights, over) = (longest / 8 * 8, (longest % 8) as usize);
     for (offset, len, more, good) in [
         (65_528, 8, false, false),
-        (65_512, 8, false, false),
-        (65_504, 11, false, true),
+        (eights, over + 1, false, false),
+        (eights, over, false, true),
         (0, 12, true, false),
         (8, 16, true, true),
     ] {
-        let header = fragment(key(2, offset), offset, more);
+        let header = fragment(key(family, 2, offset), offset, more);
         let outcome = insert(&mut table, &arena, &header, &pattern(len)).0;
         assert_eq!(matches!(outcome, Outcome::Kept), good, "{offset} {len}");
     }
     let empty = arena.alloc(Class::Small).expect("there are some");
-    assert!(matches!(table.insert(at(0), &arena, &fragment(key(2, 5), 0, true), empty, &mut Vec::new()), Outcome::Failed));
+    assert!(matches!(
+        table.insert(at(0), &arena, &fragment(key(family, 2, 5), 0, true), empty, &mut Vec::new()),
+        Outcome::Failed
+    ));
 }
 
 /// A flood of fragments that never become whole costs no more than the bound, leaves other sources
 /// room, and does not stop a datagram whose fragments come together.
-#[test]
-fn bounded_under_flood() {
+fn bounded_under_flood(family: Family) {
     let arena = Arena::new(ArenaConfig { large: 2_048, small: 2_048 });
     let mut table = Reassembly::new(256 << 10);
     for n in 0..20_000u32 {
         let source = (n % 64) as u8 + 3;
-        insert(&mut table, &arena, &fragment(key(source, n), 8, true), &pattern(1_400));
+        insert(&mut table, &arena, &fragment(key(family, source, n), 8, true), &pattern(1_400));
         assert!(table.memory() <= 256 << 10);
         if n % 100 == 0 {
-            insert(&mut table, &arena, &fragment(key(2, n), 0, true), &pattern(16));
-            assert!(matches!(insert(&mut table, &arena, &fragment(key(2, n), 16, false), b"end").0, Outcome::Whole(..)));
+            insert(&mut table, &arena, &fragment(key(family, 2, n), 0, true), &pattern(16));
+            assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, n), 16, false), b"end").0, Outcome::Whole(..)));
         }
     }
     // One source alone has a quarter.
     let mut table = Reassembly::new(256 << 10);
     for n in 0..5_000 {
-        insert(&mut table, &arena, &fragment(key(3, n), 8, true), &pattern(1_400));
+        insert(&mut table, &arena, &fragment(key(family, 3, n), 8, true), &pattern(1_400));
     }
     assert!(table.memory() <= 64 << 10);
-    insert(&mut table, &arena, &fragment(key(2, 1), 0, true), &pattern(16));
-    assert!(matches!(insert(&mut table, &arena, &fragment(key(2, 1), 16, false), b"end").0, Outcome::Whole(..)));
+    insert(&mut table, &arena, &fragment(key(family, 2, 1), 0, true), &pattern(16));
+    assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, 1), 16, false), b"end").0, Outcome::Whole(..)));
     // Tiny fragments do not pin large frames, and one datagram has a bounded number.
     let mut table = Reassembly::new(1 << 20);
-    let failed =
-        (0..400).filter(|n| matches!(insert(&mut table, &arena, &fragment(key(4, 1), n * 16, true), &[0; 8]).0, Outcome::Failed));
+    let failed = (0..400)
+        .filter(|n| matches!(insert(&mut table, &arena, &fragment(key(family, 4, 1), n * 16, true), &[0; 8]).0, Outcome::Failed));
     assert_eq!(failed.count(), 1);
     assert!(table.memory() <= 256 * 256);
 }
 
 /// All fragments together leave most of the arena alone, however much the configuration allows.
-#[test]
-fn the_arena_is_not_used_up() {
+fn the_arena_is_not_used_up(family: Family) {
     let arena = arena();
     let mut table = Reassembly::new(u32::MAX);
     for n in 0..2_000u32 {
-        insert(&mut table, &arena, &fragment(key(n as u8, n), 8, true), &pattern(1_400));
+        insert(&mut table, &arena, &fragment(key(family, n as u8, n), 8, true), &pattern(1_400));
     }
     assert!(arena.free(Class::Large) > 512 * 3 / 4, "{} are left", arena.free(Class::Large));
 }
 
 /// After 30 seconds (60 in IPv6) what is not whole goes; who sent the first fragment is told.
-#[test]
-fn expiry() {
+fn expiry(family: Family) {
     let arena = arena();
     let mut table = table();
-    let ipv6 = Key { remote: IpAddr::from([1u16, 0, 0, 0, 0, 0, 0, 2]), ..key(2, 9) };
-    insert_as(&mut table, &arena, at(1_000), &fragment(key(2, 1), 0, true), &pattern(16), 1_900);
-    insert_as(&mut table, &arena, at(2_000), &fragment(key(2, 2), 8, true), &pattern(16), 1_900);
-    insert_as(&mut table, &arena, at(2_000), &fragment(ipv6, 0, true), &pattern(16), 1_900);
+    let (lifetime, header_len) = if family == Family::Ipv4 { (30_000, 20) } else { (60_000, 48) };
+    insert_as(&mut table, &arena, at(1_000), &fragment(key(family, 2, 1), 0, true), &pattern(16), 1_900);
+    insert_as(&mut table, &arena, at(2_000), &fragment(key(family, 2, 2), 8, true), &pattern(16), 1_900);
     let mut expired = Vec::new();
-    assert_eq!(table.poll_timeout(), Some(at(31_000)));
-    assert_eq!(table.expire(at(30_999), &mut expired), 0);
-    assert_eq!((table.expire(at(31_000), &mut expired), expired.len()), (1, 1));
-    assert_eq!(expired[0].1.bytes()[..20], [0xaa; 20], "from its headers on");
-    assert_eq!(expired[0].1.bytes()[20..], pattern(16));
-    assert_eq!((table.expire(at(32_000), &mut expired), expired.len()), (1, 1));
-    assert_eq!((table.poll_timeout(), table.expire(at(62_000), &mut expired)), (Some(at(62_000)), 1));
-    assert_eq!((table.memory(), expired.len()), (0, 2));
+    let due = lifetime + 1_000;
+    assert_eq!(table.poll_timeout(), Some(at(due)));
+    assert_eq!(table.expire(at(due - 1), &mut expired), 0);
+    assert_eq!((table.expire(at(due), &mut expired), expired.len()), (1, 1));
+    assert!(expired[0].1.bytes()[..header_len].iter().all(|byte| *byte == 0xaa), "from its headers on");
+    assert_eq!(expired[0].1.bytes()[header_len..], pattern(16));
+    assert_eq!((table.expire(at(due + 1_000), &mut expired), expired.len()), (1, 1));
+    assert_eq!((table.memory(), table.poll_timeout()), (0, None));
     expired.clear();
     assert_no_leak(&arena);
 }
 
 /// RFC 3168 §5.3: a mark on any fragment marks the datagram; where only some fragments speak ECN there is none.
-#[test]
-fn ecn_of_the_whole() {
+fn ecn_of_the_whole(family: Family) {
     let arena = arena();
     for (first, second, whole) in
         [(2, 2, Some(2)), (2, 3, Some(3)), (3, 1, Some(3)), (1, 1, Some(1)), (0, 0, Some(0)), (0, 3, None), (2, 0, None)]
     {
         let mut table = table();
-        let header = Fragment { tos: 0xb8 | first, ..fragment(key(2, 1), 0, true) };
+        let header = Fragment { tos: 0xb8 | first, ..fragment(key(family, 2, 1), 0, true) };
         insert(&mut table, &arena, &header, &pattern(16));
-        let header = Fragment { tos: 0x10 | second, ..fragment(key(2, 1), 16, false) };
+        let header = Fragment { tos: 0x10 | second, ..fragment(key(family, 2, 1), 16, false) };
         let tos = match insert(&mut table, &arena, &header, b"end").0 {
             Outcome::Whole(header, ..) => Some(header.tos),
             _ => None,

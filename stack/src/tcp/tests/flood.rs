@@ -2,19 +2,29 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ringway_shm::{Burst, Class};
 
 use super::rig::*;
 use crate::config::{StackConfig, SynCookies, TcpOptions};
 use crate::event::SocketId;
+use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
 use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, isn};
+use crate::wire::checksum;
 use crate::wire::tcp::{ACK, Header, Options, RST, SYN, Timestamps};
-use crate::wire::{checksum, ipv4};
 use crate::{Instant, SocketAddress};
+
+in_both_families! {
+    flood_with_cookies
+    flood_without_cookies
+    flood_of_one_port
+    cookie_connections
+    false_cookies
+    old_cookies
+}
 
 /// Packets of any source, to port `port` of the stack.
 struct Crowd {
@@ -25,15 +35,15 @@ struct Crowd {
 /// One end of a connection that is being opened.
 #[derive(Clone, Copy)]
 struct Client {
-    ip: Ipv4Addr,
+    ip: IpAddr,
     port: u16,
     sequence: SeqNum,
     to: u16,
 }
 
 impl Crowd {
-    fn new(config: StackConfig) -> Crowd {
-        Crowd { rig: Rig::with(config), burst: Burst::default() }
+    fn new(family: Family, config: StackConfig) -> Crowd {
+        Crowd { rig: Rig::of(family, config), burst: Burst::default() }
     }
 
     fn push(&mut self, client: Client, flags: u8, acknowledgment: SeqNum, options: Options) {
@@ -51,27 +61,29 @@ impl Crowd {
         let mut frame = self.rig.arena.alloc(Class::Small).expect("the arena is large enough");
         frame.reserve(64);
         header.emit(frame.extend(header.len()));
-        let pseudo = checksum::pseudo_header(client.ip.into(), LOCAL.into(), 6, header.len() as u32);
+        let (family, ends) = (self.rig.family, (client.ip, self.rig.family.local()));
+        let pseudo = checksum::pseudo_header(ends.0, ends.1, 6, header.len() as u32);
         let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
         frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
-        ipv4::Header::atomic(client.ip, LOCAL, 6, 0, 64, (header.len() + 20) as u16).write(frame.push(20));
+        family.write_header(ends, 6, 0, header.len(), frame.push(family.header_len()));
         self.burst.push(frame);
     }
 
     /// The pushed packets arrive; what is sent, with its destination.
-    fn turn(&mut self) -> Vec<(Ipv4Addr, Header)> {
+    fn turn(&mut self) -> Vec<(IpAddr, Header)> {
         self.rig.stack.receive(self.rig.now, 0, &mut self.burst);
         while self.rig.stack.transmit(self.rig.now, &mut self.rig.out) {}
         let mut sent = Vec::new();
         while let Some(frame) = self.rig.out[0].pop() {
-            let ip = ipv4::Header::parse(frame.bytes()).expect("a good header").destination;
-            sent.push((ip, Header::parse(&frame.bytes()[20..]).expect("a good header").0));
+            let family = self.rig.family;
+            let (_, (_, ip)) = family.parse_header(frame.bytes());
+            sent.push((ip, Header::parse(&frame.bytes()[family.header_len()..]).expect("a good header").0));
         }
         sent
     }
 
     fn listen(&mut self, port: u16, backlog: u32) -> SocketId {
-        let local = SocketAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port };
+        let local = SocketAddress { ip: self.rig.family.any(), port };
         self.rig.stack.listen(local, backlog, TcpOptions::default(), port as u64).expect("the port is free")
     }
 
@@ -80,7 +92,7 @@ impl Crowd {
         let options = |echo| Options::of_syn(1_460, Some(7), true, Some(Timestamps { value: 500, echo }));
         self.push(client, SYN, SeqNum(0), options(0));
         let answers = self.turn();
-        let ours = |(ip, header): &&(Ipv4Addr, Header)| *ip == client.ip && header.destination_port == client.port;
+        let ours = |(ip, header): &&(IpAddr, Header)| *ip == client.ip && header.destination_port == client.port;
         let Some((_, answer)) = answers.iter().find(ours) else { return false };
         assert_eq!((answer.flags, answer.acknowledgment), (SYN | ACK, client.sequence + 1));
         let echo = answer.options.timestamps.map_or(0, |times| times.value);
@@ -93,35 +105,39 @@ impl Crowd {
     }
 }
 
-fn attacker(n: u64) -> Client {
+fn attacker(family: Family, n: u64) -> Client {
     let random = isn::mix(n ^ 0xf100d);
-    let ip = Ipv4Addr::new(11, random as u8, (random >> 8) as u8, (random >> 16) as u8);
-    Client { ip, port: (random >> 24) as u16, sequence: SeqNum((random >> 32) as u32), to: 80 }
+    let [a, b, c, d, e, ..] = random.to_le_bytes();
+    let ip = match family {
+        Family::Ipv4 => Ipv4Addr::new(11, a, b, c).into(),
+        Family::Ipv6 => Ipv6Addr::new(0x2001, 0xdb9, a.into(), b.into(), c.into(), 0, 0, 1).into(),
+    };
+    Client { ip, port: u16::from_le_bytes([d, e]), sequence: SeqNum((random >> 32) as u32), to: 80 }
 }
 
 /// Everybody else, one after another.
-fn honest(n: u64) -> Client {
-    Client { ip: Ipv4Addr::new(10, 0, 0, 2), port: 1_000 + n as u16, sequence: SeqNum(n as u32 * 77_777), to: 80 }
+fn honest(family: Family, n: u64) -> Client {
+    Client { ip: family.remote(), port: 1_000 + n as u16, sequence: SeqNum(n as u32 * 77_777), to: 80 }
 }
 
 fn route_for_all(crowd: &mut Crowd) {
-    let any = crate::Cidr { ip: Ipv4Addr::UNSPECIFIED.into(), prefix_len: 0 };
+    let any = crate::Cidr { ip: crowd.rig.family.any(), prefix_len: 0 };
     crowd.rig.stack.set_routes(vec![crate::Route { destination: any, gateway: None, interface: 0, metric: 0, source: None }]);
 }
 
 /// Sends `syns` SYNs of the flood in bursts of 64; after each burst one honest client opens. Returns how many
 /// honest ones tried and how many were accepted.
 fn flood(crowd: &mut Crowd, listener: SocketId, syns: u64) -> (u64, u64) {
-    let (mut tried, mut accepted) = (0, 0);
+    let (mut tried, mut accepted, family) = (0, 0, crowd.rig.family);
     for burst in 0..syns / 64 {
         for n in 0..64 {
             let options = Options::of_syn(1_460, None, false, None);
-            crowd.push(attacker(burst * 64 + n), SYN, SeqNum(0), options);
+            crowd.push(attacker(family, burst * 64 + n), SYN, SeqNum(0), options);
         }
         crowd.turn();
         if burst % 16 == 0 {
             tried += 1;
-            if crowd.open(honest(tried % 50_000))
+            if crowd.open(honest(family, tried % 50_000))
                 && let Ok(id) = crowd.rig.stack.accept(listener, 1)
             {
                 accepted += 1;
@@ -146,9 +162,8 @@ fn half_open(crowd: &Crowd) -> usize {
 
 /// RFC 4987 §3.6: under a flood of a million SYNs every honest client is served, and no more is remembered than
 /// the listener's queue holds.
-#[test]
-fn flood_with_cookies() {
-    let mut crowd = Crowd::new(StackConfig { seed: 5, ..StackConfig::default() });
+fn flood_with_cookies(family: Family) {
+    let mut crowd = Crowd::new(family, StackConfig { seed: 5, ..StackConfig::default() });
     route_for_all(&mut crowd);
     let listener = crowd.listen(80, 256);
     let (tried, accepted) = flood(&mut crowd, listener, 1_000_000);
@@ -161,11 +176,10 @@ fn flood_with_cookies() {
 
 /// RFC 4987 §3.3: without cookies the oldest of the flood make room, and who answers sooner than a queue's
 /// length of SYNs is served.
-#[test]
-fn flood_without_cookies() {
+fn flood_without_cookies(family: Family) {
     let mut config = StackConfig { seed: 6, ..StackConfig::default() };
     config.tcp.syn_cookies = SynCookies::Off;
-    let mut crowd = Crowd::new(config);
+    let mut crowd = Crowd::new(family, config);
     route_for_all(&mut crowd);
     let listener = crowd.listen(80, 1_024);
     let (tried, accepted) = flood(&mut crowd, listener, 200_000);
@@ -176,20 +190,19 @@ fn flood_without_cookies() {
 }
 
 /// A flood of one port leaves the others their queues.
-#[test]
-fn flood_of_one_port() {
+fn flood_of_one_port(family: Family) {
     let mut config = StackConfig { seed: 7, syn_queue_max: 64, ..StackConfig::default() };
     config.tcp.syn_cookies = SynCookies::Off;
-    let mut crowd = Crowd::new(config);
+    let mut crowd = Crowd::new(family, config);
     route_for_all(&mut crowd);
     crowd.listen(80, 32);
     let other = crowd.listen(81, 32);
     for n in 0..10_000 {
-        crowd.push(attacker(n), SYN, SeqNum(0), Options::default());
+        crowd.push(attacker(family, n), SYN, SeqNum(0), Options::default());
         crowd.turn();
         crowd.rig.now += crate::Duration::from_micros(100);
         if n % 100 == 0 {
-            assert!(crowd.open(Client { to: 81, ..honest(n) }));
+            assert!(crowd.open(Client { to: 81, ..honest(family, n) }));
             assert!(crowd.rig.stack.accept(other, 1).is_ok(), "{n}");
         }
     }
@@ -197,30 +210,30 @@ fn flood_of_one_port() {
 }
 
 /// What a cookie's connection has agreed on: with timestamps everything, without them the MSS alone.
-#[test]
-fn cookie_connections() {
+fn cookie_connections(family: Family) {
     let mut config = Rig::config();
     config.tcp = crate::TcpConfig { syn_cookies: SynCookies::Always, ..crate::TcpConfig::default() };
-    let mut rig = Rig::with(config.clone());
+    let mut rig = Rig::of(family, config.clone());
     rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_400).scale(3).sack_permitted().time(100, 0));
     let info = rig.info();
     assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (3, 6, true, true));
-    assert_eq!((info.send_mss, info.rtt_us), (1_300 - 12, 0));
+    // Rounded down to what a cookie can tell.
+    let (of_1400, of_1460) = if family == Family::Ipv4 { (1_300, 1_460) } else { (1_220, 1_440) };
+    assert_eq!((info.send_mss, info.rtt_us), (of_1400 - 12, 0));
     assert_eq!(rig.count(Counter::SyncookiesRecv), 1);
 
-    let mut rig = Rig::with(config);
+    let mut rig = Rig::of(family, config);
     rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460).scale(3).sack_permitted());
     let info = rig.info();
     assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (0, 0, false, false));
-    assert_eq!(info.send_mss, 1_460);
+    assert_eq!(info.send_mss, of_1460);
     rig.receive(seg(ACK, 1, 1).data(100));
     assert_eq!(rig.read(1), Ok(100));
 }
 
 /// An ACK without a good cookie is reset; before any cookie was sent it is not even looked at.
-#[test]
-fn false_cookies() {
-    let mut rig = Rig::with(StackConfig { syn_queue_max: 1, ..Rig::config() });
+fn false_cookies(family: Family) {
+    let mut rig = Rig::of(family, StackConfig { syn_queue_max: 1, ..Rig::config() });
     rig.listen(TcpOptions::default(), 16);
     rig.ports.1 = 999;
     rig.receive(seg(ACK, 1, 5));
@@ -232,8 +245,9 @@ fn false_cookies() {
         assert_eq!(rig.sent().len(), 1);
     }
     assert_eq!((rig.count(Counter::SyncookiesSent), rig.count(Counter::TcpReqQFullDoCookies)), (1, 1));
-    rig.receive(seg(ACK, 1, 2));
-    assert_eq!(rig.brief(), vec![(RST, 2, 0, 0)]);
+    // The next numbers are cookies for other sizes.
+    rig.receive(seg(ACK, 1, 100));
+    assert_eq!(rig.brief(), vec![(RST, 100, 0, 0)]);
     assert_eq!(rig.count(Counter::SyncookiesFailed), 1);
     rig.receive(seg(ACK, 1, 1).data(10));
     assert_eq!(rig.count(Counter::SyncookiesRecv), 1);
@@ -241,11 +255,10 @@ fn false_cookies() {
 }
 
 /// A cookie is not good for ever, and not for a listener that has stopped sending them.
-#[test]
-fn old_cookies() {
+fn old_cookies(family: Family) {
     let mut config = Rig::config();
     config.tcp.syn_cookies = SynCookies::Always;
-    let mut rig = Rig::with(config);
+    let mut rig = Rig::of(family, config);
     rig.listen(TcpOptions::default(), 16);
     rig.receive(seg(SYN, 0, 0).mss(1_460));
     assert_eq!(rig.sent().len(), 1);

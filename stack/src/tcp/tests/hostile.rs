@@ -10,22 +10,45 @@ use super::data::DEFAULT;
 use super::rig::*;
 use crate::config::{StackConfig, TcpOptions};
 use crate::event::{Event, SocketError};
+use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
 use crate::tcp::State;
 use crate::tcp::isn::mix;
+use crate::wire::checksum;
 use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
-use crate::wire::{checksum, ipv4};
 use crate::{Duration, Instant};
 
 const NO_DELAY: TcpOptions = TcpOptions { no_delay: true, ..DEFAULT };
 
-fn open() -> Rig {
-    Rig::accepted(Rig::config(), TcpOptions::default())
+in_both_families! {
+    reset_injection
+    syn_injection
+    challenge_limit
+    ack_injection
+    data_injection
+    tiny_segments
+    overlaps
+    ack_division
+    optimistic_ack
+    duplicate_ack_spoofing
+    sack_lies
+    timestamp_lies
+    shrunk_window
+    zero_window_stall
+    sockstress
+    icmp_hard_errors
+    icmp_mtu_lies
+    path_mtu_is_remembered
+    ack_loop
+}
+
+fn open(family: Family) -> Rig {
+    Rig::accepted_over(family, Rig::config(), TcpOptions::default())
 }
 
 /// A connection whose peer takes `window` bytes and has got `sent` of them.
-fn sending(sent: u32, window: u16) -> Rig {
-    let mut rig = Rig::with(Rig::config());
+fn sending(family: Family, sent: u32, window: u16) -> Rig {
+    let mut rig = Rig::of(family, Rig::config());
     let listener = rig.listen(NO_DELAY, 16);
     rig.receive(seg(SYN, 0, 0).mss(1_460));
     rig.sent();
@@ -37,9 +60,8 @@ fn sending(sent: u32, window: u16) -> Rig {
 }
 
 /// RFC 5961 §3: resets all over the window, but not at RCV.NXT, do nothing; one in half a second is answered.
-#[test]
-fn reset_injection() {
-    let mut rig = open();
+fn reset_injection(family: Family) {
+    let mut rig = open(family);
     let mut answers = 0;
     for n in 0..10_000u32 {
         rig.receive(seg(RST, 2 + n * 6, 0));
@@ -51,9 +73,8 @@ fn reset_injection() {
 }
 
 /// RFC 5961 §4: SYNs anywhere do nothing; one in half a second is answered.
-#[test]
-fn syn_injection() {
-    let mut rig = open();
+fn syn_injection(family: Family) {
+    let mut rig = open(family);
     let mut answers = 0;
     for n in 0..10_000u32 {
         rig.receive(seg(SYN, mix(n.into()) as u32, 0));
@@ -64,9 +85,8 @@ fn syn_injection() {
 }
 
 /// RFC 5961 §7: for the whole stack so many challenge ACKs a second, and nobody knows how many.
-#[test]
-fn challenge_limit() {
-    let mut rig = Rig::with(StackConfig { replies_per_second: 20, ..Rig::config() });
+fn challenge_limit(family: Family) {
+    let mut rig = Rig::of(family, StackConfig { replies_per_second: 20, ..Rig::config() });
     let listener = rig.listen(TcpOptions::default(), 64);
     let mut isses = vec![];
     for port in 1_000..1_060 {
@@ -94,9 +114,8 @@ fn challenge_limit() {
 }
 
 /// RFC 5961 §5.2: ACKs beyond what was sent, or older than a window, change nothing.
-#[test]
-fn ack_injection() {
-    let mut rig = sending(5_000, 60_000);
+fn ack_injection(family: Family) {
+    let mut rig = sending(family, 5_000, 60_000);
     let before = rig.info();
     for ack in [5_002, 100_000, 1 << 30, 1u32.wrapping_sub(70_000), 1u32.wrapping_sub(1 << 30)] {
         rig.receive(seg(ACK, 1, ack).window(10));
@@ -107,9 +126,8 @@ fn ack_injection() {
 }
 
 /// RFC 9293 §3.10.7.4: data before or behind the window is not taken, whatever its ACK says.
-#[test]
-fn data_injection() {
-    let mut rig = open();
+fn data_injection(family: Family) {
+    let mut rig = open(family);
     let window = rig.info().receive_window;
     for seq in [1 + window, 1 + 2 * window, 1u32.wrapping_sub(1_000), 1 << 31] {
         let forged = Seg { payload: vec![0xee; 500], ..seg(ACK, seq, 1) };
@@ -122,10 +140,9 @@ fn data_injection() {
 
 /// Segments of one byte with a gap before each hold no more memory than the receive buffer allows for, and the
 /// stream goes on.
-#[test]
-fn tiny_segments() {
+fn tiny_segments(family: Family) {
     let options = TcpOptions { receive_buffer_bytes: 65_536, ..TcpOptions::default() };
-    let mut rig = Rig::accepted(Rig::config(), options);
+    let mut rig = Rig::accepted_over(family, Rig::config(), options);
     let whole = rig.arena.free(Class::Large);
     for n in 0..30_000u32 {
         rig.receive(seg(ACK, 3 + 2 * (n % 15_000), 1).data(1));
@@ -138,10 +155,9 @@ fn tiny_segments() {
 }
 
 /// Overlapping segments with other bytes: what came first stays, in whatever order the pieces come.
-#[test]
-fn overlaps() {
+fn overlaps(family: Family) {
     for seed in 0..200u64 {
-        let mut rig = open();
+        let mut rig = open(family);
         let mut random = seed;
         let mut next = |bound: u32| {
             random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
@@ -165,9 +181,8 @@ fn overlaps() {
 }
 
 /// Savage et al. (1999), RFC 3465: however many ACKs a segment is divided into, the window grows by its bytes.
-#[test]
-fn ack_division() {
-    let mut rig = sending(14_600, 65_535);
+fn ack_division(family: Family) {
+    let mut rig = sending(family, 14_600, 65_535);
     let before = rig.info().cwnd_bytes;
     for ack in 2..=1_461 {
         rig.receive(seg(ACK, 1, ack));
@@ -177,9 +192,8 @@ fn ack_division() {
 }
 
 /// An ACK of what is not sent yet does not let the window grow.
-#[test]
-fn optimistic_ack() {
-    let mut rig = sending(50_000, 65_535);
+fn optimistic_ack(family: Family) {
+    let mut rig = sending(family, 50_000, 65_535);
     let (cwnd, flight) = (rig.info().cwnd_bytes, rig.info().unacked_bytes);
     for step in 1..=50 {
         rig.receive(seg(ACK, 1, 1 + flight + step * 1_460));
@@ -189,15 +203,14 @@ fn optimistic_ack() {
 }
 
 /// Forged duplicate ACKs let no more out than the peer's window holds, and with SACK nothing at all.
-#[test]
-fn duplicate_ack_spoofing() {
-    let mut rig = sending(60_000, 30_000);
+fn duplicate_ack_spoofing(family: Family) {
+    let mut rig = sending(family, 60_000, 30_000);
     for _ in 0..10_000 {
         rig.receive(seg(ACK, 1, 1).window(30_000));
         rig.sent();
     }
     assert!(rig.info().unacked_bytes <= 30_000);
-    let mut rig = Rig::with(StackConfig::default());
+    let mut rig = Rig::of(family, StackConfig::default());
     rig.accept_with(NO_DELAY, seg(SYN, 0, 0).mss(1_460).sack_permitted());
     rig.send(1, 60_000);
     rig.sent();
@@ -210,9 +223,8 @@ fn duplicate_ack_spoofing() {
 }
 
 /// SACK blocks for what was never sent, empty ones and ones turned around tell nothing.
-#[test]
-fn sack_lies() {
-    let mut rig = Rig::with(StackConfig::default());
+fn sack_lies(family: Family) {
+    let mut rig = Rig::of(family, StackConfig::default());
     rig.accept_with(NO_DELAY, seg(SYN, 0, 0).mss(1_460).sack_permitted());
     rig.send(1, 10_000);
     rig.sent();
@@ -224,9 +236,8 @@ fn sack_lies() {
 }
 
 /// Timestamps that were never sent do not become a round trip.
-#[test]
-fn timestamp_lies() {
-    let mut rig = Rig::with(StackConfig::default());
+fn timestamp_lies(family: Family) {
+    let mut rig = Rig::of(family, StackConfig::default());
     rig.accept_with(NO_DELAY, seg(SYN, 0, 0).mss(1_460).time(100, 0));
     for (n, lie) in [0u32, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX].into_iter().enumerate() {
         let sent = 1 + n as u32 * 100;
@@ -240,9 +251,8 @@ fn timestamp_lies() {
 }
 
 /// A window that shrinks below what is under way stops what is new, and nothing else.
-#[test]
-fn shrunk_window() {
-    let mut rig = sending(8_000, 6_000);
+fn shrunk_window(family: Family) {
+    let mut rig = sending(family, 8_000, 6_000);
     assert_eq!(rig.info().unacked_bytes, 5_840);
     rig.receive(seg(ACK, 1, 1_461).window(100));
     assert_eq!(rig.brief(), vec![]);
@@ -252,11 +262,10 @@ fn shrunk_window() {
 
 /// A window that stays shut is asked for again and again; the user timeout (RFC 5482) bounds that, and without an
 /// application to hold it a connection does not stay.
-#[test]
-fn zero_window_stall() {
+fn zero_window_stall(family: Family) {
     let timeout = TcpOptions { user_timeout: Duration::from_secs(30), ..NO_DELAY };
     for (options, orphan) in [(timeout, false), (NO_DELAY, true)] {
-        let mut rig = Rig::accepted(Rig::config(), options);
+        let mut rig = Rig::accepted_over(family, Rig::config(), options);
         rig.receive(seg(ACK, 1, 1).window(0));
         rig.send(1, 1_000);
         rig.sent();
@@ -283,9 +292,8 @@ fn zero_window_stall() {
 
 /// Many connections whose windows stay shut (sockstress): they leave frames to others, and are gone some time after
 /// the application has given them up.
-#[test]
-fn sockstress() {
-    let mut rig = Rig::with(Rig::config());
+fn sockstress(family: Family) {
+    let mut rig = Rig::of(family, Rig::config());
     let listener = rig.listen(NO_DELAY, 1_000);
     let mut ids = vec![];
     for port in 1_000..1_400 {
@@ -314,61 +322,80 @@ fn sockstress() {
     rig.assert_no_leak();
 }
 
-/// An ICMP error about a segment of ours at `sequence` arrives.
-pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, mtu: u16, sequence: u32) {
+/// An ICMP error about a segment of ours at `sequence` arrives; `word` is the second one of its header.
+pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, word: u32, sequence: u32) {
     let iss = rig.iss.expect("the stack has sent a SYN");
-    let mut body = vec![kind, code, 0, 0, 0, 0];
-    body.extend_from_slice(&mtu.to_be_bytes());
-    let mut quoted = [0; 20];
-    ipv4::Header::atomic(LOCAL, REMOTE, 6, 0, 64, 1_500).write(&mut quoted);
+    let (family, local, remote) = (rig.family, rig.family.local(), rig.family.remote());
+    let header_len = family.header_len();
+    let mut body = vec![kind, code, 0, 0];
+    body.extend_from_slice(&word.to_be_bytes());
+    let mut quoted = vec![0; header_len];
+    family.write_header((local, remote), 6, 0, 1_480, &mut quoted);
     body.extend_from_slice(&quoted);
     body.extend_from_slice(&rig.ports.0.to_be_bytes());
     body.extend_from_slice(&rig.ports.1.to_be_bytes());
     body.extend_from_slice(&(iss + sequence).0.to_be_bytes());
-    let sum = !checksum::sum(&body);
+    let pseudo = match family {
+        Family::Ipv4 => 0,
+        Family::Ipv6 => checksum::pseudo_header(remote, local, family.icmp(), body.len() as u32),
+    };
+    let sum = !checksum::add(pseudo, checksum::sum(&body));
     body[2..4].copy_from_slice(&sum.to_be_bytes());
     let mut frame = rig.arena.alloc(Class::Large).expect("the arena is large enough");
     frame.extend(body.len()).copy_from_slice(&body);
-    ipv4::Header::atomic(REMOTE, LOCAL, 1, 0, 64, (body.len() + 20) as u16).write(frame.push(20));
+    family.write_header((remote, local), family.icmp(), 0, body.len(), frame.push(header_len));
     let mut burst = Burst::default();
     burst.push(frame);
     rig.stack.receive(rig.now, 0, &mut burst);
 }
 
+/// A router says that no more than `mtu` bytes pass.
+fn too_big(rig: &mut Rig, mtu: u32, sequence: u32) {
+    match rig.family {
+        Family::Ipv4 => icmp(rig, 3, 4, mtu, sequence),
+        Family::Ipv6 => icmp(rig, 2, 0, mtu, sequence),
+    }
+}
+
 /// RFC 5927 §5, RFC 5461: an error about what is not under way is not believed; one about what is, is a hint only.
-#[test]
-fn icmp_hard_errors() {
-    let mut rig = sending(5_000, 60_000);
-    for code in [0, 1, 2, 3, 13] {
+fn icmp_hard_errors(family: Family) {
+    let mut rig = sending(family, 5_000, 60_000);
+    let errors: &[(u8, u8)] = match family {
+        Family::Ipv4 => &[(3, 0), (3, 1), (3, 2), (3, 3), (3, 13), (11, 0), (12, 0)],
+        Family::Ipv6 => &[(1, 0), (1, 1), (1, 3), (1, 4), (1, 6), (3, 0), (4, 0), (4, 1)],
+    };
+    for &(kind, code) in errors {
         for sequence in [1, 4_000, 5_001, 100_000, 0u32.wrapping_sub(10)] {
-            icmp(&mut rig, 3, code, 0, sequence);
+            icmp(&mut rig, kind, code, 0, sequence);
         }
     }
     assert_eq!((rig.state(), rig.info().unacked_bytes), (State::Established, 5_000));
     assert!(rig.events().iter().all(|event| !matches!(event, Event::Failed { .. })));
 }
 
-/// RFC 5927 §7, RFC 1191: a smaller MTU is believed for what is under way alone, and never below 552.
-#[test]
-fn icmp_mtu_lies() {
-    let mut rig = sending(5_000, 60_000);
+/// RFC 5927 §7, RFC 1191, RFC 8201 §4: a smaller MTU is believed for what is under way alone, never below 552 (1280 in
+/// IPv6), and none makes segments larger.
+fn icmp_mtu_lies(family: Family) {
+    let mut rig = sending(family, 5_000, 60_000);
     for sequence in [5_001, 100_000, 0u32.wrapping_sub(10)] {
-        icmp(&mut rig, 3, 4, 600, sequence);
+        too_big(&mut rig, 600, sequence);
     }
     assert_eq!(rig.info().send_mss, 1_460);
-    for mtu in [0, 1, 68, 296, 551] {
-        icmp(&mut rig, 3, 4, mtu, 1);
-        assert!(rig.info().send_mss >= 512, "{mtu}: {}", rig.info().send_mss);
+    let least = if family == Family::Ipv4 { 552 - 40 } else { 1_280 - 60 };
+    for mtu in [0, 1, 68, 296, 551, 1_279, 9_000, 65_535, 65_536] {
+        let before = rig.info().send_mss;
+        too_big(&mut rig, mtu, 1);
+        assert!((least..=before).contains(&rig.info().send_mss), "{mtu}: {}", rig.info().send_mss);
     }
 }
 
-/// RFC 1191 §6: what one connection has learnt of the path, the next one starts with; ten minutes later it asks anew.
-#[test]
-fn path_mtu_is_remembered() {
-    let mut rig = sending(5_000, 60_000);
-    icmp(&mut rig, 3, 4, 1_000, 1);
-    assert_eq!(rig.info().send_mss, 960);
-    for (port, wait_ms, mss) in [(2_001, 1_000, 960), (2_002, 600_000, 1_460)] {
+/// RFC 1191 §6, RFC 8201 §5.2: what one connection has learnt of the path, the next one starts with; ten minutes later it asks anew.
+fn path_mtu_is_remembered(family: Family) {
+    let mut rig = sending(family, 5_000, 60_000);
+    too_big(&mut rig, 1_300, 1);
+    let smaller = 1_300 - 20 - family.header_len() as u32;
+    assert_eq!(rig.info().send_mss, smaller);
+    for (port, wait_ms, mss) in [(2_001, 1_000, smaller), (2_002, 600_000, 1_460)] {
         rig.wait_ms(wait_ms);
         rig.ports = (rig.ports.0 + 1, port);
         rig.listen_and_accept(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460));
@@ -381,9 +408,8 @@ fn path_mtu_is_remembered() {
 }
 
 /// Two ends that are out of step answer each other's pure ACKs once in half a second, not for ever.
-#[test]
-fn ack_loop() {
-    let mut rig = open();
+fn ack_loop(family: Family) {
+    let mut rig = open(family);
     let mut answers = 0;
     for _ in 0..1_000 {
         rig.receive(seg(ACK, 1u32.wrapping_sub(5_000), 1));

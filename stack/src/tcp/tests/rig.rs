@@ -1,4 +1,4 @@
-//! The rig: one stack at 10.0.0.1, a peer at 10.0.0.2 that says what the test writes. Sequence
+//! The rig: one stack at 10.0.0.1 (or 2001:db8::1), a peer at 10.0.0.2 (or 2001:db8::2) that says what the test writes. Sequence
 //! numbers are relative: the stack's to its ISS, the peer's to its own.
 
 use core::net::{IpAddr, Ipv4Addr};
@@ -8,17 +8,18 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Arena, ArenaConfig, Burst, Class};
 
-use crate::address::{Cidr, SocketAddress};
+use crate::address::SocketAddress;
 use crate::config::{CongestionControl, Ecn, StackConfig, TcpOptions};
 use crate::error::ReceiveError;
 use crate::event::{Event, SocketId};
+use crate::family::Family;
 use crate::ip::{Autoconfiguration, Interface, Medium, Role, Route};
 use crate::stack::Stack;
 use crate::stats::Counter;
 use crate::tcp::sequence::SeqNum;
 use crate::tcp::{State, TcpInfo};
+use crate::wire::checksum;
 use crate::wire::tcp::{ACK, Header, Options, SYN, SackBlock, Timestamps, URG};
-use crate::wire::{checksum, ipv4};
 use crate::{Instant, MacAddress};
 
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -159,27 +160,31 @@ pub(super) struct Rig {
     /// The link does without checksums.
     pub(super) unsummed: bool,
     pub(super) id: SocketId,
+    pub(super) family: Family,
 }
 
 impl Rig {
     pub(super) fn with(config: StackConfig) -> Rig {
-        Rig::on(config, false, 0, true)
+        Rig::of(Family::Ipv4, config)
+    }
+
+    /// A rig that speaks this family alone.
+    pub(super) fn of(family: Family, config: StackConfig) -> Rig {
+        Rig::over(family, config, link(family.mtu()))
     }
 
     /// A rig on a link with these offloads.
     pub(super) fn on(config: StackConfig, partial_checksums: bool, segmentation_max_bytes: u32, gathers: bool) -> Rig {
+        let link = Interface { sends_partial_checksums: partial_checksums, segmentation_max_bytes, gathers, ..link(1_500) };
+        Rig::over(Family::Ipv4, config, link)
+    }
+
+    fn over(family: Family, config: StackConfig, link: Interface) -> Rig {
         let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
-        let interface = stack.add_interface(Interface {
-            sends_partial_checksums: partial_checksums,
-            segmentation_max_bytes,
-            segments_udp: false,
-            gathers,
-            ..link(1_500)
-        });
-        let network = Cidr { ip: LOCAL.into(), prefix_len: 24 };
-        stack.set_addresses(interface, vec![network]);
-        let destination = Cidr { ip: Ipv4Addr::new(10, 0, 0, 0).into(), prefix_len: 24 };
+        let interface = stack.add_interface(link);
+        let destination = family.network();
+        stack.set_addresses(interface, vec![destination]);
         stack.set_routes(vec![Route { destination, gateway: None, interface, metric: 0, source: None }]);
         Rig {
             stack,
@@ -191,6 +196,7 @@ impl Rig {
             ports: (80, 1_000),
             unsummed: false,
             id: SocketId { index: 0, generation: 0 },
+            family,
         }
     }
 
@@ -204,7 +210,12 @@ impl Rig {
 
     /// A connection that the peer has opened: no options but the MSS.
     pub(super) fn accepted(config: StackConfig, options: TcpOptions) -> Rig {
-        let mut rig = Rig::with(config);
+        Rig::accepted_over(Family::Ipv4, config, options)
+    }
+
+    /// As `accepted`, of this family.
+    pub(super) fn accepted_over(family: Family, config: StackConfig, options: TcpOptions) -> Rig {
+        let mut rig = Rig::of(family, config);
         let syn = seg(SYN, 0, 0).mss(MSS as u16);
         rig.accept_with(options, syn);
         rig
@@ -234,7 +245,7 @@ impl Rig {
         self.receive(syn);
         self.stack.transmit(self.now, &mut self.out);
         let first = self.out[0].front_packet().next().expect("a SYN-ACK");
-        self.iss = Header::parse(&first.bytes()[20..]).map(|(header, _)| header.sequence);
+        self.iss = Header::parse(&first.bytes()[self.family.header_len()..]).map(|(header, _)| header.sequence);
         self.out[0].clear();
         self.receive(seg(ACK, 1, 1));
         self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
@@ -248,8 +259,9 @@ impl Rig {
         head.payload.clear();
         self.push(&head, &mut burst);
         let mut first = burst.pop().expect("one frame");
-        let total = (first.len() + payload.len()) as u16;
-        ipv4::Header::atomic(REMOTE, LOCAL, 6, 0, 64, total).write(&mut first.bytes_mut()[..20]);
+        let header_len = self.family.header_len();
+        let total = first.len() + payload.len() - header_len;
+        self.family.write_header(self.inward(), 6, 0, total, &mut first.bytes_mut()[..header_len]);
         first.set_checksum(ringway_shm::Checksum::Verified);
         first.set_continues(true);
         burst.push(first);
@@ -265,13 +277,13 @@ impl Rig {
     }
 
     pub(super) fn listen(&mut self, options: TcpOptions, backlog: u32) -> SocketId {
-        let local = SocketAddress { ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED), port: self.ports.0 };
+        let local = SocketAddress { ip: self.family.any(), port: self.ports.0 };
         self.stack.listen(local, backlog, options, LISTENER).expect("the port is free")
     }
 
     pub(super) fn connect(&mut self, options: TcpOptions) {
-        let remote = SocketAddress { ip: REMOTE.into(), port: 1_000 };
-        let local = SocketAddress { ip: LOCAL.into(), port: 80 };
+        let remote = SocketAddress { ip: self.family.remote(), port: 1_000 };
+        let local = SocketAddress { ip: self.family.local(), port: 80 };
         self.id = self.stack.connect(self.now, Some(local), remote, options, COOKIE).expect("there is a route");
     }
 
@@ -337,11 +349,17 @@ impl Rig {
         let mut frame = self.arena.alloc(Class::Large).expect("the arena is large enough");
         header.emit(frame.extend(header.len()));
         frame.extend(segment.payload.len()).copy_from_slice(&segment.payload);
-        let pseudo = checksum::pseudo_header(REMOTE.into(), LOCAL.into(), 6, len as u32);
+        let (remote, local) = self.inward();
+        let pseudo = checksum::pseudo_header(remote, local, 6, len as u32);
         let sum = !checksum::add(pseudo, checksum::sum(frame.bytes()));
         frame.bytes_mut()[16..18].copy_from_slice(&sum.to_be_bytes());
-        ipv4::Header::atomic(REMOTE, LOCAL, 6, segment.ecn, 64, (len + 20) as u16).write(frame.push(20));
+        self.family.write_header((remote, local), 6, segment.ecn, len, frame.push(self.family.header_len()));
         burst.push(frame);
+    }
+
+    /// From whom to whom what arrives goes.
+    fn inward(&self) -> (IpAddr, IpAddr) {
+        (self.family.remote(), self.family.local())
     }
 
     /// What the stack transmits now.
@@ -362,10 +380,10 @@ impl Rig {
     }
 
     fn parse(&mut self, bytes: &[u8]) -> Seg {
-        let transport = &bytes[20..];
-        assert_eq!(u16::from_be_bytes([bytes[2], bytes[3]]) as usize, bytes.len(), "IP length");
-        assert_eq!(checksum::sum(&bytes[..20]), 0xffff, "IP checksum");
-        let pseudo = checksum::pseudo_header(LOCAL.into(), REMOTE.into(), 6, transport.len() as u32);
+        let transport = &bytes[self.family.header_len()..];
+        let (ecn, ends) = self.family.parse_header(bytes);
+        assert_eq!(ends, (self.family.local(), self.family.remote()));
+        let pseudo = checksum::pseudo_header(ends.0, ends.1, 6, transport.len() as u32);
         let left_to_the_link = self.unsummed && u16::from_be_bytes([transport[16], transport[17]]) == pseudo;
         assert!(left_to_the_link || checksum::add(pseudo, checksum::sum(transport)) == 0xffff, "TCP checksum");
         let (header, len) = Header::parse(transport).expect("a good header");
@@ -383,7 +401,7 @@ impl Rig {
             window: header.window,
             payload: transport[len..].to_vec(),
             options,
-            ecn: bytes[1] & 3,
+            ecn,
             ae: header.ae,
             urgent: header.urgent,
         }

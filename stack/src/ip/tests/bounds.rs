@@ -1,0 +1,93 @@
+//! What strangers can make the Internet layer keep or say between two turns, in either family.
+
+use super::*;
+use crate::family::{Family, in_both_families};
+use crate::ip::{ERRORS_MAX, REPLIES_MAX};
+use alloc::vec::Vec;
+
+in_both_families! {
+    pings
+    errors
+    refusals
+}
+
+/// A rig that knows its peer, with frames for a flood.
+fn rig(family: Family) -> Rig {
+    let mut rig = match family {
+        Family::Ipv4 => Rig::new(Medium::Ethernet, Role::Owned),
+        Family::Ipv6 => Rig::ipv6(Medium::Ethernet, Role::Owned),
+    };
+    rig.arena = Arena::new(ArenaConfig { large: 2_048, small: 2_048 });
+    rig.ip.set_neighbor(0, family.remote(), Some(PEER_MAC));
+    rig.transmit(ms(1));
+    rig
+}
+
+/// A packet of the peer, whose ICMP checksum is filled in.
+fn packet(family: Family, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    match family {
+        Family::Ipv6 if protocol == family.icmp() => icmpv6_from_peer(payload, |_| {}),
+        Family::Ipv6 => from_peer6(protocol, payload, |_| {}),
+        Family::Ipv4 => {
+            let mut payload = payload.to_vec();
+            if protocol == family.icmp() {
+                let sum = !checksum::sum(&payload);
+                payload[2..4].copy_from_slice(&sum.to_be_bytes());
+            }
+            from_peer(protocol, &payload, |_| {})
+        }
+    }
+}
+
+fn assert_no_leak(rig: &Rig) {
+    for class in [Class::Large, Class::Small] {
+        assert_eq!(rig.arena.free(class), rig.arena.capacity(class));
+    }
+}
+
+/// A flood of pings in one turn is answered with so many and no more; the others are counted, and all frames come back.
+fn pings(family: Family) {
+    let mut rig = rig(family);
+    let kind = if family == Family::Ipv4 { 8 } else { 128 };
+    let ping = packet(family, family.icmp(), &[kind, 0, 0, 0, 0, 7, 0, 1]);
+    for turn in 1..4 {
+        (0..1_000).for_each(|_| rig.receive(ms(turn), &ping));
+        assert_eq!(rig.transmit(ms(turn)).len(), REPLIES_MAX);
+        assert_eq!(rig.count(Counter::DropRateLimited), turn * (1_000 - REPLIES_MAX as u64));
+        assert_no_leak(&rig);
+    }
+}
+
+/// Of a flood of errors about segments of ours so many wait for TCP to look at them; one that comes after it has is kept.
+fn errors(family: Family) {
+    let mut rig = rig(family);
+    let mut message = match family {
+        Family::Ipv4 => vec![3, 1, 0, 0, 0, 0, 0, 0],
+        Family::Ipv6 => vec![1, 3, 0, 0, 0, 0, 0, 0],
+    };
+    let mut quoted = vec![0; family.header_len()];
+    family.write_header((family.local(), family.remote()), 6, 0, 1_440, &mut quoted);
+    message.extend(quoted);
+    message.extend([0, 80, 0x30, 0x39, 1, 2, 3, 4]);
+    let error = packet(family, family.icmp(), &message);
+    for turn in 1..4 {
+        (0..1_000).for_each(|_| rig.receive(ms(turn), &error));
+        assert_eq!(core::iter::from_fn(|| rig.ip.poll_error()).count(), ERRORS_MAX);
+        assert_no_leak(&rig);
+    }
+}
+
+/// RFC 1122 §3.2.2, RFC 4443 §2.4 (f): who sends what nobody serves hears so a thousand times a second, all together.
+fn refusals(family: Family) {
+    let mut rig = rig(family);
+    let datagram = packet(family, 132, b"12345678more");
+    let mut refused = 0;
+    for turn in 0..200 {
+        let now = ms(10_000 + turn * 10);
+        (0..100).for_each(|_| rig.receive(now, &datagram));
+        refused += rig.transmit(now).len();
+        assert_no_leak(&rig);
+    }
+    // A thousand at once, as nothing was said before, and a thousand for each of two seconds.
+    assert!((2_900..=3_000).contains(&refused), "{refused}");
+}
