@@ -15,6 +15,7 @@ use crate::runner::Runner;
 use crate::scenario::{self, Kind, Scenario};
 use crate::still;
 use crate::table;
+use crate::target::Target;
 use crate::wire::veth::remove_on_signal;
 
 /// Arguments of `ringway bench`.
@@ -133,7 +134,15 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
                 Kind::AgainstWrk => {
                     against_wrk::measure(runner.setting(), options, (&targets, &points), (rounds, seconds), &mut give)
                 }
-                Kind::Traffic => runner.run(&targets, &points, &mut give),
+                Kind::SharesOfPeak if options.rate.is_empty() && options.wire.targets().contains(&Target::Linux) => {
+                    let mut points = Vec::new();
+                    for peak in scenario::cpuload::peaks(options) {
+                        let value = runner.peak_of_kernel(&peak)?;
+                        points.extend(scenario::cpuload::shares(&peak, value));
+                    }
+                    runner.run(&targets, &points, &mut give)
+                }
+                Kind::Traffic | Kind::SharesOfPeak => runner.run(&targets, &points, &mut give),
             }
         });
     match measured {

@@ -28,6 +28,9 @@ pub struct Options {
     /// Rounds of each target; the medians are shown
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: Option<u32>,
+    /// At each point so many rounds more, where the machine was disturbed
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=100))]
+    pub patience: u32,
     /// Whose stack the client stands on; default: the kernel's, over memory Ringway's
     #[arg(long, value_enum)]
     pub client: Option<ClientStack>,

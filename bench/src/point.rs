@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::bed::Sample;
 use crate::load::exchange::PIECE;
 use crate::load::order::{Outcome, Plan};
+use crate::measure::cpu::Core;
 use crate::measure::noise::Disturbance;
 use crate::measure::statistics::{median, median_ratio};
 use crate::row::{Parameter, Row};
@@ -61,11 +62,13 @@ pub struct Setting {
 /// What one target showed at one point.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// A sample per round.
+    /// A sample per round that is kept.
     pub samples: Vec<Sample>,
     /// The worst of all rounds.
     pub disturbance: Disturbance,
-    /// Segments sent again.
+    /// Rounds that were measured and not kept.
+    pub repeated: u32,
+    /// Segments sent again, in all rounds.
     pub retransmissions: Option<u64>,
     /// What is remarkable.
     pub note: String,
@@ -100,7 +103,8 @@ impl Point {
         }
     }
 
-    fn unit(&self) -> &'static str {
+    /// What the value is in.
+    pub fn unit(&self) -> &'static str {
         match self.figure {
             Figure::Requests => "requests/s",
             Figure::Connections => "connections/s",
@@ -118,11 +122,11 @@ impl Point {
     /// The row of one target; `linux`: what that target showed in the same rounds.
     pub fn row(&self, setting: &Setting, target: &str, series: &Series, linux: Option<&Series>) -> Row {
         let of = |figure: &dyn Fn(&Sample) -> f64| median(series.samples.iter().map(figure));
-        let per_request = |ns: u64, outcome: &Outcome| ns as f64 / outcome.replies_in_all.max(1) as f64;
         let server_ns = of(&|sample| per_request(sample.server.cpu_ns(), &sample.outcome));
         let values = self.values(series);
         let value = median(values.iter().copied()).unwrap_or(0.0);
         let is_rate = !matches!(self.figure, Figure::Latency | Figure::Fairness);
+        let part = |of: fn(&Core) -> u64| Some(rounded(server_ns? / 1e3 * share_of_core(series, of)?));
         // Requests per second of the server's CPU, in the unit of the value.
         let per_core = of(&|sample| {
             let busy_s = per_request(sample.server.cpu_ns(), &sample.outcome) * sample.outcome.replies as f64 / 1e9;
@@ -142,6 +146,10 @@ impl Point {
             p999_us: of(&|sample| sample.outcome.p999_us).map(rounded),
             server_cpu_us_per_request: server_ns.map(|ns| rounded(ns / 1e3)),
             client_cpu_us_per_request: of(&|sample| per_request(sample.client.cpu_ns(), &sample.outcome) / 1e3).map(rounded),
+            server_cpu_ratio: linux.and_then(|linux| median_ratio(&server_cpu(series), &server_cpu(linux))).map(rounded),
+            server_user_us_per_request: part(|core| core.user_ns),
+            server_system_us_per_request: part(|core| core.busy_ns - core.user_ns - core.softirq_ns),
+            server_softirq_us_per_request: part(|core| core.softirq_ns),
             cycles_per_request: server_ns.map(|ns| rounded(ns * setting.frequency_ghz)),
             cycles_per_byte: server_ns.map(|ns| rounded(ns * setting.frequency_ghz / self.bytes_per_request())),
             throughput_per_core: per_core.filter(|per_core| is_rate && *per_core > 0.0).map(rounded),
@@ -149,13 +157,43 @@ impl Point {
             ratio: linux.and_then(|linux| median_ratio(&values, &self.values(linux))).map(rounded),
             noise: series.disturbance.verdict(),
             rounds: series.samples.len() as u32,
-            note: series.note.clone(),
+            repeated: series.repeated,
+            note: note(series),
             machine: setting.machine.clone(),
             kernel: setting.kernel.clone(),
             commit: setting.commit.clone(),
         }
     }
 }
+
+fn per_request(ns: u64, outcome: &Outcome) -> f64 {
+    ns as f64 / outcome.replies_in_all.max(1) as f64
+}
+
+/// The server's CPU per request, by round.
+fn server_cpu(series: &Series) -> Vec<f64> {
+    series.samples.iter().map(|sample| per_request(sample.server.cpu_ns(), &sample.outcome)).collect()
+}
+
+/// A part of what the server's core was busy with. Ticks are coarse: of all rounds together.
+fn share_of_core(series: &Series, part: fn(&Core) -> u64) -> Option<f64> {
+    let all: u64 = series.samples.iter().map(|sample| sample.server.core.busy_ns).sum();
+    let part: u64 = series.samples.iter().map(|sample| part(&sample.server.core)).sum();
+    (all > 0).then(|| part as f64 / all as f64)
+}
+
+/// What is remarkable, with what an open loop found beyond capacity.
+fn note(series: &Series) -> String {
+    let sum = |of: fn(&Outcome) -> u64| series.samples.iter().map(|sample| of(&sample.outcome)).sum::<u64>() as f64;
+    let late = sum(|outcome| outcome.late) / sum(|outcome| outcome.replies_in_all).max(1.0);
+    let overload = (late > LATE_MAX).then(|| format!("{:.0} % of the requests found every connection busy", late * 100.0));
+    let words: Vec<String> =
+        [Some(series.note.clone()), overload].into_iter().flatten().filter(|text| !text.is_empty()).collect();
+    words.join("; ")
+}
+
+/// So many requests of an open loop may have to wait for a connection before it is worth saying.
+const LATE_MAX: f64 = 0.01;
 
 /// Four digits, which is more than any measurement here is good for.
 fn rounded(value: f64) -> f64 {

@@ -39,6 +39,18 @@ pub struct Row {
     pub server_cpu_us_per_request: Option<f64>,
     /// The same of the client's side.
     pub client_cpu_us_per_request: Option<f64>,
+    /// The median over rounds of this target's server CPU per request by the `linux` target's of the same round.
+    #[serde(default)]
+    pub server_cpu_ratio: Option<f64>,
+    /// Of `server_cpu_us_per_request`, what the server's core spent in programs, by its ticks.
+    #[serde(default)]
+    pub server_user_us_per_request: Option<f64>,
+    /// The same in the kernel on behalf of programs.
+    #[serde(default)]
+    pub server_system_us_per_request: Option<f64>,
+    /// The same in interrupts and softirqs.
+    #[serde(default)]
+    pub server_softirq_us_per_request: Option<f64>,
     /// Cycles of the server's side per request: its CPU time at the frequency found by calibration.
     pub cycles_per_request: Option<f64>,
     /// Cycles of the server's side per byte of payload.
@@ -54,6 +66,9 @@ pub struct Row {
     /// Rounds that the medians are of.
     #[serde(default)]
     pub rounds: u32,
+    /// Rounds that were measured beyond those because others were disturbed.
+    #[serde(default)]
+    pub repeated: u32,
     /// What is remarkable about this point, such as why there is no value; empty: nothing.
     #[serde(default)]
     pub note: String,

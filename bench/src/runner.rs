@@ -1,7 +1,7 @@
 //! Runs the points of a scenario on all targets in turn: A B A B, so that what changes meanwhile changes both.
 
-use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::io;
+use std::time::Duration;
 
 use crate::bed::{Bed, Sample, server_core};
 use crate::measure::calibration::Calibration;
@@ -9,13 +9,17 @@ use crate::measure::machine;
 use crate::measure::noise::Disturbance;
 use crate::options::Options;
 use crate::point::{Point, Series, Setting};
+use crate::progress::Progress;
+use crate::rounds::Rounds;
 use crate::row::Row;
 use crate::target::Target;
 
 /// Not measured at the beginning of a run: caches, windows and connections get warm.
 const WARMUP_SHARE: f64 = 0.15;
-/// What a round costs beyond its seconds, for the remaining time.
+/// What a round costs beyond its seconds, before one was seen.
 const OVERHEAD: Duration = Duration::from_millis(60);
+/// Runs that find a peak.
+const PEAK_RUNS: u64 = 3;
 
 /// Targets in turn over points.
 pub struct Runner<'a> {
@@ -25,12 +29,11 @@ pub struct Runner<'a> {
     seconds: f64,
     /// The fastest that the calibration loop ever was on the server's core, nanoseconds.
     fastest_ns: f64,
-    begun: Instant,
-    runs_left: u32,
+    progress: Progress,
 }
 
 impl<'a> Runner<'a> {
-    /// For a scenario of this name with so many points.
+    /// For a scenario of this name.
     ///
     /// # Errors
     /// The server's core cannot be used.
@@ -45,8 +48,9 @@ impl<'a> Runner<'a> {
             commit: machine::commit().to_string(),
             frequency_ghz: calibration.frequency_ghz(),
         };
-        let fastest_ns = calibration.fastest_ns;
-        Ok(Runner { options, setting, rounds, seconds, fastest_ns, begun: Instant::now(), runs_left: 0 })
+        let round = Duration::from_secs_f64(seconds * (1.0 + WARMUP_SHARE)) + OVERHEAD;
+        let progress = Progress::new(scenario, options.quiet, round);
+        Ok(Runner { options, setting, rounds, seconds, fastest_ns: calibration.fastest_ns, progress })
     }
 
     /// What all rows have in common.
@@ -59,8 +63,8 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// A bed could not be made or a role failed; rows that were known have been given away.
     pub fn run(&mut self, targets: &[Target], points: &[Point], give: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
-        self.runs_left = points.len() as u32 * targets.len() as u32 * self.rounds;
-        self.say(&format!("starting {}", targets.iter().map(|target| target.name()).collect::<Vec<_>>().join(", ")));
+        let names: Vec<String> = targets.iter().map(|target| target.name()).collect();
+        self.progress.say(&format!("starting {}", names.join(", ")));
         let mut beds = Vec::new();
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
         for target in targets {
@@ -68,7 +72,7 @@ impl<'a> Runner<'a> {
             bed.pause();
             beds.push(bed);
         }
-        self.begun = Instant::now();
+        self.progress.begin(points.len() as u32 * targets.len() as u32 * self.rounds);
         for point in points {
             let series = self.measure(&mut beds, point)?;
             let linux = targets.iter().position(|target| *target == Target::Linux).map(|index| &series[index]);
@@ -79,8 +83,24 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// The value that the kernel reaches at a point; the median of some runs.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn peak_of_kernel(&mut self, point: &Point) -> io::Result<f64> {
+        self.progress.say("looking for the kernel's peak");
+        let mut bed = Bed::start(Target::Linux, self.options, point.plan.connections)?;
+        bed.prepare(&point.plan)?;
+        let mut series = Series::default();
+        for run in 0..PEAK_RUNS {
+            series.samples.push(self.sample(&mut bed, run)?.0);
+        }
+        let value = point.row(&self.setting, "", &series, None).value;
+        self.progress.say(&format!("the kernel's peak is {value} {}", point.unit()));
+        Ok(value)
+    }
+
     fn measure(&mut self, beds: &mut [Bed], point: &Point) -> io::Result<Vec<Series>> {
-        let mut series = vec![Series::default(); beds.len()];
         let mut before = Vec::new();
         for bed in beds.iter_mut() {
             before.push((bed.retransmissions()?, bed.kernel_segments()?));
@@ -88,13 +108,26 @@ impl<'a> Runner<'a> {
             bed.prepare(&point.plan)?;
             bed.pause();
         }
-        for round in 1..=self.rounds {
-            for (bed, series) in beds.iter_mut().zip(&mut series) {
-                self.say(&format!("{}: {}, round {round} of {}{}", point.label, bed.target().name(), self.rounds, self.left()));
-                let (sample, disturbance) = self.sample(bed, round)?;
+        let mut rounds = Rounds::new(self.rounds, self.options.patience);
+        while rounds.missing() > 0 {
+            let (number, missing) = (rounds.next_number(), rounds.missing());
+            let mut round = Vec::new();
+            for bed in beds.iter_mut() {
+                let words = format!("{}: {}, round {number} of {}", point.label, bed.target().name(), self.rounds);
+                let repeats = if number > self.rounds { " (a repetition: others were disturbed)" } else { "" };
+                self.progress.say_step(&format!("{words}{repeats}"));
+                round.push(self.sample(bed, u64::from(number))?);
+                self.progress.step();
+            }
+            rounds.add(round);
+            // Before it, this round was one of those that were missing.
+            self.progress.expect((rounds.missing() + 1 - missing) as u32 * beds.len() as u32);
+        }
+        let mut series = vec![Series { repeated: rounds.repeated(), ..Series::default() }; beds.len()];
+        for round in rounds.keep() {
+            for ((sample, disturbance), series) in round.into_iter().zip(&mut series) {
                 series.samples.push(sample);
                 series.disturbance = series.disturbance.worse(disturbance);
-                self.runs_left = self.runs_left.saturating_sub(1);
             }
         }
         for ((bed, series), before) in beds.iter_mut().zip(&mut series).zip(before) {
@@ -110,12 +143,12 @@ impl<'a> Runner<'a> {
         Ok(series)
     }
 
-    fn sample(&mut self, bed: &mut Bed, round: u32) -> io::Result<(Sample, Disturbance)> {
+    fn sample(&mut self, bed: &mut Bed, seed: u64) -> io::Result<(Sample, Disturbance)> {
         let before = Calibration::of_core(server_core())?;
         let warmup = Duration::from_secs_f64(self.seconds * WARMUP_SHARE);
         let measure = Duration::from_secs_f64(self.seconds);
         bed.resume();
-        let sample = bed.run(warmup, measure, u64::from(round))?;
+        let sample = bed.run(warmup, measure, seed)?;
         bed.pause();
         let after = Calibration::of_core(server_core())?;
         self.fastest_ns = self.fastest_ns.min(before.fastest_ns).min(after.fastest_ns);
@@ -127,20 +160,5 @@ impl<'a> Runner<'a> {
             others: share(sample.server.others_ns().max(sample.client.others_ns())),
         };
         Ok((sample, disturbance))
-    }
-
-    /// The remaining time, for people.
-    fn left(&self) -> String {
-        let one = Duration::from_secs_f64(self.seconds * (1.0 + WARMUP_SHARE)) + OVERHEAD;
-        let left = one * self.runs_left;
-        let done = self.begun.elapsed();
-        format!("; {} s so far, about {} s left", done.as_secs(), left.as_secs().max(1))
-    }
-
-    fn say(&self, words: &str) {
-        if !self.options.quiet {
-            // Progress is a courtesy: nobody may be listening.
-            writeln!(io::stderr(), "ringway bench {}: {words}", self.setting.scenario).unwrap_or_default();
-        }
     }
 }

@@ -11,7 +11,7 @@ mod accept;
 pub mod apps;
 mod bulk;
 mod conns;
-mod cpuload;
+pub(crate) mod cpuload;
 mod fair;
 mod latency;
 mod mixed;
@@ -45,6 +45,8 @@ pub struct Scenario {
 pub enum Kind {
     /// The load, target by target in turn.
     Traffic,
+    /// The load at shares of what the kernel carries, unless rates are named.
+    SharesOfPeak,
     /// Nothing: connections are open and still.
     Still(Question),
     /// Our load and wrk in turn.

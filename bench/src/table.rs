@@ -5,25 +5,27 @@ use crate::row::Row;
 /// The line above the rows.
 pub fn heading() -> String {
     format!(
-        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>10}  {}\n",
-        "point", "target", "value", "", "ratio", "p50 us", "p99 us", "server us", "client us", "noise"
+        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}\n",
+        "point", "target", "value", "", "ratio", "p50 us", "p99 us", "server us", "cpu", "client us", "noise"
     )
 }
 
 /// One row.
 pub fn line(row: &Row) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_string(), digits);
+    let times = |ratio: Option<f64>| ratio.map_or("-".to_string(), |ratio| format!("{ratio:.2}x"));
     let note = if row.note.is_empty() { String::new() } else { format!("  ({})", row.note) };
     format!(
-        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>10}  {}{note}\n",
+        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{note}\n",
         row.point,
         row.target,
         digits(row.value),
         row.unit,
-        row.ratio.map_or("-".to_string(), |ratio| format!("{ratio:.2}x")),
+        times(row.ratio),
         number(row.p50_us),
         number(row.p99_us),
         number(row.server_cpu_us_per_request),
+        times(row.server_cpu_ratio),
         number(row.client_cpu_us_per_request),
         row.noise
     )

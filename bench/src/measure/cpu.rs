@@ -12,7 +12,9 @@ use std::io;
 pub struct Core {
     /// Not idle, and not stolen.
     pub busy_ns: u64,
-    /// In softirqs.
+    /// In programs.
+    pub user_ns: u64,
+    /// In interrupts and softirqs.
     pub softirq_ns: u64,
     /// Taken by the hypervisor.
     pub steal_ns: u64,
@@ -47,6 +49,7 @@ impl Used {
             processes_ns: minus(self.processes_ns, before.processes_ns),
             core: Core {
                 busy_ns: minus(self.core.busy_ns, before.core.busy_ns),
+                user_ns: minus(self.core.user_ns, before.core.user_ns),
                 softirq_ns: minus(self.core.softirq_ns, before.core.softirq_ns),
                 steal_ns: minus(self.core.steal_ns, before.core.steal_ns),
             },
@@ -105,7 +108,8 @@ fn core_of(text: &str, core: usize, tick_ns: u64) -> Option<Core> {
     let ticks: Vec<u64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
     let [user, nice, system, _idle, _iowait, irq, softirq, steal] = *ticks.first_chunk()?;
     let busy_ns = (user + nice + system + irq + softirq) * tick_ns;
-    Some(Core { busy_ns, softirq_ns: softirq * tick_ns, steal_ns: steal * tick_ns })
+    let (user_ns, softirq_ns) = ((user + nice) * tick_ns, (irq + softirq) * tick_ns);
+    Some(Core { busy_ns, user_ns, softirq_ns, steal_ns: steal * tick_ns })
 }
 
 #[cfg(test)]

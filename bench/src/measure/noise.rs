@@ -32,7 +32,12 @@ impl Disturbance {
 
     /// Whether figures may be believed.
     pub fn is_quiet(&self) -> bool {
-        self.calibration <= CALIBRATION_MAX && self.steal <= STEAL_MAX && self.others <= OTHERS_MAX
+        self.severity() <= 1.0
+    }
+
+    /// How much was seen, by what may be: above 1 figures may not be believed.
+    pub fn severity(&self) -> f64 {
+        (self.calibration / CALIBRATION_MAX).max(self.steal / STEAL_MAX).max(self.others / OTHERS_MAX)
     }
 
     /// `quiet`, or `noisy: ` and what was seen.

@@ -31,6 +31,7 @@ fn values_are_medians_and_ratios_are_of_the_same_round() {
     let row = point.row(&setting(), "embedded", &ours, Some(&linux));
     assert_eq!((row.value, row.unit.as_str(), row.ratio), (135_000.0, "requests/s", Some(1.5)));
     assert_eq!((row.server_cpu_us_per_request, row.client_cpu_us_per_request), (Some(4.0), Some(4.0)));
+    assert_eq!(row.server_cpu_ratio, Some(0.5));
     assert_eq!((row.cycles_per_request, row.cycles_per_byte), (Some(10_000.0), Some(78.13)));
     assert_eq!(row.throughput_per_core, Some(250_000.0));
     assert_eq!((row.rounds, row.number("connections"), row.noise.as_str()), (3, Some(64.0), "quiet"));
@@ -63,4 +64,24 @@ fn figures_have_four_digits() {
         [rounded(123_456.7), rounded(0.001_234_56), rounded(-98.765), rounded(f64::NAN)],
         [123_500.0, 0.001_235, -98.77, 0.0]
     );
+}
+
+#[test]
+fn cpu_is_split_by_what_the_core_did() {
+    let mut one = sample(1000, 8);
+    one.server.core = Core { busy_ns: 100, user_ns: 20, softirq_ns: 50, steal_ns: 0 };
+    let point = Point::new("64".into(), &[], plan(Pace::Closed), Figure::Requests);
+    // The core says no more than 50 ns of softirqs beyond the processes; the shares are of 8 us.
+    let row = point.row(&setting(), "linux", &series(&[one]), None);
+    let parts = (row.server_user_us_per_request, row.server_system_us_per_request, row.server_softirq_us_per_request);
+    assert_eq!(parts, (Some(1.6), Some(2.4), Some(4.0)));
+}
+
+#[test]
+fn an_open_loop_beyond_capacity_says_so() {
+    let mut one = sample(1000, 8);
+    one.outcome.late = 250;
+    let point = Point::new("64".into(), &[], plan(Pace::Poisson(1.0)), Figure::Requests);
+    let noted = Series { note: "odd".into(), ..series(&[one]) };
+    assert_eq!(point.row(&setting(), "linux", &noted, None).note, "odd; 25 % of the requests found every connection busy");
 }

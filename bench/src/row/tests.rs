@@ -1,7 +1,7 @@
 //! A row is one line of JSON with every promised field, and reads back as it was.
 use super::*;
 
-const PROMISED: [&str; 19] = [
+const PROMISED: [&str; 24] = [
     "scenario",
     "point",
     "target",
@@ -12,6 +12,11 @@ const PROMISED: [&str; 19] = [
     "p99_us",
     "server_cpu_us_per_request",
     "client_cpu_us_per_request",
+    "server_cpu_ratio",
+    "server_user_us_per_request",
+    "server_system_us_per_request",
+    "server_softirq_us_per_request",
+    "repeated",
     "cycles_per_request",
     "cycles_per_byte",
     "throughput_per_core",

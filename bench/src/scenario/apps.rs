@@ -19,6 +19,7 @@ use crate::bed::server_core;
 use crate::measure::calibration::Calibration;
 use crate::measure::cpu::Used;
 use crate::measure::noise::Disturbance;
+use crate::rounds::Rounds;
 use crate::row::Row;
 use crate::wire::veth::remove_on_signal;
 use load::Load;
@@ -34,6 +35,9 @@ pub struct Arguments {
     /// On what, in turn
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TARGET,…", default_values_t = [Stack::Linux, Stack::Preload])]
     target: Vec<Stack>,
+    /// For each load so many rounds more, where the machine was disturbed
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=100))]
+    patience: u32,
     /// Connections of the load
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
     connections: u32,
@@ -105,9 +109,9 @@ fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_n
     let mut all_well = true;
     for load in program.loads() {
         match compare(arguments, &mut servers, load, fastest_ns) {
-            Ok(rounds) => {
+            Ok((rounds, repeated)) => {
                 for row in setting.rows(&load.label(program), arguments.connections, &arguments.target, &rounds) {
-                    give(arguments, &row)?;
+                    give(arguments, &Row { repeated, ..row })?;
                 }
             }
             Err(error) => {
@@ -129,19 +133,28 @@ fn refused(arguments: &Arguments, program: Program, setting: &Setting, stack: St
     Ok(false)
 }
 
-/// Rounds of one load, the targets in turn: a list for each target.
-fn compare(arguments: &Arguments, servers: &mut [Server], load: &Load, fastest_ns: f64) -> io::Result<Vec<Vec<Round>>> {
-    let mut rounds = vec![Vec::new(); servers.len()];
-    for number in 1..=arguments.rounds {
-        for (server, rounds) in servers.iter().zip(&mut rounds) {
+/// Rounds of one load, the targets in turn: a list for each target. And how many were repeated.
+fn compare(arguments: &Arguments, servers: &mut [Server], load: &Load, fastest_ns: f64) -> io::Result<(Vec<Vec<Round>>, u32)> {
+    let mut rounds = Rounds::new(arguments.rounds, arguments.patience);
+    while rounds.missing() > 0 {
+        let number = rounds.next_number();
+        let mut turn = Vec::new();
+        for server in servers.iter() {
             let label = load.label(server.program);
             say(arguments, &format!("{label} on {}, round {number} of {}", server.stack.name(), arguments.rounds));
             server.resume();
-            rounds.push(round(arguments, server, load, fastest_ns)?);
+            let round = round(arguments, server, load, fastest_ns)?;
             server.pause();
+            turn.push((round, round.disturbance));
         }
+        rounds.add(turn);
     }
-    Ok(rounds)
+    let repeated = rounds.repeated();
+    let mut kept = vec![Vec::new(); servers.len()];
+    for turn in rounds.keep() {
+        turn.into_iter().zip(&mut kept).for_each(|((round, _), kept)| kept.push(round));
+    }
+    Ok((kept, repeated))
 }
 
 fn round(arguments: &Arguments, server: &Server, load: &Load, fastest_ns: f64) -> io::Result<Round> {

@@ -32,3 +32,19 @@ fn conns_names_its_points_by_the_connections_alone() {
     let labels: Vec<&str> = points.iter().map(|point| point.label.as_str()).collect();
     assert_eq!(labels, ["1", "64", "1024", "10000"]);
 }
+
+#[test]
+fn cpuload_asks_for_shares_of_the_peak_on_the_same_connections() {
+    let peaks = cpuload::peaks(&options(&["--connections", "8"]));
+    let points = cpuload::shares(&peaks[0], 120_000.0);
+    assert!(peaks.len() == 1 && peaks[0].plan.pace == Pace::Closed);
+    let rates: Vec<Option<f64>> = points
+        .iter()
+        .map(|point| match point.plan.pace {
+            Pace::Poisson(rate) => Some(rate),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(rates, [Some(12_000.0), Some(60_000.0), Some(108_000.0)]);
+    assert!(points.iter().all(|point| point.plan.connections == 8));
+}

@@ -7,14 +7,14 @@ const STAT: &str =
 #[test]
 fn a_core_is_found_by_its_whole_name() {
     let core = core_of(STAT, 1, 10).expect("cpu1 is there");
-    assert_eq!(core, Core { busy_ns: 320, softirq_ns: 20, steal_ns: 10 });
+    assert_eq!(core, Core { busy_ns: 320, user_ns: 100, softirq_ns: 20, steal_ns: 10 });
     assert_eq!(core_of(STAT, 2, 10), None);
     assert_eq!(core_of("cpu0 1 2 3", 0, 10), None);
 }
 
 #[test]
 fn softirqs_on_the_idle_core_are_charged_and_strangers_are_not() {
-    let used = |processes_ns, busy_ns, softirq_ns| Used { processes_ns, core: Core { busy_ns, softirq_ns, steal_ns: 0 } };
+    let used = |processes_ns, busy_ns, softirq_ns| Used { processes_ns, core: Core { busy_ns, softirq_ns, ..Core::default() } };
     // All softirqs ran while the process was on the core: they are in its time already.
     assert_eq!(used(1000, 1000, 400).cpu_ns(), 1000);
     // The core was busy beyond the process, in softirqs that interrupted idle.

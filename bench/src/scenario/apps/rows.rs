@@ -34,10 +34,14 @@ impl Setting {
     /// A row for each target; `rounds` is a list for each.
     pub(super) fn rows(&self, label: &str, connections: u32, stacks: &[Stack], rounds: &[Vec<Round>]) -> Vec<Row> {
         let rates = |rounds: &Vec<Round>| rounds.iter().map(|round| round.figures.requests_per_s).collect::<Vec<f64>>();
+        let cpu = |rounds: &Vec<Round>| rounds.iter().map(|round| per_request(round.server_ns, round)).collect::<Vec<f64>>();
+        let linux_cpu = stacks.iter().position(|stack| *stack == Stack::Linux).map(|at| cpu(&rounds[at]));
         let linux = stacks.iter().position(|stack| *stack == Stack::Linux).map(|at| rates(&rounds[at]));
         let row = |(stack, rounds): (&Stack, &Vec<Round>)| {
+            let cpu_ratio = linux_cpu.as_ref().and_then(|linux| median_ratio(&cpu(rounds), linux));
             let ratio = linux.as_ref().and_then(|linux| median_ratio(&rates(rounds), linux));
-            self.row(label, connections, *stack, rounds, ratio)
+            let server_cpu_ratio = cpu_ratio.map(|ratio| (ratio * 1000.0).round() / 1000.0);
+            Row { server_cpu_ratio, ..self.row(label, connections, *stack, rounds, ratio) }
         };
         stacks.iter().zip(rounds).map(row).collect()
     }
@@ -45,7 +49,6 @@ impl Setting {
     fn row(&self, label: &str, connections: u32, stack: Stack, rounds: &[Round], ratio: Option<f64>) -> Row {
         let of =
             |figure: &dyn Fn(&Round) -> f64| median(rounds.iter().map(figure)).map(|value| (value * 1000.0).round() / 1000.0);
-        let per_request = |ns: u64, round: &Round| ns as f64 / 1e3 / round.figures.requests.max(1.0);
         let server_us = of(&|round| per_request(round.server_ns, round));
         let segments: u64 = rounds.iter().map(|round| round.kernel_segments).sum();
         let disturbance = rounds.iter().fold(Disturbance::default(), |worst, round| worst.worse(round.disturbance));
@@ -90,6 +93,11 @@ impl Setting {
             ..Row::default()
         }
     }
+}
+
+/// Microseconds.
+fn per_request(ns: u64, round: &Round) -> f64 {
+    ns as f64 / 1e3 / round.figures.requests.max(1.0)
 }
 
 /// The first line of the table.

@@ -11,6 +11,7 @@ fn the_ratio_compares_rounds_and_the_cpu_is_per_request() {
     let ours = vec![round(150.0, 2_000_000), round(300.0, 2_000_000), round(150.0, 2_000_000)];
     let rows = Setting::new(2.0).rows("nginx keep-alive", 64, &[Stack::Linux, Stack::Preload], &[linux, ours]);
     assert_eq!((rows[0].ratio, rows[1].ratio), (Some(1.0), Some(1.5)));
+    assert_eq!((rows[0].server_cpu_ratio, rows[1].server_cpu_ratio), (Some(1.0), Some(0.5)));
     assert_eq!((rows[1].value, rows[1].server_cpu_us_per_request, rows[1].cycles_per_request), (150.0, Some(2.0), Some(4000.0)));
     assert_eq!((rows[1].client_cpu_us_per_request, rows[1].retransmissions, rows[1].rounds), (Some(0.5), Some(3), 3));
 }
