@@ -37,7 +37,7 @@ pub fn measure(
     for (point, (connections, work_us)) in points.iter().zip(POINTS) {
         for target in targets {
             let options = Options { work_us: options.work_us.max(work_us), ..options.clone() };
-            let mut bed = Bed::start(*target, &options, connections)?;
+            let mut bed = Bed::start(*target, &options, &point.setup, connections)?;
             bed.prepare(&point.plan)?;
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             for round in 1..=rounds {

@@ -18,14 +18,16 @@ use std::time::Duration;
 
 use ringway_shm::stats::StatsReader;
 
-use crate::load::order::{Order, Outcome, Plan};
+use crate::load::order::{Order, Outcome, Passage, Plan};
+use crate::load::tuning::Tuning;
 use crate::measure::cpu::{self, Used};
 use crate::measure::machine;
 use crate::options::{Options, Steering};
+use crate::path::Path as WirePath;
 use crate::peer::Peer;
 use crate::target::{ClientStack, Target, WireKind};
-use crate::wire::memory;
 use crate::wire::veth::{INTERFACE, Side, Wire};
+use crate::wire::{memory, path};
 
 /// Where the servers listen.
 const PORT: u16 = 8080;
@@ -46,6 +48,9 @@ pub struct Bed {
     /// Statistics of Ringway's workers at both ends.
     stats: Vec<StatsReader>,
     options: Options,
+    tuning: Tuning,
+    /// The process in the middle of a path.
+    path: Option<Peer>,
     wire: Option<Wire>,
 }
 
@@ -58,6 +63,26 @@ pub struct Sample {
     pub server: Used,
     /// CPU of the client's side.
     pub client: Used,
+    /// CPU of the process in the middle of a path, nanoseconds; it is on the client's core.
+    pub path_ns: u64,
+    /// What that process has done with packets.
+    pub passage: Passage,
+}
+
+impl Sample {
+    /// The larger share of a core that strangers have used, nanoseconds.
+    pub fn others_ns(&self) -> u64 {
+        self.server.others_ns().max(self.client.others_ns().saturating_sub(self.path_ns))
+    }
+}
+
+/// What a point asks of the wire and the sockets, beside its load.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Setup {
+    /// What is between the two ends; nothing: a veth pair, TAP or memory.
+    pub path: Option<WirePath>,
+    /// What the sockets of both ends are told.
+    pub tuning: Tuning,
 }
 
 /// The server's core: the second, or the only one.
@@ -70,13 +95,17 @@ impl Bed {
     ///
     /// # Errors
     /// The system refused something, or a role failed.
-    pub fn start(target: Target, options: &Options, connections: u32) -> io::Result<Bed> {
-        let wire = if options.wire == WireKind::Memory { None } else { Some(Wire::new()?) };
-        if let Some(wire) = &wire {
-            steer(wire, options.rps)?;
-        }
-        let client = options.client_stack();
-        let layout = Layout { kind: options.wire, wire: wire.as_ref(), target, client, connections, work_us: options.work_us };
+    pub fn start(target: Target, options: &Options, setup: &Setup, connections: u32) -> io::Result<Bed> {
+        let (wire, path) = join(options, setup)?;
+        let layout = Layout {
+            kind: options.wire,
+            wire: wire.as_ref(),
+            target,
+            client: options.client_stack(),
+            connections,
+            work_us: options.work_us,
+            tuning: setup.tuning,
+        };
         let ends = if wire.is_none() { Some(memory::link()?) } else { None };
         let (server_stats, client_stats) = (stats_path(), stats_path());
         let mut server = Peer::start(&format!("{} server", target.name()), layout.server_command(&server_stats)?)?;
@@ -96,7 +125,7 @@ impl Bed {
             fs::remove_file(path)?;
         }
         let (address, sources) = (layout.served(), layout.sources());
-        Ok(Bed { target, client, server, address, sources, stats, options: options.clone(), wire })
+        Ok(Bed { target, client, server, address, sources, stats, options: options.clone(), tuning: setup.tuning, path, wire })
     }
 
     /// Who serves.
@@ -140,7 +169,7 @@ impl Bed {
             return Err(io::Error::other(text));
         }
         let limit = START + CONNECT * plan.connections;
-        let plan = Plan { server: self.address, sources: self.sources.clone(), ..plan.clone() };
+        let plan = Plan { server: self.address, sources: self.sources.clone(), tuning: self.tuning, ..plan.clone() };
         self.client.order(&Order::Prepare(plan), limit)
     }
 
@@ -157,11 +186,12 @@ impl Bed {
     /// # Errors
     /// A connection was lost, or a role failed.
     pub fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Sample> {
-        let before = (self.server_used()?, self.client_used()?);
+        let before = (self.server_used()?, self.client_used()?, self.path_used()?);
         let order = Order::Run { warmup_us: warmup.as_micros() as u64, measure_us: measure.as_micros() as u64, seed };
         let outcome = self.client.run(&order, warmup + measure + PATIENCE)?;
-        let after = (self.server_used()?, self.client_used()?);
-        Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1) })
+        let after = (self.server_used()?, self.client_used()?, self.path_used()?);
+        let (path_ns, passage) = (after.2.0.saturating_sub(before.2.0), after.2.1.since(&before.2.1));
+        Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1), path_ns, passage })
     }
 
     /// Runs wrk against the server from the client's side and returns what it prints.
@@ -200,6 +230,12 @@ impl Bed {
         Used::by(self.client.pid(), CLIENT_CORE)
     }
 
+    /// CPU of the process in the middle of a path, and what it has done with packets.
+    fn path_used(&mut self) -> io::Result<(u64, Passage)> {
+        let Some(path) = &mut self.path else { return Ok((0, Passage::default())) };
+        Ok((cpu::tree_ns(path.pid()), path.count(START)?))
+    }
+
     /// Segments that both ends have sent again so far, on the kernel's stack and on Ringway's.
     ///
     /// # Errors
@@ -227,12 +263,27 @@ impl Bed {
     }
 }
 
+/// Makes the wire, and the process in the middle of a path.
+fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Peer>)> {
+    let (wire, path, steering) = match setup.path {
+        _ if options.wire == WireKind::Memory => return Ok((None, None)),
+        None => (Wire::new()?, None, options.rps),
+        Some(path) => {
+            let (wire, peer) = Wire::joined_by(|wire| path::join(wire, &path, CLIENT_CORE))?;
+            // Otherwise the process in the middle would do the receiving of both ends, and pay for it.
+            (wire, Some(peer), Steering::Both)
+        }
+    };
+    steer(&wire, steering)?;
+    Ok((Some(wire), path))
+}
+
 /// Says on which core the kernel receives.
 fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
     let sides: &[(Side, usize)] = match steering {
         Steering::None => &[],
         Steering::Client => &[(Side::Client, CLIENT_CORE)],
-        Steering::Both => &[(Side::Client, CLIENT_CORE), (Side::Server, 1)],
+        Steering::Both => &[(Side::Client, CLIENT_CORE), (Side::Server, server_core())],
     };
     for (side, core) in sides {
         let script = format!("echo {:x} > /sys/class/net/{INTERFACE}/queues/rx-0/rps_cpus", 1 << core);
@@ -252,6 +303,7 @@ struct Layout<'a> {
     client: ClientStack,
     connections: u32,
     work_us: u64,
+    tuning: Tuning,
 }
 
 impl Layout<'_> {
@@ -290,6 +342,7 @@ impl Layout<'_> {
         let before: &[&str] = if has_service { &["run", "--quiet", "--"] } else { &[] };
         let mut command = self.role(Side::Server, server_core(), before)?;
         command.args(["server", "--listen", &self.served().to_string()]);
+        command.args(self.tuning.arguments());
         if self.work_us > 0 {
             command.args(["--work-us", &self.work_us.to_string()]);
         }

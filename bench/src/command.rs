@@ -115,7 +115,7 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
     if !rustix::process::geteuid().is_root() {
         return fail(scenario, "making network interfaces needs root", 1);
     }
-    let points = (scenario.points)(options);
+    let points = scenario::varied((scenario.points)(options), options);
     let mut is_first = true;
     let mut give = |row: Row| {
         let heading = if is_first && !options.json { table::heading() } else { String::new() };
@@ -136,7 +136,7 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
                 }
                 Kind::SharesOfPeak if options.rate.is_empty() && options.wire.targets().contains(&Target::Linux) => {
                     let mut points = Vec::new();
-                    for peak in scenario::cpuload::peaks(options) {
+                    for peak in scenario::varied(scenario::cpuload::peaks(options), options) {
                         let value = runner.peak_of_kernel(&peak)?;
                         points.extend(scenario::cpuload::shares(&peak, value));
                     }

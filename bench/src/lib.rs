@@ -16,6 +16,7 @@ pub mod measure;
 pub mod options;
 mod other;
 pub mod pair;
+pub mod path;
 mod pause;
 pub mod peer;
 pub mod point;

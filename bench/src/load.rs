@@ -11,4 +11,5 @@ pub mod latency;
 pub mod message;
 pub mod order;
 pub mod schedule;
+pub mod tuning;
 pub mod work;

@@ -2,6 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
+use crate::load::tuning::Congestion;
+use crate::path::{self, Loss, Path};
 use crate::target::{ClientStack, Target, WireKind};
 
 /// Options of a scenario.
@@ -40,6 +42,21 @@ pub struct Options {
     /// On which core the kernel receives; default: on the core that sends
     #[arg(long, value_enum, default_value_t = Steering::None)]
     pub rps: Steering,
+    /// Round-trip time of a path between both ends, such as 20ms (over veth)
+    #[arg(long, value_parser = path::time_us, value_name = "TIME")]
+    pub rtt: Option<u32>,
+    /// Packets that the path loses: 1%, 0.015, or 1/100 for every hundredth (over veth)
+    #[arg(long, value_delimiter = ',', value_parser = path::loss, value_name = "SHARE,…")]
+    pub loss: Vec<Loss>,
+    /// Rate of the path's bottleneck, such as 100mbit; default: 1gbit (over veth)
+    #[arg(long, value_parser = path::bandwidth, value_name = "RATE")]
+    pub bandwidth: Option<u64>,
+    /// Packets that may wait before it; default: bandwidth times round-trip time, at least 100
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(path::QUEUE_PACKETS_MAX)), value_name = "PACKETS")]
+    pub queue: Option<u32>,
+    /// Congestion control of the sockets of both ends
+    #[arg(long = "cc", value_enum, value_delimiter = ',', value_name = "NAME,…")]
+    pub congestion: Vec<Congestion>,
     /// One JSON object per row
     #[arg(short, long)]
     pub json: bool,
@@ -70,11 +87,23 @@ impl Options {
         self.rounds.unwrap_or(rounds)
     }
 
+    /// The paths that were asked for; empty: no path, but the wire as it is.
+    pub fn paths(&self) -> Vec<Path> {
+        if self.rtt.is_none() && self.loss.is_empty() && self.bandwidth.is_none() && self.queue.is_none() {
+            return Vec::new();
+        }
+        let losses = if self.loss.is_empty() { &[Loss::None][..] } else { &self.loss };
+        losses.iter().map(|loss| Path::new(self.rtt.unwrap_or(0), *loss, self.bandwidth, self.queue)).collect()
+    }
+
     /// The targets, without repetitions.
     ///
     /// # Errors
     /// Text for the user: one of them cannot be had over this wire.
     pub fn targets(&self) -> Result<Vec<Target>, String> {
+        if self.wire != WireKind::Veth && !self.paths().is_empty() {
+            return Err("--rtt, --loss, --bandwidth and --queue need the veth wire".into());
+        }
         let possible = self.wire.targets();
         let mut wanted = self.target.clone();
         if wanted.is_empty() {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ringway_shm::wire::WireEnd;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::load::order::{Answer, Order, Outcome};
+use crate::load::order::{Answer, Order, Outcome, Passage};
 use crate::measure::cpu;
 use crate::pause::{pause, resume};
 use crate::wire::memory;
@@ -109,6 +109,18 @@ impl Peer {
         match self.answer(limit)? {
             Answer::Done(outcome) => Ok(outcome),
             other => Err(self.complaint(&format!("answered {other:?} instead of Done"))),
+        }
+    }
+
+    /// Asks a wire what it has done so far.
+    ///
+    /// # Errors
+    /// It does not say so within `limit`, or it has failed.
+    pub fn count(&mut self, limit: Duration) -> io::Result<Passage> {
+        self.tell(&Order::Count)?;
+        match self.answer(limit)? {
+            Answer::Counted(passage) => Ok(passage),
+            other => Err(self.complaint(&format!("answered {other:?} instead of Counted"))),
         }
     }
 

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::bed::Sample;
+use crate::bed::{Sample, Setup};
 use crate::load::exchange::PIECE;
-use crate::load::order::{Outcome, Plan};
+use crate::load::order::{Outcome, Passage, Plan};
+use crate::load::tuning::Congestion;
 use crate::measure::cpu::Core;
 use crate::measure::noise::Disturbance;
 use crate::measure::statistics::{median, median_ratio};
-use crate::row::{Parameter, Row};
+use crate::path::Path;
+use crate::row::{NOT_MEASURED, Parameter, QUIET, Row};
 
 /// What a point's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Point {
     pub plan: Plan,
     /// What the value is.
     pub figure: Figure,
+    /// What it asks of the wire and the sockets.
+    pub setup: Setup,
 }
 
 /// What all rows of a run have in common.
@@ -78,7 +82,47 @@ impl Point {
     /// A point whose parameters are numbers.
     pub fn new(label: String, numbers: &[(&str, f64)], plan: Plan, figure: Figure) -> Point {
         let parameters = numbers.iter().map(|(name, value)| (name.to_string(), Parameter::Number(*value))).collect();
-        Point { label, parameters, plan, figure }
+        Point { label, parameters, plan, figure, setup: Setup::default() }
+    }
+
+    /// The same over a path; its amounts become parameters.
+    pub fn over(mut self, path: Path) -> Point {
+        self.label = format!("{}, {}", self.label, path.label());
+        self.parameters.extend(path.numbers().map(|(name, value)| (name.to_string(), Parameter::Number(value))));
+        self.setup.path = Some(path);
+        self
+    }
+
+    /// The same with sockets of this congestion control.
+    pub fn with_congestion(mut self, congestion: Congestion) -> Point {
+        let name = congestion.name();
+        self.label = format!("{}, {name}", self.label);
+        self.parameters.insert("congestion".into(), Parameter::Text(name.into()));
+        self.setup.tuning.congestion = Some(congestion);
+        self
+    }
+
+    fn wire(&self, setting: &Setting) -> String {
+        if self.setup.path.is_some() { PATH.to_string() } else { setting.wire.clone() }
+    }
+
+    /// The row of a target that could not be measured.
+    pub fn absent(&self, setting: &Setting, target: &str, why: &str) -> Row {
+        Row {
+            scenario: setting.scenario.clone(),
+            point: self.label.clone(),
+            parameters: self.parameters.clone(),
+            target: target.to_string(),
+            wire: self.wire(setting),
+            client: setting.client.clone(),
+            unit: self.unit().to_string(),
+            noise: QUIET.to_string(),
+            note: format!("{NOT_MEASURED}{why}"),
+            machine: setting.machine.clone(),
+            kernel: setting.kernel.clone(),
+            commit: setting.commit.clone(),
+            ..Row::default()
+        }
     }
 
     fn bytes_per_request(&self) -> f64 {
@@ -132,12 +176,13 @@ impl Point {
             let busy_s = per_request(sample.server.cpu_ns(), &sample.outcome) * sample.outcome.replies as f64 / 1e9;
             if busy_s > 0.0 { self.value(&sample.outcome) * sample.outcome.seconds / busy_s } else { 0.0 }
         });
+        let passages = |count: fn(&Passage) -> u64| series.samples.iter().map(|sample| count(&sample.passage)).sum();
         Row {
             scenario: setting.scenario.clone(),
             point: self.label.clone(),
             parameters: self.parameters.clone(),
             target: target.to_string(),
-            wire: setting.wire.clone(),
+            wire: self.wire(setting),
             client: setting.client.clone(),
             value: rounded(value),
             unit: self.unit().to_string(),
@@ -154,6 +199,8 @@ impl Point {
             cycles_per_byte: server_ns.map(|ns| rounded(ns * setting.frequency_ghz / self.bytes_per_request())),
             throughput_per_core: per_core.filter(|per_core| is_rate && *per_core > 0.0).map(rounded),
             retransmissions: series.retransmissions,
+            lost_on_path: self.setup.path.map(|_| passages(|passage| passage.lost)),
+            overflowed_on_path: self.setup.path.map(|_| passages(|passage| passage.overflowed)),
             ratio: linux.and_then(|linux| median_ratio(&values, &self.values(linux))).map(rounded),
             noise: series.disturbance.verdict(),
             rounds: series.samples.len() as u32,
@@ -194,6 +241,9 @@ fn note(series: &Series) -> String {
 
 /// So many requests of an open loop may have to wait for a connection before it is worth saying.
 const LATE_MAX: f64 = 0.01;
+
+/// What rows call a wire that is a path.
+const PATH: &str = "path";
 
 /// Four digits, which is more than any measurement here is good for.
 fn rounded(value: f64) -> f64 {

@@ -19,12 +19,16 @@ use crate::load::embedded_server::EmbeddedServer;
 use crate::load::kernel_client::KernelClient;
 use crate::load::kernel_server::KernelServer;
 use crate::load::order::{Answer, Order, Outcome, Plan};
+use crate::load::tuning::Tuning;
 use crate::load::work::Work;
+use crate::path::Path;
 use crate::wire::memory::End;
 
 mod stack;
+pub mod wire;
 
 use stack::StackArguments;
+use wire::PathWire;
 
 /// Arguments of a role.
 #[derive(Args, Clone, Debug)]
@@ -44,6 +48,11 @@ pub struct RoleArguments {
     #[arg(long, default_value_t = 0)]
     work_us: u64,
     #[command(flatten)]
+    tuning: Tuning,
+    /// What the wire does, as JSON
+    #[arg(long, value_parser = parse_path)]
+    path: Option<Path>,
+    #[command(flatten)]
     stack: StackArguments,
 }
 
@@ -54,6 +63,8 @@ pub enum Kind {
     Server,
     /// Asks
     Client,
+    /// Carries packets between two namespaces
+    Wire,
 }
 
 /// Whose sockets a role uses.
@@ -82,22 +93,26 @@ pub fn run(arguments: &RoleArguments) -> ExitCode {
 
 fn play(arguments: &RoleArguments) -> io::Result<()> {
     raise_descriptor_limit()?;
+    let tuning = &arguments.tuning;
     let address = || arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"));
     let work = Work::each(Duration::from_micros(arguments.work_us));
     match (arguments.kind, arguments.sockets) {
         (Kind::Server, Sockets::Kernel) => {
             let address = address()?;
-            let mut server = KernelServer::listen(address, arguments.spin, work).map_err(|error| at(address, &error))?;
+            let mut server = KernelServer::listen(address, arguments.spin, work, tuning).map_err(|error| at(address, &error))?;
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()
         }
         (Kind::Server, Sockets::Ringway) => {
             let (address, net) = (address()?, stack::open(&arguments.stack, End::First)?);
-            let mut server = EmbeddedServer::listen(net, address, work).map_err(|error| at(address, &error))?;
+            let mut server = EmbeddedServer::listen(net, address, work, tuning).map_err(|error| at(address, &error))?;
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()
+        }
+        (Kind::Server, Sockets::Channel) if *tuning != Tuning::default() => {
+            Err(io::Error::other("the server through a channel has no socket options"))
         }
         (Kind::Server, Sockets::Channel) => {
             let address = address()?;
@@ -105,6 +120,14 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             drop(orders(|| {})?);
             answer(&Answer::Ready)?;
             server.serve()
+        }
+        (Kind::Wire, _) => {
+            let path = arguments.path.ok_or_else(|| io::Error::other("a wire needs --path"))?;
+            let mut wire = PathWire::open(&path, WIRE_SEED)?;
+            let bell = wire.bell()?;
+            let orders = orders(move || wire::ring(&bell))?;
+            answer(&Answer::Ready)?;
+            wire.run(&orders, &mut |counted| answer(&counted))
         }
         (Kind::Client, Sockets::Channel) => Err(io::Error::other("no client uses a channel")),
         (Kind::Client, Sockets::Kernel) => {
@@ -120,6 +143,10 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             obey(&orders(wake)?, &mut EmbeddedClient::new(net))
         }
     }
+}
+
+fn parse_path(text: &str) -> Result<Path, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
 fn at(address: SocketAddr, error: &io::Error) -> io::Error {
@@ -185,6 +212,7 @@ fn obey(orders: &Receiver<Order>, client: &mut dyn Client) -> io::Result<()> {
                 let (warmup, measure) = (Duration::from_micros(warmup_us), Duration::from_micros(measure_us));
                 Answer::Done(client.run(warmup, measure, seed)?)
             }
+            Order::Count => return Err(io::Error::other("a client counts no packets")),
             Order::Release => client.release().map(|()| Answer::Ready)?,
         };
         answer(&reply)?;
@@ -232,5 +260,7 @@ fn raise_descriptor_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?)
 }
 
+/// Which packets are lost is the same in every run.
+const WIRE_SEED: u64 = 1;
 /// Descriptors for the largest number of connections that a client opens on the kernel's stack.
 const DESCRIPTORS: u64 = 262_144;

@@ -19,7 +19,7 @@ pub struct Row {
     pub parameters: BTreeMap<String, Parameter>,
     /// Who served: `linux`, `embedded`, `service`, `preload`, …
     pub target: String,
-    /// What joined client and server: `veth`, `tap`, `memory`.
+    /// What joined client and server: `veth`, `tap`, `memory`, `path`.
     pub wire: String,
     /// Whose stack the client stood on: `kernel` or `ringway`.
     #[serde(default)]
@@ -59,6 +59,12 @@ pub struct Row {
     pub throughput_per_core: Option<f64>,
     /// Segments sent again, both ends, all rounds.
     pub retransmissions: Option<u64>,
+    /// Packets of both directions that the path lost because it shall, all rounds.
+    #[serde(default)]
+    pub lost_on_path: Option<u64>,
+    /// Packets that found the queue before the path's bottleneck full.
+    #[serde(default)]
+    pub overflowed_on_path: Option<u64>,
     /// The median over rounds of this target's value by the `linux` target's of the same round; `None` without one.
     pub ratio: Option<f64>,
     /// `quiet`, or `noisy: ` and why the figures may not be believed.

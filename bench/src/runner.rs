@@ -1,9 +1,11 @@
 //! Runs the points of a scenario on all targets in turn: A B A B, so that what changes meanwhile changes both.
 
+use std::fs;
 use std::io;
 use std::time::Duration;
 
 use crate::bed::{Bed, Sample, server_core};
+use crate::load::tuning::Tuning;
 use crate::measure::calibration::Calibration;
 use crate::measure::machine;
 use crate::measure::noise::Disturbance;
@@ -65,17 +67,35 @@ impl<'a> Runner<'a> {
     pub fn run(&mut self, targets: &[Target], points: &[Point], give: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
         let names: Vec<String> = targets.iter().map(|target| target.name()).collect();
         self.progress.say(&format!("starting {}", names.join(", ")));
+        self.progress.begin(points.len() as u32 * targets.len() as u32 * self.rounds);
+        for points in points.chunk_by(|one, next| one.setup == next.setup) {
+            self.run_alike(targets, points, give)?;
+        }
+        Ok(())
+    }
+
+    /// Points that want the same wire and sockets.
+    fn run_alike(&mut self, targets: &[Target], points: &[Point], give: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
         let mut beds = Vec::new();
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
+        let setup = points[0].setup;
         for target in targets {
-            let bed = Bed::start(*target, self.options, most)?;
-            bed.pause();
-            beds.push(bed);
+            match unavailable(*target, &setup.tuning) {
+                None => {
+                    let bed = Bed::start(*target, self.options, &setup, most)?;
+                    bed.pause();
+                    beds.push(bed);
+                }
+                Some(why) => {
+                    for point in points {
+                        give(point.absent(&self.setting, &target.name(), &why))?;
+                    }
+                }
+            }
         }
-        self.progress.begin(points.len() as u32 * targets.len() as u32 * self.rounds);
         for point in points {
             let series = self.measure(&mut beds, point)?;
-            let linux = targets.iter().position(|target| *target == Target::Linux).map(|index| &series[index]);
+            let linux = beds.iter().position(|bed| bed.target() == Target::Linux).map(|index| &series[index]);
             for (bed, series) in beds.iter().zip(&series) {
                 give(point.row(&self.setting, &bed.target().name(), series, linux))?;
             }
@@ -89,7 +109,7 @@ impl<'a> Runner<'a> {
     /// As `run`.
     pub fn peak_of_kernel(&mut self, point: &Point) -> io::Result<f64> {
         self.progress.say("looking for the kernel's peak");
-        let mut bed = Bed::start(Target::Linux, self.options, point.plan.connections)?;
+        let mut bed = Bed::start(Target::Linux, self.options, &point.setup, point.plan.connections)?;
         bed.prepare(&point.plan)?;
         let mut series = Series::default();
         for run in 0..PEAK_RUNS {
@@ -157,8 +177,23 @@ impl<'a> Runner<'a> {
         let disturbance = Disturbance {
             calibration: before.median_ns.max(after.median_ns) / self.fastest_ns - 1.0,
             steal: share(sample.server.core.steal_ns.max(sample.client.core.steal_ns)),
-            others: share(sample.server.others_ns().max(sample.client.others_ns())),
+            others: share(sample.others_ns()),
         };
         Ok((sample, disturbance))
     }
 }
+
+/// Why a target cannot have its sockets told this.
+fn unavailable(target: Target, tuning: &Tuning) -> Option<String> {
+    if target == Target::Service && *tuning != Tuning::default() {
+        return Some("the server through a channel has no socket options".into());
+    }
+    // The client stands on the kernel's stack too, so this is no target's alone.
+    let wanted = tuning.congestion?.name();
+    let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
+    let has_it = text.split_whitespace().any(|name| name == wanted);
+    (!has_it).then(|| format!("this kernel has no congestion control {wanted}"))
+}
+
+/// Congestion controls that the kernel has.
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";

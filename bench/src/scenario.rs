@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::load::order::{Pace, Plan};
+use crate::load::tuning::{Congestion, Tuning};
 use crate::options::Options;
+use crate::path::Path;
 use crate::point::Point;
 use crate::still::Question;
 
@@ -79,6 +81,17 @@ pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
+/// The points over each path and with each congestion control that was asked for, where they have none of their own.
+pub fn varied(points: Vec<Point>, options: &Options) -> Vec<Point> {
+    let paths = if points.iter().any(|point| point.setup.path.is_some()) { Vec::new() } else { options.paths() };
+    let has_congestion = points.iter().any(|point| point.setup.tuning.congestion.is_some());
+    let controls = if has_congestion { &[][..] } else { &options.congestion };
+    let over = |path: &Path| points.iter().map(|point| point.clone().over(*path)).collect::<Vec<_>>();
+    let points = if paths.is_empty() { points } else { paths.iter().flat_map(over).collect() };
+    let with = |control: &Congestion| points.iter().map(|point| point.clone().with_congestion(*control)).collect::<Vec<_>>();
+    if controls.is_empty() { points } else { controls.iter().flat_map(with).collect() }
+}
+
 /// Bytes of a request, and of a reply where nothing else is said.
 const MESSAGE: u32 = 64;
 
@@ -86,7 +99,18 @@ const MESSAGE: u32 = 64;
 fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
     // Every bed puts its own address here.
     let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-    Plan { server, sources: Vec::new(), connections, request, reply, depth, pace: Pace::Closed, streams: 0, http: false }
+    Plan {
+        server,
+        sources: Vec::new(),
+        connections,
+        request,
+        reply,
+        depth,
+        pace: Pace::Closed,
+        streams: 0,
+        http: false,
+        tuning: Tuning::default(),
+    }
 }
 
 /// What the user said, or what the scenario has in mind.

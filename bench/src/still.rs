@@ -44,11 +44,11 @@ pub fn measure(
     give: &mut dyn FnMut(Row) -> io::Result<()>,
 ) -> io::Result<()> {
     let watched = Duration::from_secs_f64(options.seconds.unwrap_or(5.0));
-    for Point { plan, .. } in points {
+    for Point { plan, setup, .. } in points {
         let mut linux = None;
         for target in targets {
             // A server of its own each time: what one has taken it may keep.
-            let mut bed = Bed::start(*target, options, plan.connections)?;
+            let mut bed = Bed::start(*target, options, setup, plan.connections)?;
             let before = Rest::of(bed.server_pid());
             let client_before = Rest::of(bed.client_pid());
             bed.prepare(plan)?;

@@ -14,9 +14,13 @@ pub fn heading() -> String {
 pub fn line(row: &Row) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_string(), digits);
     let times = |ratio: Option<f64>| ratio.map_or("-".to_string(), |ratio| format!("{ratio:.2}x"));
+    let lost = match (row.lost_on_path, row.overflowed_on_path) {
+        (Some(lost), Some(overflowed)) => format!("  (the path lost {lost} packets, its queue {overflowed})"),
+        _ => String::new(),
+    };
     let note = if row.note.is_empty() { String::new() } else { format!("  ({})", row.note) };
     format!(
-        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{note}\n",
+        "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}{lost}{note}\n",
         row.point,
         row.target,
         digits(row.value),

@@ -1,4 +1,5 @@
 //! What joins client and server.
 
 pub mod memory;
+pub mod path;
 pub mod veth;

@@ -81,6 +81,8 @@ impl Default for Impairments {
 pub struct Damage {
     /// Lost, for any reason.
     pub lost: u64,
+    /// Of those, the ones that found a queue full.
+    pub overflowed: u64,
     /// Delivered twice.
     pub duplicated: u64,
     /// Delivered with a flipped bit.
@@ -150,8 +152,11 @@ impl Lane {
     /// Decides what happens to `packet` and leaves it empty.
     fn pass(&mut self, now: Instant, arena: &Arena, packet: &mut Vec<Frame>) {
         self.seen += 1;
-        if self.is_lost() || self.line.len() >= self.options.packets_max {
+        if self.is_lost() {
             return self.lose(packet);
+        }
+        if self.line.len() >= self.options.packets_max {
+            return self.overflow(packet);
         }
         let above = self.options.mark_above_bytes;
         let queued = above > 0 && self.line.waiting_bytes(now, &self.options) > above;
@@ -165,7 +170,7 @@ impl Lane {
             self.damage.corrupted += 1;
         }
         let Some(due) = self.line.due(now, packet_len(packet), &self.options, &mut self.random) else {
-            return self.lose(packet);
+            return self.overflow(packet);
         };
         if self.random.chance(self.options.duplicate_ppm)
             && let Some(copy) = copy_packet(arena, packet)
@@ -184,6 +189,11 @@ impl Lane {
     fn lose(&mut self, packet: &mut Vec<Frame>) {
         self.damage.lost += 1;
         packet.clear();
+    }
+
+    fn overflow(&mut self, packet: &mut Vec<Frame>) {
+        self.damage.overflowed += 1;
+        self.lose(packet);
     }
 
     fn is_lost(&mut self) -> bool {

@@ -20,14 +20,18 @@ use crate::{Capabilities, Counters, Device, Medium, vnet};
 const BURST: usize = 64;
 /// The largest packet in either direction, bytes with headers.
 const PACKET_MAX: u32 = 65_535;
-/// The kernel may add a VLAN tag to the largest packet.
-const RECEIVE_MAX: u32 = PACKET_MAX + 18;
+/// A link header with a VLAN tag, which the kernel may add to the largest packet.
+const LINK_BYTES_MAX: u32 = 18;
+const RECEIVE_MAX: u32 = PACKET_MAX + LINK_BYTES_MAX;
 
 /// One queue of a TAP interface.
 pub struct Tap {
     fd: OwnedFd,
     interface: Interface,
     inlet: Inlet,
+    /// The kernel's side takes and gives partial checksums and super-segments.
+    offloads: bool,
+    receive_max: u32,
     pieces: Pieces,
     counters: Counters,
 }
@@ -39,10 +43,31 @@ impl Tap {
     /// # Errors
     /// No /dev/net/tun, no CAP_NET_ADMIN, the name is taken, or the kernel lacks an offload.
     pub fn open(name: &str, multi_queue: bool, arena: &Arena) -> io::Result<Tap> {
-        let (fd, name) = sys::open(name, multi_queue)?;
+        let (fd, name) = sys::open(name, multi_queue, sys::ALL_OFFLOADS)?;
         let interface = Interface::open(&name)?;
         let inlet = Inlet::new(arena, RECEIVE_MAX as usize);
-        Ok(Tap { fd, interface, inlet, pieces: Pieces::default(), counters: Counters::default() })
+        Ok(Tap {
+            fd,
+            interface,
+            inlet,
+            offloads: true,
+            receive_max: RECEIVE_MAX,
+            pieces: Pieces::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Makes the interface `name` as one that neither cuts nor sums: the kernel gives and takes what a plain wire carries,
+    /// packets of one MTU with whole checksums.
+    ///
+    /// # Errors
+    /// As [`Tap::open`].
+    pub fn open_plain(name: &str, arena: &Arena) -> io::Result<Tap> {
+        let (fd, name) = sys::open(name, false, 0)?;
+        let interface = Interface::open(&name)?;
+        let receive_max = u32::from(interface.mtu) + LINK_BYTES_MAX;
+        let inlet = Inlet::new(arena, receive_max as usize);
+        Ok(Tap { fd, interface, inlet, offloads: false, receive_max, pieces: Pieces::default(), counters: Counters::default() })
     }
 
     /// The interface on the kernel's side, as it was at the opening.
@@ -52,7 +77,7 @@ impl Tap {
 
     /// Reads one packet; `false`: there is none, or no frames for it.
     fn receive_packet(&mut self, burst: &mut Burst) -> io::Result<bool> {
-        let Some((head, rest)) = self.inlet.frames(RECEIVE_MAX as usize) else { return Ok(false) };
+        let Some((head, rest)) = self.inlet.frames(self.receive_max as usize) else { return Ok(false) };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
         let len = match read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces) {
@@ -75,11 +100,11 @@ impl Device for Tap {
         Capabilities {
             medium: Medium::Ethernet,
             mtu: self.interface.mtu,
-            receives_partial_checksums: true,
-            sends_partial_checksums: true,
-            segmentation_max_bytes: PACKET_MAX,
-            segments_udp: true,
-            receive_max_bytes: RECEIVE_MAX,
+            receives_partial_checksums: self.offloads,
+            sends_partial_checksums: self.offloads,
+            segmentation_max_bytes: if self.offloads { PACKET_MAX } else { 0 },
+            segments_udp: self.offloads,
+            receive_max_bytes: self.receive_max,
             gathers: true,
             burst: BURST,
         }

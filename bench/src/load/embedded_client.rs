@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use ringway::api::{Content, Event, Net, TcpStream};
 
-use super::embedded_server::{options, read, send};
+use super::embedded_server::{read, send};
 use super::exchange::{Load, Next};
 use super::message;
 use super::message::Corrupt;
@@ -137,8 +137,8 @@ impl EmbeddedClient {
         let plan = self.load.as_ref().expect("it was planned").plan();
         let sources = &plan.sources;
         let local = (!sources.is_empty()).then(|| SocketAddr::new(sources[number % sources.len()], 0));
-        let remote = plan.server;
-        let stream = TcpStream::connect_with(&mut self.net, local, remote, options())
+        let (remote, options) = (plan.server, plan.tuning.options());
+        let stream = TcpStream::connect_with(&mut self.net, local, remote, options)
             .map_err(|error| io::Error::other(format!("connect: {error:?}")))?;
         if self.numbers.len() <= stream.index() {
             self.numbers.resize(stream.index() + 1, usize::MAX);

@@ -7,10 +7,10 @@ use std::io;
 use std::net::SocketAddr;
 
 use ringway::api::{Content, Event, Net, ReadError, TcpListener, TcpStream, WriteError};
-use ringway_stack::TcpOptions;
 
 use super::exchange::Responder;
 use super::message::{self, Outbox};
+use super::tuning::Tuning;
 use super::work::Work;
 
 /// Connections that may wait to be accepted.
@@ -31,8 +31,9 @@ impl EmbeddedServer {
     ///
     /// # Errors
     /// The address is not the stack's or is taken.
-    pub fn listen(mut net: Net, address: SocketAddr, work: Work) -> io::Result<EmbeddedServer> {
-        TcpListener::bind_with(&mut net, address, BACKLOG, options()).map_err(|error| io::Error::other(format!("{error:?}")))?;
+    pub fn listen(mut net: Net, address: SocketAddr, work: Work, tuning: &Tuning) -> io::Result<EmbeddedServer> {
+        TcpListener::bind_with(&mut net, address, BACKLOG, tuning.options())
+            .map_err(|error| io::Error::other(format!("{error:?}")))?;
         Ok(EmbeddedServer { net, responders: Vec::new(), content: message::content(), work })
     }
 
@@ -79,11 +80,6 @@ impl EmbeddedServer {
             stream.close(&mut self.net);
         }
     }
-}
-
-/// What connections begin with.
-pub(super) fn options() -> TcpOptions {
-    TcpOptions { no_delay: true, ..TcpOptions::default() }
 }
 
 /// Reads what is there in place; `false`: the connection is at its end, or `take` wants no more of it.

@@ -14,6 +14,7 @@ use mio::{Events, Interest, Poll, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::exchange::Responder;
+use super::tuning::Tuning;
 use super::work::Work;
 
 /// Events per wait.
@@ -48,11 +49,13 @@ impl KernelServer {
     ///
     /// # Errors
     /// The address is taken or not ours.
-    pub fn listen(address: SocketAddr, spins: bool, work: Work) -> io::Result<KernelServer> {
+    pub fn listen(address: SocketAddr, spins: bool, work: Work, tuning: &Tuning) -> io::Result<KernelServer> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
+        // Connections inherit it.
+        tuning.apply(&socket)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         let mut listener = TcpListener::from_std(socket.into());

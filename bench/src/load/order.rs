@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use super::tuning::Tuning;
+
 /// Connections to open and what to send on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -25,6 +27,8 @@ pub struct Plan {
     pub http: bool,
     /// So many of the connections, the first ones, are streams without end towards the client instead; closed pace only.
     pub streams: u32,
+    /// What the sockets are told.
+    pub tuning: Tuning,
 }
 
 /// When requests begin.
@@ -57,6 +61,8 @@ pub enum Order {
     },
     /// Close all connections; answered by `Ready`.
     Release,
+    /// To a wire: what has become of packets; answered by `Counted`.
+    Count,
 }
 
 /// A line from a role.
@@ -66,8 +72,32 @@ pub enum Answer {
     Ready,
     /// A run is over.
     Done(Outcome),
+    /// What a wire has done so far.
+    Counted(Passage),
     /// It cannot go on; it ends.
     Failed(String),
+}
+
+/// What a wire has done with packets so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passage {
+    /// Given to the other end.
+    pub forwarded: u64,
+    /// Lost because the wire shall lose some.
+    pub lost: u64,
+    /// Lost because the queue before the bottleneck was full.
+    pub overflowed: u64,
+}
+
+impl Passage {
+    /// What has been done since `before`.
+    pub fn since(&self, before: &Passage) -> Passage {
+        Passage {
+            forwarded: self.forwarded - before.forwarded,
+            lost: self.lost - before.lost,
+            overflowed: self.overflowed - before.overflowed,
+        }
+    }
 }
 
 /// What one run gave.

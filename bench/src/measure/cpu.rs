@@ -35,7 +35,7 @@ impl Used {
     /// # Errors
     /// /proc cannot be read.
     pub fn by(pid: u32, core: usize) -> io::Result<Used> {
-        let mut processes_ns: u64 = tree(pid).into_iter().map(process_ns).sum();
+        let mut processes_ns = tree_ns(pid);
         processes_ns += ksoftirqd(core).map_or(0, process_ns);
         let text = fs::read_to_string("/proc/stat")?;
         let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
@@ -66,6 +66,11 @@ impl Used {
     pub fn others_ns(&self) -> u64 {
         self.core.busy_ns.saturating_sub(self.cpu_ns())
     }
+}
+
+/// CPU of the process and its descendants so far, nanoseconds.
+pub fn tree_ns(pid: u32) -> u64 {
+    tree(pid).into_iter().map(process_ns).sum()
 }
 
 /// The process and its descendants.

@@ -1,18 +1,30 @@
 //! Rows from samples whose figures are known.
 use super::*;
 use crate::load::order::Pace;
+use crate::load::tuning::Tuning;
 use crate::measure::cpu::Used;
 
 fn plan(pace: Pace) -> Plan {
     let server = std::net::SocketAddr::from(([10, 0, 0, 1], 1));
-    Plan { server, sources: Vec::new(), connections: 64, request: 64, reply: 128, depth: 1, pace, streams: 0, http: false }
+    Plan {
+        server,
+        sources: Vec::new(),
+        connections: 64,
+        request: 64,
+        reply: 128,
+        depth: 1,
+        pace,
+        streams: 0,
+        http: false,
+        tuning: Tuning::default(),
+    }
 }
 
 /// A second with so many replies, at so much of the server's CPU each.
 fn sample(replies: u64, cpu_us_per_request: u64) -> Sample {
     let server = Used { processes_ns: replies * cpu_us_per_request * 1000, ..Used::default() };
     let outcome = Outcome { replies, replies_in_all: replies, seconds: 1.0, p50_us: 10.0, fairness: 0.5, ..Outcome::default() };
-    Sample { outcome, server, client: server }
+    Sample { outcome, server, client: server, ..Sample::default() }
 }
 
 fn series(samples: &[Sample]) -> Series {

@@ -50,7 +50,14 @@ pub(crate) fn peaks(options: &Options) -> Vec<Point> {
 pub(crate) fn shares(peak: &Point, value: f64) -> Vec<Point> {
     let share = |percent: u32| {
         let rate = (value * f64::from(percent) / 100.0).round().max(1.0);
-        point(format!("{percent} % of the kernel's peak"), peak.plan.connections, rate)
+        let mut point = point(format!("{percent} % of the kernel's peak"), peak.plan.connections, rate);
+        if let Some(path) = peak.setup.path {
+            point = point.over(path);
+        }
+        match peak.setup.tuning.congestion {
+            Some(congestion) => point.with_congestion(congestion),
+            None => point,
+        }
     };
     PERCENT.into_iter().map(share).collect()
 }

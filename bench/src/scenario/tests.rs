@@ -48,3 +48,23 @@ fn cpuload_asks_for_shares_of_the_peak_on_the_same_connections() {
     assert_eq!(rates, [Some(12_000.0), Some(60_000.0), Some(108_000.0)]);
     assert!(points.iter().all(|point| point.plan.connections == 8));
 }
+
+#[test]
+fn a_path_and_congestion_controls_make_a_point_each() {
+    let options = options(&["--rtt", "20ms", "--loss", "0,1%", "--cc", "cubic,bbr"]);
+    let points = varied((latency::LATENCY.points)(&options), &options);
+    assert_eq!(points.len(), 4 * (latency::LATENCY.points)(&options).len());
+    assert_eq!(points[0].label, "64 B, loss 0, rtt 20 ms, cubic");
+    let last = points.last().expect("there are some");
+    assert_eq!(last.parameters["loss"], crate::row::Parameter::Number(0.01));
+    assert_eq!(last.setup.path.map(|path| (path.rtt_us, path.bits_per_second)), Some((20_000, 1_000_000_000)));
+    assert_eq!(last.setup.tuning.congestion, Some(Congestion::Bbr));
+    let plain = self::options(&[]);
+    assert!(varied((latency::LATENCY.points)(&plain), &plain).iter().all(|point| point.setup == crate::bed::Setup::default()));
+}
+
+#[test]
+fn a_path_needs_the_veth_wire() {
+    assert!(options(&["--wire", "memory", "--target", "embedded", "--rtt", "1ms"]).targets().is_err());
+    assert!(options(&["--rtt", "1ms"]).targets().is_ok());
+}

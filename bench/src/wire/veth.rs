@@ -49,6 +49,14 @@ impl Wire {
     /// # Errors
     /// The system refused (not root, no `ip` program); what had been made is removed again.
     pub fn new() -> io::Result<Wire> {
+        Wire::joined_by(Wire::veth).map(|(wire, ())| wire)
+    }
+
+    /// The same with other interfaces: `join` makes one that is called [`INTERFACE`] in each namespace.
+    ///
+    /// # Errors
+    /// As `new`, or those of `join`.
+    pub fn joined_by<T>(join: impl FnOnce(&Wire) -> io::Result<T>) -> io::Result<(Wire, T)> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("rw-{}-{number}", std::process::id());
         let subnet = u8::try_from(number % 250).expect("below 250") + 1;
@@ -57,19 +65,34 @@ impl Wire {
         live.push(prefix.clone());
         let folder = folder(&prefix);
         let wire = Wire { prefix, subnet, folder };
-        let made = wire.make();
+        let made = wire.make(join);
         drop(live);
-        made.map(|()| wire)
+        made.map(|joined| (wire, joined))
     }
 
-    fn make(&self) -> io::Result<()> {
+    fn veth(&self) -> io::Result<()> {
+        let (server, client) = (self.namespace(Side::Server), self.namespace(Side::Client));
+        ip(&["link", "add", INTERFACE, "netns", &server, "type", "veth", "peer", "name", INTERFACE, "netns", &client])
+    }
+
+    /// Renames `interface` of the server's namespace to [`INTERFACE`], and moves it to the client's if that is its side.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn adopt(&self, interface: &str, side: Side) -> io::Result<()> {
+        let (server, owner) = (self.namespace(Side::Server), self.namespace(side));
+        let moved: &[&str] = if side == Side::Client { &["netns", &owner] } else { &[] };
+        ip(&[&["-n", &server, "link", "set", interface, "name", INTERFACE][..], moved].concat())?;
+        ip(&["-n", &owner, "link", "set", INTERFACE, "txqueuelen", QUEUE_LENGTH])
+    }
+
+    fn make<T>(&self, join: impl FnOnce(&Wire) -> io::Result<T>) -> io::Result<T> {
         fs::create_dir(&self.folder)?;
         // Programs that give up root (nginx's workers, sshd's children) read from it.
         fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o755))?;
-        let (server, client) = (self.namespace(Side::Server), self.namespace(Side::Client));
-        ip(&["netns", "add", &server])?;
-        ip(&["netns", "add", &client])?;
-        ip(&["link", "add", INTERFACE, "netns", &server, "type", "veth", "peer", "name", INTERFACE, "netns", &client])?;
+        ip(&["netns", "add", &self.namespace(Side::Server)])?;
+        ip(&["netns", "add", &self.namespace(Side::Client)])?;
+        let joined = join(self)?;
         for side in [Side::Server, Side::Client] {
             let namespace = self.namespace(side);
             ip(&["-n", &namespace, "link", "set", "lo", "up"])?;
@@ -89,7 +112,7 @@ impl Wire {
                 ["-6", "route", "change", &subnet6, "dev", INTERFACE, "proto", "kernel", "metric", "256", "congctl", "cubic"];
             ip(&[&["-n", &namespace][..], &route6].concat())?;
         }
-        Ok(())
+        Ok(joined)
     }
 
     /// A folder of this wire, readable by all users.
@@ -246,6 +269,8 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("ip {}: {words}", arguments.join(" "))))
 }
 
+/// Packets that may wait in an adopted interface until its process takes them.
+const QUEUE_LENGTH: &str = "10000";
 /// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// When even SIGKILL has not helped.

@@ -63,6 +63,34 @@ fn conns_measures_all_targets_over_veth() {
 }
 
 #[test]
+fn a_path_delays_and_loses_what_it_is_told() {
+    let rows = rows(&[
+        "latency",
+        "--rtt",
+        "20ms",
+        "--loss",
+        "1/5",
+        "--target",
+        "linux,preload",
+        "--size",
+        "64",
+        "--seconds",
+        "2",
+        "--rounds",
+        "1",
+        "--json",
+    ]);
+    assert_eq!(rows.len(), 2);
+    for row in &rows {
+        assert_eq!((&row["wire"], row["parameters"]["loss"].as_f64(), &row["note"]), (&"path".into(), Some(0.2), &"".into()));
+        // A request and its reply cross it once each; one of them that is lost is sent again.
+        assert!(row["p50_us"].as_f64().is_some_and(|us| us >= 20_000.0), "{row}");
+        assert!(row["lost_on_path"].as_u64().is_some_and(|lost| lost > 0), "{row}");
+        assert_eq!(row["overflowed_on_path"], 0, "{row}");
+    }
+}
+
+#[test]
 fn conns_over_memory_needs_no_kernel_and_has_no_ratio() {
     let rows = rows(&[
         "conns",

@@ -89,7 +89,7 @@ fn the_rate_spaces_packets_and_a_full_queue_loses() {
     let (got, damage) = send(1, 20, options);
     let times: Vec<u64> = got.iter().map(|(at, _)| at.as_millis()).collect();
     assert_eq!(times, (1..=11).collect::<Vec<_>>());
-    assert_eq!(damage.lost, 9);
+    assert_eq!((damage.lost, damage.overflowed), (9, 9));
 }
 
 #[test]

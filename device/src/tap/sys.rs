@@ -8,8 +8,11 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use crate::sys::check;
 
-/// Opens one queue of the interface; returns the name that the kernel gave it.
-pub(super) fn open(name: &str, multi_queue: bool) -> io::Result<(OwnedFd, String)> {
+/// Partial checksums and TCP's super-segments.
+pub(super) const ALL_OFFLOADS: u32 = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+
+/// Opens one queue of the interface, with these offloads (TUN_F_…); returns the name that the kernel gave it.
+pub(super) fn open(name: &str, multi_queue: bool, offloads: u32) -> io::Result<(OwnedFd, String)> {
     let options = libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).write(true).custom_flags(options).open("/dev/net/tun").map_err(explain)?;
     let fd = OwnedFd::from(file);
@@ -25,7 +28,6 @@ pub(super) fn open(name: &str, multi_queue: bool) -> io::Result<(OwnedFd, String
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR | queues) as i16;
     // SAFETY: TUNSETIFF reads and writes one ifreq.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as libc::Ioctl, &raw mut request) }).map_err(explain)?;
-    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     // SAFETY: TUNSETOFFLOAD takes a number.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD as libc::Ioctl, libc::c_ulong::from(offloads)) })?;
     let name = request.ifr_name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8).collect();

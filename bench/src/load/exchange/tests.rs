@@ -1,5 +1,6 @@
 //! Conversations between a load and responders, told what time it is.
 use super::*;
+use crate::load::tuning::Tuning;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -16,8 +17,18 @@ struct Rig {
 impl Rig {
     fn new(connections: u32, depth: u32, pace: Pace) -> Rig {
         let server = SocketAddr::from(([10, 0, 0, 1], 1));
-        let plan =
-            Plan { server, sources: Vec::new(), connections, request: 64, reply: 100, depth, pace, streams: 0, http: false };
+        let plan = Plan {
+            server,
+            sources: Vec::new(),
+            connections,
+            request: 64,
+            reply: 100,
+            depth,
+            pace,
+            streams: 0,
+            http: false,
+            tuning: Tuning::default(),
+        };
         let start = Instant::now();
         let servers = (0..connections).map(|_| Responder::default()).collect();
         Rig { load: Load::new(plan, start), servers, touched: Vec::new(), start }

@@ -1,0 +1,80 @@
+//! What the sockets of both ends are told beside what every scenario tells them: congestion control and receive buffer.
+
+use std::io;
+
+use clap::{Args, ValueEnum};
+use ringway_stack::{CongestionControl, TcpOptions};
+use serde::{Deserialize, Serialize};
+use socket2::Socket;
+
+/// The same for the client and the server; nothing said: each stack's own default.
+#[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// Congestion control of the sockets
+    #[arg(long, value_enum)]
+    pub congestion: Option<Congestion>,
+    /// SO_RCVBUF of the sockets, bytes
+    #[arg(long)]
+    pub receive_buffer: Option<u32>,
+}
+
+/// Congestion control by the names of the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Congestion {
+    /// RFC 9438
+    Cubic,
+    /// Bottleneck bandwidth and round-trip time
+    Bbr,
+    /// RFC 5681, RFC 6582
+    Reno,
+}
+
+impl Congestion {
+    /// As the kernel calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Congestion::Cubic => "cubic",
+            Congestion::Bbr => "bbr",
+            Congestion::Reno => "reno",
+        }
+    }
+}
+
+impl Tuning {
+    /// Tells a socket of libc's.
+    ///
+    /// # Errors
+    /// The stack has no such congestion control.
+    pub fn apply(&self, socket: &Socket) -> io::Result<()> {
+        if let Some(congestion) = self.congestion {
+            let name = congestion.name();
+            socket
+                .set_tcp_congestion(name.as_bytes())
+                .map_err(|error| io::Error::new(error.kind(), format!("congestion control {name}: {error}")))?;
+        }
+        self.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes as usize))
+    }
+
+    /// The same for a socket of Ringway's.
+    pub fn options(&self) -> TcpOptions {
+        let mut options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+        options.congestion_control = match self.congestion {
+            None => options.congestion_control,
+            Some(Congestion::Cubic) => CongestionControl::Cubic,
+            Some(Congestion::Bbr) => CongestionControl::Bbr,
+            Some(Congestion::Reno) => CongestionControl::NewReno,
+        };
+        options.receive_buffer_bytes = self.receive_buffer.unwrap_or(options.receive_buffer_bytes);
+        options
+    }
+
+    /// The same on the command line of a role.
+    pub fn arguments(&self) -> Vec<String> {
+        let congestion = self.congestion.map(|congestion| ["--congestion".to_string(), congestion.name().to_string()]);
+        let buffer = self.receive_buffer.map(|bytes| ["--receive-buffer".to_string(), bytes.to_string()]);
+        congestion.into_iter().chain(buffer).flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! What a role is told on its command line is what its sockets are told.
+use super::*;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    tuning: Tuning,
+}
+
+#[test]
+fn arguments_read_back_as_they_were() {
+    for congestion in [None, Some(Congestion::Cubic), Some(Congestion::Bbr), Some(Congestion::Reno)] {
+        for receive_buffer in [None, Some(100_000)] {
+            let tuning = Tuning { congestion, receive_buffer };
+            let words = std::iter::once("role".to_string()).chain(tuning.arguments());
+            assert_eq!(Line::parse_from(words).tuning, tuning);
+        }
+    }
+}
+
+#[test]
+fn options_of_our_sockets_say_the_same() {
+    let options = Tuning { congestion: Some(Congestion::Bbr), receive_buffer: Some(65_536) }.options();
+    assert_eq!(
+        (options.congestion_control, options.receive_buffer_bytes, options.no_delay),
+        (CongestionControl::Bbr, 65_536, true)
+    );
+    let options = Tuning::default().options();
+    assert_eq!(options, TcpOptions { no_delay: true, ..TcpOptions::default() });
+}

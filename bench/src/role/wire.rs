@@ -1,0 +1,136 @@
+//! The process in the middle of a path: takes packets from two TAP interfaces and gives them to the other one, late, in order, and not all.
+//!
+//! Both interfaces are made here and moved to their namespaces by whoever started it. They neither cut nor sum, so each packet
+//! has one MTU at most and is lost by itself. Promises: release times are absolute, so that a late turn delays one burst and
+//! not those behind it; it sleeps until the next one. Does not do: faster than a system call for each packet.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use ringway_device::Device;
+use ringway_device::impair::{Impair, Impairments};
+use ringway_device::tap::Tap;
+use ringway_shm::{Arena, ArenaConfig, Burst, Instant};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::thread::set_current_timer_slack;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::load::order::{Answer, Order, Passage};
+use crate::path::Path;
+
+/// The two interfaces, as they are called before they are moved.
+pub const ENDS: [&str; 2] = ["rwpath0", "rwpath1"];
+/// Small frames that acknowledgments are copied to.
+const SMALL_FRAMES: u32 = 65_536;
+/// Frames beside those under way: what stands ready for the next packets.
+const SPARE_FRAMES: usize = 1_024;
+
+/// The wire; see the module's text.
+pub(super) struct PathWire {
+    /// Each impairs what is sent to it.
+    ends: [Impair; 2],
+    bursts: [Burst; 2],
+    bell: OwnedFd,
+}
+
+impl PathWire {
+    /// Makes both interfaces.
+    pub(super) fn open(path: &Path, seed: u64) -> io::Result<PathWire> {
+        let large = u32::try_from(2 * path.packets_max() + SPARE_FRAMES).expect("a path has a bound");
+        let arena = Arena::new(ArenaConfig { large, small: SMALL_FRAMES });
+        let open = |number: usize| -> io::Result<Impair> {
+            let tap = Box::new(Tap::open_plain(ENDS[number], &arena)?);
+            Ok(Impair::new(tap, &arena, seed + number as u64, path.impairments(), Impairments::default()))
+        };
+        // Sleep ends when it shall, not 50 microseconds later.
+        set_current_timer_slack(NonZeroU64::new(1))?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(PathWire { ends: [open(0)?, open(1)?], bursts: [Burst::default(), Burst::default()], bell })
+    }
+
+    /// What wakes it for an order.
+    pub(super) fn bell(&self) -> io::Result<File> {
+        Ok(File::from(self.bell.try_clone()?))
+    }
+
+    /// Forwards until no orders can come any more.
+    pub(super) fn run(&mut self, orders: &Receiver<Order>, answer: &mut dyn FnMut(Answer) -> io::Result<()>) -> io::Result<()> {
+        loop {
+            match orders.try_recv() {
+                Ok(Order::Count) => answer(Answer::Counted(self.passage()))?,
+                Ok(other) => return Err(io::Error::other(format!("a wire cannot {other:?}"))),
+                Err(TryRecvError::Disconnected) => return Ok(()),
+                Err(TryRecvError::Empty) => {}
+            }
+            let now = now();
+            let mut moved = 0;
+            for from in [0, 1] {
+                let burst = &mut self.bursts[from];
+                moved += or_down(self.ends[from].receive(now, burst))?;
+                or_down(self.ends[1 - from].transmit(now, burst))?;
+            }
+            if moved == 0 {
+                self.sleep(now)?;
+            }
+        }
+    }
+
+    /// Until a packet or an order comes, or one is due.
+    fn sleep(&mut self, now: Instant) -> io::Result<()> {
+        let due = self.ends.iter().filter_map(Device::poll_timeout).min();
+        let patience = due.map(|due| {
+            let nanos = due.max(now).since(now).as_nanos();
+            Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
+        });
+        let [left, right] = &self.ends;
+        let mut waits = vec![PollFd::new(&self.bell, PollFlags::IN)];
+        waits.extend([left, right].into_iter().filter_map(Device::wait_fd).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        match poll(&mut waits, patience.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if waits[0].revents().contains(PollFlags::IN) {
+            // How often it was rung does not matter; every order is taken.
+            rustix::io::read(self.bell.as_fd(), &mut [0; 8]).map(drop).or_else(|error| match error {
+                rustix::io::Errno::AGAIN => Ok(()),
+                other => Err(other),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What has become of the packets of both directions.
+    fn passage(&self) -> Passage {
+        let mut passage = Passage::default();
+        for end in &self.ends {
+            let (sent, _) = end.damage();
+            passage.forwarded += end.counters().tx_packets;
+            passage.lost += sent.lost - sent.overflowed;
+            passage.overflowed += sent.overflowed;
+        }
+        passage
+    }
+}
+
+/// An interface that is not up yet takes nothing; the packet is lost.
+fn or_down(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
+        other => other,
+    }
+}
+
+/// Rings the bell.
+pub(super) fn ring(mut bell: &File) {
+    // A bell that is full of rings has been rung.
+    bell.write_all(&1_u64.to_ne_bytes()).unwrap_or_default();
+}
+
+/// The monotonic time.
+fn now() -> Instant {
+    let time = clock_gettime(ClockId::Monotonic);
+    Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
