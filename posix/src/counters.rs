@@ -28,10 +28,12 @@ pub enum Fallback {
     WatchLost,
     /// The program wants something of a datagram socket that the stack does not do.
     OptionNotServed,
+    /// The program asked for an io_uring.
+    IoUring,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 11] = [
+    const ALL: [(Fallback, &'static str); 12] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::NotOurs, "not-ours"),
@@ -43,6 +45,7 @@ impl Fallback {
         (Fallback::CloseFailed, "close-failed"),
         (Fallback::WatchLost, "watch-lost"),
         (Fallback::OptionNotServed, "option-not-served"),
+        (Fallback::IoUring, "io-uring"),
     ];
 
     /// The word that the log line shows.
@@ -67,6 +70,11 @@ impl Posix {
     /// How often something stayed on the kernel for this reason.
     pub fn fallbacks(&self, reason: Fallback) -> u64 {
         self.counters.counts[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// The program is told that there is no io_uring: its requests would go past the sockets of the stack.
+    pub fn refuse_io_uring(&self) {
+        self.fall_back("io_uring_setup", &"is refused", Fallback::IoUring);
     }
 
     /// Counts a socket that stays on the kernel and says so if asked to.

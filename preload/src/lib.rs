@@ -5,7 +5,7 @@
 //! function ends the program with a line on standard error: `extern "C"` functions cannot unwind.
 //!
 //! What it does not do: catch calls that glibc makes inside itself (dprintf, the resolver; stdio only where a stream is
-//! made from a socket: `stdio.rs`), raw system calls, static programs. Every socket of ours is backed by a real kernel descriptor for those.
+//! made from a socket: `stdio.rs`), system calls without libc's `syscall`, static programs. Every socket of ours is backed by a real kernel descriptor for those.
 
 #![allow(unreachable_pub, reason = "exported by name, not by path")]
 #![allow(clippy::missing_safety_doc, reason = "the contract of each exported function is libc's own")]
@@ -22,6 +22,8 @@ mod kernel;
 mod message;
 mod poll;
 mod process;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod raw;
 mod real;
 mod shim;
 mod signals;

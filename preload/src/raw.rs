@@ -1,0 +1,215 @@
+//! syscall(2): system calls by number, for programs that make some of their calls without libc's wrappers.
+//!
+//! libuv closes descriptors so (Node.js), others poll, accept or send so. Each call that may concern a descriptor of ours goes
+//! where its libc function goes; all others go to the kernel as they are. Does not do: numbers of other machines than those
+//! below, for which the whole symbol stays libc's; system calls that a program makes with an instruction of its own.
+
+use crate::shim::posix;
+use crate::{epoll, files, io, message, poll, process, set_errno, sockets};
+use libc::{c_int, c_long, c_uint, c_ulong};
+use ringway_posix::Errno;
+use std::arch::asm;
+
+/// The arguments of a system call; those behind the last that it has are of no meaning.
+#[derive(Clone, Copy)]
+struct Arguments([c_long; 6]);
+
+impl Arguments {
+    fn number(self, place: usize) -> c_int {
+        self.0[place] as c_int
+    }
+
+    fn unsigned(self, place: usize) -> c_uint {
+        self.0[place] as c_uint
+    }
+
+    fn size(self, place: usize) -> usize {
+        self.0[place] as usize
+    }
+
+    fn pointer<T>(self, place: usize) -> *mut T {
+        self.0[place] as *mut T
+    }
+}
+
+/// syscall(2). Declared with all the arguments that a system call can have: what the caller did not pass is not read by
+/// anybody who was not passed it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn syscall(
+    number: c_long,
+    first: c_long,
+    second: c_long,
+    third: c_long,
+    fourth: c_long,
+    fifth: c_long,
+    sixth: c_long,
+) -> c_long {
+    let arguments = Arguments([first, second, third, fourth, fifth, sixth]);
+    if posix().is_some() {
+        // SAFETY: the program's own call, with the arguments that the number stands for.
+        let answer = unsafe {
+            descriptors(number, arguments)
+                .or_else(|| bytes(number, arguments))
+                .or_else(|| names(number, arguments))
+                .or_else(|| waits(number, arguments))
+        };
+        if let Some(answer) = answer {
+            return answer;
+        }
+    }
+    // SAFETY: the program's own call.
+    let answer = unsafe { kernel(number, arguments) };
+    if (-ERRNO_MAX..0).contains(&answer) {
+        set_errno(-answer as c_int);
+        return -1;
+    }
+    answer
+}
+
+/// Answers of the kernel that are errors: include/linux/err.h.
+const ERRNO_MAX: c_long = 4095;
+
+/// Calls that make, double and close descriptors.
+unsafe fn descriptors(number: c_long, a: Arguments) -> Option<c_long> {
+    // SAFETY: the caller's arguments are those of the function of this name.
+    let answer = unsafe {
+        match number {
+            libc::SYS_close => files::close(a.number(0)),
+            libc::SYS_close_range => files::close_range(a.unsigned(0), a.unsigned(1), a.number(2)),
+            libc::SYS_dup => files::dup(a.number(0)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_dup2 => files::dup2(a.number(0), a.number(1)),
+            libc::SYS_dup3 => files::dup3(a.number(0), a.number(1), a.number(2)),
+            libc::SYS_fcntl => files::fcntl(a.number(0), a.number(1), a.0[2] as c_ulong),
+            libc::SYS_ioctl => files::ioctl(a.number(0), a.0[1] as c_ulong, a.0[2] as c_ulong),
+            libc::SYS_seccomp => {
+                before_filter();
+                return None;
+            }
+            libc::SYS_prctl => {
+                process::prctl(a.number(0), a.0[1] as c_ulong, a.0[2] as c_ulong, a.0[3] as c_ulong, a.0[4] as c_ulong)
+            }
+            libc::SYS_io_uring_setup => refuse_io_uring(),
+            _ => return None,
+        }
+    };
+    Some(c_long::from(answer))
+}
+
+/// Calls that carry bytes.
+unsafe fn bytes(number: c_long, a: Arguments) -> Option<c_long> {
+    // SAFETY: the caller's arguments are those of the function of this name.
+    let answer = unsafe {
+        match number {
+            libc::SYS_read => io::read(a.number(0), a.pointer(1), a.size(2)),
+            libc::SYS_write => io::write(a.number(0), a.pointer(1), a.size(2)),
+            libc::SYS_readv => io::readv(a.number(0), a.pointer(1), a.number(2)),
+            libc::SYS_writev => io::writev(a.number(0), a.pointer(1), a.number(2)),
+            libc::SYS_recvfrom => io::recvfrom(a.number(0), a.pointer(1), a.size(2), a.number(3), a.pointer(4), a.pointer(5)),
+            libc::SYS_sendto => io::sendto(a.number(0), a.pointer(1), a.size(2), a.number(3), a.pointer(4), a.unsigned(5)),
+            libc::SYS_recvmsg => message::recvmsg(a.number(0), a.pointer(1), a.number(2)),
+            libc::SYS_sendmsg => message::sendmsg(a.number(0), a.pointer(1), a.number(2)),
+            libc::SYS_recvmmsg => message::recvmmsg(a.number(0), a.pointer(1), a.unsigned(2), a.number(3), a.pointer(4)) as isize,
+            libc::SYS_sendmmsg => message::sendmmsg(a.number(0), a.pointer(1), a.unsigned(2), a.number(3)) as isize,
+            libc::SYS_sendfile => io::sendfile(a.number(0), a.number(1), a.pointer(2), a.size(3)),
+            libc::SYS_splice => io::splice(a.number(0), a.pointer(1), a.number(2), a.pointer(3), a.size(4), a.unsigned(5)),
+            _ => return None,
+        }
+    };
+    Some(answer as c_long)
+}
+
+/// Calls that name the ends of a socket and set its options.
+unsafe fn names(number: c_long, a: Arguments) -> Option<c_long> {
+    // SAFETY: the caller's arguments are those of the function of this name.
+    let answer = unsafe {
+        match number {
+            libc::SYS_socket => sockets::socket(a.number(0), a.number(1), a.number(2)),
+            libc::SYS_bind => sockets::bind(a.number(0), a.pointer(1), a.unsigned(2)),
+            libc::SYS_listen => sockets::listen(a.number(0), a.number(1)),
+            libc::SYS_accept => sockets::accept(a.number(0), a.pointer(1), a.pointer(2)),
+            libc::SYS_accept4 => sockets::accept4(a.number(0), a.pointer(1), a.pointer(2), a.number(3)),
+            libc::SYS_connect => sockets::connect(a.number(0), a.pointer(1), a.unsigned(2)),
+            libc::SYS_shutdown => sockets::shutdown(a.number(0), a.number(1)),
+            libc::SYS_getsockname => sockets::getsockname(a.number(0), a.pointer(1), a.pointer(2)),
+            libc::SYS_getpeername => sockets::getpeername(a.number(0), a.pointer(1), a.pointer(2)),
+            libc::SYS_getsockopt => sockets::getsockopt(a.number(0), a.number(1), a.number(2), a.pointer(3), a.pointer(4)),
+            libc::SYS_setsockopt => sockets::setsockopt(a.number(0), a.number(1), a.number(2), a.pointer(3), a.unsigned(4)),
+            _ => return None,
+        }
+    };
+    Some(c_long::from(answer))
+}
+
+/// Calls that wait. The kernel's signal masks are eight bytes; nobody here reads more of what libc calls a `sigset_t`.
+unsafe fn waits(number: c_long, a: Arguments) -> Option<c_long> {
+    // SAFETY: the caller's arguments are those of the function of this name.
+    let answer = unsafe {
+        match number {
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_poll => poll::poll(a.pointer(0), a.0[1] as c_ulong, a.number(2)),
+            libc::SYS_ppoll => poll::ppoll(a.pointer(0), a.0[1] as c_ulong, a.pointer(2), a.pointer(3)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_select => poll::select(a.number(0), a.pointer(1), a.pointer(2), a.pointer(3), a.pointer(4)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_create => epoll::epoll_create(a.number(0)),
+            libc::SYS_epoll_create1 => epoll::epoll_create1(a.number(0)),
+            libc::SYS_epoll_ctl => epoll::epoll_ctl(a.number(0), a.number(1), a.number(2), a.pointer(3)),
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_epoll_wait => epoll::epoll_wait(a.number(0), a.pointer(1), a.number(2), a.number(3)),
+            libc::SYS_epoll_pwait => epoll::epoll_pwait(a.number(0), a.pointer(1), a.number(2), a.number(3), a.pointer(4)),
+            libc::SYS_epoll_pwait2 => epoll::epoll_pwait2(a.number(0), a.pointer(1), a.number(2), a.pointer(3), a.pointer(4)),
+            _ => return None,
+        }
+    };
+    Some(c_long::from(answer))
+}
+
+fn before_filter() {
+    if let Some(posix) = posix() {
+        posix.before_filter();
+    }
+}
+
+/// Requests in an io_uring would go past the sockets of ours, so that a program is told that there is none: it knows what to
+/// do on older kernels.
+fn refuse_io_uring() -> c_int {
+    if let Some(posix) = posix() {
+        posix.refuse_io_uring();
+    }
+    set_errno(Errno::NOSYS.0);
+    -1
+}
+
+/// The system call itself: the kernel's answer, an error as a small negative number.
+#[cfg(target_arch = "x86_64")]
+unsafe fn kernel(number: c_long, Arguments(a): Arguments) -> c_long {
+    let answer;
+    // SAFETY: the calling convention of Linux on x86-64 (syscall(2), table 1); the rest is the program's promise.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => answer,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// The system call itself: the kernel's answer, an error as a small negative number.
+#[cfg(target_arch = "aarch64")]
+unsafe fn kernel(number: c_long, Arguments(a): Arguments) -> c_long {
+    let answer;
+    // SAFETY: the calling convention of Linux on AArch64 (syscall(2), table 1); the rest is the program's promise.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number, inlateout("x0") a[0] => answer,
+            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
+            options(nostack),
+        );
+    }
+    answer
+}
