@@ -226,15 +226,17 @@ impl Attachments {
 
     /// Writes the statistics of sockets that have changed.
     pub(crate) fn write_records(&mut self, core: &mut Core) {
-        let mut sockets = 0;
+        let (mut sockets, mut lent) = (0, 0);
         for &number in &self.live {
             if let Some(region) = &mut self.regions[number as usize] {
                 region.write_records(core);
                 sockets += u64::from(region.sockets());
+                lent += u64::from(region.channel.lent_tx());
             }
         }
         core.metrics.set(Work::Regions, self.live.len() as u64);
         core.metrics.set(Work::Sockets, sockets);
+        core.metrics.set(Work::BulkChunksLent, lent);
         let [time_wait, others] = if sockets <= STRAYS_SOUGHT {
             self.write_strays(core)
         } else {

@@ -47,6 +47,7 @@ pub(crate) enum Work {
     UnlistedOthers,
     LargeFramesFree,
     SmallFramesFree,
+    BulkChunksLent,
     BatchFirst,
 }
 
@@ -71,6 +72,7 @@ const NAMES: [&str; WORKS] = [
     "RingwayUnlistedOthers",
     "RingwayLargeFramesFree",
     "RingwaySmallFramesFree",
+    "RingwayBulkChunksLent",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",

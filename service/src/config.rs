@@ -246,7 +246,14 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
 
 fn region(values: &Values) -> Shape {
     let (large, small) = (values.u32("memory.chunks_large"), values.u32("memory.chunks_small"));
-    Shape { slots: values.u32("memory.slots"), rx_large: large, rx_small: small, tx_large: large, tx_small: small }
+    Shape {
+        slots: values.u32("memory.slots"),
+        rx_large: large,
+        rx_small: small,
+        tx_large: large,
+        tx_small: small,
+        tx_bulk: values.u32("memory.chunks_bulk"),
+    }
 }
 
 fn interface(values: &Values) -> InterfaceConfig {

@@ -14,7 +14,7 @@ use super::work::Work;
 
 const BACKLOG: u32 = 4096;
 /// Bytes that one reservation may have.
-const ROOM_MAX: usize = 2048;
+const ROOM_MAX: usize = 32 << 10;
 const LISTENER: u64 = u64::MAX;
 
 /// The server.

@@ -9,6 +9,10 @@ use crate::core::Core;
 
 /// Bytes that one call may move for one socket, so that others get their turn.
 const QUANTUM: usize = 1 << 20;
+/// Pieces of at least this many bytes are queued where they lie; smaller ones only when that is all the room there is.
+const LENT_MIN: usize = 8 << 10;
+/// One in so many extents is kept for what arrives.
+const EXTENTS_KEPT: u32 = 4;
 
 /// What an application has pushed to a slot. Where it says that there is more than there is, zeros follow.
 struct Pushed<'a> {
@@ -41,7 +45,7 @@ impl Region {
         self.tell_consumed(slot, core);
     }
 
-    /// Copies as much as the stack has room for; what is left waits for its event.
+    /// Moves as much as the stack has room for; what is left waits for its event.
     pub(super) fn pump_send(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         let mut moved = 0;
         let mut blocked = false;
@@ -59,8 +63,10 @@ impl Region {
                 (blocked, again) = (true, true);
                 break;
             }
-            let mut pushed = Pushed { channel: &mut self.channel, slot };
-            let sent = core.stack.send_from(id, available.min(room.max(1)), &mut pushed);
+            let sent = self.lend(slot, id, space, core).unwrap_or_else(|| {
+                let mut pushed = Pushed { channel: &mut self.channel, slot };
+                core.stack.send_from(id, available.min(room.max(1)), &mut pushed)
+            });
             match sent {
                 Ok(count) => {
                     moved += count;
@@ -89,6 +95,27 @@ impl Region {
         if !blocked {
             self.sent_all(slot, id, core);
         }
+    }
+
+    /// Queues the next piece where it lies, if it is in a bulk chunk and `space` lets it. `None`: it must be copied.
+    fn lend(&mut self, slot: SlotIndex, id: SocketId, space: usize, core: &mut Core) -> Option<Result<usize, SendError>> {
+        if space == 0 || core.arena.free_extents() <= core.arena.extents() / EXTENTS_KEPT {
+            return None;
+        }
+        let piece = core.stack.send_piece(id).min(space);
+        // Where each segment is a packet, copying sums it in the same pass.
+        if piece < LENT_MIN.min(space) {
+            return None;
+        }
+        let frame = self.channel.lend_tx(slot, &core.arena, piece)?;
+        let count = frame.len();
+        let sent = core.stack.send_frame(id, frame);
+        // There was room for it; if the connection is over now, what follows is discarded like this piece.
+        debug_assert!(!matches!(sent, Err((_, SendError::WouldBlock))), "the stack has taken less than it promised");
+        if sent.is_err() {
+            self.channel.release_tx(slot, count as u32);
+        }
+        Some(sent.map(|()| count).map_err(|(_, error)| error))
     }
 
     /// Everything that the application has written is in the stack: what was to follow follows.

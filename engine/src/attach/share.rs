@@ -7,7 +7,7 @@
 //! `Core::send_allowance`.
 
 use ringway_shm::channel::SlotIndex;
-use ringway_shm::channel::layout::LARGE_CHUNK;
+use ringway_shm::channel::layout::{BULK_CHUNK, LARGE_CHUNK};
 use ringway_stack::TcpOptions;
 
 use super::region::Region;
@@ -80,7 +80,8 @@ impl Region {
         }
         self.waiting = self.waiting - socket.waiting as usize + waiting as usize;
         socket.waiting = waiting;
-        let all = self.channel.shape().tx_large;
+        let shape = self.channel.shape();
+        let all = shape.tx_large + shape.tx_bulk * (BULK_CHUNK / LARGE_CHUNK) as u32;
         let free = all.saturating_sub((self.waiting / LARGE_CHUNK) as u32);
         socket.send_limit = if waiting == 0 { usual } else { share_of(free, usual) };
         self.channel.set_send_limit(slot, socket.send_limit);

@@ -6,10 +6,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use ringway_shm::channel::{Attachment, ControlAnswer, Failure, Flags, Shape, State};
+use ringway_shm::{Arena, ArenaConfig, Frame};
 
 use crate::input::Input;
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8 };
+const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4 };
 /// Steps of one input.
 const STEPS_MAX: usize = 2000;
 
@@ -18,6 +19,8 @@ pub(crate) fn run(bytes: &[u8]) {
     let (mut worker, region) = Attachment::create(SHAPE).expect("memory files work here");
     let region = File::from(region);
     let size = region.metadata().expect("a memory file has a size").len();
+    let arena = Arena::new(ArenaConfig { large: 8, small: 8 });
+    let mut frames = Vec::new();
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
             break;
@@ -30,19 +33,21 @@ pub(crate) fn run(bytes: &[u8]) {
             let value = if step & 1 == 0 { input.distance() } else { input.long() };
             region.write_at(&value.to_le_bytes(), offset).expect("the region takes writes inside it");
         } else {
-            act(&mut worker, step, &mut input);
+            act(&mut worker, &arena, &mut frames, step, &mut input);
         }
     }
+    frames.clear();
     for slot in 0..SHAPE.slots {
         worker.free_slot(slot);
         assert_eq!(worker.tx_available(slot), 0);
     }
     worker.reclaim();
     assert_eq!(worker.free_rx(), (SHAPE.rx_large, SHAPE.rx_small), "every chunk has come back");
+    assert_eq!((worker.lent_tx(), arena.free_extents()), (0, arena.extents()), "those under frames too");
 }
 
 /// Something that an engine does.
-fn act(worker: &mut Attachment, step: u8, input: &mut Input<'_>) {
+fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8, input: &mut Input<'_>) {
     let slot = u32::from(input.byte()) % SHAPE.slots;
     let mut bytes = [0xa5; 3000];
     match step % 16 {
@@ -55,7 +60,13 @@ fn act(worker: &mut Attachment, step: u8, input: &mut Input<'_>) {
                 }
             }
         }
-        2 | 3 => {
+        3 => {
+            // Frames over what was pushed, some of them kept.
+            worker.tx_available(slot);
+            frames.extend(worker.lend_tx(slot, arena, usize::from(input.word())));
+            frames.truncate(usize::from(input.byte()) % 8);
+        }
+        2 => {
             let available = worker.tx_available(slot).min(bytes.len());
             assert_eq!(worker.copy_tx(slot, &mut bytes[..available]), available);
             worker.release_tx(slot, available as u32);

@@ -177,6 +177,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         rx_small: message.word(6),
         tx_large: message.word(7),
         tx_small: message.word(8),
+        tx_bulk: message.word(9),
     };
     let process = message.word(3);
     if message.kind() != KIND_WELCOME || !shape.is_valid() || process >= PROCESSES {

@@ -15,7 +15,7 @@ use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Wait contexts in a region.
 pub const CONTEXTS: u32 = 256;
 /// Processes in a region.
@@ -30,6 +30,10 @@ pub const REQUESTS_MAX: u32 = RINGS * RING_ENTRIES;
 pub const LARGE_CHUNK: usize = 2048;
 /// Payload of a small chunk.
 pub const SMALL_CHUNK: usize = 256;
+/// Payload of a bulk chunk.
+pub const BULK_CHUNK: usize = 32 << 10;
+/// From so many bytes on a bulk chunk is worth taking.
+pub(crate) const BULK_MIN: usize = BULK_CHUNK / 2;
 
 /// How large a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +49,13 @@ pub struct Shape {
     pub tx_large: u32,
     /// Send chunks of [`SMALL_CHUNK`] bytes.
     pub tx_small: u32,
+    /// Send chunks of [`BULK_CHUNK`] bytes, which leave without being copied; may be none.
+    pub tx_bulk: u32,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096 }
+        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096, tx_bulk: 256 }
     }
 }
 
@@ -60,6 +66,7 @@ impl Shape {
         self.slots.is_power_of_two()
             && (128..=1 << 20).contains(&self.slots)
             && chunks.iter().all(|&count| (1..=1 << 20).contains(&count))
+            && self.tx_bulk <= 1 << 16
     }
 
     /// Receive chunks of both classes.
@@ -67,8 +74,13 @@ impl Shape {
         self.rx_large + self.rx_small
     }
 
-    /// Send chunks of both classes.
+    /// Send chunks of all classes: the large ones come first, then the small, then the bulk ones.
     pub(crate) fn tx_chunks(&self) -> u32 {
+        self.first_bulk() + self.tx_bulk
+    }
+
+    /// The first bulk chunk's number.
+    pub(crate) fn first_bulk(&self) -> u32 {
         self.tx_large + self.tx_small
     }
 
@@ -91,6 +103,7 @@ pub(crate) struct Layout {
     tx_records: usize,
     rx_payload: usize,
     tx_payload: usize,
+    bulk_payload: usize,
     /// Size of the whole region.
     pub(crate) total: usize,
 }
@@ -121,6 +134,7 @@ impl Layout {
             tx_records: take(shape.tx_chunks() as usize * size_of::<ChunkRecord>()),
             rx_payload: take(payload(shape.rx_large, shape.rx_small)),
             tx_payload: take(payload(shape.tx_large, shape.tx_small)),
+            bulk_payload: take(shape.tx_bulk as usize * BULK_CHUNK),
             total: next,
         }
     }
@@ -197,6 +211,8 @@ pub(crate) struct Header {
     pub(crate) free_tx_large: Line<FreeList>,
     /// Small send chunks, numbered from 0 (chunk number minus `tx_large`).
     pub(crate) free_tx_small: Line<FreeList>,
+    /// Bulk send chunks, numbered from 0 (chunk number minus `tx_large` and `tx_small`).
+    pub(crate) free_tx_bulk: Line<FreeList>,
     /// Receive chunks that the application has read.
     pub(crate) returned_rx: Line<AtomicU32>,
     /// Slots that want to hear when send chunks come back.
@@ -355,7 +371,34 @@ impl Map {
     /// Payload capacity of a send chunk.
     #[inline]
     pub(crate) fn tx_capacity(&self, chunk: u32) -> usize {
-        if chunk < self.shape().tx_large { LARGE_CHUNK } else { SMALL_CHUNK }
+        match self.tx_class(chunk) {
+            TxClass::Large => LARGE_CHUNK,
+            TxClass::Small => SMALL_CHUNK,
+            TxClass::Bulk => BULK_CHUNK,
+        }
+    }
+
+    /// Which class a send chunk is of.
+    #[inline]
+    pub(crate) fn tx_class(&self, chunk: u32) -> TxClass {
+        if chunk < self.shape().tx_large {
+            TxClass::Large
+        } else if chunk < self.shape().first_bulk() {
+            TxClass::Small
+        } else {
+            TxClass::Bulk
+        }
+    }
+
+    /// The free list of a class of send chunks, how many there are, and the number of its first.
+    #[inline]
+    pub(crate) fn tx_free(&self, class: TxClass) -> (&FreeList, u32, u32) {
+        let (shape, header) = (self.shape(), self.header());
+        match class {
+            TxClass::Large => (&header.free_tx_large.0, shape.tx_large, 0),
+            TxClass::Small => (&header.free_tx_small.0, shape.tx_small, shape.tx_large),
+            TxClass::Bulk => (&header.free_tx_bulk.0, shape.tx_bulk, shape.first_bulk()),
+        }
     }
 
     #[inline]
@@ -365,7 +408,10 @@ impl Map {
 
     #[inline]
     fn tx_offset(&self, chunk: u32) -> usize {
-        self.layout.tx_payload + payload_offset(chunk, self.shape().tx_large)
+        match chunk.checked_sub(self.shape().first_bulk()) {
+            Some(number) => self.layout.bulk_payload + number as usize * BULK_CHUNK,
+            None => self.layout.tx_payload + payload_offset(chunk, self.shape().tx_large),
+        }
     }
 
     /// Copies into a receive chunk.
@@ -410,11 +456,11 @@ impl Map {
         self.region.place(self.rx_offset(chunk) + offset, count)
     }
 
-    /// Where the first bytes of a send chunk lie.
+    /// Where bytes of a send chunk lie.
     #[inline]
-    pub(crate) fn tx_place(&self, chunk: u32, count: usize) -> NonNull<u8> {
-        assert!(count <= self.tx_capacity(chunk));
-        self.region.place(self.tx_offset(chunk), count)
+    pub(crate) fn tx_place(&self, chunk: u32, offset: usize, count: usize) -> NonNull<u8> {
+        assert!(offset + count <= self.tx_capacity(chunk));
+        self.region.place(self.tx_offset(chunk) + offset, count)
     }
 
     /// The processes that exist.
@@ -430,6 +476,14 @@ impl Map {
     pub(crate) fn is_held(&self, slot: u32) -> bool {
         self.processes().any(|process| self.held(process, slot / 64).load(Ordering::SeqCst) & (1 << (slot % 64)) != 0)
     }
+}
+
+/// The classes of send chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TxClass {
+    Large,
+    Small,
+    Bulk,
 }
 
 #[inline]

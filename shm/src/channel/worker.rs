@@ -11,6 +11,7 @@
 //! `set_state`, `push_rx`, `copy_tx`, `signal`; at the end `free_slot`, after which its generation is
 //! over and requests that still name it are dropped here.
 
+mod lend;
 mod process;
 mod receive;
 mod request;
@@ -34,6 +35,7 @@ pub struct Attachment {
     requests: request::Cursors,
     rx: receive::Leases,
     tx: transmit::Taken,
+    lender: Arc<lend::Lender>,
     signals: signal::Bells,
     violations: u64,
 }
@@ -49,8 +51,10 @@ impl Attachment {
         }
         let layout = Layout::of(shape);
         let (region, fd) = Region::create(layout.total)?;
+        let map = Arc::new(Map::new(region, layout));
         let attachment = Attachment {
-            map: Arc::new(Map::new(region, layout)),
+            lender: Arc::new(lend::Lender::new(&map)),
+            map,
             slots: slots::Table::new(&shape),
             requests: request::Cursors::new(),
             rx: receive::Leases::new(&shape),
@@ -68,7 +72,7 @@ impl Attachment {
 
     /// How often the application broke the contract.
     pub fn violations(&self) -> u64 {
-        self.violations
+        self.violations + self.lender.lost()
     }
 
     /// Notes that the application broke the contract in a message.

@@ -22,7 +22,7 @@ use crate::worker::{Worker, WorkerConfig};
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
 const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
-const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512 };
+const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 32 };
 const ARENA: ArenaConfig = ArenaConfig { large: 8_192, small: 8_192 };
 
 pub(super) fn socket(ip: [u8; 4], port: u16) -> SocketAddr {
@@ -319,7 +319,8 @@ impl Net {
     pub(super) fn frames_are_all_free(&self) -> bool {
         self.workers.iter().all(|worker| {
             let arena = worker.arena();
-            [Class::Large, Class::Small].iter().all(|&class| arena.free(class) == arena.capacity(class))
+            let slots = [Class::Large, Class::Small].iter().all(|&class| arena.free(class) == arena.capacity(class));
+            slots && arena.free_extents() == arena.extents()
         })
     }
 

@@ -141,7 +141,7 @@ impl ControlConnection {
         region: BorrowedFd<'_>,
         doorbell: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        let words = [process, shape.slots, shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small];
+        let words = [process, shape.slots, shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small, shape.tx_bulk];
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 

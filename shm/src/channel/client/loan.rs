@@ -8,7 +8,7 @@
 use std::ops::{Deref, DerefMut};
 use std::slice;
 
-use super::super::layout::LARGE_CHUNK;
+use super::super::layout::BULK_CHUNK;
 use super::super::request::Operation;
 use super::super::slot::{SlotRef, SlotShared};
 use super::Client;
@@ -120,7 +120,7 @@ impl Client {
         self.map.rx_place(0, 0, 0).as_ptr() as usize
     }
 
-    /// Room for up to `len` bytes, at most 2048; less when only small chunks are left.
+    /// Room for up to `len` bytes: at most 32 KiB from 16 KiB on, else at most 2048; less when only smaller chunks are left.
     ///
     /// # Errors
     /// See [`SendError`]; `WouldBlock` also when no chunk is free.
@@ -130,7 +130,7 @@ impl Client {
         if shared.send_space() == 0 && !self.has_room_after_asking(slot.index, false) {
             return Err(SendError::WouldBlock);
         }
-        let wanted = len.clamp(1, LARGE_CHUNK);
+        let wanted = len.clamp(1, BULK_CHUNK);
         loop {
             if let Some(chunk) = self.take_tx(wanted) {
                 let len = wanted.min(self.map.tx_capacity(chunk)) as u32;
@@ -149,7 +149,7 @@ impl Client {
     /// When another client has made the reservation.
     pub fn reserved_bytes<'a>(&'a self, reservation: &'a mut Reservation) -> &'a mut [u8] {
         assert_eq!(reservation.region, self.region_number(), "a reservation of another client");
-        let place = self.map.tx_place(reservation.chunk, reservation.len as usize);
+        let place = self.map.tx_place(reservation.chunk, 0, reservation.len as usize);
         // SAFETY: inside the mapping, which lives as long as `self`; the chunk is the reservation's alone until it is
         // committed or cancelled, and the reservation is borrowed mutably.
         unsafe { slice::from_raw_parts_mut(place.as_ptr(), reservation.len as usize) }
@@ -250,7 +250,7 @@ impl Deref for Reserved<'_> {
 
     fn deref(&self) -> &[u8] {
         let reservation = self.reservation.as_ref().expect("only what consumes it takes it");
-        let place = self.client.map.tx_place(reservation.chunk, reservation.len as usize);
+        let place = self.client.map.tx_place(reservation.chunk, 0, reservation.len as usize);
         // SAFETY: as in `Client::reserved_bytes`, shared.
         unsafe { slice::from_raw_parts(place.as_ptr(), reservation.len as usize) }
     }

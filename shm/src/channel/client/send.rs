@@ -1,8 +1,11 @@
 //! Writing: bytes are copied into send chunks, which are pushed onto the slot in order.
+//!
+//! Much at once goes into bulk chunks while there are some: those leave from where they are and come back when the peer has
+//! acknowledged them. What finds none goes into large ones, which the worker copies and gives back at once.
 
 use std::io::IoSlice;
 
-use super::super::layout::{FreeList, LARGE_CHUNK, Map, SMALL_CHUNK};
+use super::super::layout::{BULK_MIN, LARGE_CHUNK, Map, SMALL_CHUNK, TxClass};
 use super::super::lock::LockError;
 use super::super::request::Operation;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
@@ -77,10 +80,18 @@ impl Client {
     /// As [`send`](Self::send).
     pub fn send_with(&self, slot: SlotRef, count: usize, mut fill: impl FnMut(&mut [u8]) -> usize) -> Result<usize, SendError> {
         self.send_chunks(slot, count, &mut |map, chunk, room| {
-            let mut piece = [0u8; LARGE_CHUNK];
-            let filled = fill(&mut piece[..room]).min(room);
-            map.write_tx(chunk, 0, &piece[..filled]);
-            filled
+            let mut done = 0;
+            while done < room {
+                let mut piece = [0u8; LARGE_CHUNK];
+                let part = LARGE_CHUNK.min(room - done);
+                let filled = fill(&mut piece[..part]).min(part);
+                map.write_tx(chunk, done, &piece[..filled]);
+                done += filled;
+                if filled < part {
+                    break;
+                }
+            }
+            done
         })
     }
 
@@ -198,8 +209,13 @@ impl Client {
         chain
     }
 
-    /// The next chunk of the hand; for more than a chunk's bytes the hand is filled first.
+    /// A bulk chunk, or the next one of the hand; for more than a chunk's bytes the hand is filled first.
     fn next_tx(&self, hand: &mut Hand, bytes: usize) -> Option<u32> {
+        if bytes >= BULK_MIN
+            && let Some(chunk) = self.take_tx_of(TxClass::Bulk)
+        {
+            return Some(self.own_tx(chunk));
+        }
         if hand.count == 0 && bytes > LARGE_CHUNK {
             self.fill_hand(hand, bytes.div_ceil(LARGE_CHUNK).min(HAND_CHUNKS));
         }
@@ -214,7 +230,7 @@ impl Client {
 
     /// Takes up to `count` large chunks with one change of the list that all processes and the worker share.
     fn fill_hand(&self, hand: &mut Hand, count: usize) {
-        let (list, limit, first) = self.tx_class(true);
+        let (list, limit, first) = self.map.tx_free(TxClass::Large);
         let link = |number: u32| -> &AtomicU32 { &self.map.tx_record(first + number).next };
         let Some((head, taken)) = list.take(count as u32, limit, link) else { return };
         let owner = self.process.load(Ordering::Relaxed) + 1;
@@ -229,51 +245,39 @@ impl Client {
         }
     }
 
-    /// A chunk for `bytes` bytes: the class that fits, else the other.
+    /// A chunk for `bytes` bytes: the class that fits, else a smaller one, else a larger one. Bulk chunks are for bulk alone.
     pub(super) fn take_tx(&self, bytes: usize) -> Option<u32> {
-        let chunk = if bytes <= SMALL_CHUNK {
-            self.take_tx_small().or_else(|| self.take_tx_large())
-        } else {
-            self.take_tx_large().or_else(|| self.take_tx_small())
-        }?;
-        self.map.tx_record(chunk).owner.store(self.process.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        Some(chunk)
+        let classes = match bytes {
+            BULK_MIN.. => [TxClass::Bulk, TxClass::Large, TxClass::Small],
+            0..=SMALL_CHUNK => [TxClass::Small, TxClass::Large, TxClass::Large],
+            _ => [TxClass::Large, TxClass::Small, TxClass::Small],
+        };
+        classes.into_iter().find_map(|class| self.take_tx_of(class)).map(|chunk| self.own_tx(chunk))
     }
 
-    fn tx_class(&self, large: bool) -> (&FreeList, u32, u32) {
-        let (shape, header) = (self.map.shape(), self.map.header());
-        if large {
-            (&header.free_tx_large.0, shape.tx_large, 0)
-        } else {
-            (&header.free_tx_small.0, shape.tx_small, shape.tx_large)
-        }
-    }
-
-    fn take_tx_large(&self) -> Option<u32> {
-        self.take_tx_of(true)
-    }
-
-    fn take_tx_small(&self) -> Option<u32> {
-        self.take_tx_of(false)
-    }
-
-    fn take_tx_of(&self, large: bool) -> Option<u32> {
-        let (list, limit, first) = self.tx_class(large);
+    fn take_tx_of(&self, class: TxClass) -> Option<u32> {
+        let (list, limit, first) = self.map.tx_free(class);
         let (number, _) = list.take(1, limit, |number: u32| -> &AtomicU32 { &self.map.tx_record(first + number).next })?;
         Some(first + number)
     }
 
+    /// Notes who fills a chunk, for when he dies.
+    fn own_tx(&self, chunk: u32) -> u32 {
+        self.map.tx_record(chunk).owner.store(self.process.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        chunk
+    }
+
     pub(super) fn give_tx(&self, chunk: u32) {
-        let (list, _, first) = self.tx_class(chunk < self.map.shape().tx_large);
+        let (list, _, first) = self.map.tx_free(self.map.tx_class(chunk));
         let record = self.map.tx_record(chunk);
         record.owner.store(0, Ordering::Relaxed);
         list.give(chunk - first, &record.next);
     }
 
-    /// Whether a send chunk could be taken now.
+    /// Whether a send chunk for any message could be taken now.
     pub(super) fn has_tx_chunk(&self) -> bool {
-        [true, false].into_iter().any(|large| {
-            let (list, limit, _) = self.tx_class(large);
+        [TxClass::Large, TxClass::Small].into_iter().any(|class| {
+            let (list, limit, _) = self.map.tx_free(class);
             list.has_any(limit)
         })
     }

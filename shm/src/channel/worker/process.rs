@@ -1,6 +1,6 @@
 //! What to do when a process of the group is gone, however it went.
 
-use super::super::layout::{Bits, CONTEXTS, PROCESSES, RINGS};
+use super::super::layout::{Bits, CONTEXTS, PROCESSES, RINGS, TxClass};
 use super::super::lock::owner_process;
 use super::super::slot::State;
 use super::Attachment;
@@ -103,13 +103,13 @@ impl Attachment {
     }
 
     fn rescue_chunks(&mut self, process: u32) {
-        let shape = *self.map.shape();
-        let header = self.map.header();
-        let large = header.free_tx_large.0.touched(shape.tx_large);
-        let small = header.free_tx_small.0.touched(shape.tx_small);
-        for chunk in (0..large).chain(shape.tx_large..shape.tx_large + small) {
-            if self.map.tx_record(chunk).owner.load(Ordering::Acquire) == process + 1 {
-                self.rescue_tx(chunk);
+        let map = self.map.clone();
+        for class in [TxClass::Large, TxClass::Small, TxClass::Bulk] {
+            let (list, limit, first) = map.tx_free(class);
+            for chunk in first..first + list.touched(limit) {
+                if map.tx_record(chunk).owner.load(Ordering::Acquire) == process + 1 {
+                    self.rescue_tx(chunk);
+                }
             }
         }
     }

@@ -8,8 +8,9 @@ use std::thread;
 use super::*;
 use crate::channel::request::ControlAnswer;
 use crate::channel::slot::{Failure, Flags, State};
+use crate::{Arena, Frame};
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8 };
+const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4 };
 
 /// A small generator of its own, so that a seed means the same for ever.
 struct Random(u64);
@@ -43,17 +44,17 @@ fn scribble(region: &Region, layout: &Layout, random: &mut Random) {
     let end = match random.below(4) {
         0 => layout.total as u64,
         1 => 4096,
-        _ => (layout.total - 64 * 1024) as u64,
+        _ => (layout.total - 192 * 1024) as u64,
     };
     let offset = (random.below(end / 4) * 4) as usize;
     region.write(offset, &random.word().to_le_bytes());
 }
 
 /// Everything that an engine may do, in any order.
-fn act(worker: &mut Attachment, random: &mut Random) {
+fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, random: &mut Random) {
     let slot = random.below(128) as u32;
     let mut bytes = [0xA5; 3000];
-    match random.below(18) {
+    match random.below(20) {
         0 => {
             for _ in 0..20 {
                 let Some(request) = worker.next_request() else { break };
@@ -109,6 +110,11 @@ fn act(worker: &mut Attachment, random: &mut Random) {
             worker.tx_in_flight(slot);
             worker.set_notify_bytes(slot, random.word());
         }
+        17 => {
+            worker.tx_available(slot);
+            frames.extend(worker.lend_tx(slot, arena, random.below(70_000) as usize));
+        }
+        18 => drop(frames.pop()),
         _ => worker.publish_rx(slot),
     }
 }
@@ -120,7 +126,11 @@ fn settle(worker: &mut Attachment) {
         assert_eq!(worker.tx_available(slot), 0);
     }
     worker.reclaim();
-    assert_eq!(worker.free_rx(), (8, 8));
+    assert_eq!((worker.free_rx(), worker.lent_tx()), ((8, 8), 0));
+}
+
+fn small_arena() -> Arena {
+    Arena::new(crate::ArenaConfig { large: 8, small: 8 })
 }
 
 fn region_of(fd: &OwnedFd) -> (Region, Layout) {
@@ -143,12 +153,14 @@ fn scribbling_between_calls_harms_nobody_else() {
         let (mut worker, fd) = Attachment::create(SHAPE).expect("memory files work here");
         let (region, layout) = region_of(&fd);
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let (arena, mut frames) = (small_arena(), Vec::new());
         for _ in 0..1500 {
             for _ in 0..random.below(12) {
                 scribble(&region, &layout, &mut random);
             }
-            act(&mut worker, &mut random);
+            act(&mut worker, &arena, &mut frames, &mut random);
         }
+        frames.clear();
         settle(&mut worker);
     }
 }
@@ -159,6 +171,7 @@ fn scribbling_during_calls_harms_nobody_else() {
         let (mut worker, fd) = Attachment::create(SHAPE).expect("memory files work here");
         let (region, layout) = region_of(&fd);
         let over = AtomicBool::new(false);
+        let (arena, mut frames) = (small_arena(), Vec::new());
         thread::scope(|scope| {
             scope.spawn(|| {
                 let mut random = Random(seed * 77_777_777);
@@ -169,9 +182,10 @@ fn scribbling_during_calls_harms_nobody_else() {
             let _stop = StopAtEnd(&over);
             let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
             for _ in 0..100_000 {
-                act(&mut worker, &mut random);
+                act(&mut worker, &arena, &mut frames, &mut random);
             }
         });
+        frames.clear();
         settle(&mut worker);
     }
 }

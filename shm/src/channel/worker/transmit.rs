@@ -1,7 +1,8 @@
 //! Payload on its way to the wire: chunks that the application pushed, put in order privately.
 
-use super::super::layout::{Map, Shape};
+use super::super::layout::{Map, Shape, TxClass};
 use super::Attachment;
+use crate::extent::Backing;
 use crate::list::{self, EMPTY, node, word};
 use crate::sum;
 use crate::sync::{Ordering, fence};
@@ -12,10 +13,9 @@ const USED_MAX: usize = 64;
 /// The worker's copies of the links and lengths of send chunks that it has taken.
 pub(super) struct Taken {
     next: Vec<u32>,
-    len: Vec<u16>,
+    pub(super) len: Vec<u16>,
     taken: Vec<bool>,
-    count: u32,
-    large: u32,
+    pub(super) count: u32,
     /// Used up, and not yet given back: the list that they go to is everybody's, so they go together.
     used: Vec<u32>,
     /// Chunks were given back in this turn.
@@ -30,7 +30,6 @@ impl Taken {
             len: vec![0; count as usize],
             taken: vec![false; count as usize],
             count,
-            large: shape.tx_large,
             used: Vec::with_capacity(USED_MAX),
             freed: false,
         }
@@ -73,18 +72,26 @@ impl Attachment {
             let part = rest.min(bytes.len() - done);
             read(&self.map, chunk, offset, &mut bytes[done..done + part], done);
             done += part;
-            slot.tx_bytes -= part as u32;
-            slot.tx_offset += part as u32;
-            if part == rest {
-                slot.tx_offset = 0;
-                slot.tx_first = self.tx.next[chunk as usize];
-                if slot.tx_first == EMPTY {
-                    slot.tx_last = EMPTY;
-                }
-                self.free_tx(chunk);
-            }
+            self.advance_tx(index, part);
         }
         done
+    }
+
+    /// The next `part` bytes of the slot's stream, all in its first chunk, were taken.
+    #[inline]
+    pub(super) fn advance_tx(&mut self, index: u32, part: usize) {
+        let slot = self.slots.of(index);
+        let Some(chunk) = node(slot.tx_first, self.tx.count) else { return };
+        slot.tx_bytes -= part as u32;
+        slot.tx_offset += part as u32;
+        if slot.tx_offset == u32::from(self.tx.len[chunk as usize]) {
+            slot.tx_offset = 0;
+            slot.tx_first = self.tx.next[chunk as usize];
+            if slot.tx_first == EMPTY {
+                slot.tx_last = EMPTY;
+            }
+            self.free_tx(chunk);
+        }
     }
 
     /// Notes that `bytes` more bytes need no room any more (acknowledged by the peer), and signals
@@ -126,7 +133,7 @@ impl Attachment {
         }
         let (mut oldest, mut newest, mut bytes) = (EMPTY, EMPTY, 0u32);
         while at != EMPTY {
-            let fresh = node(at, self.tx.count).filter(|&chunk| !self.tx.taken[chunk as usize]);
+            let fresh = node(at, self.tx.count).filter(|&chunk| !self.tx.taken[chunk as usize] && !self.lender.is_held(chunk));
             let Some(chunk) = fresh else {
                 self.violations += 1;
                 break;
@@ -139,6 +146,7 @@ impl Attachment {
             }
             at = record.next.load(Ordering::Relaxed);
             self.tx.taken[chunk as usize] = true;
+            self.lender.hold(chunk);
             self.tx.len[chunk as usize] = len as u16;
             self.tx.next[chunk as usize] = oldest;
             oldest = word(chunk);
@@ -162,6 +170,10 @@ impl Attachment {
 
     fn free_tx(&mut self, chunk: u32) {
         self.tx.taken[chunk as usize] = false;
+        if self.map.tx_class(chunk) == TxClass::Bulk {
+            // Not before the last frame over it is gone.
+            return self.lender.release(chunk);
+        }
         self.tx.used.push(chunk);
         if self.tx.used.len() == USED_MAX {
             self.give_used();
@@ -173,12 +185,11 @@ impl Attachment {
         if self.tx.used.is_empty() {
             return;
         }
-        let header = self.map.header();
-        let large = self.tx.large;
-        for (list, class) in [(&header.free_tx_large.0, 0..large), (&header.free_tx_small.0, large..self.tx.count)] {
+        for class in [TxClass::Large, TxClass::Small] {
+            let (list, _, first) = self.map.tx_free(class);
             let mut chain: Option<(u32, u32)> = None;
-            for &chunk in self.tx.used.iter().filter(|chunk| class.contains(chunk)) {
-                let number = chunk - class.start;
+            for &chunk in self.tx.used.iter().filter(|&&chunk| self.map.tx_class(chunk) == class) {
+                let number = chunk - first;
                 let last = match chain {
                     Some((first, last)) => {
                         self.map.tx_record(chunk).next.store(word(first), Ordering::Relaxed);
@@ -199,8 +210,9 @@ impl Attachment {
 
     /// Gives back a chunk that a dead process was filling.
     pub(super) fn rescue_tx(&mut self, chunk: u32) {
-        if !self.tx.taken[chunk as usize] {
+        if !self.tx.taken[chunk as usize] && !self.lender.is_held(chunk) {
             self.map.tx_record(chunk).owner.store(0, Ordering::Relaxed);
+            self.lender.hold(chunk);
             self.free_tx(chunk);
         }
     }
