@@ -239,7 +239,7 @@ pub enum SocketOption {
     Broadcast,
     /// SO_NO_CHECK, 0 or 1.
     NoChecksum,
-    /// IP_MTU_DISCOVER, as ip(7) numbers it from 0 to 3.
+    /// IP_MTU_DISCOVER, as ip(7) numbers it from 0 to 5.
     PathMtuDiscovery,
     /// UDP_SEGMENT, bytes.
     SegmentSize,

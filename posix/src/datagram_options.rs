@@ -123,9 +123,6 @@ impl Posix {
             // The kernel doubles what is asked for; what nobody has asked for is the stack's to choose.
             SocketOption::SendBuffer | SocketOption::ReceiveBuffer if value == BUFFER_DEFAULT => return,
             SocketOption::SendBuffer | SocketOption::ReceiveBuffer => value / 2,
-            // IP_PMTUDISC_INTERFACE and OMIT: neither believes in what routers say.
-            SocketOption::PathMtuDiscovery if value == 4 => 3,
-            SocketOption::PathMtuDiscovery if value == 5 => 0,
             _ => value.max(0),
         };
         channel.set_option(socket, option, value as u32);

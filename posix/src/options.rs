@@ -78,10 +78,10 @@ const KNOWN: [Known; 37] = [
     known(libc::IPPROTO_TCP, libc::TCP_LINGER2, Some(SocketOption::FinTimeout), 60, Form::Patience),
     known(libc::IPPROTO_IP, libc::IP_TOS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IP, libc::IP_TTL, Some(SocketOption::TimeToLive), 64, Form::Number),
-    known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, None, 1, Form::Number),
+    known(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, Some(SocketOption::PathMtuDiscovery), 1, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Some(SocketOption::TimeToLive), 64, Form::Number),
-    known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, None, 1, Form::Number),
+    known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, Some(SocketOption::PathMtuDiscovery), 1, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, None, 0, Form::Switch),
     known(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, None, 0, Form::Switch),
 ];

@@ -179,6 +179,23 @@ pub enum PathMtuDiscovery {
     Do,
     /// As `Do`, but only the link's MTU counts, not what routers have said.
     Probe,
+    /// Only the link's MTU counts, and routers may cut.
+    Interface,
+    /// As `Interface`, and what is too large is cut here.
+    Omit,
+}
+
+impl PathMtuDiscovery {
+    /// From the number that Linux uses (ip(7)).
+    pub fn from_number(number: u32) -> Option<PathMtuDiscovery> {
+        use PathMtuDiscovery::{Do, Dont, Interface, Omit, Probe, Want};
+        [Dont, Want, Do, Probe, Interface, Omit].get(number as usize).copied()
+    }
+
+    /// Whether datagrams are made for the path's MTU, not for the link's.
+    pub(crate) fn is_learning(self) -> bool {
+        matches!(self, PathMtuDiscovery::Want | PathMtuDiscovery::Dont | PathMtuDiscovery::Do)
+    }
 }
 
 /// What an application may ask for on one UDP socket.
@@ -359,6 +376,8 @@ pub struct TcpOptions {
     pub window_clamp: u32,
     /// TCP_LINGER2: how long an orphan waits in FIN-WAIT-2; `None`: the default; zero: not at all.
     pub fin_timeout: Option<Duration>,
+    /// IP_MTU_DISCOVER, IPV6_MTU_DISCOVER: whether routers may cut segments, and whether they are believed.
+    pub path_mtu_discovery: PathMtuDiscovery,
 }
 
 impl Default for StackConfig {
@@ -483,6 +502,7 @@ impl Default for TcpOptions {
             syn_retries: 0,
             window_clamp: 0,
             fin_timeout: None,
+            path_mtu_discovery: PathMtuDiscovery::Want,
         }
     }
 }

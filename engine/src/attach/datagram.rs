@@ -287,13 +287,8 @@ pub(super) fn apply(options: &mut UdpOptions, option: SocketOption, value: u32) 
             Err(_) => return false,
         },
         SocketOption::PathMtuDiscovery => {
-            options.path_mtu_discovery = match value {
-                0 => PathMtuDiscovery::Dont,
-                1 => PathMtuDiscovery::Want,
-                2 => PathMtuDiscovery::Do,
-                3 => PathMtuDiscovery::Probe,
-                _ => return false,
-            }
+            let Some(discovery) = PathMtuDiscovery::from_number(value) else { return false };
+            options.path_mtu_discovery = discovery;
         }
         _ => {}
     }

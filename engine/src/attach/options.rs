@@ -2,7 +2,7 @@
 
 use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Failure, SlotIndex, SocketOption};
-use ringway_stack::{CongestionControl, TcpOptions};
+use ringway_stack::{CongestionControl, PathMtuDiscovery, TcpOptions};
 
 use super::datagram;
 use super::region::Region;
@@ -87,6 +87,10 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::DeferAccept => options.defer_accept_retries = retries_in(value),
         SocketOption::SynCount => options.syn_retries = value.min(127) as u8,
         SocketOption::WindowClamp => options.window_clamp = value,
+        SocketOption::PathMtuDiscovery => match PathMtuDiscovery::from_number(value) {
+            Some(discovery) => options.path_mtu_discovery = discovery,
+            None => return false,
+        },
         SocketOption::FinTimeout => options.fin_timeout = fin_timeout(value.cast_signed()),
         // Remembered by the application's side; the stack has its own policy for this.
         SocketOption::ReceiveLowWater
@@ -96,7 +100,6 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         | SocketOption::Broadcast
         | SocketOption::OnlyIpv6
         | SocketOption::NoChecksum
-        | SocketOption::PathMtuDiscovery
         | SocketOption::SegmentSize
         | SocketOption::Coalesce => {}
     }

@@ -33,6 +33,15 @@ fn switches_and_numbers_reach_the_worker_and_read_back() {
 }
 
 #[test]
+fn path_mtu_discovery_reaches_the_worker_and_reads_back() {
+    let (bench, fd, socket) = connected();
+    assert_eq!(bench.get(fd, socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), 1);
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, 4), Ok(()));
+    assert_eq!(bench.get(fd, socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER), 4);
+    assert_eq!(bench.requests(), [Operation::SetOption { option: Wire::PathMtuDiscovery, value: 4 }]);
+}
+
+#[test]
 fn buffers_read_back_doubled_and_the_stack_is_told_what_was_asked() {
     let (bench, fd, socket) = connected();
     assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, libc::SO_SNDBUF, 65_536), Ok(()));

@@ -72,7 +72,7 @@ pub enum SocketOption {
     OnlyIpv6 = 27,
     /// 0 or 1: datagrams leave without a checksum
     NoChecksum = 28,
-    /// 0 don't, 1 want, 2 do, 3 probe (ip(7))
+    /// 0 don't, 1 want, 2 do, 3 probe, 4 interface, 5 omit (ip(7))
     PathMtuDiscovery = 29,
     /// bytes of each datagram of a train; 0: no train
     SegmentSize = 30,

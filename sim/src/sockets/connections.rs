@@ -122,6 +122,7 @@ impl Machine {
         let listener = self.sockets.get(&cookie).expect("a descriptor's socket lives");
         let (Phase::Listening, Some(id)) = (listener.phase, listener.id) else { return Some(Answer::error(libc::EINVAL)) };
         let (inet6, nonblocking, options) = (listener.inet6, listener.nonblocking, listener.options);
+        let remembered = listener.remembered.clone();
         match self.stack.accept(id, self.next_cookie) {
             Ok(accepted) => {
                 let mut socket = self.fresh(inet6, flags & libc::SOCK_NONBLOCK != 0);
@@ -129,6 +130,7 @@ impl Machine {
                 socket.id = Some(accepted);
                 socket.reported = true;
                 socket.options = options;
+                socket.remembered = remembered;
                 socket.peer_closed = self.stack.readiness(accepted).peer_closed;
                 let names = self.stack.addresses(accepted);
                 socket.bound = names.map(|(local, _)| plain_address(local));

@@ -1,7 +1,7 @@
 //! getsockopt, setsockopt, O_NONBLOCK.
 
 use ringway_shm::Duration;
-use ringway_stack::{CongestionControl, TcpInfo, TcpOptions};
+use ringway_stack::{CongestionControl, PathMtuDiscovery, TcpInfo, TcpOptions};
 
 use super::{Answer, Machine, Phase, Socket};
 
@@ -140,6 +140,9 @@ fn set_number(options: &mut TcpOptions, level: i32, name: i32, number: i32) -> R
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => options.type_of_service = number as u8,
         (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) if !(-1..=255).contains(&number) => return Err(libc::EINVAL),
         (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => options.time_to_live = number.max(0) as u8,
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => {
+            options.path_mtu_discovery = PathMtuDiscovery::from_number(number.cast_unsigned()).ok_or(libc::EINVAL)?;
+        }
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => options.no_delay = on,
         (libc::IPPROTO_TCP, libc::TCP_CORK) => options.cork = on,
         (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => options.quick_ack = on,
@@ -223,6 +226,7 @@ fn default_of(level: i32, name: i32) -> Option<i32> {
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => -1,
         (libc::SOL_SOCKET, _) => 0,
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => 64,
+        (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => 1,
         (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => 7_200,
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => 75,

@@ -35,16 +35,27 @@ impl Identifications {
 
     /// The identification of the next datagram from `local` to `remote`: 16 bits of it in IPv4.
     pub(super) fn next(&mut self, local: IpAddr, remote: IpAddr, protocol: u8) -> u32 {
+        self.next_run(local, remote, protocol, 1)
+    }
+
+    /// The first of `count` that follow each other.
+    fn next_run(&mut self, local: IpAddr, remote: IpAddr, protocol: u8, count: u32) -> u32 {
         let key = FlowKey { local, remote, local_port: protocol.into(), remote_port: 0 };
         let offset = self.secrets.keyed(&key, 0);
         let step = 1 + self.secrets.random() as u32 % STEP_MAX;
         let counter = &mut self.counters[(offset >> 32) as usize % COUNTERS];
-        *counter = counter.wrapping_add(step);
-        counter.wrapping_add(offset as u32)
+        let first = counter.wrapping_add(step);
+        *counter = first.wrapping_add(count.saturating_sub(1));
+        first.wrapping_add(offset as u32)
     }
 }
 
 impl Ip {
+    /// The identification of the first of `count` packets that may be cut on their way.
+    pub(crate) fn identify(&mut self, local: IpAddr, remote: IpAddr, protocol: u8, count: u32) -> u16 {
+        self.identifications.next_run(local, remote, protocol, count) as u16
+    }
+
     /// Sends the datagram of `packet`, which starts at the transport header and has its checksum.
     /// `whole`: it fits and says "don't fragment"; otherwise it may be cut, here and (IPv4) by routers.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]

@@ -131,6 +131,31 @@ impl Template {
         if self.is_ipv6() { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }
     }
 
+    /// The packets may be cut on their way.
+    pub(crate) fn allow_cutting(&mut self) {
+        let start = self.len as usize - self.network_header_len();
+        if self.is_ipv6() {
+            return;
+        }
+        self.bytes[start + ipv4::FRAGMENT_AT] = 0;
+        self.header_sum = checksum::sum(&self.bytes[start..self.len as usize]);
+    }
+
+    /// Whether each packet must bear an identification, since it may be cut.
+    #[inline]
+    pub(crate) fn is_cuttable(&self) -> bool {
+        let start = self.len as usize - ipv4::HEADER_LEN;
+        !self.is_ipv6() && self.bytes[start + ipv4::FRAGMENT_AT] == 0
+    }
+
+    /// Puts an identification into `headers`, which [`push_headers`](Template::push_headers) has written.
+    pub(crate) fn put_identification(&self, headers: &mut [u8], identification: u16) {
+        let network = &mut headers[self.link_header_len()..];
+        network[4..6].copy_from_slice(&identification.to_be_bytes());
+        let sum = !u16::from_be_bytes([network[10], network[11]]);
+        network[10..12].copy_from_slice(&(!checksum::add(sum, identification)).to_be_bytes());
+    }
+
     /// Puts link and IP header in front of a transport header: `transport_len` bytes of transport
     /// header and payload follow, in this frame and the next ones of the packet.
     ///

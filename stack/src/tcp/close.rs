@@ -3,7 +3,7 @@
 //! Read RFC 9293 §3.6, §3.10.4-3.10.5, RFC 2525 §2.17 first.
 
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, HEADER_BYTES, Header, RST};
+use crate::wire::tcp::{ACK, Header, RST};
 
 use super::connection::Connection;
 use super::sequence::SeqNum;
@@ -128,33 +128,6 @@ impl Connection<'_, '_> {
         if self.env.ip.has_doubted_neighbors() {
             let (local, remote) = self.tcb.template.addresses();
             self.env.ip.confirm(self.now, local, remote);
-        }
-    }
-
-    /// RFC 1191 §6.4, RFC 8201 §5.4: the way to the peer takes packets of at most `mtu` bytes.
-    pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
-        if !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
-            return;
-        }
-        let (_, remote) = self.tcb.template.addresses();
-        self.env.ip.learn_path_mtu(self.now, remote, mtu);
-        self.fit_to_path();
-    }
-
-    /// Segments become as small as the way to the peer wants them; what is under way and larger is sent again.
-    pub(crate) fn fit_to_path(&mut self) {
-        let (local, remote) = self.tcb.template.addresses();
-        let Some(mtu) = self.env.ip.route(remote, Some(local)).map(|path| path.mtu) else { return };
-        let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
-        let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
-        self.mtu_search_ends_at(mss);
-        // Until the SYNs have been exchanged it is the limit of the socket's options that stands there.
-        if mss < self.tcb.mss && self.tcb.state != State::SynSent {
-            self.tcb.mss = mss;
-            // Before its SYN is acknowledged an early connection sends no data again (RFC 7413 §4.2.2): its timer will.
-            if self.tcb.state != State::SynReceived {
-                self.resend_all();
-            }
         }
     }
 }

@@ -23,6 +23,7 @@ use super::sack::Scoreboard;
 use super::tlp::Probe;
 use super::undo::Undo;
 use super::urgent::Marks;
+use crate::config::PathMtuDiscovery;
 use crate::wire::tcp::SackBlock;
 
 /// No cold object.
@@ -40,6 +41,7 @@ pub(crate) struct Timeouts {
     pub(crate) fin_timeout_ms: Option<u32>,
     /// Bytes that may be queued and not sent yet.
     pub(crate) not_sent_low_water: u32,
+    pub(crate) path_mtu_discovery: PathMtuDiscovery,
 }
 
 /// See the module's text.

@@ -139,10 +139,8 @@ impl Connection<'_, '_> {
         if !answer {
             self.choose_ecn();
         }
-        let flow = self.tcb.flow();
-        if let Ok(template) = self.env.ip.template(self.now, &flow) {
-            self.tcb.template = template;
-        }
+        // Without one the packet waits for the neighbor.
+        self.renew_template().ok();
         // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
         let early = self.early_answer();
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };

@@ -37,6 +37,7 @@ mod mtu_probe;
 mod output;
 mod pacing;
 mod passive;
+mod path_mtu;
 pub(crate) mod ports;
 mod predict;
 mod prr;

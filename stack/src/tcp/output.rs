@@ -121,9 +121,8 @@ impl Connection<'_, '_> {
     fn refresh_template(&mut self) -> u32 {
         let mss = self.tcb.mss as u32;
         if self.tcb.template.generation != self.env.ip.generation() {
-            let flow = self.tcb.flow();
-            match self.env.ip.template(self.now, &flow) {
-                Ok(template) => self.tcb.template = template,
+            match self.renew_template() {
+                Ok(()) => {}
                 Err(OutputError::Unresolved | OutputError::NoRoute) => return mss,
             }
         }
@@ -396,18 +395,22 @@ impl Connection<'_, '_> {
         self.tally_departure(segments, len);
         if fresh {
             self.tcb.template.push_headers(&mut first, header.len() + len as usize);
+            if self.tcb.template.is_cuttable() {
+                self.number_packet(&mut first, segments);
+            }
             if unmarked {
                 self.tcb.template.clear_ecn(first.bytes_mut());
             }
             out[interface as usize].push(first);
             for_each_shared(self.env.arena, shared, plan, &mut |frame| out[interface as usize].push(frame));
         } else {
+            let whole = !self.may_be_cut();
             let scratch = &mut self.shared.replies.scratch;
             scratch.push(first);
             for_each_shared(self.env.arena, shared, plan, &mut |frame| scratch.push(frame));
             let mut flow = self.tcb.flow();
             flow.tos -= if unmarked { flow.tos & super::ecn::CE } else { 0 };
-            self.env.ip.send(self.now, self.env.counters, &flow, scratch, out);
+            self.env.ip.send_datagram(self.now, self.env.arena, self.env.counters, &flow, whole, scratch, out);
         }
         Ok(())
     }

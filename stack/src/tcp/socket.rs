@@ -336,6 +336,7 @@ impl Connection<'_, '_> {
             syn_retries: options.syn_retries,
             fin_timeout_ms: options.fin_timeout.map(milliseconds),
             not_sent_low_water: options.not_sent_low_water,
+            path_mtu_discovery: options.path_mtu_discovery,
         };
         if options.receive_buffer_bytes != 0 {
             self.lock_receive_buffer();

@@ -17,6 +17,7 @@ mod mtu_probe;
 mod offload;
 mod options;
 mod pacing;
+mod path_mtu;
 mod rack;
 mod receive_tuning;
 mod recovery;

@@ -67,7 +67,7 @@ impl Udp {
         if let IcmpErrorKind::FragmentationNeeded { mtu: told } = error.kind {
             // The quoted length must be one that does not fit (RFC 5927 §7.2).
             let quoted = (error.sequence >> 16) + if remote.is_ipv4() { 20 } else { 40 };
-            if sends_there && quoted > told.into() && socket.options.path_mtu_discovery != PathMtuDiscovery::Probe {
+            if sends_there && quoted > told.into() && socket.options.path_mtu_discovery.is_learning() {
                 env.ip.learn_path_mtu(now, remote, told);
             }
             mtu = env.ip.route(remote, Some(local)).map_or(told, |path| path.mtu).into();

@@ -148,7 +148,8 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
     let (piece, count) = pieces(send.len, send.segment_size.unwrap_or(socket.options.segment_size))?;
     let discovery = socket.options.path_mtu_discovery;
     let whole = fits(env, &path, to.ip, piece, discovery);
-    let must_be_whole = count > 1 || matches!(discovery, PathMtuDiscovery::Do | PathMtuDiscovery::Probe);
+    let strict = matches!(discovery, PathMtuDiscovery::Do | PathMtuDiscovery::Probe | PathMtuDiscovery::Interface);
+    let must_be_whole = count > 1 || strict;
     if piece > payload_max(to.ip) || (must_be_whole && !whole) {
         return Err(UdpSendError::MessageTooLong);
     }
@@ -172,7 +173,7 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
         len: 0,
         memory: 0,
         segment: 0,
-        whole: whole && discovery != PathMtuDiscovery::Dont,
+        whole: whole && matches!(discovery, PathMtuDiscovery::Want | PathMtuDiscovery::Do | PathMtuDiscovery::Probe),
         no_checksum: socket.options.no_checksum && to.ip.is_ipv4(),
         to_many,
         loops: options.multicast_loop || !to.ip.is_multicast(),
@@ -212,7 +213,7 @@ fn pieces(len: usize, segment_size: u16) -> Result<(usize, usize), UdpSendError>
 /// Whether a datagram of `len` bytes leaves in one packet.
 fn fits(env: &Env, path: &Path, remote: IpAddr, len: usize, discovery: PathMtuDiscovery) -> bool {
     let link = env.ip.link(path.interface);
-    let mtu = if discovery == PathMtuDiscovery::Probe { link.mtu } else { path.mtu };
+    let mtu = if discovery.is_learning() { path.mtu } else { link.mtu };
     let one_frame = link.gathers || len <= FIRST_MAX;
     one_frame && len + HEADER_LEN + network_header_len(remote) <= mtu.into()
 }

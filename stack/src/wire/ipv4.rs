@@ -13,6 +13,8 @@ pub const PROTOCOL_TCP: u8 = 6;
 /// UDP
 pub const PROTOCOL_UDP: u8 = 17;
 
+/// Where flags and fragment offset stand.
+pub const FRAGMENT_AT: usize = 6;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;

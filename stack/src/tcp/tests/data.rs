@@ -34,6 +34,7 @@ pub(super) const DEFAULT: TcpOptions = TcpOptions {
     syn_retries: 0,
     window_clamp: 0,
     fin_timeout: None,
+    path_mtu_discovery: crate::config::PathMtuDiscovery::Want,
 };
 
 /// In order: the data is there, and an answer carries the ACK.

@@ -72,8 +72,10 @@ fn refusals() {
 /// IP_MTU_DISCOVER: what is too large is cut, or refused when it must not be.
 #[test]
 fn path_mtu_discovery() {
-    use PathMtuDiscovery::{Do, Dont, Probe, Want};
-    for (mode, fits_with_df, large) in [(Want, true, true), (Dont, false, true), (Do, true, false), (Probe, true, false)] {
+    use PathMtuDiscovery::{Do, Dont, Interface, Omit, Probe, Want};
+    let whole = [(Want, true, true), (Do, true, false), (Probe, true, false)];
+    let cut = [(Dont, false, true), (Interface, false, false), (Omit, false, true)];
+    for (mode, fits_with_df, large) in whole.into_iter().chain(cut) {
         let mut rig = Rig::new();
         let options = UdpOptions { path_mtu_discovery: mode, receive_errors: true, ..UdpOptions::default() };
         let id = rig.bind(any(53), options);
