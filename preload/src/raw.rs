@@ -8,7 +8,7 @@ use crate::shim::posix;
 use crate::{epoll, files, io, message, poll, process, set_errno, sockets};
 use libc::{c_int, c_long, c_uint, c_ulong};
 use ringway_posix::Errno;
-use std::arch::asm;
+use ringway_shm::system_call::system_call;
 
 /// The arguments of a system call; those behind the last that it has are of no meaning.
 #[derive(Clone, Copy)]
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn syscall(
         }
     }
     // SAFETY: the program's own call.
-    let answer = unsafe { kernel(number, arguments) };
+    let answer = unsafe { system_call(number, arguments.0) };
     if (-ERRNO_MAX..0).contains(&answer) {
         set_errno(-answer as c_int);
         return -1;
@@ -179,37 +179,4 @@ fn refuse_io_uring() -> c_int {
     }
     set_errno(Errno::NOSYS.0);
     -1
-}
-
-/// The system call itself: the kernel's answer, an error as a small negative number.
-#[cfg(target_arch = "x86_64")]
-unsafe fn kernel(number: c_long, Arguments(a): Arguments) -> c_long {
-    let answer;
-    // SAFETY: the calling convention of Linux on x86-64 (syscall(2), table 1); the rest is the program's promise.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number => answer,
-            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2], in("r10") a[3], in("r8") a[4], in("r9") a[5],
-            lateout("rcx") _, lateout("r11") _,
-            options(nostack),
-        );
-    }
-    answer
-}
-
-/// The system call itself: the kernel's answer, an error as a small negative number.
-#[cfg(target_arch = "aarch64")]
-unsafe fn kernel(number: c_long, Arguments(a): Arguments) -> c_long {
-    let answer;
-    // SAFETY: the calling convention of Linux on AArch64 (syscall(2), table 1); the rest is the program's promise.
-    unsafe {
-        asm!(
-            "svc 0",
-            in("x8") number, inlateout("x0") a[0] => answer,
-            in("x1") a[1], in("x2") a[2], in("x3") a[3], in("x4") a[4], in("x5") a[5],
-            options(nostack),
-        );
-    }
-    answer
 }

@@ -33,6 +33,8 @@ pub mod sum;
 pub mod sync;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod sys;
+#[cfg(all(target_os = "linux", not(loom)))]
+pub mod system_call;
 pub mod time;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod wire;

@@ -2,12 +2,16 @@
 //! descriptors. Thin, owned types in and out; no policy.
 //!
 //! What is done to descriptors that the program must not touch (the control connection, the doorbell)
-//! goes to the kernel by number, not by libc's name for it: inside a preloaded program libc's names are ours, and
-//! they protect those descriptors.
+//! goes straight to the kernel ([`system_call`]), not by libc's names for it: inside a preloaded program libc's names are
+//! ours, and they protect those descriptors.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+
+use libc::c_long;
+
+use crate::system_call::system_call;
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
@@ -81,14 +85,14 @@ pub fn event_descriptor() -> io::Result<OwnedFd> {
 pub fn ring(fd: RawFd) {
     let one = 1u64;
     // SAFETY: write(2) of eight bytes of a local.
-    unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, 8usize) };
+    unsafe { system_call(libc::SYS_write, [fd.into(), &raw const one as c_long, 8, 0, 0, 0]) };
 }
 
 /// Empties an event descriptor; says whether it was signalled.
 pub fn silence(fd: RawFd) -> bool {
     let mut count = 0u64;
     // SAFETY: read(2) of eight bytes into a local.
-    let got = unsafe { libc::syscall(libc::SYS_read, fd, &raw mut count, 8usize) };
+    let got = unsafe { system_call(libc::SYS_read, [fd.into(), &raw mut count as c_long, 8, 0, 0, 0]) };
     got == 8
 }
 
@@ -100,9 +104,10 @@ pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, floor: RawFd) -> io::Result<Ow
 
 /// Makes the number `to`, which the caller owns, refer to the file of `fd`, closed on exec.
 pub(crate) fn replace(fd: &OwnedFd, to: RawFd) -> io::Result<()> {
+    let arguments = [fd.as_raw_fd().into(), to.into(), libc::O_CLOEXEC.into(), 0, 0, 0];
     // SAFETY: dup3(2), plain numbers.
-    let result = unsafe { libc::syscall(libc::SYS_dup3, fd.as_raw_fd(), to, libc::O_CLOEXEC) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let answer = unsafe { system_call(libc::SYS_dup3, arguments) };
+    if answer < 0 { Err(io::Error::from_raw_os_error(-answer as i32)) } else { Ok(()) }
 }
 
 /// Gives the processor away for a moment: first a yield, then `micros` of sleep.
@@ -286,7 +291,7 @@ pub(crate) fn is_hung_up(fd: RawFd) -> bool {
     let mut entry = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
     let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: ppoll(2) of one entry, without waiting and without a signal mask (whose size does not count then).
-    let count = unsafe { libc::syscall(libc::SYS_ppoll, &raw mut entry, 1usize, &raw const now, 0usize, 8usize) };
+    let count = unsafe { system_call(libc::SYS_ppoll, [&raw mut entry as c_long, 1, &raw const now as c_long, 0, 8, 0]) };
     count > 0 && entry.revents & (libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }
 
@@ -299,5 +304,5 @@ pub(crate) fn with_fd<T>(fd: RawFd, f: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
 /// Closes a descriptor number that the caller owns.
 pub(crate) fn close(fd: RawFd) {
     // SAFETY: close(2); the caller gives its ownership up, and there is nothing to do about an error.
-    unsafe { libc::syscall(libc::SYS_close, fd) };
+    unsafe { system_call(libc::SYS_close, [fd.into(), 0, 0, 0, 0, 0]) };
 }
