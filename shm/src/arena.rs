@@ -185,6 +185,29 @@ impl Arena {
         Some(Frame::from_parts(self.inner, slot, headroom, 0))
     }
 
+    /// A frame of `class` over `len` bytes behind the class's headroom, which `fill` writes; with what that returns. `None`
+    /// when the class is used up.
+    ///
+    /// # Panics
+    /// When a slot of the class has no such room.
+    #[inline]
+    pub fn alloc_filled<R>(&self, class: Class, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<(Frame, R)> {
+        let mut frame = self.alloc(class)?;
+        let bytes = match class {
+            Class::Large => LARGE_BYTES,
+            Class::Small => SMALL_BYTES,
+        };
+        assert!(frame.headroom() + len <= bytes, "room for the bytes");
+        frame.grow(len);
+        // SAFETY: a frame that was just allocated is the only one of its slot, which is of the arena's own memory, and its
+        // bytes end inside the slot as asserted.
+        let result = fill(unsafe {
+            let start = self.inner().base.as_ptr().add(self.inner().slot_offset(frame.slot()) + frame.headroom());
+            core::slice::from_raw_parts_mut(start, len)
+        });
+        Some((frame, result))
+    }
+
     /// A frame that holds a copy of `bytes`, in the smallest class that fits; `None` when it is used
     /// up or the bytes do not fit a large slot.
     pub fn alloc_from(&self, bytes: &[u8]) -> Option<Frame> {

@@ -176,6 +176,18 @@ impl Frame {
         &mut self.bytes_mut()[old..]
     }
 
+    /// Puts `count` bytes behind that the caller has found room for.
+    #[inline]
+    pub(crate) fn grow(&mut self, count: usize) {
+        self.len += count as u16;
+    }
+
+    /// Memory behind the frame, bytes: its whole slot.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        self.inner().slot_bytes(self.slot())
+    }
+
     /// Shortens the view to `len` bytes; longer lengths change nothing.
     #[inline]
     pub fn truncate(&mut self, len: usize) {

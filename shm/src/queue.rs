@@ -7,7 +7,7 @@
 use core::mem;
 
 use crate::arena::{Arena, FLAG_QUEUED, NIL};
-use crate::frame::Frame;
+use crate::frame::{Frame, SegmentationKind};
 
 /// What the owner of a queue remembers of each slot: 12 bytes, meaning is the owner's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,14 +147,20 @@ impl FrameQueue {
         Some((frame, meta.note.get()))
     }
 
-    /// Gives the first frame back to the arena.
+    /// Gives the first frame back to the arena if `wanted` says so of its length and its note, and returns that note with the
+    /// memory behind the frame, bytes.
     #[inline(always)]
-    pub fn free_front(&mut self, arena: &Arena) {
+    pub fn free_front_if(&mut self, arena: &Arena, wanted: impl FnOnce(usize, Note) -> bool) -> Option<(Note, usize)> {
         if self.head == NIL {
-            return;
+            return None;
         }
         let slot = self.head;
         let meta = arena.queued(Slot(slot));
+        let note = meta.note.get();
+        if !wanted(meta.len.get() as usize, note) {
+            return None;
+        }
+        let memory = arena.queued_memory(Slot(slot));
         self.head = meta.next.get();
         if self.head == NIL {
             self.tail = NIL;
@@ -162,6 +168,7 @@ impl FrameQueue {
         meta.flags.set(meta.flags.get() & !FLAG_QUEUED);
         // The handle that we were given is an owner too, so this one is not the last.
         arena.inner().release_reference(slot, meta);
+        Some((note, memory))
     }
 
     /// Removes the frame behind `after` (the first when `after` is [`Slot::NONE`]).
@@ -279,21 +286,40 @@ impl Arena {
         self.queued(slot).note.set(note);
     }
 
-    /// Copies the bytes of a queued frame and changes its note.
+    /// Whether [`packet_of`](Arena::packet_of) can put `count` bytes in front of a queued frame: nobody else sees its slot,
+    /// and there is room.
+    #[inline(always)]
+    pub fn has_headroom(&self, slot: Slot, count: usize) -> bool {
+        let meta = self.queued(slot);
+        meta.is_exclusive() && count <= meta.offset.get() as usize
+    }
+
+    /// The packet of a queued frame: a frame over its bytes and `count` bytes in front of them. `write` fills those and may
+    /// look at the queued ones. The frame is an ordinary packet that says nothing of checksums; the queue keeps its own
+    /// reference, and `note` from now on.
     ///
     /// # Panics
-    /// When `bytes` is not exactly as long as the queued frame.
-    #[inline]
-    pub fn copy_queued(&self, slot: Slot, bytes: &mut [u8], note: Note) {
+    /// When there is no such [headroom](Arena::has_headroom).
+    #[inline(always)]
+    pub fn packet_of(&self, slot: Slot, count: usize, note: Note, write: impl FnOnce(&mut [u8], &[u8])) -> Frame {
+        assert!(self.has_headroom(slot, count), "room in front of the queued bytes");
         let meta = self.queued(slot);
         meta.note.set(note);
-        assert!(bytes.len() == meta.len.get() as usize, "room for exactly the queued bytes");
-        // SAFETY: offset + len never exceeds the slot. `bytes` is not in it: whoever lends a slot's bytes to be written is
-        // its sole owner, and the queue owns this one.
+        let (start, len) = (meta.offset.get() as usize - count, meta.len.get() as usize);
+        meta.flags.set(meta.flags.get() & FLAG_QUEUED);
+        meta.segmentation.set(SegmentationKind::None);
+        // From here on nobody may write to the slot, whatever `write` does.
+        meta.refs.set(2);
+        self.inner().owners.set(self.inner().owners.get() + 1);
+        let frame = Frame::from_parts(self.inner_pointer(), slot.0, start as u16, (count + len) as u16);
+        // SAFETY: the queue was the slot's only owner and might write to it (`is_exclusive`), and until `write` returns the
+        // frame above keeps others from that; no view reaches before the queued bytes. Both ranges lie in the slot, one
+        // behind the other: `count` is at most the offset, and offset + len never exceeds the slot.
         unsafe {
-            let from = self.inner().slot_pointer(slot.0).add(meta.offset.get() as usize);
-            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), bytes.len());
+            let headers = self.inner().slot_pointer(slot.0).add(start);
+            write(core::slice::from_raw_parts_mut(headers, count), core::slice::from_raw_parts(headers.add(count), len));
         }
+        frame
     }
 
     /// How many bytes a queued frame has, and its note, at one look.

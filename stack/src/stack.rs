@@ -215,10 +215,13 @@ impl Stack {
         [self.ip.poll_timeout(), self.tcp.poll_timeout(), self.udp.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// The next event, in the order in which they happened.
+    /// The next event: those of sockets in the order in which they happened, then those of interfaces.
     pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
         let resolve = self.ip.poll_resolve().map(|(interface, ip)| Event::ResolveNeighbor { interface, ip });
-        resolve.or_else(|| self.ip.poll_notice()).or_else(|| self.events.pop_front())
+        resolve.or_else(|| self.ip.poll_notice())
     }
 
     /// Serves a port; an unspecified address means all addresses of its family that the stack has, also later ones.

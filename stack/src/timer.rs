@@ -41,6 +41,20 @@ pub(crate) struct TimerWheel {
     next_ms: Option<u64>,
 }
 
+/// An instant in the units that TCP counts in: found once for each call, used by each segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// The tick that has been reached.
+    pub(crate) tick: u32,
+    pub(crate) micros: u64,
+}
+
+impl Moment {
+    pub(crate) fn at(now: Instant) -> Moment {
+        Moment { tick: tick_at(now), micros: now.as_micros() }
+    }
+}
+
 /// The tick at or after `now + delay_us` microseconds.
 #[inline]
 pub(crate) fn tick_after(now: Instant, delay_us: u64) -> u32 {

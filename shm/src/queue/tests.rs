@@ -44,3 +44,26 @@ fn removal_in_the_middle_and_at_the_end_keeps_the_tail_true() {
     queue.clear(&arena);
     assert_eq!(arena.free(Class::Small), 8);
 }
+
+/// Headers go in front of queued bytes, once: while the packet is under way nobody writes to the slot, and whoever lets go
+/// last gives it back.
+#[test]
+fn a_packet_of_a_queued_frame_holds_its_slot() {
+    let arena = Arena::new(ArenaConfig { large: 2, small: 2 });
+    let mut queue = FrameQueue::default();
+    let (frame, sum) = arena.alloc_filled(Class::Small, 3, |bytes| bytes.copy_from_slice(b"abc")).expect("room");
+    let (slot, note) = (queue.push_back(frame, Note::default()), Note { sequence: 7, ..Note::default() });
+    assert_eq!((sum, arena.has_headroom(slot, 128), arena.has_headroom(slot, 129)), ((), true, false));
+    let packet = arena.packet_of(slot, 2, note, |headers, payload| {
+        headers.copy_from_slice(b"xy");
+        assert_eq!(payload, b"abc");
+    });
+    assert_eq!((packet.bytes(), arena.note(slot), packet.is_exclusive()), (&b"xyabc"[..], note, false));
+    assert!(!arena.has_headroom(slot, 2), "its headers are on their way");
+    assert_eq!((arena.share(slot, 0, 3).bytes(), queue.append_bytes(&arena, b"d")), (&b"abc"[..], 0));
+    assert_eq!(queue.free_front_if(&arena, |len, note| len == 3 && note.sequence == 8), None);
+    assert_eq!(queue.free_front_if(&arena, |len, note| len == 3 && note.sequence == 7), Some((note, 256)));
+    assert_eq!((queue.is_empty(), packet.bytes(), arena.free(Class::Small)), (true, &b"xyabc"[..], 1));
+    drop(packet);
+    assert_eq!(arena.free(Class::Small), 2);
+}

@@ -39,11 +39,11 @@ impl Connection<'_, '_> {
             return true;
         }
         if self.tcb.ack_deadline == 0 {
-            let config = &self.shared.config;
-            let (least, most) = (config.delayed_ack_min.as_micros(), config.delayed_ack.as_micros());
-            let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(most);
+            let timing = &self.shared.timing;
+            let least = timing.ack_delay_min_us;
+            let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(timing.ack_delay_max_us);
             self.tcb.ack_deadline = self.deadline(delay);
-            let soon = self.tcb.ack_deadline.wrapping_sub(crate::timer::tick_at(self.now)) <= SOON_TICKS;
+            let soon = self.tcb.ack_deadline.wrapping_sub(self.tick()) <= SOON_TICKS;
             if soon || delay == least {
                 self.shared.delayed.push_back((self.index, self.tcb.ack_deadline));
             } else {
@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
 
     /// As Linux: who answers what has just come is interactive, and acknowledges with its answers from now on.
     pub(crate) fn end_quick_acks(&mut self) {
-        let since_ms = crate::timer::tick_at(self.now).wrapping_sub(self.tally().data_received_at);
+        let since_ms = self.tick().wrapping_sub(self.tally().data_received_at);
         if self.tcb.bytes_received > 0 && (since_ms as u64) < self.shared.config.delayed_ack.as_millis() {
             self.tcb.clear(flag::QUICK_ACK);
         }

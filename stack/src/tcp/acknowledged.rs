@@ -111,7 +111,7 @@ impl Connection<'_, '_> {
     /// How long ago the segment was sent whose timestamp this one echoes, milliseconds.
     fn echo_age_ms(&self, time: Option<Timestamps>) -> Option<u32> {
         let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
-        (echo != 0).then(|| self.shared.secrets.timestamp(self.now).wrapping_sub(echo))
+        (echo != 0).then(|| self.timestamp().wrapping_sub(echo))
     }
 
     /// What is known to have arrived, and to be lost.
@@ -143,7 +143,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn measure_round_trip(&mut self, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
         let sample = match sent_at {
-            Some(sent_at) => (self.now.as_micros() as u32).wrapping_sub(sent_at),
+            Some(sent_at) => (self.now_us()).wrapping_sub(sent_at),
             None => match self.echo_age_ms(time) {
                 Some(elapsed_ms) if elapsed_ms <= 1 << 20 => elapsed_ms.max(1) * 1_000,
                 _ => return 0,
@@ -158,7 +158,7 @@ impl Connection<'_, '_> {
         let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
         self.tcb.srtt_us = srtt;
         self.tcb.rttvar_us = rttvar;
-        self.tcb.note_round_trip(sample_us, crate::timer::tick_at(self.now));
+        self.tcb.note_round_trip(sample_us, self.tick());
     }
 
     /// Recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.

@@ -7,7 +7,6 @@
 //! limit of their own.
 
 use crate::stats::Counter;
-use crate::timer;
 use crate::wire::tcp::SYN;
 
 use super::connection::Connection;
@@ -41,7 +40,7 @@ impl Connection<'_, '_> {
     /// Whether an answer went out within the interval; if not, one goes now.
     fn has_answered_lately(&mut self) -> bool {
         let interval_ms = self.shared.config.invalid_interval.as_millis() as u32;
-        let now = timer::tick_at(self.now).max(1);
+        let now = self.tick().max(1);
         let last = &mut self.demand_cold().answered_at;
         let lately = *last != 0 && now.wrapping_sub(*last) < interval_ms;
         if !lately {

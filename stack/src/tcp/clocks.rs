@@ -5,7 +5,6 @@
 //! until the next; looked at when data was sent and when everything is acknowledged. Milliseconds.
 
 use super::connection::Connection;
-use crate::timer;
 
 /// What a connection does with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +77,13 @@ impl Connection<'_, '_> {
         self.turn_clock(doing);
     }
 
+    /// As [`look_at_clock`](Connection::look_at_clock), when all that is queued has just been sent.
+    #[inline]
+    pub(crate) fn clock_of_all_sent(&mut self) {
+        let waits = self.shared.tallies.of(self.index).clock.looked & WRITER_WAITS != 0;
+        self.turn_clock(if waits { Doing::WaitingForWriter } else { Doing::Sending });
+    }
+
     /// Everything is acknowledged.
     #[inline]
     pub(crate) fn stop_clock(&mut self) {
@@ -86,7 +92,7 @@ impl Connection<'_, '_> {
 
     #[inline]
     fn turn_clock(&mut self, doing: Doing) {
-        let tick = timer::tick_at(self.now);
+        let tick = self.tick();
         let clock = &mut self.shared.tallies.of_mut(self.index).clock;
         let before = clock.looked & DOING;
         if before == doing as u32 {

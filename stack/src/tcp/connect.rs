@@ -146,7 +146,7 @@ impl Connection<'_, '_> {
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
         let clamp = TcpOptions { maximum_segment_size: limit, ..TcpOptions::default() };
         let mss = mss_to_offer(transport_max, &clamp);
-        let timestamp = self.shared.secrets.timestamp(self.now);
+        let timestamp = self.timestamp();
         let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
         if answer {
             options.sack_permitted &= self.tcb.has(flag::SACK);
@@ -301,7 +301,7 @@ impl Connection<'_, '_> {
         }
         self.begin_mtu_search();
         self.restart_rto();
-        self.tcb.last_received = crate::timer::tick_at(self.now).max(1);
+        self.tcb.last_received = self.tick().max(1);
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
         if self.tcb.listener == NO_LISTENER && !self.tcb.has(flag::ORPHAN) && !was_early {
             let (socket, cookie) = (self.id(), self.tcb.cookie);
@@ -315,7 +315,7 @@ impl Connection<'_, '_> {
         if let Some(timestamps) = segment.header.options.timestamps
             && timestamps.echo != 0
         {
-            let elapsed_ms = self.shared.secrets.timestamp(self.now).wrapping_sub(timestamps.echo);
+            let elapsed_ms = self.timestamp().wrapping_sub(timestamps.echo);
             // A clock of milliseconds says "at most 1 ms" for a short trip.
             if elapsed_ms < 1 << 20 {
                 self.take_round_trip(elapsed_ms.max(1) * 1_000);

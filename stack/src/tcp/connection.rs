@@ -13,18 +13,22 @@ use crate::config::TcpConfig;
 use crate::event::{Event, SocketError, SocketId};
 use crate::stack::Env;
 use crate::stats::Counter;
-use crate::timer::{self, TimerWheel};
+use crate::timer::{Moment, TimerWheel};
 
 use super::cold::{Cold, ColdPool};
 use super::congestion::Window;
 use super::isn::Secrets;
 use super::replies::Replies;
+use super::rtt::Timing;
 use super::state::State;
 use super::tcb::{NO_LISTENER, Tcb, flag};
 
 /// What all connections of a stack share.
 pub(crate) struct Shared {
     pub(crate) config: TcpConfig,
+    /// The time of this call.
+    pub(crate) moment: Moment,
+    pub(crate) timing: Timing,
     pub(crate) cold: ColdPool,
     /// The first slow start of each connection that has sent something.
     pub(crate) slow_starts: super::slow_starts::SlowStarts,
@@ -102,16 +106,35 @@ impl Connection<'_, '_> {
         }
     }
 
+    /// The tick that has been reached.
+    #[inline]
+    pub(crate) fn tick(&self) -> u32 {
+        self.shared.moment.tick
+    }
+
+    /// The time in microseconds modulo 2^32.
+    #[inline]
+    pub(crate) fn now_us(&self) -> u32 {
+        self.shared.moment.micros as u32
+    }
+
+    /// TSval now.
+    #[inline]
+    pub(crate) fn timestamp(&self) -> u32 {
+        self.shared.secrets.timestamp_of(self.shared.moment.tick)
+    }
+
     /// A tick that comes `delay_us` microseconds from now; never 0.
+    #[inline]
     pub(crate) fn deadline(&self, delay_us: u64) -> u32 {
-        timer::tick_after(self.now, delay_us).max(1)
+        (((self.shared.moment.micros + delay_us + 999) / 1_000) as u32).max(1)
     }
 
     /// Makes sure that the wheel wakes the connection at its earliest deadline.
     #[inline]
     pub(crate) fn arm(&mut self) {
         // An ACK that is due so soon waits in the queue of `ack`, or the wheel has an entry that comes no later.
-        let soon = self.tcb.ack_deadline.wrapping_sub(timer::tick_at(self.now)) <= super::ack::SOON_TICKS;
+        let soon = self.tcb.ack_deadline.wrapping_sub(self.tick()) <= super::ack::SOON_TICKS;
         self.arm_for(if soon { 0 } else { self.tcb.ack_deadline });
     }
 
@@ -122,7 +145,7 @@ impl Connection<'_, '_> {
 
     #[inline]
     fn arm_for(&mut self, ack_deadline: u32) {
-        let now = timer::tick_at(self.now);
+        let now = self.tick();
         let deadlines = [self.tcb.rto_deadline, ack_deadline, self.tcb.idle_deadline];
         let earliest = deadlines.into_iter().filter(|&tick| tick != 0).min_by_key(|tick| tick.wrapping_sub(now) as i32);
         let Some(earliest) = earliest else { return };

@@ -8,7 +8,6 @@ use super::congestion::{SSTHRESH_INITIAL, initial_window};
 use super::connection::Connection;
 use super::tcb::{Recovery, flag};
 use crate::config::CongestionControl;
-use crate::timer;
 
 impl Connection<'_, '_> {
     /// `acked` bytes were acknowledged outside recovery, of which `news` were not known to have arrived; `rtt_us` was
@@ -17,9 +16,7 @@ impl Connection<'_, '_> {
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
-        let (under_way, ack, nxt) = (self.tcb.flight() + acked, self.tcb.snd_una, self.tcb.snd_nxt);
-        let most = self.shared.slow_starts.of(self.index).most_under_way(under_way, ack, nxt);
-        let was_used = in_slow_start && most as u64 * 2 > self.tcb.cwnd as u64;
+        let was_used = in_slow_start && self.was_half_used(acked);
         if !self.tcb.has(flag::CWND_LIMITED) && !was_used || self.is_modelled() {
             return;
         }
@@ -34,11 +31,19 @@ impl Connection<'_, '_> {
             news
         };
         if rest > 0 {
-            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion, self.tcb.srtt_us, timer::tick_at(self.now));
+            let (algorithm, srtt_us, now_ms) = (self.tcb.congestion, self.tcb.srtt_us, self.tick());
             let cubic = (algorithm == CongestionControl::Cubic).then(|| &mut self.demand_cold().cubic);
             window.on_ack(algorithm, cubic, rest, now_ms, srtt_us);
         }
         self.set_window(window);
+    }
+
+    /// Whether at least half of the window was under way at some time in this window of data.
+    #[inline]
+    fn was_half_used(&mut self, acked: u32) -> bool {
+        let (under_way, ack, nxt) = (self.tcb.flight() + acked, self.tcb.snd_una, self.tcb.snd_nxt);
+        let most = self.shared.slow_starts.of(self.index).most_under_way(under_way, ack, nxt);
+        u64::from(most) * 2 > u64::from(self.tcb.cwnd)
     }
 
     /// A loss episode begins: ssthresh as the algorithm says, unless a mark has reduced it in this window.
@@ -89,11 +94,11 @@ impl Connection<'_, '_> {
     /// Whether nothing was received for a while. No timeout is shorter than its minimum.
     #[inline]
     pub(crate) fn was_idle(&self) -> bool {
-        u64::from(self.idle_ms()) * 1_000_000 > self.shared.config.rto_min.as_nanos()
+        self.shared.timing.is_idle(self.idle_ms())
     }
 
     fn idle_ms(&self) -> u32 {
-        timer::tick_at(self.now).wrapping_sub(self.tcb.last_received).cast_signed().max(0).cast_unsigned()
+        self.tick().wrapping_sub(self.tcb.last_received).cast_signed().max(0).cast_unsigned()
     }
 
     #[inline(never)]
@@ -103,7 +108,7 @@ impl Connection<'_, '_> {
             return;
         }
         let tcb = &mut *self.tcb;
-        let timeout_us = super::rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us);
+        let timeout_us = super::rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
         let initial = initial_window(tcb.mss as u32, self.shared.config.initial_window);
         let enabled = self.shared.config.restart_after_idle;
         let is_idle = enabled && tcb.last_received != 0 && idle_ms as u64 * 1_000 > timeout_us && tcb.recovery == Recovery::Open;

@@ -236,7 +236,7 @@ impl Tcp {
             ecn: tcb.ecn_mode() != EcnMode::Off,
             send_scale: tcb.send_scale(),
             receive_scale: tcb.receive_scale(),
-            rto_us: rtt::backed_off_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
+            rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
             ato_us: self.shared.config.delayed_ack.as_micros() as u32,
             send_mss: tcb.mss as u32,
             receive_mss: tcb.mss as u32,

@@ -8,7 +8,6 @@ use ringway_shm::FrameQueue;
 
 use crate::event::SocketError;
 use crate::stats::Counter;
-use crate::timer;
 use crate::wire::tcp::{ACK, FIN, RST, SYN};
 
 use super::connection::Connection;
@@ -40,7 +39,7 @@ impl Connection<'_, '_> {
             Ok(()) => {}
             Err(reason) => self.env.counters.count(reason),
         }
-        self.tcb.last_received = timer::tick_at(self.now).max(1);
+        self.tcb.last_received = self.tick().max(1);
         self.arm();
     }
 
@@ -92,7 +91,7 @@ impl Connection<'_, '_> {
             return if self.shared.config.timestamps_required { Err(Drop::DropUnacceptable) } else { Ok(()) };
         };
         let old = (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) < 0;
-        let idle_ms = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received);
+        let idle_ms = self.tick().wrapping_sub(self.tcb.last_received);
         if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
             self.answer_invalid(segment, Counter::TcpAckSkippedPaws);
             return Err(Drop::PawsEstab);

@@ -9,6 +9,7 @@ use ringway_shm::Instant;
 use super::demux::FlowKey;
 use super::sequence::SeqNum;
 use super::siphash::{SIP_1_3, Sip};
+use crate::timer::tick_at;
 
 /// See [`Secrets::keyed`]: RFC 6528's F.
 const INITIAL_SEQUENCE: u64 = 0x6528;
@@ -43,7 +44,13 @@ impl Secrets {
     /// TSval at `now`: milliseconds from a random start.
     #[inline]
     pub(crate) fn timestamp(&self, now: Instant) -> u32 {
-        (now.as_millis() as u32).wrapping_add(self.timestamp_offset)
+        self.timestamp_of(tick_at(now))
+    }
+
+    /// As [`timestamp`](Secrets::timestamp), of a tick.
+    #[inline]
+    pub(crate) fn timestamp_of(&self, tick: u32) -> u32 {
+        tick.wrapping_add(self.timestamp_offset)
     }
 
     /// SipHash-1-3 of the 4-tuple and a purpose: unlike the flow table's hash its output is seen outside.

@@ -82,7 +82,7 @@ use crate::event::{Event, SocketError, SocketId};
 use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 use crate::stats::Counter;
-use crate::timer::{self, TimerWheel};
+use crate::timer::{self, Moment, TimerWheel};
 use crate::wire::tcp::{Header, SYN};
 
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
@@ -93,6 +93,7 @@ use connection::{Connection, Shared};
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
 use output::Turn;
+use rtt::Timing;
 use segment::Segment;
 use sequence::SeqNum;
 use syn_queue::SynQueue;
@@ -151,6 +152,8 @@ impl Tcp {
             time_wait: TimeWait::new(config.time_wait_max, config.tcp.time_wait.as_micros()),
             shared: Shared {
                 config: config.tcp.clone(),
+                moment: Moment::at(now),
+                timing: Timing::of(&config.tcp),
                 cold: cold::ColdPool::default(),
                 slow_starts: slow_starts::SlowStarts::default(),
                 tallies: tally::Tallies::default(),
@@ -178,6 +181,11 @@ impl Tcp {
     /// One connection with all that it needs to work.
     fn connection<'a, 'e>(&'a mut self, env: &'a mut Env<'e>, index: u32) -> Connection<'a, 'e> {
         Connection { index, now: self.now, tcb: &mut self.tcbs[index as usize], shared: &mut self.shared, env }
+    }
+
+    fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.shared.moment = Moment::at(now);
     }
 
     /// For the proof that the short ways do what the long way does.
@@ -237,7 +245,7 @@ impl Tcp {
 
     /// A connection may be told of again.
     fn begin_turn(&mut self, now: Instant) {
-        self.now = now;
+        self.set_now(now);
         while let Some(index) = self.shared.signalled.pop() {
             self.tcbs[index as usize].clear(flag::SIGNALLED);
         }
@@ -414,7 +422,7 @@ impl Tcp {
 
     /// Writes what is marked: control segments first, then data. Returns whether more is to write.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
-        self.now = now;
+        self.set_now(now);
         self.retry_at = None;
         let mut starved = !self.shared.replies.transmit(now, env, out);
         starved = starved || !self.transmit_control(env, out);
@@ -523,7 +531,7 @@ impl Tcp {
 
     /// The MTU of an interface may have become smaller.
     pub(crate) fn fit_to_paths(&mut self, now: Instant, env: &mut Env) {
-        self.now = now;
+        self.set_now(now);
         for index in 0..self.tcbs.len() {
             // Before the peer's SYN nothing is agreed; a block that was freed is closed.
             if !matches!(self.tcbs[index].state, State::Closed | State::Listen | State::SynSent) {
@@ -534,7 +542,7 @@ impl Tcp {
 
     /// An ICMP error quotes a segment of ours.
     pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {
-        self.now = now;
+        self.set_now(now);
         let IcmpError { local, remote, local_port, remote_port, .. } = *error;
         let key = demux::FlowKey { local, remote, local_port, remote_port };
         let hash = self.hasher.hash(&key);

@@ -33,7 +33,7 @@ impl Connection<'_, '_> {
     fn model_view(&self, rate: &Rate) -> Flow {
         let mss = self.tcb.mss as u32;
         Flow {
-            now_us: self.now.as_micros(),
+            now_us: self.shared.moment.micros,
             mss,
             cwnd: self.tcb.cwnd,
             initial_cwnd: initial_window(mss, self.shared.config.initial_window),

@@ -346,8 +346,7 @@ impl Connection<'_, '_> {
             ..Header::default()
         };
         if self.tcb.has(flag::TIMESTAMPS) {
-            header.options.timestamps =
-                Some(Timestamps { value: self.shared.secrets.timestamp(self.now), echo: self.tcb.ts_recent });
+            header.options.timestamps = Some(Timestamps { value: self.timestamp(), echo: self.tcb.ts_recent });
         }
         self.mark_header(&mut header);
         if self.tcb.cold != super::cold::NONE {
@@ -428,7 +427,7 @@ impl Connection<'_, '_> {
         let pushed = header.flags & PSH != 0 && plan.is_some_and(|plan| plan.sequence + plan.len == self.tcb.snd_end);
         let mut sum = 0;
         let mut written = 0;
-        let now_us = self.now.as_micros() as u32;
+        let now_us = self.now_us();
         let mut next = start;
         if let Some(plan) = plan.filter(|plan| plan.len > 0) {
             next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {

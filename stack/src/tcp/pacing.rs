@@ -77,7 +77,7 @@ impl Connection<'_, '_> {
             // Probes and first retransmissions do not wait.
             return true;
         }
-        let now_us = self.now.as_micros();
+        let now_us = self.shared.moment.micros;
         let index = self.index;
         let pacing = &mut self.demand_cold().pacing;
         if pacing.next_us <= now_us {
@@ -103,7 +103,7 @@ impl Connection<'_, '_> {
 
     /// RFC 6298 §5.4: after a timeout the first segment goes at once, however much was sent before.
     pub(crate) fn depart_at_once(&mut self) {
-        let now_us = self.now.as_micros();
+        let now_us = self.shared.moment.micros;
         if let Some(cold) = self.cold() {
             cold.pacing.next_us = cold.pacing.next_us.min(now_us);
         }

@@ -151,7 +151,7 @@ impl Tcp {
 
     fn rearm_half_open(&mut self, index: u32) {
         let retries = self.syn_queue.get(index).map_or(0, |record| record.retries);
-        let delay = super::rtt::backed_off_us(&self.shared.config, 0, 0, retries);
+        let delay = super::rtt::backed_off_us(&self.shared.timing, 0, 0, retries);
         let tick = timer::tick_after(self.now, delay).max(1);
         if self.syn_queue.postpone(index, tick) {
             self.shared.timers.insert(index | HALF_OPEN_BIT, tick);

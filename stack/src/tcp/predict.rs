@@ -11,7 +11,6 @@
 use ringway_shm::{Frame, Note};
 
 use crate::stats::Counter;
-use crate::timer;
 use crate::wire::tcp::{ACK, PSH, Timestamps};
 
 use super::cold::{self, Cold};
@@ -120,7 +119,7 @@ impl Connection<'_, '_> {
         } else {
             self.env.counters.count(Counter::TcpPureAcks);
         }
-        self.tcb.last_received = timer::tick_at(self.now).max(1);
+        self.tcb.last_received = self.tick().max(1);
         self.env.counters.count(Counter::TcpHpHits);
         Ok(())
     }
@@ -207,7 +206,7 @@ impl Connection<'_, '_> {
         } else {
             self.env.counters.count(Counter::TcpPureAcks);
         }
-        self.tcb.last_received = timer::tick_at(self.now).max(1);
+        self.tcb.last_received = self.tick().max(1);
         true
     }
 }

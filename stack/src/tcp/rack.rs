@@ -167,10 +167,6 @@ impl Connection<'_, '_> {
         self.tcb.has(flag::SACK) && self.shared.config.rack
     }
 
-    fn now_us(&self) -> u32 {
-        self.now.as_micros() as u32
-    }
-
     /// Steps 1-3 (RACK_update, RACK_detect_reordering) for bytes that are acknowledged or SACKed for
     /// the first time. `echo_age_us`: how long ago the segment was sent that caused this ACK, at most.
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {

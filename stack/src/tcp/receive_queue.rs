@@ -156,7 +156,18 @@ impl Connection<'_, '_> {
 
     /// Bytes from RCV.NXT on that could be received now.
     fn open_window(&self) -> u32 {
-        let room = self.receive_limit().saturating_sub(self.tcb.unconsumed);
+        self.affordable(self.receive_room())
+    }
+
+    /// Bytes from RCV.NXT on for which the receive buffer has room.
+    #[inline]
+    fn receive_room(&self) -> u32 {
+        self.receive_limit().saturating_sub(self.tcb.unconsumed)
+    }
+
+    /// So much of `room` as the arena has memory for.
+    #[inline]
+    fn affordable(&self, room: u32) -> u32 {
         // A promise that the arena could not keep would only cost retransmissions: of the free memory
         // each may have a share, so that those who do not read leave some to those who do.
         let share = self.env.arena.free(Class::Large) as u64 * LARGE_BYTES as u64 / MEMORY_SHARE;
@@ -168,10 +179,14 @@ impl Connection<'_, '_> {
     pub(crate) fn advertise_window(&mut self) -> u16 {
         let scale = self.tcb.receive_scale();
         let advertised = self.tcb.receive_window();
-        let open = self.open_window();
-        let window = if open >= advertised.saturating_add(self.silly_window()) { open } else { advertised };
+        let room = self.receive_room();
+        let worthwhile = advertised.saturating_add(self.silly_window());
+        // Where the buffer has no room to open the window, the arena is not asked.
+        let open = if room >= worthwhile { self.affordable(room) } else { 0 };
+        let window = if open >= worthwhile { open } else { advertised };
         // Rounded up, so that the edge which the peer computes never moves left; that edge is promised.
-        let field = window.div_ceil(1 << scale).min(u16::MAX as u32);
+        let rounded = u64::from(window) + (1 << scale) - 1;
+        let field = ((rounded >> scale) as u32).min(u16::MAX as u32);
         self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
         if field == 0 && advertised == 0 {
             self.env.counters.count(Counter::TcpToZeroWindowAdv);

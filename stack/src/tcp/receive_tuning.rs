@@ -114,11 +114,11 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn measure_receive_rtt(&mut self, time: Option<Timestamps>, len: u32) {
-        let now_us = self.now.as_micros() as u32;
+        let now_us = self.now_us();
         let (nxt, edge) = (self.tcb.rcv_nxt, self.tcb.rcv_adv);
         let is_full = len >= self.tcb.mss as u32;
         let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map(|times| times.echo);
-        let time = self.shared.secrets.timestamp(self.now);
+        let time = self.timestamp();
         let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return };
         let tuning = &mut ledger.receive;
         match (echo, tuning.edge) {
@@ -149,7 +149,7 @@ impl Connection<'_, '_> {
 
     #[inline(never)]
     fn measure_reading(&mut self) {
-        let (now_us, read) = (self.now.as_micros() as u32, self.tcb.rcv_nxt - self.tcb.unconsumed);
+        let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt - self.tcb.unconsumed);
         let mss = self.tcb.mss as u32;
         self.ledger().receive.consumed(now_us, read, mss);
     }

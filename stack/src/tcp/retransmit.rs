@@ -41,7 +41,7 @@ impl Connection<'_, '_> {
         if tcb.backoff != 0 || tcb.srtt_us == 0 {
             return self.restart_rto();
         }
-        let timeout = rtt::timeout_us(&self.shared.config, tcb.srtt_us, tcb.rttvar_us);
+        let timeout = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
         let probes = self.uses_rack() && self.shared.config.tail_loss_probe;
         let (timeout, kind) = match probes {
             true => (timeout.min(super::tlp::probe_delay_us(tcb)), TimerKind::Probe),
@@ -66,7 +66,7 @@ impl Connection<'_, '_> {
     }
 
     fn restart_persist(&mut self) {
-        let timeout = rtt::backed_off_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
+        let timeout = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, self.tcb.backoff);
         self.tcb.rto_deadline = self.deadline(timeout);
         self.arm();
     }
@@ -144,7 +144,7 @@ impl Connection<'_, '_> {
             return self.tcb.backoff > retries;
         }
         // The sum of the timeouts so far is (2^backoff - 1) times the first.
-        let first = rtt::timeout_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us);
+        let first = rtt::timeout_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us);
         let waited_us = first.saturating_mul((1u64 << self.tcb.backoff.min(40)) - 1);
         waited_us >= user_timeout_ms as u64 * 1_000
     }
@@ -223,7 +223,7 @@ impl Connection<'_, '_> {
         if self.tcb.recovery != Recovery::Open {
             self.remember_retransmission(plan.len);
         }
-        let (uses_rack, now_us) = (self.uses_rack(), self.now.as_micros() as u32);
+        let (uses_rack, now_us) = (self.uses_rack(), self.now_us());
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = cold.scoreboard.high_rxt.latest(end);
         if uses_rack {

@@ -19,21 +19,50 @@ pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample_us: u32) -> (u32, u32
     (srtt.max(1), rttvar)
 }
 
+/// What the configuration says of times, in the units in which each segment needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    rto_initial_us: u64,
+    rto_min_us: u64,
+    rto_max_us: u64,
+    /// Bounds of the delay of an ACK.
+    pub(crate) ack_delay_min_us: u64,
+    pub(crate) ack_delay_max_us: u64,
+}
+
+impl Timing {
+    pub(crate) fn of(config: &TcpConfig) -> Timing {
+        Timing {
+            rto_initial_us: config.rto_initial.as_micros(),
+            rto_min_us: config.rto_min.as_micros(),
+            rto_max_us: config.rto_max.as_micros(),
+            ack_delay_min_us: config.delayed_ack_min.as_micros(),
+            ack_delay_max_us: config.delayed_ack.as_micros(),
+        }
+    }
+
+    /// Whether a silence of `idle_ms` is longer than any timeout may be short.
+    #[inline]
+    pub(crate) fn is_idle(&self, idle_ms: u32) -> bool {
+        u64::from(idle_ms) * 1_000 > self.rto_min_us
+    }
+}
+
 /// The timeout before backoff, microseconds.
 #[inline]
-pub(crate) fn timeout_us(config: &TcpConfig, srtt_us: u32, rttvar_us: u32) -> u64 {
+pub(crate) fn timeout_us(timing: &Timing, srtt_us: u32, rttvar_us: u32) -> u64 {
     if srtt_us == 0 {
-        return config.rto_initial.as_micros();
+        return timing.rto_initial_us;
     }
-    let variance = (4 * rttvar_us as u64).max(config.rto_min.as_micros());
-    (srtt_us as u64 + variance).min(config.rto_max.as_micros())
+    let variance = (4 * rttvar_us as u64).max(timing.rto_min_us);
+    (srtt_us as u64 + variance).min(timing.rto_max_us)
 }
 
 /// The timeout after `backoffs` doublings, microseconds.
 #[inline]
-pub(crate) fn backed_off_us(config: &TcpConfig, srtt_us: u32, rttvar_us: u32, backoffs: u8) -> u64 {
+pub(crate) fn backed_off_us(timing: &Timing, srtt_us: u32, rttvar_us: u32, backoffs: u8) -> u64 {
     // RFC 6298 (5.5)
-    (timeout_us(config, srtt_us, rttvar_us) << backoffs.min(20)).min(config.rto_max.as_micros())
+    (timeout_us(timing, srtt_us, rttvar_us) << backoffs.min(20)).min(timing.rto_max_us)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ impl Connection<'_, '_> {
             // Which of the two transmissions arrives would not be known.
             return;
         }
-        let (una, end, now_us) = (self.tcb.snd_una, self.tcb.snd_nxt, self.now.as_micros() as u32);
+        let (una, end, now_us) = (self.tcb.snd_una, self.tcb.snd_nxt, self.now_us());
         let app_limited = self.tcb.unsent() == 0 && !self.tcb.has(flag::CWND_LIMITED);
         self.ledger().rate.sent(now_us, una, end, alone, app_limited);
     }
@@ -97,15 +97,21 @@ impl Connection<'_, '_> {
     /// SND.UNA has moved.
     #[inline]
     pub(crate) fn sample_acknowledged(&mut self) {
-        let (now_us, una, min_rtt_us) = (self.now.as_micros() as u32, self.tcb.snd_una, self.tcb.min_rtt_us());
-        let recovery = self.tcb.recovery;
-        if let Some(ledger) = self.shared.tallies.ledger_mut(self.index) {
-            if recovery != Recovery::Open {
-                ledger.rate.packet = None;
-                ledger.rate.acknowledged_us = now_us;
-                return;
-            }
-            ledger.rate.acknowledged(now_us, una, if min_rtt_us == u32::MAX { 0 } else { min_rtt_us });
+        if self.shared.tallies.ledger(self.index).is_some() {
+            self.end_sample();
         }
+    }
+
+    #[inline(never)]
+    fn end_sample(&mut self) {
+        let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una, self.tcb.min_rtt_us());
+        let recovery = self.tcb.recovery;
+        let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return };
+        if recovery != Recovery::Open {
+            ledger.rate.packet = None;
+            ledger.rate.acknowledged_us = now_us;
+            return;
+        }
+        ledger.rate.acknowledged(now_us, una, if min_rtt_us == u32::MAX { 0 } else { min_rtt_us });
     }
 }

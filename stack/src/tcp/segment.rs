@@ -224,5 +224,5 @@ pub(crate) fn memory(arena: &Arena, queue: &FrameQueue) -> u32 {
 /// Memory behind one frame, bytes.
 #[inline]
 pub(crate) fn frame_memory(frame: &Frame) -> u32 {
-    (frame.headroom() + frame.len() + frame.tailroom()) as u32
+    frame.memory() as u32
 }

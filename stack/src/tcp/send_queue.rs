@@ -6,11 +6,13 @@
 //! `next_unsent` holds SND.NXT, the back grows while it is unsent. The queue does not decide what
 //! is sent; `output` and `retransmit` do.
 
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Frame, Note, Slot};
 
 use crate::source::Source;
 use crate::wire::checksum;
 
+use super::output::HEADROOM;
 use super::segment::frame_memory;
 use super::sequence::SeqNum;
 use super::tcb::Tcb;
@@ -19,8 +21,8 @@ use super::tcb::Tcb;
 pub(crate) const SUM_VALID: u8 = 1;
 /// The sender's data ended with this extent when it was sent first.
 pub(crate) const PUSHED: u8 = 2;
-/// Payloads up to this length go into small frames.
-const SMALL_PAYLOAD: usize = 128;
+/// Payloads up to this length go into small frames, with room for headers in front.
+const SMALL_PAYLOAD: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
 /// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
 const SEND_RESERVE: u32 = 4;
 
@@ -112,7 +114,8 @@ impl Tcb {
                 break;
             }
             let Some(mut frame) = arena.alloc(class) else { break };
-            frame.reserve(0);
+            // A message is sent in the frame that holds it; a stream has its headers elsewhere.
+            frame.reserve(if rest + HEADROOM <= LARGE_BYTES { HEADROOM } else { 0 });
             let len = rest.min(self.room_before_boundary(shape)).min(frame.tailroom());
             let sum = shape.take(source, frame.extend(len));
             self.enqueue(frame, sum);
@@ -127,9 +130,9 @@ impl Tcb {
         if arena.free(Class::Small) <= arena.capacity(Class::Small) / SEND_RESERVE {
             return 0;
         }
-        let Some(mut frame) = arena.alloc(Class::Small) else { return 0 };
-        frame.reserve(0);
-        let sum = shape.take(source, frame.extend(count));
+        // Headers find room in front of the bytes.
+        let filled = arena.alloc_filled(Class::Small, count, |bytes| shape.take(source, bytes));
+        let Some((frame, sum)) = filled else { return 0 };
         self.enqueue(frame, sum);
         count
     }
@@ -187,8 +190,7 @@ impl Tcb {
             if note.retransmits == 0 {
                 freed.sent_at = Some(note.sent_at);
             }
-            self.send_memory -= arena.queued_memory(front) as u32;
-            self.send_queue.free_front(arena);
+            self.free_front(arena, |_, _| true);
         }
         for (cursor, _) in cursors.into_iter().flatten().zip(popped).filter(|(_, popped)| *popped) {
             *cursor = self.send_queue.front();
@@ -200,21 +202,25 @@ impl Tcb {
     #[inline(always)]
     pub(crate) fn free_plain(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
         let mut freed = Freed::default();
-        while self.send_queue.front().is_some() {
-            let front = self.send_queue.front();
-            let (len, note) = arena.extent(front);
-            if up_to.before(SeqNum(note.sequence) + len as u32) {
-                // The last one is acknowledged in part, or not at all.
-                let last = self.free_until(arena, up_to, None);
-                return Freed { sent_at: last.sent_at.or(freed.sent_at) };
-            }
+        while let Some(note) = self.free_front(arena, |len, note| (SeqNum(note.sequence) + len as u32).at_or_before(up_to)) {
             if note.retransmits == 0 {
                 freed.sent_at = Some(note.sent_at);
             }
-            self.send_memory -= arena.queued_memory(front) as u32;
-            self.send_queue.free_front(arena);
+        }
+        // The last one is acknowledged in part, or not at all.
+        let front = self.send_queue.front();
+        if front.is_some() && SeqNum(arena.note(front).sequence).before(up_to) {
+            self.free_until(arena, up_to, None);
         }
         freed
+    }
+
+    /// Frees the first extent if `wanted` says so of its length and note, and returns that note.
+    #[inline(always)]
+    fn free_front(&mut self, arena: &Arena, wanted: impl FnOnce(usize, Note) -> bool) -> Option<Note> {
+        let (note, memory) = self.send_queue.free_front_if(arena, wanted)?;
+        self.send_memory -= memory as u32;
+        Some(note)
     }
 
     /// Frees everything.

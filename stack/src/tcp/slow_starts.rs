@@ -22,14 +22,10 @@ impl SlowStarts {
     #[inline]
     pub(crate) fn of(&mut self, index: u32) -> &mut HyStart {
         let (page, place) = (index as usize / PAGE, index as usize % PAGE);
-        match self.pages.get_mut(page) {
-            Some(Some(_)) => {}
-            _ => self.take(page),
+        if !matches!(self.pages.get(page), Some(Some(_))) {
+            self.take(page);
         }
-        match &mut self.pages[page] {
-            Some(starts) => &mut starts[place],
-            None => unreachable!("it was taken"),
-        }
+        &mut self.pages[page].as_mut().expect("it was taken")[place]
     }
 
     #[cold]

@@ -1,9 +1,12 @@
-//! The short way out: all that waits is one small message on a connection with nothing unusual.
+//! The short way out: all that waits is one message, in one extent and no larger than a segment, on a connection with
+//! nothing unusual.
 //!
-//! A request or a response that fits in one small frame is written at one go: no plan, no header by parts, no second look at
-//! windows. `output` would have sent the same segment; whatever is not as simple is left to it untouched.
+//! Its headers are written in front of it, into the frame that holds it, which so is the packet: no plan, no header by parts,
+//! no second look at windows, no second frame and no copy. The send queue keeps the frame until it is acknowledged; nobody
+//! writes to it any more, and who must send it again copies or shares it. `output` would have sent the same segment;
+//! whatever is not as simple is left to it untouched.
 
-use ringway_shm::{Burst, Checksum, Class, Note, Slot};
+use ringway_shm::{Burst, Checksum, Note, Slot};
 
 use crate::stats::Counter;
 use crate::wire::checksum;
@@ -12,7 +15,6 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
 use super::cold;
 use super::connection::Connection;
 use super::ecn::EcnMode;
-use super::output::{HEADROOM, INLINE_BYTES};
 use super::predict::{PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
 use super::send_queue::{PUSHED, SUM_VALID};
 use super::tcb::flag;
@@ -25,27 +27,23 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
         let note = self.small_message()?;
-        let arena = self.env.arena;
         let (start, slot) = (self.tcb.snd_nxt, self.tcb.next_unsent);
         let (len, flight) = (self.tcb.snd_end - start, self.tcb.flight());
-        let mut frame = arena.alloc(Class::Small)?;
         let below = self.tcb.template.len as usize;
-        let headers = below + PLAIN_BYTES;
-        let transport_len = PLAIN_BYTES + len as usize;
-        frame.reserve(HEADROOM - headers);
-        let (network, transport) = frame.extend(below + transport_len).split_at_mut(below);
-        self.tcb.template.fill(network, transport_len);
-        let (header, payload) = transport.split_at_mut(PLAIN_BYTES);
-        let note = Note { sent_at: self.now.as_micros() as u32, flags: note.flags | PUSHED, ..note };
-        arena.copy_queued(slot, payload, note);
-        let link = self.env.ip.link(u32::from(self.tcb.template.interface));
-        let payload_sum = match link.sends_partial_checksums {
-            true => None,
-            false if note.flags & SUM_VALID != 0 => Some(note.sum),
-            false => Some(checksum::sum(payload)),
-        };
-        self.write_plain(header, transport_len as u16, payload_sum);
-        if payload_sum.is_none() {
+        let sums = !self.env.ip.link(u32::from(self.tcb.template.interface)).sends_partial_checksums;
+        let window = self.advertise_window();
+        let note = Note { sent_at: self.now_us(), flags: note.flags | PUSHED, ..note };
+        let mut frame = self.env.arena.packet_of(slot, below + PLAIN_BYTES, note, |headers, payload| {
+            let (network, transport) = headers.split_at_mut(below);
+            self.tcb.template.fill(network, PLAIN_BYTES + payload.len());
+            let payload_sum = match sums {
+                false => None,
+                true if note.flags & SUM_VALID != 0 => Some(note.sum),
+                true => Some(checksum::sum(payload)),
+            };
+            self.write_plain(transport, window, (PLAIN_BYTES + payload.len()) as u16, payload_sum);
+        });
+        if !sums {
             frame.set_checksum(Checksum::Partial { start: below as u16, offset: CHECKSUM_OFFSET as u16 });
         }
         out[self.tcb.template.interface as usize].push(frame);
@@ -62,7 +60,7 @@ impl Connection<'_, '_> {
         } else {
             self.postpone_probe();
         }
-        self.look_at_clock();
+        self.clock_of_all_sent();
         self.sample_sent(flight);
         Some(len)
     }
@@ -83,7 +81,7 @@ impl Connection<'_, '_> {
             && tcb.template.generation == self.env.ip.generation()
             && !tcb.template.is_tagged_ipv6()
             && self.pacing_rate().is_none();
-        let small = len.wrapping_sub(1) < INLINE_BYTES as u32 && len < u32::from(tcb.mss);
+        let small = len.wrapping_sub(1) < u32::from(tcb.mss) - 1;
         // Nagle as in `output`.
         let may_go = small
             && flight + len <= tcb.snd_wnd.min(tcb.cwnd)
@@ -93,18 +91,19 @@ impl Connection<'_, '_> {
             return None;
         }
         let (queued, note) = self.env.arena.extent(tcb.next_unsent);
-        (queued == len as usize && note.sequence == tcb.snd_nxt.0).then_some(note)
+        let headers = tcb.template.len as usize + PLAIN_BYTES;
+        let is_whole = queued == len as usize && note.sequence == tcb.snd_nxt.0;
+        (is_whole && self.env.arena.has_headroom(tcb.next_unsent, headers)).then_some(note)
     }
 
     /// Writes a header with timestamps and no other option, and with its checksum if the sum of the payload is given.
     #[inline]
-    fn write_plain(&mut self, bytes: &mut [u8], transport_len: u16, payload_sum: Option<u16>) {
-        let window = self.advertise_window();
+    fn write_plain(&self, bytes: &mut [u8], window: u16, transport_len: u16, payload_sum: Option<u16>) {
         let tcb = &*self.tcb;
         let ports = u32::from(tcb.local_port) << 16 | u32::from(tcb.remote_port);
         let flags = u32::from(ACK | PSH);
         let word = PLAIN_WORDS << 28 | flags << 16 | u32::from(window);
-        let now = self.shared.secrets.timestamp(self.now);
+        let now = self.timestamp();
         let words = [ports, tcb.snd_nxt.0, tcb.rcv_nxt.0, word, TIMESTAMPS_LAYOUT, now, tcb.ts_recent];
         let pseudo = checksum::add(tcb.template.pseudo_sum, transport_len);
         let field = match payload_sum {

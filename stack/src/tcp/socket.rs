@@ -81,7 +81,7 @@ impl Tcp {
         options: TcpOptions,
         cookie: u64,
     ) -> Result<SocketId, ConnectError> {
-        self.now = now;
+        self.set_now(now);
         let any = if remote.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let local = local.unwrap_or(SocketAddress { ip: any, port: 0 });
         let wanted = (!local.ip.is_unspecified()).then_some(local.ip);
@@ -157,8 +157,9 @@ impl Tcp {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
     }
 
-    /// Whether some of `wanted` bytes can be queued.
-    fn check_sendable(&mut self, id: SocketId, wanted: usize) -> Result<(), SendError> {
+    /// How many of `wanted` bytes can be queued.
+    #[inline]
+    fn sendable(&mut self, id: SocketId, wanted: usize) -> Result<usize, SendError> {
         let tcb = self.resolve(id).ok_or(SendError::NotConnected)?;
         if !tcb.state.accepts_data() || tcb.has(flag::FIN_QUEUED) {
             return Err(SendError::Closed);
@@ -167,7 +168,7 @@ impl Tcp {
         if room < wanted {
             self.shared.tallies.of_mut(id.index).clock.writer_waits();
         }
-        if room == 0 { Err(SendError::WouldBlock) } else { Ok(()) }
+        if room == 0 { Err(SendError::WouldBlock) } else { Ok(wanted.min(room)) }
     }
 
     /// Queues bytes of `source`.
@@ -178,9 +179,8 @@ impl Tcp {
         count: usize,
         source: &mut dyn Source,
     ) -> Result<usize, SendError> {
-        self.check_sendable(id, count)?;
+        let count = self.sendable(id, count)?;
         let connection = &mut self.connection(env, id.index);
-        let count = count.min(connection.shared.room(connection.tcb));
         connection.check_application_limited();
         let shape = connection.extent_shape();
         let queued = connection.tcb.enqueue_from(connection.env.arena, shape, count, source);
@@ -198,7 +198,7 @@ impl Tcp {
 
     /// Queues a frame.
     pub(crate) fn send_frame(&mut self, env: &mut Env, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
-        if let Err(error) = self.check_sendable(id, frame.len()) {
+        if let Err(error) = self.sendable(id, frame.len()) {
             return Err((frame, error));
         }
         if frame.is_empty() {
@@ -255,7 +255,7 @@ impl Tcp {
 
     /// Replaces a socket's options.
     pub(crate) fn set_options(&mut self, now: Instant, env: &mut Env, id: SocketId, options: TcpOptions) {
-        self.now = now;
+        self.set_now(now);
         if let Some(index) = self.listener_index(id) {
             if let Some(listener) = self.listeners.get_mut(index) {
                 listener.options = options;
@@ -282,7 +282,7 @@ impl Tcp {
 
     /// No more data from us.
     pub(crate) fn shutdown_write(&mut self, now: Instant, env: &mut Env, id: SocketId) {
-        self.now = now;
+        self.set_now(now);
         if let Some(mut connection) = self.named(env, id) {
             connection.shutdown_write();
         }
@@ -290,7 +290,7 @@ impl Tcp {
 
     /// Gives a socket up.
     pub(crate) fn close(&mut self, now: Instant, env: &mut Env, id: SocketId) {
-        self.now = now;
+        self.set_now(now);
         if let Some(index) = self.listener_index(id) {
             self.close_listener(env, index, id);
         } else if let Some(mut connection) = self.named(env, id) {
@@ -316,7 +316,7 @@ impl Tcp {
             self.close(now, env, id);
             return;
         }
-        self.now = now;
+        self.set_now(now);
         if let Some(mut connection) = self.named(env, id) {
             connection.abort();
         }

@@ -13,7 +13,6 @@ use super::connection::Connection;
 use super::receive_tuning::ReceiveTuning;
 use super::sampling::Sampler;
 use super::table;
-use crate::timer;
 
 /// No ledger.
 const NONE: u32 = u32::MAX;
@@ -169,7 +168,7 @@ impl Connection<'_, '_> {
     /// `packets` have arrived, with `len` bytes of payload together.
     #[inline]
     pub(crate) fn tally_arrival(&mut self, packets: u32, len: u32) {
-        let tick = timer::tick_at(self.now);
+        let tick = self.tick();
         let tally = self.tally();
         tally.segments_in = tally.segments_in.wrapping_add(packets);
         if len > 0 {
@@ -181,7 +180,7 @@ impl Connection<'_, '_> {
     /// `segments` leave, with `len` bytes of payload together.
     #[inline]
     pub(crate) fn tally_departure(&mut self, segments: u32, len: u32) {
-        let tick = timer::tick_at(self.now);
+        let tick = self.tick();
         let tally = self.tally();
         tally.segments_out = tally.segments_out.wrapping_add(segments);
         if len > 0 {
@@ -192,7 +191,7 @@ impl Connection<'_, '_> {
 
     /// The retransmission timer has expired.
     pub(crate) fn tally_timeout(&mut self) {
-        let tick = timer::tick_at(self.now).max(1);
+        let tick = self.tick().max(1);
         let ledger = self.ledger();
         ledger.timeouts = ledger.timeouts.saturating_add(1);
         if ledger.timeout_since == 0 {
@@ -204,7 +203,7 @@ impl Connection<'_, '_> {
     /// Something was acknowledged after a timeout.
     #[cold]
     pub(crate) fn tally_answer(&mut self) {
-        let tick = timer::tick_at(self.now);
+        let tick = self.tick();
         if let Some(ledger) = self.shared.tallies.ledger_mut(self.index)
             && ledger.timeout_since != 0
         {

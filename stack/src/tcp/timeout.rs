@@ -17,7 +17,7 @@ impl Connection<'_, '_> {
             return;
         }
         self.tcb.timer_tick = 0;
-        let now = timer::tick_at(self.now);
+        let now = self.tick();
         let due = |deadline: u32| deadline != 0 && timer::is_due(deadline, now);
         if due(self.tcb.ack_deadline) {
             self.on_delayed_ack();
@@ -52,7 +52,7 @@ impl Connection<'_, '_> {
             return;
         }
         let (idle_ms, interval_ms, probes_max) = self.keepalive();
-        let idle_for = timer::tick_at(self.now).wrapping_sub(self.tcb.last_received) as u64;
+        let idle_for = self.tick().wrapping_sub(self.tcb.last_received) as u64;
         if self.tcb.flight() > 0 || self.tcb.unsent() > 0 || idle_for < idle_ms {
             self.tcb.probes = 0;
             self.tcb.idle_deadline = self.deadline(idle_ms.saturating_sub(idle_for).max(1) * 1_000);

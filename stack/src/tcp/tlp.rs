@@ -136,7 +136,7 @@ impl Connection<'_, '_> {
     /// §7.2: new data was sent, so the probe's time counts from now, if no ACK has started it in this tick.
     #[inline]
     pub(crate) fn postpone_probe(&mut self) {
-        let is_fresh = self.tcb.last_received == crate::timer::tick_at(self.now);
+        let is_fresh = self.tcb.last_received == self.tick();
         if self.tcb.timer_kind() == TimerKind::Probe && self.tcb.rto_deadline != 0 && !is_fresh && !self.tcb.has(flag::PERSIST) {
             self.restart_rto();
         }
@@ -146,7 +146,7 @@ impl Connection<'_, '_> {
     pub(crate) fn loss_timeout_us(&self) -> (u64, bool) {
         let linear = if self.tcb.state == State::SynSent { self.shared.config.syn_linear_timeouts } else { 0 };
         let backoffs = self.tcb.backoff.saturating_sub(linear);
-        let rto_us = rtt::backed_off_us(&self.shared.config, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);
+        let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);
         match self.probe_timeout_us() {
             Some(pto_us) => (pto_us.min(rto_us), true),
             None => (rto_us, false),

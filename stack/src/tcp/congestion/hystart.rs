@@ -85,6 +85,7 @@ impl HyStart {
     }
 
     /// RFC 7661, as Linux: how much was under way in this window of data at most, when `under_way` bytes were before an ACK.
+    #[inline]
     pub(crate) fn most_under_way(&mut self, under_way: u32, ack: SeqNum, nxt: SeqNum) -> u32 {
         let most = self.most_under_way.max(under_way);
         if under_way > self.most_under_way || !self.in_window || ack.at_or_after(self.most_until) {

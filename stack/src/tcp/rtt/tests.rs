@@ -12,10 +12,10 @@ fn rfc_6298_section_2() {
 /// The timeout starts at 1 s, is never below srtt + 200 ms, doubles, and ends at 120 s.
 #[test]
 fn timeout_bounds() {
-    let config = TcpConfig::default();
-    assert_eq!(timeout_us(&config, 0, 0), 1_000_000);
-    assert_eq!(timeout_us(&config, 1_000, 0), 201_000);
-    assert_eq!(timeout_us(&config, 100_000, 100_000), 500_000);
-    assert_eq!(backed_off_us(&config, 100_000, 100_000, 3), 4_000_000);
-    assert_eq!(backed_off_us(&config, 100_000, 100_000, 30), 120_000_000);
+    let timing = Timing::of(&TcpConfig::default());
+    assert_eq!(timeout_us(&timing, 0, 0), 1_000_000);
+    assert_eq!(timeout_us(&timing, 1_000, 0), 201_000);
+    assert_eq!(timeout_us(&timing, 100_000, 100_000), 500_000);
+    assert_eq!(backed_off_us(&timing, 100_000, 100_000, 3), 4_000_000);
+    assert_eq!(backed_off_us(&timing, 100_000, 100_000, 30), 120_000_000);
 }

@@ -115,7 +115,7 @@ impl Twins {
                 self.rigs.iter_mut().for_each(|rig| rig.receive_burst(&burst));
             }
             5..7 => {
-                let len = [1, 64, 100, 101, 3_000][self.below(5) as usize];
+                let len = [1, 64, 101, 129, 700, MSS - 1, 3_000][self.below(7) as usize];
                 let queued = self.queued;
                 let taken = self.rigs.each_mut().map(|rig| rig.send(queued, len));
                 assert_eq!(taken[0], taken[1]);
