@@ -127,7 +127,7 @@ impl Connection<'_, '_> {
     /// A tick that comes `delay_us` microseconds from now; never 0.
     #[inline]
     pub(crate) fn deadline(&self, delay_us: u64) -> u32 {
-        (((self.shared.moment.micros + delay_us + 999) / 1_000) as u32).max(1)
+        ((self.shared.moment.micros + delay_us).div_ceil(1_000) as u32).max(1)
     }
 
     /// Makes sure that the wheel wakes the connection at its earliest deadline.
