@@ -25,7 +25,7 @@ pub struct Host {
 /// What an application does when a connection has something for it.
 pub trait Application {
     /// Called for each connection that became ready.
-    fn ready(&mut self, stack: &mut Stack, socket: SocketId);
+    fn ready(&mut self, now: Instant, stack: &mut Stack, socket: SocketId);
 }
 
 /// Gives a stack its one interface: Ethernet over a wire of these capabilities, 10.0.0.`number` of a network of 24 bits.
@@ -82,8 +82,8 @@ impl Host {
         while self.stack.transmit(now, &mut self.outbound) {}
         while let Some(event) = self.stack.poll_event() {
             match event {
-                Event::Ready { socket, .. } | Event::Connected { socket, .. } => application.ready(&mut self.stack, socket),
-                Event::Accepted { listener, .. } => self.accept_all(listener, application),
+                Event::Ready { socket, .. } | Event::Connected { socket, .. } => application.ready(now, &mut self.stack, socket),
+                Event::Accepted { listener, .. } => self.accept_all(now, listener, application),
                 Event::Failed { error, .. } => panic!("a connection of the benchmark failed: {error:?}"),
                 Event::Closed { .. } | Event::Urgent { .. } | Event::ResolveNeighbor { .. } | Event::Address { .. } => {}
             }
@@ -92,10 +92,10 @@ impl Host {
     }
 
     /// One event may stand for several connections.
-    fn accept_all(&mut self, listener: SocketId, application: &mut dyn Application) {
+    fn accept_all(&mut self, now: Instant, listener: SocketId, application: &mut dyn Application) {
         while let Ok(socket) = self.stack.accept(listener, self.sockets.len() as u64) {
             self.sockets.push(socket);
-            application.ready(&mut self.stack, socket);
+            application.ready(now, &mut self.stack, socket);
         }
     }
 }
@@ -126,12 +126,10 @@ impl Pair {
         let (left, right) = memory::pair(&arenas[0], &arenas[1], options);
         let mut pair =
             Pair { client: Host::new(1, &arenas[0], left), server: Host::new(2, &arenas[1], right), now: Instant::ZERO };
-        let remote = SocketAddress { ip: [10, 0, 0, 2].into(), port: PORT };
-        let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
-        pair.server.stack.listen(remote, 1_024, options, 0).expect("a free port");
-        for cookie in 0..flows {
-            let socket = pair.client.stack.connect(pair.now, None, remote, options, cookie as u64);
-            pair.client.sockets.push(socket.expect("a route to the server"));
+        pair.server.stack.listen(server(), 1_024, socket_options(), 0).expect("a free port");
+        for _ in 0..flows {
+            let socket = open(&mut pair.client.stack, pair.now);
+            pair.client.sockets.push(socket);
         }
         for _ in 0..1_000 {
             pair.turn(&mut Nothing, &mut Nothing);
@@ -160,10 +158,26 @@ impl Pair {
     }
 }
 
+/// Opens a connection to the server.
+///
+/// # Panics
+/// When there is no way to it: the benchmark is broken.
+pub fn open(client: &mut Stack, now: Instant) -> SocketId {
+    client.connect(now, None, server(), socket_options(), 0).expect("a route to the server")
+}
+
+fn server() -> SocketAddress {
+    SocketAddress { ip: [10, 0, 0, 2].into(), port: PORT }
+}
+
+fn socket_options() -> TcpOptions {
+    TcpOptions { no_delay: true, ..TcpOptions::default() }
+}
+
 struct Nothing;
 
 impl Application for Nothing {
-    fn ready(&mut self, _: &mut Stack, _: SocketId) {}
+    fn ready(&mut self, _: Instant, _: &mut Stack, _: SocketId) {}
 }
 
 /// No trace takes an hour of virtual time.

@@ -1,9 +1,10 @@
 //! The traces whose instructions are counted.
 
 use ringway_device::memory::MemoryOptions;
+use ringway_shm::Instant;
 use ringway_stack::{SendError, SocketId, Stack};
 
-use crate::pair::{Application, Pair};
+use crate::pair::{self, Application, Pair};
 
 /// Payload of a full segment on an MTU of 1500 with timestamps.
 pub const SEGMENT_BYTES: u64 = 1_448;
@@ -40,6 +41,11 @@ pub const TRACES: &[Trace] = &[
         name: "message-32-trusted",
         unit: "64 B request and response, 32 connections at once, checksums left to the link",
         run: |units| messages(units, 32, trusted()),
+    },
+    Trace {
+        name: "connection-32",
+        unit: "connection of 64 B and 64 B back that the server closes, 32 at once",
+        run: |units| connections(units, 32, plain()),
     },
     Trace { name: "send", unit: "1448 B sent in MTU-sized packets with checksum", run: |units| send(units, plain()) },
     Trace { name: "send-offload", unit: "1448 B sent in segments up to 64 KiB", run: |units| send(units, offloading()) },
@@ -84,7 +90,7 @@ struct Requests {
 }
 
 impl Application for Requests {
-    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+    fn ready(&mut self, _: Instant, stack: &mut Stack, socket: SocketId) {
         if take_all(stack, socket) >= MESSAGE_BYTES {
             self.answers += 1;
             send_message(stack, socket);
@@ -96,9 +102,51 @@ impl Application for Requests {
 struct Responses;
 
 impl Application for Responses {
-    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+    fn ready(&mut self, _: Instant, stack: &mut Stack, socket: SocketId) {
         if take_all(stack, socket) >= MESSAGE_BYTES {
             send_message(stack, socket);
+        }
+    }
+}
+
+/// Short connections: each is opened, asks, is answered and closed, first by the server.
+fn connections(units: u64, at_once: usize, options: MemoryOptions) {
+    let mut pair = Pair::new(0, options);
+    let (mut client, mut server) = (Visits::default(), Receptions);
+    for _ in 0..at_once {
+        pair::open(&mut pair.client.stack, pair.now);
+    }
+    while client.answers < units {
+        pair.turn(&mut client, &mut server);
+    }
+}
+
+/// Asks when it is connected, closes when it is answered, and comes again.
+#[derive(Default)]
+struct Visits {
+    answers: u64,
+}
+
+impl Application for Visits {
+    fn ready(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        if take_all(stack, socket) < MESSAGE_BYTES {
+            send_message(stack, socket);
+            return;
+        }
+        self.answers += 1;
+        stack.close(now, socket);
+        pair::open(stack, now);
+    }
+}
+
+/// Answers a request and closes.
+struct Receptions;
+
+impl Application for Receptions {
+    fn ready(&mut self, now: Instant, stack: &mut Stack, socket: SocketId) {
+        if take_all(stack, socket) >= MESSAGE_BYTES {
+            send_message(stack, socket);
+            stack.close(now, socket);
         }
     }
 }
@@ -107,7 +155,7 @@ impl Application for Responses {
 fn send(units: u64, options: MemoryOptions) {
     let mut pair = Pair::new(1, options);
     let (mut client, mut server) = (Sink::default(), Source);
-    Source.ready(&mut pair.server.stack, pair.server.sockets[0]);
+    Source.ready(pair.now, &mut pair.server.stack, pair.server.sockets[0]);
     while client.bytes < units * SEGMENT_BYTES {
         pair.turn(&mut client, &mut server);
     }
@@ -117,7 +165,7 @@ fn send(units: u64, options: MemoryOptions) {
 fn receive(units: u64, options: MemoryOptions) {
     let mut pair = Pair::new(1, options);
     let (mut client, mut server) = (Source, Sink::default());
-    Source.ready(&mut pair.client.stack, pair.client.sockets[0]);
+    Source.ready(pair.now, &mut pair.client.stack, pair.client.sockets[0]);
     while server.bytes < units * SEGMENT_BYTES {
         pair.turn(&mut client, &mut server);
     }
@@ -127,7 +175,7 @@ fn receive(units: u64, options: MemoryOptions) {
 struct Source;
 
 impl Application for Source {
-    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+    fn ready(&mut self, _: Instant, stack: &mut Stack, socket: SocketId) {
         loop {
             match stack.send_from(socket, WRITE_BYTES, &mut &PAYLOAD[..]) {
                 Ok(_) => {}
@@ -145,7 +193,7 @@ struct Sink {
 }
 
 impl Application for Sink {
-    fn ready(&mut self, stack: &mut Stack, socket: SocketId) {
+    fn ready(&mut self, _: Instant, stack: &mut Stack, socket: SocketId) {
         self.bytes += take_all(stack, socket) as u64;
     }
 }
@@ -155,16 +203,9 @@ fn send_message(stack: &mut Stack, socket: SocketId) {
     assert_eq!(sent, Ok(MESSAGE_BYTES), "a small message always fits");
 }
 
-/// Takes all frames that are there; returns their bytes.
+/// Reads all that is there; returns how many bytes that was.
 fn take_all(stack: &mut Stack, socket: SocketId) -> usize {
-    let mut bytes = 0;
-    while stack.unread(socket) > 0
-        && let Ok(frame) = stack.take_frame(socket)
-    {
-        bytes += frame.len();
-    }
-    stack.consumed(socket, bytes);
-    bytes
+    stack.read_with(socket, usize::MAX, &mut |_| ()).unwrap_or(0)
 }
 
 static PAYLOAD: [u8; WRITE_BYTES] = [0x5a; WRITE_BYTES];

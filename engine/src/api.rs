@@ -37,7 +37,6 @@
 mod chunk;
 mod error;
 pub mod futures;
-mod leftovers;
 mod net;
 mod nets;
 mod open;

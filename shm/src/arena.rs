@@ -270,7 +270,7 @@ impl Arena {
 }
 
 impl Inner {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn slot_bytes(&self, slot: u32) -> usize {
         if slot < self.large {
             LARGE_BYTES

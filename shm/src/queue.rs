@@ -171,6 +171,29 @@ impl FrameQueue {
         Some((note, memory))
     }
 
+    /// Shows `visit` up to `max` bytes at the front of the queue, and takes them out; a frame of which nothing is left goes
+    /// back to the arena. Returns how many bytes these were, and the memory that was given back, bytes. `None`: there is no
+    /// frame.
+    #[inline(always)]
+    pub fn take_bytes(&mut self, arena: &Arena, max: usize, visit: &mut dyn FnMut(&[u8])) -> Option<(usize, usize)> {
+        if self.head == NIL {
+            return None;
+        }
+        let (slot, meta) = (Slot(self.head), arena.queued(Slot(self.head)));
+        let (offset, len) = (meta.offset.get() as usize, meta.len.get() as usize);
+        let count = len.min(max);
+        // SAFETY: offset + len never exceeds the slot, whose reference the queue keeps until `visit` has returned; who has
+        // another one may only read.
+        visit(unsafe { core::slice::from_raw_parts(arena.inner().slot_pointer(slot.0).add(offset), count) });
+        if count == len {
+            let memory = self.free_front_if(arena, |_, _| true).map_or(0, |(_, memory)| memory);
+            return Some((count, memory));
+        }
+        meta.offset.set((offset + count) as u16);
+        meta.len.set((len - count) as u16);
+        Some((count, 0))
+    }
+
     /// Removes the frame behind `after` (the first when `after` is [`Slot::NONE`]).
     pub fn remove_after(&mut self, arena: &Arena, after: Slot) -> Option<(Frame, Note)> {
         if !after.is_some() {
@@ -286,25 +309,23 @@ impl Arena {
         self.queued(slot).note.set(note);
     }
 
-    /// Whether [`packet_of`](Arena::packet_of) can put `count` bytes in front of a queued frame: nobody else sees its slot,
-    /// and there is room.
-    #[inline(always)]
-    pub fn has_headroom(&self, slot: Slot, count: usize) -> bool {
-        let meta = self.queued(slot);
-        meta.is_exclusive() && count <= meta.offset.get() as usize
-    }
-
     /// The packet of a queued frame: a frame over its bytes and `count` bytes in front of them. `write` fills those and may
     /// look at the queued ones. The frame is an ordinary packet that says nothing of checksums; the queue keeps its own
-    /// reference, and `note` from now on.
-    ///
-    /// # Panics
-    /// When there is no such [headroom](Arena::has_headroom).
+    /// reference, and the note that `judge` makes of the length and the note of the queued frame. `None`, and nothing has
+    /// happened: `judge` has made none, others see the slot too, or there is no such room.
     #[inline(always)]
-    pub fn packet_of(&self, slot: Slot, count: usize, note: Note, write: impl FnOnce(&mut [u8], &[u8])) -> Frame {
-        assert!(self.has_headroom(slot, count), "room in front of the queued bytes");
+    pub fn packet_of(
+        &self,
+        slot: Slot,
+        count: usize,
+        judge: impl FnOnce(usize, Note) -> Option<Note>,
+        write: impl FnOnce(&mut [u8], &[u8]),
+    ) -> Option<Frame> {
         let meta = self.queued(slot);
-        meta.note.set(note);
+        if !meta.is_exclusive() || count > meta.offset.get() as usize {
+            return None;
+        }
+        meta.note.set(judge(meta.len.get() as usize, meta.note.get())?);
         let (start, len) = (meta.offset.get() as usize - count, meta.len.get() as usize);
         meta.flags.set(meta.flags.get() & FLAG_QUEUED);
         meta.segmentation.set(SegmentationKind::None);
@@ -319,14 +340,7 @@ impl Arena {
             let headers = self.inner().slot_pointer(slot.0).add(start);
             write(core::slice::from_raw_parts_mut(headers, count), core::slice::from_raw_parts(headers.add(count), len));
         }
-        frame
-    }
-
-    /// How many bytes a queued frame has, and its note, at one look.
-    #[inline(always)]
-    pub fn extent(&self, slot: Slot) -> (usize, Note) {
-        let meta = self.queued(slot);
-        (meta.len.get() as usize, meta.note.get())
+        Some(frame)
     }
 
     /// Memory behind a queued frame, bytes: its whole slot.

@@ -348,6 +348,16 @@ impl Stack {
         tcp.take_frame(env, id)
     }
 
+    /// Reads up to `max` bytes where they lie: `visit` sees piece after piece, in order. The window may open by what it has
+    /// seen. Returns how many bytes these were, at least one unless `max` is 0.
+    ///
+    /// # Errors
+    /// [`ReceiveError`]
+    pub fn read_with(&mut self, id: SocketId, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, ReceiveError> {
+        let (tcp, env) = env!(self);
+        tcp.read_with(env, id, max, visit)
+    }
+
     /// The application has read `bytes` of what `take_frame` gave: the window may open.
     pub fn consumed(&mut self, id: SocketId, bytes: usize) {
         let (tcp, env) = env!(self);

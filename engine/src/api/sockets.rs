@@ -11,7 +11,6 @@ use ringway_shm::{Arena, Burst, Class, Duration, Instant};
 use ringway_stack::{Event, SocketError, SocketId};
 
 use super::chunk::{Credit, Returns};
-use super::leftovers::{Leftovers, Place};
 use super::timers::Timers;
 use crate::core::Core;
 
@@ -71,11 +70,9 @@ pub(crate) struct Entry {
     pub(crate) error: Option<SocketError>,
     /// Frames in chunks that the application holds.
     pub(crate) lent: u32,
-    /// What a read has left of a frame: in [`Sockets::leftovers`].
-    pub(crate) leftover: Place,
 }
 
-const _: () = assert!(size_of::<Entry>() == 24, "there is one for each connection, idle ones too");
+const _: () = assert!(size_of::<Entry>() == 20, "there is one for each connection, idle ones too");
 
 /// In [`Entry::marks`]: it stands in the ready list.
 const LISTED: u8 = 1;
@@ -87,7 +84,6 @@ pub(crate) struct Sockets {
     entries: Vec<Entry>,
     free: Vec<u32>,
     ready: VecDeque<u32>,
-    pub(crate) leftovers: Leftovers,
     pub(crate) returns: Rc<Returns>,
     pub(crate) timers: Timers,
     /// The application has done something that `transmit` must see.
@@ -106,7 +102,6 @@ impl Sockets {
             entries: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
-            leftovers: Leftovers::default(),
             returns: Rc::default(),
             timers: Timers::default(),
             touched: false,
@@ -129,7 +124,6 @@ impl Sockets {
                 marks: 0,
                 error: None,
                 lent: 0,
-                leftover: Place::NONE,
             });
             self.free.push(index);
             index
@@ -152,7 +146,6 @@ impl Sockets {
         entry.generation = entry.generation.wrapping_add(1);
         entry.socket = SocketId { index: u32::MAX, generation: 0 };
         (entry.kind, entry.news, entry.error, entry.lent) = (Kind::Free, News::default(), None, 0);
-        drop(self.leftovers.take(&mut entry.leftover));
         self.free.push(handle.index);
         self.touched = true;
     }
@@ -161,14 +154,6 @@ impl Sockets {
     #[inline]
     pub(crate) fn entry(&mut self, handle: Handle, kind: Kind) -> Option<&mut Entry> {
         self.entries.get_mut(handle.index as usize).filter(|entry| entry.generation == handle.generation && entry.kind == kind)
-    }
-
-    /// A connection of a handle that is not stale, and where what reads have left is kept.
-    #[inline]
-    pub(crate) fn stream(&mut self, handle: Handle) -> Option<(&mut Entry, &mut Leftovers)> {
-        let Sockets { entries, leftovers, .. } = self;
-        let entry = entries.get_mut(handle.index as usize)?;
-        (entry.generation == handle.generation && entry.kind == Kind::Stream).then_some((entry, leftovers))
     }
 
     /// The stack's name of the socket of a handle that is not stale.

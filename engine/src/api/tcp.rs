@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::extent::EXTENT_BYTES_MAX;
-use ringway_shm::{Class, Content, Frame};
+use ringway_shm::{Class, Content};
 use ringway_stack::{
     AcceptError as StackAcceptError, ConnectError, ListenError, Readiness, ReceiveError, SendError, SocketAddress, SocketError,
     TcpInfo, TcpOptions, Urgent,
@@ -17,7 +17,6 @@ use ringway_stack::{
 
 use super::chunk::{Chunk, Credit, Reservation};
 use super::error::{AcceptError, ReadError, Rejected, WriteError};
-use super::leftovers::Leftovers;
 use super::net::Net;
 use super::sockets::{Entry, Handle, Kind, News, Sockets};
 use crate::core::Core;
@@ -122,11 +121,14 @@ impl TcpStream {
     #[inline]
     pub fn read_chunk(self, net: &mut Net) -> Result<Option<Chunk>, ReadError> {
         let (sockets, core) = net.parts();
-        let (entry, leftovers) = sockets.stream(self.0).ok_or(ReadError::NotOpen)?;
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(ReadError::NotOpen)?;
         if !Sockets::may_lend(entry.lent, &core.arena) {
             return Err(ReadError::Lent);
         }
-        let Some(frame) = next_frame(entry, leftovers, core)? else { return Ok(None) };
+        let frame = match core.stack.take_frame(entry.socket) {
+            Ok(frame) => frame,
+            Err(error) => return nothing_read(error, entry.error).map(|()| None),
+        };
         entry.lent += 1;
         let credit = Credit { index: self.0.index, socket: entry.socket, bytes: frame.len() as u32, frames: 1 };
         Ok(Some(Chunk::new(frame, credit, sockets.returns.clone())))
@@ -158,41 +160,30 @@ impl TcpStream {
     /// [`ReadError`]
     pub fn read_vectored(self, net: &mut Net, buffers: &mut [IoSliceMut<'_>]) -> Result<usize, ReadError> {
         let (sockets, core) = net.parts();
-        let (entry, leftovers) = sockets.stream(self.0).ok_or(ReadError::NotOpen)?;
-        let mut total = 0;
-        let mut end = None;
-        for buffer in buffers {
-            let mut at = 0;
-            while at < buffer.len() {
-                let mut frame = match next_frame(entry, leftovers, core) {
-                    Ok(Some(frame)) => frame,
-                    other => {
-                        end = Some(other);
-                        break;
-                    }
-                };
-                let count = frame.len().min(buffer.len() - at);
-                buffer[at..at + count].copy_from_slice(&frame.bytes()[..count]);
-                frame.pull(count);
-                at += count;
-                if !frame.is_empty() {
-                    leftovers.keep(&mut entry.leftover, frame);
+        let entry = sockets.entry(self.0, Kind::Stream).ok_or(ReadError::NotOpen)?;
+        let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+        let mut rest = buffers.iter_mut();
+        let mut room: &mut [u8] = &mut [];
+        let read = core.stack.read_with(entry.socket, wanted, &mut |mut piece| {
+            while !piece.is_empty() {
+                if room.is_empty() {
+                    room = rest.next().expect("the stack gives no more than was asked for");
+                    continue;
                 }
+                let count = piece.len().min(room.len());
+                let (now, later) = std::mem::take(&mut room).split_at_mut(count);
+                now.copy_from_slice(&piece[..count]);
+                (room, piece) = (later, &piece[count..]);
             }
-            total += at;
-            if end.is_some() {
-                break;
+        });
+        match read {
+            Ok(count) => {
+                sockets.copied += count as u64;
+                sockets.touched = true;
+                Ok(count)
             }
-        }
-        if total > 0 {
-            core.stack.consumed(entry.socket, total);
-            sockets.copied += total as u64;
-            sockets.touched = true;
-            return Ok(total);
-        }
-        match end {
-            Some(Err(error)) => Err(error),
-            _ => Ok(0),
+            Err(_) if wanted == 0 => Ok(0),
+            Err(error) => nothing_read(error, entry.error).map(|()| 0),
         }
     }
 
@@ -441,16 +432,13 @@ impl TcpStream {
         let Some(entry) = sockets.entry(self.0, Kind::Stream) else {
             return Readiness { readable: true, writable: true, peer_closed: true, hung_up: true };
         };
-        let leftover = entry.leftover.is_taken();
-        let readiness = core.stack.readiness(entry.socket);
-        Readiness { readable: readiness.readable || leftover, ..readiness }
+        core.stack.readiness(entry.socket)
     }
 
     /// Bytes that have arrived and were not read.
     pub fn unread(self, net: &mut Net) -> usize {
         let (sockets, core) = net.parts();
-        let Some((entry, leftovers)) = sockets.stream(self.0) else { return 0 };
-        leftovers.len(entry.leftover) + core.stack.unread(entry.socket)
+        sockets.socket(self.0, Kind::Stream).map_or(0, |socket| core.stack.unread(socket))
     }
 
     /// Bytes that were written and that the peer has not acknowledged.
@@ -493,28 +481,24 @@ enum Goodbye {
 fn close(net: &mut Net, handle: Handle, kind: Kind, goodbye: Goodbye) {
     let (sockets, core) = net.parts();
     let Some(entry) = sockets.entry(handle, kind) else { return };
-    let (socket, unread) = (entry.socket, entry.leftover.is_taken());
+    let socket = entry.socket;
     sockets.settle(core);
     sockets.close(handle);
-    if goodbye == Goodbye::Reset || unread {
+    if goodbye == Goodbye::Reset {
         core.stack.abort(core.now, socket);
     } else {
         core.stack.close(core.now, socket);
     }
 }
 
-/// The next frame to read; `None`: the peer has sent everything.
-#[inline]
-fn next_frame(entry: &mut Entry, leftovers: &mut Leftovers, core: &mut Core) -> Result<Option<Frame>, ReadError> {
-    if let Some(frame) = leftovers.take(&mut entry.leftover) {
-        return Ok(Some(frame));
-    }
-    match core.stack.take_frame(entry.socket) {
-        Ok(frame) => Ok(Some(frame)),
-        Err(ReceiveError::WouldBlock) => Err(ReadError::WouldBlock),
-        Err(ReceiveError::EndOfStream) => entry.error.map_or(Ok(None), |error| Err(ReadError::Failed(error))),
-        Err(ReceiveError::Failed(error)) => Err(ReadError::Failed(error)),
-        Err(ReceiveError::NotConnected) => Err(ReadError::NotOpen),
+/// Why nothing was read; `Ok`: the peer has sent everything.
+#[cold]
+fn nothing_read(error: ReceiveError, failed: Option<SocketError>) -> Result<(), ReadError> {
+    match error {
+        ReceiveError::WouldBlock => Err(ReadError::WouldBlock),
+        ReceiveError::EndOfStream => failed.map_or(Ok(()), |error| Err(ReadError::Failed(error))),
+        ReceiveError::Failed(error) => Err(ReadError::Failed(error)),
+        ReceiveError::NotConnected => Err(ReadError::NotOpen),
     }
 }
 

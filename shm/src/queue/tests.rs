@@ -53,17 +53,40 @@ fn a_packet_of_a_queued_frame_holds_its_slot() {
     let mut queue = FrameQueue::default();
     let (frame, sum) = arena.alloc_filled(Class::Small, 3, |bytes| bytes.copy_from_slice(b"abc")).expect("room");
     let (slot, note) = (queue.push_back(frame, Note::default()), Note { sequence: 7, ..Note::default() });
-    assert_eq!((sum, arena.has_headroom(slot, 128), arena.has_headroom(slot, 129)), ((), true, false));
-    let packet = arena.packet_of(slot, 2, note, |headers, payload| {
-        headers.copy_from_slice(b"xy");
-        assert_eq!(payload, b"abc");
-    });
-    assert_eq!((packet.bytes(), arena.note(slot), packet.is_exclusive()), (&b"xyabc"[..], note, false));
-    assert!(!arena.has_headroom(slot, 2), "its headers are on their way");
+    assert!(arena.packet_of(slot, 129, |_, note| Some(note), |_, _| ()).is_none(), "no room");
+    assert!(arena.packet_of(slot, 128, |_, _| None, |_, _| ()).is_none(), "not wanted");
+    let packet = arena.packet_of(
+        slot,
+        2,
+        |len, old| (len == 3 && old == Note::default()).then_some(note),
+        |headers, payload| {
+            headers.copy_from_slice(b"xy");
+            assert_eq!(payload, b"abc");
+        },
+    );
+    let packet = packet.expect("room for two bytes");
+    assert_eq!((sum, packet.bytes(), arena.note(slot), packet.is_exclusive()), ((), &b"xyabc"[..], note, false));
+    assert!(arena.packet_of(slot, 2, |_, note| Some(note), |_, _| ()).is_none(), "its headers are on their way");
     assert_eq!((arena.share(slot, 0, 3).bytes(), queue.append_bytes(&arena, b"d")), (&b"abc"[..], 0));
     assert_eq!(queue.free_front_if(&arena, |len, note| len == 3 && note.sequence == 8), None);
     assert_eq!(queue.free_front_if(&arena, |len, note| len == 3 && note.sequence == 7), Some((note, 256)));
     assert_eq!((queue.is_empty(), packet.bytes(), arena.free(Class::Small)), (true, &b"xyabc"[..], 1));
     drop(packet);
     assert_eq!(arena.free(Class::Small), 2);
+}
+
+/// Bytes are read where they lie, across frames and up to the middle of one; what is read whole goes back.
+#[test]
+fn bytes_are_taken_from_the_front() {
+    let arena = Arena::new(ArenaConfig { large: 1, small: 2 });
+    let mut queue = FrameQueue::default();
+    for word in [b"abc", b"def"] {
+        queue.push_back(arena.alloc_from(word).expect("room"), Note::default());
+    }
+    let mut heard = Vec::new();
+    let mut take = |queue: &mut FrameQueue, max| queue.take_bytes(&arena, max, &mut |piece| heard.extend_from_slice(piece));
+    assert_eq!(take(&mut queue, 2), Some((2, 0)));
+    assert_eq!(take(&mut queue, 9), Some((1, 256)));
+    assert_eq!((take(&mut queue, 3), take(&mut queue, 3)), (Some((3, 256)), None));
+    assert_eq!((heard.as_slice(), arena.free(Class::Small)), (&b"abcdef"[..], 2));
 }

@@ -100,7 +100,7 @@ impl Ip {
                 let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, to_many: false };
+                let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, ports: 0, to_many: false };
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
             ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
@@ -110,7 +110,7 @@ impl Ip {
                 let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                self.deliver_udp(Datagram { local, remote, interface, tos, ttl, len, header_len, to_many }, first);
+                self.deliver_udp(Datagram { local, remote, interface, tos, ttl, len, header_len, ports: 0, to_many }, first);
                 Ok(())
             }
             _ => {
@@ -231,7 +231,8 @@ impl Ip {
                 return Err(Counter::TcpInCsumErrors);
             }
         }
-        datagrams.headers.push(datagram);
+        let ports = first.bytes().first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
+        datagrams.headers.push(Datagram { ports, ..datagram });
         datagrams.packets.push(first);
         self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())

@@ -104,6 +104,7 @@ impl Ip {
             ttl: header.ttl,
             len: u32::from(header.total_len) - u32::from(header.header_len),
             header_len: header.header_len.into(),
+            ports: 0,
             to_many: false,
         };
         match header.protocol {

@@ -31,6 +31,7 @@ mod route;
 mod router;
 mod source;
 mod uniqueness;
+mod ways;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -55,6 +56,7 @@ use path_mtu::PathMtus;
 use reassembly::Reassembly;
 use redirect::Redirects;
 use route::RouteTable;
+use ways::{Way, Ways};
 
 pub(crate) use input::trim;
 pub use interface::{Autoconfiguration, Interface, Medium, Role, Route};
@@ -98,6 +100,8 @@ pub(crate) struct Datagram {
     pub(crate) ttl: u8,
     /// Transport header and payload, bytes, over all frames.
     pub(crate) len: u32,
+    /// The first word of a TCP header: remote and local port. 0: there is none.
+    pub(crate) ports: u32,
     /// Bytes of network headers that still lie in front of the first frame.
     pub(crate) header_len: u16,
     /// It was sent to a group or to everybody (UDP only).
@@ -171,6 +175,7 @@ pub(crate) struct Ip {
     routes: RouteTable,
     configured_routes: Vec<Route>,
     redirects: Redirects,
+    ways: Ways,
     neighbors: NeighborTable,
     generation: u32,
     /// Flows that are this stack's to serve.
@@ -223,6 +228,7 @@ impl Ip {
             routes: RouteTable::default(),
             configured_routes: Vec::new(),
             redirects: Redirects::default(),
+            ways: Ways::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
             groups: GroupSet::ALL,
@@ -298,12 +304,23 @@ impl Ip {
     /// Where packets to `remote` go, and the source address to use unless `local` names one.
     /// `None` also for addresses that name many.
     pub(crate) fn route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
-        if !is_host(remote) || self.is_broadcast(remote) {
-            return None;
-        }
-        if self.owns(remote) {
-            return self.loopback_path(remote, local);
-        }
+        let way = match self.ways.find(remote, local, self.generation) {
+            Some(way) => way,
+            None if !is_host(remote) || self.is_broadcast(remote) => return None,
+            None if self.owns(remote) => return self.loopback_path(remote, local),
+            None => {
+                let way = self.find_way(remote, local)?;
+                self.ways.remember(remote, local, self.generation, way);
+                way
+            }
+        };
+        let Way { interface, source, next_hop } = way;
+        let mtu = self.path_mtus.limit(remote, self.interfaces.get(interface as usize)?.mtu_for(remote));
+        Some(Path { interface, source, next_hop, mtu })
+    }
+
+    /// As [`route`](Ip::route), of another host.
+    fn find_way(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Way> {
         let (interface, gateway, preferred) = match self.link_of(local, remote) {
             Some(interface) => (interface, None, None),
             None => {
@@ -318,8 +335,7 @@ impl Ip {
             Some(local) => Some(local).filter(|&ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(ip)),
             None => preferred.filter(|&ip| self.owns(ip)).or_else(|| state.source_towards(next_hop, remote)),
         }?;
-        let mtu = self.path_mtus.limit(remote, state.mtu_for(remote));
-        Some(Path { interface, source, next_hop, mtu })
+        Some(Way { interface, source, next_hop })
     }
 
     /// RFC 4007: link-local addresses mean something on one link only; our own end says on which.

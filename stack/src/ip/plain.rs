@@ -74,11 +74,13 @@ impl Ip {
             return Err(first);
         }
         let len = total_len - ipv4::HEADER_LEN;
+        // The packet has a whole TCP header.
+        let ports = packet[ipv4::HEADER_LEN..].first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
         first.pull(link_len + ipv4::HEADER_LEN);
         first.truncate(len);
         let (tos, ttl, header_len) = (header[1], header[8], ipv4::HEADER_LEN as u16);
         let (local, remote) = (IpAddr::V4(destination.into()), IpAddr::V4(source.into()));
-        let datagram = Datagram { local, remote, interface, tos, ttl, len: len as u32, header_len, to_many: false };
+        let datagram = Datagram { local, remote, interface, tos, ttl, len: len as u32, header_len, ports, to_many: false };
         counters.count(Counter::IpInReceives);
         counters.count(ECN_COUNTERS[usize::from(tos & 3)]);
         if first.checksum() == Checksum::Complete {

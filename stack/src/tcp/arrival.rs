@@ -17,35 +17,33 @@ use crate::stack::Env;
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) hash: u32,
-    /// Its neighbors in the burst are of other flows, and it most likely is for this connection.
-    pub(super) alone: Option<u32>,
+    /// Its neighbors in the burst are of other flows: nothing can be joined to it.
+    pub(super) alone: bool,
+    /// If it is alone: the connection that it most likely is for.
+    pub(super) likely: Option<u32>,
 }
 
 impl Tcp {
     /// The hashes of a burst's segments, and the connections of those that stand alone.
     #[inline(never)]
     pub(super) fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
-        for (datagram, first) in datagrams.headers.iter().zip(datagrams.packets.heads()) {
-            let hash = match first.bytes().first_chunk() {
-                Some(&[a, b, c, d]) => {
-                    let (remote_port, local_port) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-                    let Datagram { local, remote, .. } = *datagram;
-                    self.hasher.hash(&FlowKey { local, remote, local_port, remote_port })
-                }
-                None => 0,
-            };
+        for &Datagram { local, remote, ports, .. } in &datagrams.headers {
+            let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
+            let hash = self.hasher.hash(&FlowKey { local, remote, local_port, remote_port });
             self.flows.touch(hash);
-            arrivals.push(Arrival { hash, alone: None });
+            arrivals.push(Arrival { hash, alone: false, likely: None });
         }
         for at in 0..arrivals.len() {
             let hash = arrivals[at].hash;
             let follows = at > 0 && arrivals[at - 1].hash == hash;
             let leads = arrivals.get(at + 1).is_some_and(|next| next.hash == hash);
-            if !(follows || leads)
-                && let Some(index) = self.flows.likely(hash)
-            {
+            if follows || leads {
+                continue;
+            }
+            arrivals[at].alone = true;
+            if let Some(index) = self.flows.likely(hash) {
                 self.tcbs[index as usize].touch();
-                arrivals[at].alone = Some(index);
+                arrivals[at].likely = Some(index);
             }
         }
     }

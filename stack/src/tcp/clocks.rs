@@ -90,7 +90,7 @@ impl Connection<'_, '_> {
         self.turn_clock(Doing::Nothing);
     }
 
-    #[inline]
+    #[inline(always)]
     fn turn_clock(&mut self, doing: Doing) {
         let tick = self.tick();
         let clock = &mut self.shared.tallies.of_mut(self.index).clock;

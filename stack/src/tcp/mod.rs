@@ -75,11 +75,11 @@ mod urgent;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use ringway_shm::{Burst, Class, Instant};
+use ringway_shm::{Burst, Class, Frame, Instant};
 
 use crate::config::StackConfig;
 use crate::event::{Event, SocketError, SocketId};
-use crate::ip::{Datagrams, IcmpError, IcmpErrorKind};
+use crate::ip::{Datagram, Datagrams, IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, Moment, TimerWheel};
@@ -204,18 +204,20 @@ impl Tcp {
         let mut last: Option<(Segment, u32)> = None;
         for (datagram, arrival) in headers.iter().zip(arrivals.drain(..)) {
             let Some(first) = packets.pop() else { break };
-            let first = match arrival.alone {
-                Some(index) => {
-                    if last.is_some() {
-                        self.finish(env, last.take());
-                    }
-                    match self.receive_alone(env, datagram, index, first) {
-                        Ok(()) => continue,
-                        Err(first) => first,
-                    }
-                }
+            if arrival.alone && last.is_some() {
+                self.finish(env, last.take());
+            }
+            let first = match arrival.likely {
+                Some(index) => match self.receive_alone(env, datagram, index, first) {
+                    Ok(()) => continue,
+                    Err(first) => first,
+                },
                 None => first,
             };
+            if arrival.alone {
+                self.receive_apart(env, datagram, first, packets, arrival.hash);
+                continue;
+            }
             let Some(segment) = Segment::take(datagram, first, packets) else {
                 env.counters.count(Counter::TcpInErrs);
                 continue;
@@ -234,13 +236,26 @@ impl Tcp {
         self.arrivals = arrivals;
     }
 
+    /// Takes the long way with a packet to which nothing can be joined: its segment stays where it was read.
+    #[inline(never)]
+    fn receive_apart(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, hash: u32) {
+        match Segment::take(datagram, first, packets) {
+            Some(mut segment) => self.work_on(env, &mut segment, hash),
+            None => env.counters.count(Counter::TcpInErrs),
+        }
+    }
+
     /// Works on a segment, to which nothing more is joined.
     fn finish(&mut self, env: &mut Env, segment: Option<(Segment, u32)>) {
         if let Some((mut segment, hash)) = segment {
-            self.receive_one(env, &mut segment, hash);
-            segment.discard(env.arena);
-            self.settle(env);
+            self.work_on(env, &mut segment, hash);
         }
+    }
+
+    fn work_on(&mut self, env: &mut Env, segment: &mut Segment, hash: u32) {
+        self.receive_one(env, segment, hash);
+        segment.discard(env.arena);
+        self.settle(env);
     }
 
     /// A connection may be told of again.

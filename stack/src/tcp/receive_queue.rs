@@ -114,11 +114,33 @@ impl Connection<'_, '_> {
             self.tcb.unread -= frame.len() as u32;
             return Ok(frame);
         }
-        Err(match self.tcb.error() {
+        Err(self.why_nothing())
+    }
+
+    /// Why there is nothing to be read.
+    fn why_nothing(&self) -> ReceiveError {
+        match self.tcb.error() {
             Some(error) => ReceiveError::Failed(error),
             None if self.tcb.is_peer_closed() => ReceiveError::EndOfStream,
             None => ReceiveError::WouldBlock,
-        })
+        }
+    }
+
+    /// Has up to `max` bytes read where they lie; the window may open by what was read.
+    pub(crate) fn read_with(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, ReceiveError> {
+        if self.tcb.unread == 0 {
+            return Err(self.why_nothing());
+        }
+        let (arena, mut read) = (self.env.arena, 0);
+        while read < max
+            && let Some((bytes, memory)) = self.tcb.receive_queue.take_bytes(arena, max - read, visit)
+        {
+            self.tcb.receive_memory -= (memory as u32).min(self.tcb.receive_memory);
+            read += bytes;
+        }
+        self.tcb.unread -= read as u32;
+        self.consumed(read as u32);
+        Ok(read)
     }
 
     /// The application has read `bytes`: sends a window update when that is worth one.

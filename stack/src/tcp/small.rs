@@ -26,23 +26,27 @@ impl Connection<'_, '_> {
     /// Sends all that waits, if it is as the module's text says, and returns its bytes; otherwise nothing has happened.
     #[inline]
     pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
-        let note = self.small_message()?;
-        let (start, slot) = (self.tcb.snd_nxt, self.tcb.next_unsent);
-        let (len, flight) = (self.tcb.snd_end - start, self.tcb.flight());
+        let len = self.small_message()?;
+        let (start, flight, now_us) = (self.tcb.snd_nxt, self.tcb.flight(), self.now_us());
         let below = self.tcb.template.len as usize;
         let sums = !self.env.ip.link(u32::from(self.tcb.template.interface)).sends_partial_checksums;
-        let window = self.advertise_window();
-        let note = Note { sent_at: self.now_us(), flags: note.flags | PUSHED, ..note };
-        let mut frame = self.env.arena.packet_of(slot, below + PLAIN_BYTES, note, |headers, payload| {
+        // One extent holds it all, and its packet has no other part.
+        let judge = |queued: usize, note: Note| {
+            let is_whole = queued == len as usize && note.sequence == start.0;
+            is_whole.then_some(Note { sent_at: now_us, flags: note.flags | PUSHED, ..note })
+        };
+        let (arena, slot) = (self.env.arena, self.tcb.next_unsent);
+        let sum = if sums { Some(arena.note(slot)) } else { None };
+        let mut frame = arena.packet_of(slot, below + PLAIN_BYTES, judge, |headers, payload| {
             let (network, transport) = headers.split_at_mut(below);
             self.tcb.template.fill(network, PLAIN_BYTES + payload.len());
-            let payload_sum = match sums {
-                false => None,
-                true if note.flags & SUM_VALID != 0 => Some(note.sum),
-                true => Some(checksum::sum(payload)),
-            };
+            let payload_sum = sum.map(|note| match note.flags & SUM_VALID {
+                0 => checksum::sum(payload),
+                _ => note.sum,
+            });
+            let window = self.advertise_window();
             self.write_plain(transport, window, (PLAIN_BYTES + payload.len()) as u16, payload_sum);
-        });
+        })?;
         if !sums {
             frame.set_checksum(Checksum::Partial { start: below as u16, offset: CHECKSUM_OFFSET as u16 });
         }
@@ -65,9 +69,9 @@ impl Connection<'_, '_> {
         Some(len)
     }
 
-    /// The note of all that waits, if it can go now and as one small segment, without anything else to look at.
+    /// The bytes that wait, if they can go now and as one segment, without anything else to look at.
     #[inline]
-    fn small_message(&self) -> Option<Note> {
+    fn small_message(&self) -> Option<u32> {
         #[cfg(test)]
         if self.shared.long_way_only {
             return None;
@@ -87,13 +91,7 @@ impl Connection<'_, '_> {
             && flight + len <= tcb.snd_wnd.min(tcb.cwnd)
             && (tcb.has(flag::NO_DELAY) || flight == 0 || tcb.snd_sml.at_or_before(tcb.snd_una))
             && (flight != 0 || !self.was_idle());
-        if !(quiet && may_go) {
-            return None;
-        }
-        let (queued, note) = self.env.arena.extent(tcb.next_unsent);
-        let headers = tcb.template.len as usize + PLAIN_BYTES;
-        let is_whole = queued == len as usize && note.sequence == tcb.snd_nxt.0;
-        (is_whole && self.env.arena.has_headroom(tcb.next_unsent, headers)).then_some(note)
+        (quiet && may_go).then_some(len)
     }
 
     /// Writes a header with timestamps and no other option, and with its checksum if the sum of the payload is given.

@@ -219,6 +219,17 @@ impl Tcp {
         self.named(env, id).ok_or(ReceiveError::NotConnected)?.take_frame()
     }
 
+    /// Has up to `max` bytes of received data read where they lie.
+    pub(crate) fn read_with(
+        &mut self,
+        env: &mut Env,
+        id: SocketId,
+        max: usize,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<usize, ReceiveError> {
+        self.named(env, id).ok_or(ReceiveError::NotConnected)?.read_with(max, visit)
+    }
+
     /// The application has read `bytes`.
     pub(crate) fn consumed(&mut self, env: &mut Env, id: SocketId, bytes: usize) {
         if let Some(mut connection) = self.named(env, id) {
