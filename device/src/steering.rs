@@ -14,7 +14,12 @@
 //! are copied to the AF_PACKET socket, where the stack puts them together, and time out in the kernel. Over AF_XDP
 //! they stay with the kernel and the datagram is lost. ICMP errors are copied to the AF_PACKET socket and left to the
 //! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here vanishes with the process:
-//! the programs are attached by links and nothing is pinned. Several workers of one interface: [`groups`]. Counts no references: who owns a port twice keeps the count.
+//! the programs are attached by links and nothing is pinned. Counts no references: who owns a port twice keeps the count.
+//!
+//! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
+//! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`Seat`]). So each packet is
+//! refused by all sockets but one before it is copied, and nothing is passed on. Fragments without ports and ICMP errors
+//! reach all of them. Several workers that have an interface to themselves: [`groups`].
 
 pub mod assembler;
 pub mod classify;
@@ -26,6 +31,8 @@ mod sys;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringway_shm::FlowGroup;
 
 pub use program::XdpMode;
 
@@ -50,6 +57,18 @@ pub struct Steering {
 pub struct PortFilter {
     table: OwnedFd,
 }
+
+/// One of the workers among which the packets of an interface are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its number, below `workers`.
+    pub worker: usize,
+    /// How many there are, [`WORKERS_MAX`] at most.
+    pub workers: usize,
+}
+
+/// Workers at most: their numbers are bits of a word whose highest one is its sign.
+pub const WORKERS_MAX: usize = 31;
 
 /// A program that is attached to an interface as long as this lives.
 #[derive(Debug)]
@@ -88,12 +107,17 @@ impl Steering {
         Ok(PortFilter { table: self.table.try_clone()? })
     }
 
-    /// The program that accepts owned packets, ICMP errors and later fragments, for an AF_PACKET socket.
+    /// The program that accepts owned packets, ICMP errors and later fragments, for the AF_PACKET socket of the worker at
+    /// `seat`.
     ///
     /// # Errors
     /// The kernel refuses it; the text names the fix.
-    pub fn socket_filter(&self) -> io::Result<OwnedFd> {
-        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd()))
+    ///
+    /// # Panics
+    /// When there is no such seat.
+    pub fn socket_filter(&self, seat: Seat) -> io::Result<OwnedFd> {
+        assert!(seat.worker < seat.workers && seat.workers <= WORKERS_MAX, "{seat:?}: 1 to {WORKERS_MAX} workers");
+        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd(), seat))
     }
 
     /// Hides owned packets that arrive on interface `index` from the kernel. AF_PACKET sockets
@@ -131,13 +155,24 @@ fn attach_xdp(code: &[assembler::Instruction], index: u32, mode: XdpMode) -> io:
     Ok(Attachment { _link: sys::attach_xdp(program.as_fd(), index, mode)? })
 }
 
+impl Seat {
+    /// The place of a worker that is alone.
+    pub const ONLY: Seat = Seat { worker: 0, workers: 1 };
+
+    /// Whether flows of `group` are this worker's, where all own the port.
+    pub fn has(self, group: FlowGroup) -> bool {
+        group.index() % self.workers == self.worker
+    }
+}
+
 impl PortFilter {
-    /// Packets of `protocol` to `ip`:`port` are ours from now on.
+    /// Packets of `protocol` to `ip`:`port` are ours from now on: of the workers whose bits are set in `workers`, which is
+    /// one of them or all.
     ///
     /// # Errors
     /// The table is full.
-    pub fn own(&self, protocol: Protocol, ip: IpAddr, port: u16) -> io::Result<()> {
-        sys::update(self.table.as_fd(), &key(protocol, ip, port), 1)
+    pub fn own(&self, protocol: Protocol, ip: IpAddr, port: u16, workers: u32) -> io::Result<()> {
+        sys::update(self.table.as_fd(), &key(protocol, ip, port), workers)
     }
 
     /// Packets of `protocol` to `ip`:`port` are the kernel's again. Releasing what is not owned does nothing.

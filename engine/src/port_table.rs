@@ -20,6 +20,8 @@ const RESERVE_ATTEMPTS: usize = 8;
 struct Users {
     count: u32,
     reserved: bool,
+    /// Of the port's flows only a share comes to this worker.
+    shared: bool,
     /// Connections that are over keep the port until then.
     hold_until: Instant,
     /// Whether the port has an entry in `late`.
@@ -28,7 +30,7 @@ struct Users {
 
 impl Users {
     fn first(reserved: bool) -> Users {
-        Users { count: 1, reserved, hold_until: Instant::ZERO, queued: false }
+        Users { count: 1, reserved, shared: false, hold_until: Instant::ZERO, queued: false }
     }
 }
 
@@ -60,6 +62,24 @@ impl PortTable {
     /// a socket that the application has bound), or is in the table already.
     pub(crate) fn add(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
         self.add_of(Transport::Tcp, ip, port)
+    }
+
+    /// As [`add`](PortTable::add), for a listener that every worker of the service has.
+    pub(crate) fn add_share(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        self.ports.own_share(Transport::Tcp, ip, port)?;
+        let users = self.users.entry((Transport::Tcp, ip, port)).or_insert(Users { count: 0, ..Users::first(false) });
+        users.count += 1;
+        users.shared = true;
+        Ok(())
+    }
+
+    /// As [`add`](PortTable::add), for a connection that is opened: its answers must come to this worker, so the port may
+    /// not be one whose flows are shared among workers.
+    pub(crate) fn add_alone(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        match self.users.get(&(Transport::Tcp, ip, port)) {
+            Some(users) if users.shared => Err(PortError::InUse),
+            _ => self.add(ip, port),
+        }
     }
 
     /// As [`add`](PortTable::add), of UDP.

@@ -52,6 +52,15 @@ pub trait Ports: Send {
     /// See [`PortError`].
     fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError>;
 
+    /// As `own`, where every worker of the service serves the port for the same programs: this one gets the flows that are
+    /// its share.
+    ///
+    /// # Errors
+    /// See [`PortError`].
+    fn own_share(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        self.own(transport, ip, port)
+    }
+
     /// Packets to `ip`:`port` are the kernel's again.
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
 }

@@ -20,7 +20,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -53,7 +53,8 @@ const FIRST: u64 = 4;
 /// What the broker shows to others.
 #[derive(Default)]
 pub struct BrokerStatus {
-    busy: AtomicBool,
+    /// Brokers with a process that is attached or expected.
+    busy: AtomicUsize,
     attached: AtomicU64,
     refused: AtomicU64,
     violations: AtomicU64,
@@ -62,7 +63,7 @@ pub struct BrokerStatus {
 impl BrokerStatus {
     /// Some process is attached or expected.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire)
+        self.busy.load(Ordering::Acquire) > 0
     }
 
     /// Processes that have attached, ever.
@@ -81,8 +82,10 @@ impl BrokerStatus {
     }
 }
 
-/// Everything the broker needs.
+/// Everything the broker of one worker needs.
 pub(crate) struct BrokerConfig {
+    /// Which worker; a process is counted at the first, and attaches to all.
+    pub(crate) number: usize,
     pub(crate) admission: Admission,
     /// Of the regions that the worker makes.
     pub(crate) shape: Shape,
@@ -126,6 +129,8 @@ struct Broker {
     next: u64,
     members: Members,
     config: BrokerConfig,
+    /// Whether `config.status` counts this broker as busy.
+    busy: bool,
 }
 
 impl Broker {
@@ -135,7 +140,8 @@ impl Broker {
         watch(&epoll, config.stop.as_fd(), STOP)?;
         watch(&epoll, config.forks.wait_fd(), FORKS)?;
         let members = Members::new(config.worker.clone(), config.shape);
-        Ok(Broker { listener, epoll, connections: BTreeMap::new(), watched: BTreeMap::new(), next: FIRST, members, config })
+        let (connections, watched) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, config, busy: false })
     }
 
     fn run(&mut self) -> io::Result<()> {
@@ -229,8 +235,10 @@ impl Broker {
         let (process, group) = self.members.join(token, peer, wanted)?;
         connection.process = Some(process);
         // Before the welcome: who has it may ask.
-        self.config.status.attached.fetch_add(1, Ordering::Relaxed);
-        self.config.status.busy.store(true, Ordering::Release);
+        self.config.status.attached.fetch_add(u64::from(self.config.number == 0), Ordering::Relaxed);
+        if !std::mem::replace(&mut self.busy, true) {
+            self.config.status.busy.fetch_add(1, Ordering::AcqRel);
+        }
         let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
         self.watch_process(process, pidfd).map_err(|error| error.to_string())?;
         welcomed.map_err(|error| error.to_string())
@@ -306,8 +314,10 @@ impl Broker {
     }
 
     fn tell_status(&mut self) -> io::Result<()> {
-        let busy = self.members.is_busy();
-        if self.config.status.busy.swap(busy, Ordering::AcqRel) && !busy {
+        if self.members.is_busy() || !std::mem::replace(&mut self.busy, false) {
+            return Ok(());
+        }
+        if self.config.status.busy.fetch_sub(1, Ordering::AcqRel) == 1 {
             match rustix::io::write(&self.config.idle, &1u64.to_ne_bytes()) {
                 Ok(_) | Err(Errno::AGAIN) => {}
                 Err(error) => return Err(error.into()),

@@ -67,13 +67,15 @@ impl InterfaceConfig {
     }
 }
 
-/// The worker thread.
+/// The worker threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerChoice {
     /// How long to look for work before sleeping; `None`: the engine's choice for this machine.
     pub spin: Option<Duration>,
-    /// Processor to run on; `None`: any.
+    /// Processor that the first one runs on, each other one on the next; `None`: any.
     pub core: Option<u32>,
+    /// How many there are.
+    pub count: u32,
 }
 
 /// What one application may take.
@@ -180,6 +182,7 @@ impl Config {
             worker: WorkerChoice {
                 spin: values.auto_number("worker.spin_us").map(Duration::from_micros),
                 core: values.auto_number("worker.core").map(|core| core as u32),
+                count: values.u32("worker.count"),
             },
             arena: ArenaConfig { large: values.u32("memory.frames_large"), small: values.u32("memory.frames_small") },
             region: region(&values),
@@ -211,6 +214,9 @@ impl Config {
         if !self.region.is_valid() {
             complain("memory.slots", "is not a power of two from 128 to 1048576".to_owned());
         }
+        if self.worker.count.next_power_of_two().saturating_mul(self.region.slots) > SOCKET_NUMBERS {
+            complain("worker.count", format!("times memory.slots is more than {SOCKET_NUMBERS}"));
+        }
         if tcp.ephemeral_ports.0 > tcp.ephemeral_ports.1 {
             complain("tcp.ephemeral_port_last", "is below tcp.ephemeral_port_first".to_owned());
         }
@@ -234,6 +240,9 @@ impl Config {
         problems
     }
 }
+
+/// Sockets that an application can tell apart, at all workers together.
+const SOCKET_NUMBERS: u32 = 1 << 20;
 
 /// Reads `10.0.0.2/24`.
 pub fn parse_cidr(text: &str) -> Option<Cidr> {

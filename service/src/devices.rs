@@ -12,7 +12,7 @@ use ringway::{OpenDevice, Transport};
 use ringway_device::Device;
 use ringway_device::interface::set_up;
 use ringway_device::packet::{Packet, PacketOptions};
-use ringway_device::steering::{Attachment, PortFilter, Protocol, Steering, XdpMode};
+use ringway_device::steering::{Attachment, PortFilter, Protocol, Seat, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
 
@@ -27,8 +27,8 @@ pub(crate) struct Devices {
 
 /// What opens a device, and what must be kept while it is open.
 pub(crate) struct Opener {
-    /// Runs in the worker's thread.
-    pub(crate) open: OpenDevice,
+    /// One for each worker; runs in its thread.
+    pub(crate) open: Vec<OpenDevice>,
     /// Hides owned packets from the kernel; dropping it gives the interface back.
     pub(crate) attachment: Option<Attachment>,
     /// How exactly the device works, once it is open.
@@ -54,27 +54,31 @@ impl Devices {
         }
     }
 
-    /// What opens the device of `planned`.
+    /// What opens the device of `planned` for each of `workers` workers, of which there is one but with AF_PACKET.
     ///
     /// # Errors
     /// The kernel refuses a program; the text names the fix.
-    pub(crate) fn opener(&self, planned: &Planned) -> io::Result<Opener> {
+    pub(crate) fn opener(&self, planned: &Planned, workers: usize) -> io::Result<Opener> {
         match planned.backend {
-            Backend::Packet => self.packet(planned),
+            Backend::Packet => self.packet(planned, workers),
             Backend::Xdp => self.xdp(planned),
             Backend::Tap => Ok(tap(planned)),
         }
     }
 
-    fn packet(&self, planned: &Planned) -> io::Result<Opener> {
+    fn packet(&self, planned: &Planned, workers: usize) -> io::Result<Opener> {
         let steering = self.shared()?;
-        let (name, filter) = (planned.name.clone(), steering.socket_filter()?);
         let options = PacketOptions { queued: planned.queued, ..PacketOptions::default() };
+        let open = |worker| {
+            let (name, filter) = (planned.name.clone(), steering.socket_filter(Seat { worker, workers })?);
+            let open: OpenDevice = Box::new(move |arena| {
+                let device = Packet::open(&name, Some(filter.as_fd()), options, arena)?;
+                Ok(Box::new(device) as Box<dyn Device>)
+            });
+            Ok(open)
+        };
+        let open = (0..workers).map(open).collect::<io::Result<_>>()?;
         let attachment = Some(steering.hide_from_kernel(planned.link)?);
-        let open: OpenDevice = Box::new(move |arena| {
-            let device = Packet::open(&name, Some(filter.as_fd()), options, arena)?;
-            Ok(Box::new(device) as Box<dyn Device>)
-        });
         Ok(Opener { open, attachment, detail: Arc::default() })
     }
 
@@ -88,7 +92,7 @@ impl Devices {
             told.get_or_init(|| describe(device.mode()));
             Ok(Box::new(device) as Box<dyn Device>)
         });
-        Ok(Opener { open, attachment: None, detail })
+        Ok(Opener { open: vec![open], attachment: None, detail })
     }
 
     fn shared(&self) -> io::Result<&Arc<Steering>> {
@@ -111,12 +115,12 @@ fn tap(planned: &Planned) -> Opener {
         set_up(&device.interface().name, Some(mtu), kernel_side)?;
         Ok(Box::new(device) as Box<dyn Device>)
     });
-    Opener { open, attachment: None, detail: Arc::default() }
+    Opener { open: vec![open], attachment: None, detail: Arc::default() }
 }
 
 impl ports::Steering for PortFilter {
-    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
-        PortFilter::own(self, protocol(transport), ip, port)
+    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16, workers: u32) -> io::Result<()> {
+        PortFilter::own(self, protocol(transport), ip, port, workers)
     }
 
     fn release(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()> {

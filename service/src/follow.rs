@@ -1,6 +1,6 @@
-//! Keeps the worker's addresses, routes and neighbors equal to the kernel's, in a thread of its own.
+//! Keeps the workers' addresses, routes and neighbors equal to the kernel's, in a thread of its own.
 //!
-//! Promises: after [`Served::push_all`] the worker knows what the mirror knew; every later
+//! Promises: after [`Served::push_all`] the workers know what the mirror knew; every later
 //! difference follows. Does not do: open devices; see `interfaces`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,26 +9,27 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{Gone, WorkerHandle};
+use ringway::Gone;
 use ringway_stack::Route;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::interfaces::Interfaces;
 use crate::netlink::{Differences, LinkRoute, Mirror, NO_LINK, Snapshot};
 use crate::plan::{is_neighbor, is_served};
+use crate::workers::Workers;
 
-/// Routes that leave through an interface that is not served name this one, so that the worker
-/// knows that they are not its own.
+/// Routes that leave through an interface that is not served name this one, so that the workers
+/// know that they are not their own.
 pub(crate) const NOT_SERVED: u32 = u32::MAX;
 
-/// Which of the kernel's links are which of the worker's interfaces.
+/// Which of the kernel's links are which of the workers' interfaces.
 #[derive(Clone, Default)]
 pub(crate) struct Served {
     interfaces: Arc<Mutex<BTreeMap<u32, u32>>>,
 }
 
 impl Served {
-    /// Link `link` is the worker's `interface`.
+    /// Link `link` is the workers' `interface`.
     pub(crate) fn insert(&self, link: u32, interface: u32) {
         self.lock().insert(link, interface);
     }
@@ -51,41 +52,41 @@ impl Served {
         self.interfaces.lock().expect("nobody panics while holding it")
     }
 
-    /// Tells the worker everything.
-    pub(crate) fn push_all(&self, kernel: &Snapshot, worker: &WorkerHandle) -> Result<(), Gone> {
+    /// Tells the workers everything.
+    pub(crate) fn push_all(&self, kernel: &Snapshot, workers: &Workers) -> Result<(), Gone> {
         let everything = Differences {
             links: kernel.links.keys().copied().collect(),
             routes: true,
             neighbors: kernel.neighbors.iter().map(|(key, mac)| (*key, Some(*mac))).collect(),
         };
-        self.push(kernel, &everything, worker)
+        self.push(kernel, &everything, workers)
     }
 
-    /// Tells the worker everything of links that are served from now on.
-    fn push_new(&self, kernel: &Snapshot, links: BTreeSet<u32>, worker: &WorkerHandle) -> Result<(), Gone> {
+    /// Tells the workers everything of links that are served from now on.
+    fn push_new(&self, kernel: &Snapshot, links: BTreeSet<u32>, workers: &Workers) -> Result<(), Gone> {
         if links.is_empty() {
             return Ok(());
         }
         let neighbors = kernel.neighbors.iter().filter(|((link, _), _)| links.contains(link));
         let neighbors = neighbors.map(|(key, mac)| (*key, Some(*mac))).collect();
-        self.push(kernel, &Differences { links, routes: true, neighbors }, worker)
+        self.push(kernel, &Differences { links, routes: true, neighbors }, workers)
     }
 
-    /// Tells the worker what is different.
-    fn push(&self, kernel: &Snapshot, found: &Differences, worker: &WorkerHandle) -> Result<(), Gone> {
+    /// Tells the workers what is different.
+    fn push(&self, kernel: &Snapshot, found: &Differences, workers: &Workers) -> Result<(), Gone> {
         for link in &found.links {
             if let Some(interface) = self.interface(*link) {
-                let addresses = kernel.addresses_of(*link).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
-                worker.set_addresses(interface, addresses)?;
-                worker.set_deprecated(interface, kernel.deprecated_of(*link))?;
+                let addresses: Vec<_> = kernel.addresses_of(*link).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
+                workers.set_addresses(interface, &addresses)?;
+                workers.set_deprecated(interface, &kernel.deprecated_of(*link))?;
             }
         }
         if found.routes {
-            worker.set_routes(self.routes(kernel))?;
+            workers.set_routes(&self.routes(kernel))?;
         }
         for ((link, ip), mac) in &found.neighbors {
             if let (Some(interface), true) = (self.interface(*link), is_neighbor(*ip)) {
-                worker.set_neighbor(interface, *ip, *mac)?;
+                workers.set_neighbor(interface, *ip, *mac)?;
             }
         }
         Ok(())
@@ -105,19 +106,19 @@ impl Served {
     }
 }
 
-/// The thread that follows; ends when `stop` becomes readable or the worker is gone.
+/// The thread that follows; ends when `stop` becomes readable or a worker is gone.
 pub(crate) fn start(
     mut mirror: Mirror,
     served: Served,
     interfaces: Arc<Mutex<Interfaces>>,
-    worker: WorkerHandle,
+    workers: Workers,
     stop: Arc<OwnedFd>,
 ) -> io::Result<JoinHandle<()>> {
     Builder::new().name("ringway-netlink".to_owned()).spawn(move || {
         while wait(&mirror, &stop) {
             match mirror.update() {
                 Ok(found) => {
-                    if follow(mirror.now(), &found, &served, &interfaces, &worker).is_err() {
+                    if follow(mirror.now(), &found, &served, &interfaces, &workers).is_err() {
                         return;
                     }
                 }
@@ -136,11 +137,11 @@ fn follow(
     found: &Differences,
     served: &Served,
     interfaces: &Mutex<Interfaces>,
-    worker: &WorkerHandle,
+    workers: &Workers,
 ) -> Result<(), Gone> {
-    served.push(kernel, found, worker)?;
+    served.push(kernel, found, workers)?;
     let opened = interfaces.lock().expect("nobody panics while holding it").follow(kernel, &found.links);
-    served.push_new(kernel, opened, worker)
+    served.push_new(kernel, opened, workers)
 }
 
 /// `false`: time to stop.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use ringway::{InterfaceInfo, WorkerHandle};
+use ringway::InterfaceInfo;
 use ringway_device::steering::Attachment;
 use ringway_stack::MacAddress;
 
@@ -16,6 +16,7 @@ use crate::devices::{Devices, Opener};
 use crate::follow::Served;
 use crate::netlink::Snapshot;
 use crate::plan::{Backend, Planned, plan};
+use crate::workers::Workers;
 
 /// What was true of a link when its device was opened.
 struct Open {
@@ -29,15 +30,15 @@ struct Open {
 pub(crate) struct Interfaces {
     config: Config,
     devices: Devices,
-    worker: WorkerHandle,
+    workers: Workers,
     links: Served,
     /// By link.
     open: BTreeMap<u32, Open>,
 }
 
 impl Interfaces {
-    pub(crate) fn new(config: Config, devices: Devices, worker: WorkerHandle, links: Served) -> Interfaces {
-        Interfaces { config, devices, worker, links, open: BTreeMap::new() }
+    pub(crate) fn new(config: Config, devices: Devices, workers: Workers, links: Served) -> Interfaces {
+        Interfaces { config, devices, workers, links, open: BTreeMap::new() }
     }
 
     /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
@@ -47,18 +48,18 @@ impl Interfaces {
     /// The device or a program cannot be opened; the text says why.
     ///
     /// # Blocking
-    /// Until the worker has opened it.
+    /// Until the workers have opened it.
     pub(crate) fn open(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         let owned = planned.backend == Backend::Tap;
         let info = info(&planned, if owned { random_mac } else { planned.mac });
-        let Opener { open, attachment, detail } = self.devices.opener(&planned)?;
+        let Opener { open, attachment, detail } = self.devices.opener(&planned, self.workers.each().len())?;
         let number = match self.links.interface(planned.link) {
-            Some(number) => self.worker.replace_interface(number, info, open).map(|()| number)?,
-            None => self.worker.add_interface(info, open)?,
+            Some(number) => self.workers.replace_interface(number, &info, open).map(|()| number)?,
+            None => self.workers.add_interface(&info, open)?,
         };
         self.links.insert(planned.link, number);
         self.open.insert(planned.link, Open { mac: planned.mac, mtu: planned.mtu, _attachment: attachment });
-        self.worker.set_addresses(number, planned.addresses.clone())?;
+        self.workers.set_addresses(number, &planned.addresses)?;
         planned.detail = detail.get().cloned().unwrap_or_default();
         Ok(planned)
     }
@@ -97,8 +98,8 @@ impl Interfaces {
     fn close(&mut self, link: u32) {
         if let (Some(_), Some(number)) = (self.open.remove(&link), self.links.interface(link)) {
             self.links.remove(link);
-            // `Err`: the worker has stopped, and its devices with it.
-            self.worker.remove_interface(number).ok();
+            // `Err`: a worker has stopped, and its devices with it.
+            self.workers.remove_interface(number).ok();
         }
     }
 }

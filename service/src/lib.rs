@@ -19,6 +19,7 @@ mod rights;
 pub mod rundir;
 mod secret;
 mod supervise;
+mod workers;
 
 pub use broker::{Admission, BrokerStatus};
 pub use config::{Config, ConfigError};

@@ -4,6 +4,7 @@
 //! this process dies; packets are steered only while somebody owns the port. Does not do: count
 //! users (the worker does) or listen (the application's own kernel socket does).
 
+pub(crate) mod ledger;
 mod listeners;
 
 use std::collections::{HashMap, HashSet};
@@ -15,16 +16,18 @@ use ringway::{PortError, Ports, Transport};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
+use ledger::Seat;
+
 /// Random ports to try before the kernel is asked for any.
 const ATTEMPTS: usize = 16;
 
 /// Steers packets of a port to the stack.
 pub trait Steering: Send {
-    /// Packets to `ip`:`port` come to the stack from now on.
+    /// Packets to `ip`:`port` come to the stacks of `workers`, one bit each, from now on.
     ///
     /// # Errors
     /// The table is full, or the kernel refuses.
-    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<()>;
+    fn own(&mut self, transport: Transport, ip: IpAddr, port: u16, workers: u32) -> io::Result<()>;
 
     /// Packets to `ip`:`port` are the kernel's again.
     ///
@@ -37,7 +40,7 @@ pub trait Steering: Send {
 pub struct NoSteering;
 
 impl Steering for NoSteering {
-    fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> io::Result<()> {
+    fn own(&mut self, _: Transport, _: IpAddr, _: u16, _: u32) -> io::Result<()> {
         Ok(())
     }
 
@@ -48,7 +51,7 @@ impl Steering for NoSteering {
 
 /// Ports of the machine's addresses, and of addresses that only the stack has.
 pub struct SharedPorts {
-    steering: Box<dyn Steering>,
+    ledger: Seat,
     /// A bound socket keeps the kernel from giving the port to anybody else.
     reserved: HashMap<(IpAddr, u16), OwnedFd>,
     /// Addresses that the kernel does not have (tap).
@@ -67,11 +70,11 @@ pub struct SharedPorts {
 impl SharedPorts {
     /// `own_addresses`: those that the kernel does not have; their ephemeral ports are taken from
     /// `ephemeral`, starting somewhere that `seed` says.
-    pub fn new(steering: Box<dyn Steering>, own_addresses: HashSet<IpAddr>, ephemeral: (u16, u16), seed: u64) -> SharedPorts {
+    pub(crate) fn new(ledger: Seat, own_addresses: HashSet<IpAddr>, ephemeral: (u16, u16), seed: u64) -> SharedPorts {
         let count = u64::from(ephemeral.1 - ephemeral.0) + 1;
         let next = ephemeral.0 + (seed % count) as u16;
         SharedPorts {
-            steering,
+            ledger,
             reserved: HashMap::new(),
             own_addresses,
             own_ipv6: false,
@@ -151,14 +154,21 @@ impl Ports for SharedPorts {
         if self.is_own(ip) {
             return Ok(());
         }
-        self.steering.own(transport, ip, port).map_err(|_| PortError::NoSteering)
+        self.ledger.own(transport, ip, port, false)
+    }
+
+    fn own_share(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {
+        if self.is_own(ip) {
+            return Ok(());
+        }
+        self.ledger.own(transport, ip, port, true)
     }
 
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16) {
         if self.is_own(ip) {
             return;
         }
-        if let Err(error) = self.steering.release(transport, ip, port) {
+        if let Err(error) = self.ledger.disown(transport, ip, port) {
             eprintln!("ringway: packets to {} may still be kept from the kernel: {error}", SocketAddr::new(ip, port));
         }
     }

@@ -1,7 +1,7 @@
 //! The files of running services in `/run/ringway`: who is there, who is dead.
 //!
 //! A service NAME holds a lock on `NAME.lock` for as long as it lives; beside it stand `NAME.sock`,
-//! `NAME.stats` and `NAME.capture`. Promises: two services never have one name; nothing stays after
+//! `NAME.stats` and `NAME.capture`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
 //! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
 //! services.
 
@@ -10,6 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use ringway_shm::channel::attach::{WORKERS_MAX, path_of_worker};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -24,6 +25,8 @@ const PATIENCE: u32 = 100;
 const NAME_LEN_MAX: usize = 64;
 /// Everything that a service may leave behind, the lock last.
 const EXTENSIONS: [&str; 4] = ["sock", "stats", "capture", "lock"];
+/// Those of which each worker but the first has one, with its number behind it.
+const NUMBERED: [&str; 3] = ["sock", "stats", "capture"];
 
 /// Why a name could not be had.
 #[derive(Debug)]
@@ -194,7 +197,7 @@ impl RunDirectory {
         let mut names = std::collections::BTreeMap::new();
         for entry in entries {
             let file = PathBuf::from(entry?.file_name());
-            let ours = file.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension == *known));
+            let ours = file.extension().and_then(|extension| extension.to_str()).is_some_and(is_ours);
             if let (true, Some(name)) = (ours, file.file_stem().and_then(|stem| stem.to_str())) {
                 names.insert(name.to_owned(), self.is_alive(name)?);
             }
@@ -212,8 +215,10 @@ impl RunDirectory {
     }
 
     fn remove_files(&self, name: &str) -> io::Result<()> {
-        for extension in EXTENSIONS {
-            match std::fs::remove_file(self.file(name, extension)) {
+        let of_workers = |worker| NUMBERED.map(|kind| path_of_worker(&self.file(name, kind), worker));
+        let further = (1..WORKERS_MAX).flat_map(of_workers);
+        for path in further.chain(EXTENSIONS.map(|extension| self.file(name, extension))) {
+            match std::fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -268,6 +273,11 @@ impl Drop for Claim {
             eprintln!("ringway: files of {} stay in {}: {error}", self.name, self.directory.path.display());
         }
     }
+}
+
+fn is_ours(extension: &str) -> bool {
+    let kind = extension.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    EXTENSIONS.contains(&extension) || NUMBERED.contains(&kind)
 }
 
 fn open_lock(path: &Path) -> io::Result<File> {

@@ -11,11 +11,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
-use ringway::{WorkerConfig, WorkerHandle, WorkerThread};
+use ringway::{WorkerConfig, WorkerThread};
 use ringway_shm::Duration;
+use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
@@ -30,14 +32,20 @@ use crate::interfaces::Interfaces;
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Plan, Planned, plan};
 use crate::ports::SharedPorts;
+use crate::ports::ledger::Seat;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
+use crate::workers::Workers;
 
 /// How long a worker looks for work before it sleeps. It gives way to whoever shares its processor, so
 /// this needs no spare one (nginx and the worker on one of two shared processors, one request at a time:
 /// p50 of 20 us instead of 48, and half the CPU).
 const SPIN: Duration = Duration::from_micros(20);
-const WORKER_NAME: &str = "ringway-w0";
+/// The workers' threads have this name and their number.
+const WORKER_NAME: &str = "ringway-w";
+/// Said where more workers are configured than there can be.
+const ONE_WORKER: &str =
+    "worker.count: packets are divided among workers over AF_PACKET only (interface.device); one worker serves";
 /// Ports that can be owned at once: more than there are in one address's range.
 const PORTS_MAX: u32 = 131_072;
 
@@ -71,15 +79,15 @@ impl std::error::Error for StartError {}
 /// A running service.
 pub struct Service {
     /// In the order in which they end; the claim, whose end removes the files, comes last.
-    broker: Option<JoinHandle<()>>,
+    brokers: Vec<JoinHandle<()>>,
     follower: Option<JoinHandle<()>>,
-    worker: WorkerHandle,
-    /// Waits for the end of the worker and rings `idle` and `ended` then.
-    watch: Option<JoinHandle<io::Result<()>>>,
+    workers: Workers,
+    /// One waits for the end of each worker and rings `idle` then, and the last one `ended`.
+    watches: Vec<JoinHandle<io::Result<()>>>,
     interfaces: Arc<Mutex<Interfaces>>,
     stop: Arc<OwnedFd>,
     idle: Arc<OwnedFd>,
-    /// Readable when the worker has ended.
+    /// Readable when all workers have ended.
     ended: Arc<OwnedFd>,
     status: Arc<BrokerStatus>,
     served: Vec<Planned>,
@@ -104,19 +112,20 @@ impl Service {
                 plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect(),
             ));
         }
-        let (links, forks) = (Served::default(), Forks::new().map_err(StartError::Start)?);
+        let count = worker_count(config, &plan);
+        let links = Served::default();
         let devices = Devices::new(&plan.served, PORTS_MAX).map_err(StartError::Start)?;
-        let worker = start_worker(config, &claim, &plan, &devices, ServiceHost::open(links.clone(), forks.clone()));
-        let (stop, idle) = (bell().map_err(StartError::Start)?, bell().map_err(StartError::Start)?);
-        let ended = bell().map_err(StartError::Start)?;
-        let bells = [idle.clone(), ended.clone()];
-        let (worker, watch) = watch_worker(worker.map_err(StartError::Start)?, bells).map_err(StartError::Start)?;
-        let interfaces = Interfaces::new(config.clone(), devices, worker.clone(), links.clone());
+        let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
+        let threads = start_workers(config, &claim, &plan, &devices, &links, &forks).map_err(StartError::Start)?;
+        let new_bell = || bell().map_err(StartError::Start);
+        let (stop, idle, ended) = (new_bell()?, new_bell()?, new_bell()?);
+        let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
+        let interfaces = Interfaces::new(config.clone(), devices, workers.clone(), links.clone());
         let mut service = Service {
-            broker: None,
+            brokers: Vec::new(),
             follower: None,
-            worker,
-            watch: Some(watch),
+            workers,
+            watches,
             interfaces: Arc::new(Mutex::new(interfaces)),
             stop,
             idle,
@@ -126,9 +135,12 @@ impl Service {
             notes: Vec::new(),
             claim,
         };
+        if count < config.worker.count as usize {
+            service.notes.push(ONE_WORKER.to_owned());
+        }
         service.open_devices(plan)?;
         service.follow(config, mirror, links).map_err(StartError::Start)?;
-        service.open_doors(config, admission, forks).map_err(StartError::Start)?;
+        service.open_doors(config, &admission, forks).map_err(StartError::Start)?;
         Ok(service)
     }
 
@@ -157,12 +169,12 @@ impl Service {
         &self.status
     }
 
-    /// Whether the worker has ended, which it does not unless told to.
+    /// Whether a worker has ended, which none does unless told to.
     pub fn has_failed(&self) -> bool {
-        self.watch.as_ref().is_none_or(JoinHandle::is_finished)
+        self.watches.is_empty() || self.watches.iter().any(JoinHandle::is_finished)
     }
 
-    /// Becomes readable when the last process has gone (see [`BrokerStatus::is_busy`]) or the worker
+    /// Becomes readable when the last process has gone (see [`BrokerStatus::is_busy`]) or a worker
     /// has ended.
     pub fn idle_fd(&self) -> BorrowedFd<'_> {
         self.idle.as_fd()
@@ -175,18 +187,18 @@ impl Service {
         rustix::io::read(&*self.idle, &mut count).ok();
     }
 
-    /// Tells the worker to end when what the programs that are gone had written has arrived, or `limit`
+    /// Tells the workers to end when what the programs that are gone had written has arrived, or `limit`
     /// from now. What is returned becomes readable then; `stop` comes after it.
     pub fn finish(&self, limit: Duration) -> BorrowedFd<'_> {
-        // `Err`: it has ended already, so there is nothing to wait for.
-        self.worker.finish(limit).ok();
+        // `Err`: one has ended already, so there is nothing to wait for.
+        self.workers.finish(limit).ok();
         self.ended.as_fd()
     }
 
     /// Stops everything; what programs have open ends with ECONNRESET.
     ///
     /// # Errors
-    /// What ended the worker, if it was not us.
+    /// What ended a worker, if it was not us.
     pub fn stop(mut self) -> io::Result<()> {
         self.end()
     }
@@ -212,39 +224,47 @@ impl Service {
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
     fn follow(&mut self, config: &Config, mirror: Mirror, links: Served) -> io::Result<()> {
         match (config.interface.address, config.interface.gateway()) {
-            (Some(address), gateway) => Ok(self.worker.set_routes(own_routes(address, gateway))?),
+            (Some(address), gateway) => Ok(self.workers.set_routes(&own_routes(address, gateway))?),
             (None, _) => {
-                links.push_all(mirror.now(), &self.worker)?;
-                let (interfaces, worker) = (self.interfaces.clone(), self.worker.clone());
-                self.follower = Some(follow::start(mirror, links, interfaces, worker, self.stop.clone())?);
+                links.push_all(mirror.now(), &self.workers)?;
+                let (interfaces, workers) = (self.interfaces.clone(), self.workers.clone());
+                self.follower = Some(follow::start(mirror, links, interfaces, workers, self.stop.clone())?);
                 Ok(())
             }
         }
     }
 
-    fn open_doors(&mut self, config: &Config, admission: Admission, forks: Forks) -> io::Result<()> {
-        let broker = BrokerConfig {
-            admission,
-            shape: config.region,
-            worker: self.worker.clone(),
-            forks,
-            stop: self.stop.clone(),
-            status: self.status.clone(),
-            idle: self.idle.clone(),
-        };
-        self.broker = Some(broker::start(&self.claim.socket_path(), broker)?);
+    /// A door for each worker: a program attaches at all of them. That of the first is opened last, since it is the one
+    /// that programs look for.
+    fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
+        for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
+            let broker = BrokerConfig {
+                number,
+                admission: admission.clone(),
+                shape: config.region,
+                worker: worker.clone(),
+                forks,
+                stop: self.stop.clone(),
+                status: self.status.clone(),
+                idle: self.idle.clone(),
+            };
+            self.brokers.push(broker::start(&path_of_worker(&self.claim.socket_path(), number as u32), broker)?);
+        }
         Ok(())
     }
 
     fn end(&mut self) -> io::Result<()> {
         rustix::io::write(&self.stop, &1u64.to_ne_bytes())?;
-        for thread in [self.broker.take(), self.follower.take()].into_iter().flatten() {
+        for thread in self.brokers.drain(..).chain(self.follower.take()) {
             thread.join().map_err(|_| io::Error::other("a thread of the service panicked"))?;
         }
-        let Some(watch) = self.watch.take() else { return Ok(()) };
-        // `Err`: it has ended already; `join` says why.
-        self.worker.stop().ok();
-        watch.join().map_err(|_| io::Error::other("a thread of the service panicked"))?
+        // `Err`: one has ended already; `join` says why.
+        self.workers.stop().ok();
+        let mut ended = Ok(());
+        for watch in self.watches.drain(..) {
+            ended = ended.and(watch.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked"))));
+        }
+        ended
     }
 }
 
@@ -256,51 +276,95 @@ impl Drop for Service {
     }
 }
 
-/// Joins the worker in a thread of its own, which rings `bells` when it has ended.
-fn watch_worker(worker: WorkerThread, bells: [Arc<OwnedFd>; 2]) -> io::Result<(WorkerHandle, JoinHandle<io::Result<()>>)> {
-    let handle = worker.handle.clone();
-    let watch = Builder::new().name("ringway-watch".to_owned()).spawn(move || {
-        let ended = worker.join();
-        for bell in bells {
-            rustix::io::write(&*bell, &1u64.to_ne_bytes())?;
-        }
-        ended
-    })?;
-    Ok((handle, watch))
+/// Joins each worker in a thread of its own, which rings `idle` when it has ended; the last one rings `ended`.
+fn watch_workers(
+    threads: Vec<WorkerThread>,
+    idle: &Arc<OwnedFd>,
+    ended: &Arc<OwnedFd>,
+) -> io::Result<(Workers, Vec<JoinHandle<io::Result<()>>>)> {
+    let workers = Workers::new(threads.iter().map(|thread| thread.handle.clone()).collect());
+    let left = Arc::new(AtomicUsize::new(threads.len()));
+    let watch = |worker: WorkerThread| {
+        let (idle, ended, left) = (idle.clone(), ended.clone(), left.clone());
+        Builder::new().name("ringway-watch".to_owned()).spawn(move || {
+            let result = worker.join();
+            rustix::io::write(&*idle, &1u64.to_ne_bytes())?;
+            if left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                rustix::io::write(&*ended, &1u64.to_ne_bytes())?;
+            }
+            result
+        })
+    };
+    let watches = threads.into_iter().map(watch).collect::<io::Result<_>>()?;
+    Ok((workers, watches))
+}
+
+/// How many workers there are: as many as the configuration says, where packets can be divided among them.
+fn worker_count(config: &Config, plan: &Plan) -> usize {
+    let divides = plan.served.iter().all(|planned| planned.backend == Backend::Packet);
+    if divides { config.worker.count as usize } else { 1 }
 }
 
 fn bell() -> io::Result<Arc<OwnedFd>> {
     Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }
 
-fn start_worker(
+fn start_workers(
     config: &Config,
     claim: &Claim,
     plan: &Plan,
     devices: &Devices,
-    host: io::Result<ServiceHost>,
-) -> io::Result<WorkerThread> {
-    let mut stack = config.stack.clone();
-    stack.seed = secret::of_this_boot(claim.directory())?;
+    links: &Served,
+    forks: &[Forks],
+) -> io::Result<Vec<WorkerThread>> {
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
-    let ports = SharedPorts::new(devices.steering()?, own, stack.tcp.ephemeral_ports, random()?);
-    let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
-    let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
+    let mut threads: Vec<WorkerThread> = Vec::new();
+    for (seat, forks) in Seat::seats(devices.steering()?, forks.len()).zip(forks) {
+        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?);
+        let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
+        let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
+        let host = ServiceHost::open(links.clone(), forks.clone());
+        match host.and_then(|host| start_worker(config, claim, threads.len(), ports, host)) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                for thread in threads {
+                    thread.handle.stop()?;
+                    thread.join()?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(threads)
+}
+
+fn start_worker(
+    config: &Config,
+    claim: &Claim,
+    number: usize,
+    ports: SharedPorts,
+    host: ServiceHost,
+) -> io::Result<WorkerThread> {
+    // The same secrets everywhere: a cookie that one worker has given is good at the others.
+    let mut stack = config.stack.clone();
+    stack.seed = secret::of_this_boot(claim.directory())?;
+    let name = format!("{WORKER_NAME}{number}");
+    let own_file = |path: PathBuf| Some(path_of_worker(&path, number as u32));
     let worker = WorkerConfig {
-        name: WORKER_NAME.to_owned(),
+        name: name.clone(),
         stack,
         arena: config.arena,
         shape: config.region,
         spin: config.worker.spin.unwrap_or(SPIN),
         regions_max: config.limits.groups,
         sockets_per_region_max: config.limits.sockets_per_group,
-        stats_path: Some(claim.stats_path()),
-        capture_path: Some(claim.capture_path()),
+        stats_path: own_file(claim.stats_path()),
+        capture_path: own_file(claim.capture_path()),
     };
-    let worker = ringway::spawn(worker, Box::new(ports), Box::new(host?))?;
+    let worker = ringway::spawn(worker, Box::new(ports), Box::new(host))?;
     if let Some(core) = config.worker.core {
-        pin(WORKER_NAME, core)?;
+        pin(&name, core + number as u32)?;
     }
     Ok(worker)
 }

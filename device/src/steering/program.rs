@@ -6,8 +6,12 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::assembler::{Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R9, R10, Register, When, Width};
-use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
+use ringway_shm::flow_group::{MULTIPLIER, SHIFT};
+
+use super::assembler::{
+    Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
+};
+use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL, Seat};
 
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +80,16 @@ struct Exits {
     not_ours: Label,
 }
 
-/// Returns the whole length for owned packets, ICMP errors and fragments without ports; zero otherwise.
-pub(super) fn socket_filter(table: BorrowedFd<'_>) -> Vec<Instruction> {
+/// Returns the whole length for packets that the worker at `seat` owns, ICMP errors and fragments without ports; zero
+/// otherwise.
+pub(super) fn socket_filter(table: BorrowedFd<'_>, seat: Seat) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), not_ours: asm.label() };
     let ours = asm.label();
     match_owned(&mut asm, table, exits);
+    if seat.workers > 1 {
+        match_worker(&mut asm, seat, ours, exits.not_ours);
+    }
     asm.place(ours).set_u32(R0, FILTER_WHOLE).exit();
     for (label, errors) in [(exits.icmp, ICMP_ERRORS), (exits.icmpv6, ICMPV6_ERRORS)] {
         asm.place(label).load_packet_indexed(Width::Byte, R7, 0);
@@ -132,6 +140,32 @@ fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
     asm.place(ports);
     load_bytes(asm, Some(R7), DESTINATION_PORT, KEY + KEY_PORT, 2, exits.not_ours);
     look_up(asm, table, exits.not_ours);
+}
+
+/// Goes on behind itself, or at `ours`, when the packet is for the worker at `seat`; else jumps to `not_ours`. `R0` is the
+/// address of the workers that own the port, as bits; where there are several, the flow group says who.
+fn match_worker(asm: &mut Assembler, seat: Seat, ours: Label, not_ours: Label) {
+    let (v4, ports) = (asm.label(), asm.label());
+    let bit = 1 << seat.worker;
+    asm.load(Width::Word, R8, R0, 0).copy(R0, R8).and(R0, bit).jump_if(When::Equal, R0, 0, not_ours);
+    asm.and(R8, !bit).jump_if(When::Equal, R8, 0, ours);
+    asm.set(R8, 0).load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
+    combine(asm, IP + V6_SOURCE, 8);
+    asm.jump(ports).place(v4);
+    combine(asm, IP + V4_SOURCE, 2);
+    asm.place(ports);
+    for port in [0, DESTINATION_PORT] {
+        asm.load_packet_indexed(Width::Half, R7, port).xor_register(R8, R0);
+    }
+    asm.multiply_u32(R8, MULTIPLIER.cast_signed()).shift_right_u32(R8, SHIFT.cast_signed());
+    asm.modulo_u32(R8, seat.workers as i32).jump_if(When::NotEqual, R8, seat.worker as i32, not_ours);
+}
+
+/// `R8` ^= each of `words` words from `at` on.
+fn combine(asm: &mut Assembler, at: i32, words: i32) {
+    for word in 0..words {
+        asm.load_packet(Width::Word, at + 4 * word).xor_register(R8, R0);
+    }
 }
 
 /// Jumps to `not_ours` unless the protocol in `R9` is one with ports.

@@ -42,11 +42,11 @@ fn shared() -> Shared {
     }
     let arena = arena();
     let steering = Steering::new(64).expect("root may use BPF");
-    let program = steering.socket_filter().expect("the verifier accepts it");
+    let program = steering.socket_filter(Seat::ONLY).expect("the verifier accepts it");
     let hidden = steering.hide_from_kernel(Interface::open("server").expect("made above").index).expect("Linux 6.6");
     let filter = steering.port_filter().expect("a descriptor is left");
-    filter.own(Protocol::Tcp, SERVER, OWNED).expect("room");
-    filter.own(Protocol::Tcp, SERVER_V6.into(), OWNED).expect("room");
+    filter.own(Protocol::Tcp, SERVER, OWNED, 1).expect("room");
+    filter.own(Protocol::Tcp, SERVER_V6.into(), OWNED, 1).expect("room");
     let options = PacketOptions { ring_slots: 15, ..PacketOptions::default() };
     let client = PacketDevice::open("client", None, options, &arena).expect("made above");
     let server = PacketDevice::open("server", Some(program.as_fd()), options, &arena).expect("made above");
@@ -200,7 +200,7 @@ fn ipv6_ports_fragments_errors_and_other_headers_are_told_apart() {
         for bytes in [&owned, &first, &later, &options, &udp, &too_big, &solicitation, &elsewhere, &owned[..57].to_vec()] {
             shared.send(bytes);
         }
-        shared.filter.own(Protocol::Udp, SERVER_V6.into(), OWNED).expect("room");
+        shared.filter.own(Protocol::Udp, SERVER_V6.into(), OWNED, 1).expect("room");
         shared.send(&udp);
         let last = shared.syn(KERNELS, true).bytes();
         shared.send(&last);
@@ -218,10 +218,10 @@ fn a_full_table_says_so() {
     in_namespace(|| {
         let steering = Steering::new(2).expect("root may use BPF");
         let filter = steering.port_filter().expect("a descriptor is left");
-        filter.own(Protocol::Tcp, SERVER, 1).expect("room");
-        filter.own(Protocol::Tcp, SERVER, 2).expect("room");
-        filter.own(Protocol::Tcp, SERVER, 2).expect("again does nothing");
-        assert_eq!(filter.own(Protocol::Tcp, SERVER, 3).expect_err("full").raw_os_error(), Some(libc::E2BIG));
+        filter.own(Protocol::Tcp, SERVER, 1, 1).expect("room");
+        filter.own(Protocol::Tcp, SERVER, 2, 1).expect("room");
+        filter.own(Protocol::Tcp, SERVER, 2, 1).expect("again does nothing");
+        assert_eq!(filter.own(Protocol::Tcp, SERVER, 3, 1).expect_err("full").raw_os_error(), Some(libc::E2BIG));
     });
 }
 
@@ -309,5 +309,56 @@ fn xdp_takes_owned_ipv6_ports_and_errors_about_them() {
         while xdp.receive(Instant::ZERO, &mut burst).expect("the link is up") > 0 {}
         let got: Vec<Vec<u8>> = arrived(&mut burst).into_iter().map(|packet| packet.bytes).collect();
         assert_eq!(got, [owned.clone(), fragment, about(OWNED)]);
+    });
+}
+
+/// A port of one worker brings it all flows; one that all own divides them by flow group; both families, and what has no
+/// ports reaches everyone.
+#[test]
+fn workers_get_their_own_ports_and_their_flows_of_common_ports() {
+    const COMMON: u16 = 80;
+    in_namespace(|| {
+        let mut shared = shared();
+        for ip in [SERVER, SERVER_V6.into()] {
+            shared.filter.own(Protocol::Tcp, ip, OWNED, 0b010).expect("room");
+            shared.filter.own(Protocol::Tcp, ip, COMMON, 0b111).expect("room");
+        }
+        let seats = (0..3).map(|worker| Seat { worker, workers: 3 });
+        let mut workers: Vec<PacketDevice> = seats
+            .clone()
+            .map(|seat| {
+                let filter = shared.steering.socket_filter(seat).expect("the verifier accepts it");
+                let options = PacketOptions { ring_slots: 15, ..PacketOptions::default() };
+                PacketDevice::open("server", Some(filter.as_fd()), options, &shared.arena).expect("root")
+            })
+            .collect();
+        let mut expected: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
+        for ipv6 in [false, true] {
+            for from in 5_000..5_020 {
+                let own = Packet { ports: (from, OWNED), ..shared.syn(OWNED, ipv6) }.bytes();
+                let common = Packet { ports: (from, COMMON), ..shared.syn(COMMON, ipv6) }.bytes();
+                shared.send(&own);
+                shared.send(&common);
+                let classify::Addressee::Flow(group) = classify::addressee(crate::Medium::Ethernet, &common) else {
+                    panic!("it is a flow's")
+                };
+                expected[1].push(own);
+                expected[seats.clone().position(|seat| seat.has(group)).expect("one has it")].push(common);
+            }
+        }
+        let mut fragment = shared.syn(COMMON, false).bytes();
+        fragment[20..22].copy_from_slice(&[0, 100]);
+        shared.send(&fragment);
+        expected.iter_mut().for_each(|packets| packets.push(fragment.clone()));
+        assert!(expected.iter().all(|packets| packets.len() > 5), "all have flows");
+        for (worker, expected) in workers.iter_mut().zip(expected) {
+            let mut got = Vec::new();
+            while got.len() < expected.len() {
+                let mut burst = Burst::default();
+                receive_some(worker, &mut burst);
+                got.extend(arrived(&mut burst).into_iter().map(|packet| packet.bytes));
+            }
+            assert_eq!(got, expected);
+        }
     });
 }

@@ -12,6 +12,10 @@ use crate::core::Core;
 impl Region {
     pub(super) fn set_option(&mut self, slot: SlotIndex, option: SocketOption, value: u32, core: &mut Core) -> ControlAnswer {
         let Some(socket) = self.sockets.get(slot) else { return ControlAnswer::Failed(Failure::Invalid) };
+        if option == SocketOption::EveryWorker {
+            socket.every_worker = value != 0;
+            return ControlAnswer::Done;
+        }
         let applied = apply(&mut socket.options, option, value);
         if !applied || !datagram::apply(&mut socket.datagrams.options, option, value) {
             return ControlAnswer::Failed(Failure::Invalid);
@@ -94,6 +98,8 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::FinTimeout => options.fin_timeout = fin_timeout(value.cast_signed()),
         // Remembered by the application's side; the stack has its own policy for this.
         SocketOption::ReceiveLowWater
+        // The socket's, not the stack's.
+        | SocketOption::EveryWorker
         // Of datagrams alone.
         | SocketOption::ReuseAddress
         | SocketOption::ReusePort

@@ -139,13 +139,15 @@ impl Region {
     /// Has the listener's packets steered to us: one address, or all that there are.
     pub(super) fn own_addresses(&mut self, slot: SlotIndex, core: &mut Core) -> Result<(), PortError> {
         let Some(socket) = self.sockets.get(slot) else { return Ok(()) };
-        let datagrams = socket.kind == Kind::Datagram;
+        let (datagrams, every_worker) = (socket.kind == Kind::Datagram, socket.every_worker);
         let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
         let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
             if !listening.owned.contains(&ip) {
                 if datagrams {
                     core.ports.add_datagrams(ip, listening.port)?;
+                } else if every_worker {
+                    core.ports.add_share(ip, listening.port)?;
                 } else {
                     core.ports.add(ip, listening.port)?;
                 }
@@ -188,7 +190,7 @@ impl Region {
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
         let taken = match bound.port() {
             0 => core.ports.reserve(ip),
-            port if core.ports.may_connect_from(ip, port, self.owner.uid) => core.ports.add(ip, port).map(|()| port),
+            port if core.ports.may_connect_from(ip, port, self.owner.uid) => core.ports.add_alone(ip, port).map(|()| port),
             _ => return ControlAnswer::NotOurs,
         };
         let port = match taken {

@@ -54,6 +54,8 @@ pub(super) struct Socket {
     /// Of a datagram socket.
     pub(super) datagrams: Datagrams,
     pub(super) listening: Option<Box<Listening>>,
+    /// The other workers listen on its port too.
+    pub(super) every_worker: bool,
     /// The local port that a connection uses.
     pub(super) port: Option<(IpAddr, u16)>,
     /// Payload that did not fit the channel any more.
@@ -89,6 +91,7 @@ impl Socket {
             options,
             datagrams: Datagrams::default(),
             listening: None,
+            every_worker: false,
             port: None,
             leftover: None,
             send_limit: 0,

@@ -97,3 +97,19 @@ fn ports_of_others_are_not_given_away() {
     assert!(table.may_connect_from(IP, 80, 1000) && table.may_connect_from(IP, 8080, 1000));
     assert!(!table.may_connect_from(IP, 22, 1000) && !table.may_connect_from(IP, 666, 1000));
 }
+
+/// From a port whose flows are shared among workers nobody connects: the answers might come to another one.
+#[test]
+fn a_shared_port_is_no_port_to_connect_from() {
+    let (sender, log) = std::sync::mpsc::channel();
+    let mut table = PortTable::new(Box::new(Recorder(sender)));
+    table.add_share(IP, 80).expect("free");
+    table.add_share(IP, 80).expect("a second listener");
+    assert_eq!(table.add_alone(IP, 80), Err(PortError::InUse));
+    table.add(IP, 80).expect("a connection that was accepted");
+    (0..3).for_each(|_| table.remove(IP, 80));
+    assert!(!table.is_used(IP, 80));
+    assert_eq!(table.add_alone(IP, 80), Ok(()));
+    // Without other workers a share is all.
+    assert_eq!(log.try_iter().collect::<Vec<_>>(), ["own 80", "own 80", "disown 80", "own 80"]);
+}

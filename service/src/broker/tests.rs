@@ -73,6 +73,7 @@ impl House {
         let path = std::env::temp_dir().join(format!("ringway-broker-{name}-{}.sock", std::process::id()));
         let (stop, idle, status) = (bell(), bell(), Arc::<BrokerStatus>::default());
         let broker = BrokerConfig {
+            number: 0,
             admission,
             shape: SHAPE,
             worker: worker.handle.clone(),

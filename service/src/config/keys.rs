@@ -1,5 +1,7 @@
 //! Every configuration key: type, range, default, reason. Reading and showing follow this table.
 
+use ringway_shm::channel::attach::WORKERS_MAX;
+
 /// One key.
 #[derive(Debug)]
 pub struct Key {
@@ -144,7 +146,20 @@ pub const KEYS: &[Key] = &[
         "How long the worker looks for work before it sleeps, giving way to whoever else wants its processor. Spinning saves \
          a wakeup per packet. auto: 20, while that pays. It never spins when nothing has happened for longer than this.",
     ),
-    auto_number("worker.core", 0, 1_023, "Processor to run the worker on. auto: the scheduler's choice."),
+    auto_number(
+        "worker.core",
+        0,
+        1_023,
+        "Processor to run the first worker on; each other one runs on the next. auto: the scheduler's choice.",
+    ),
+    number(
+        "worker.count",
+        1,
+        1,
+        WORKERS_MAX as u64,
+        "Workers: threads that each serve a share of the connections, with buffers of their own. More than one pay where one \
+         is busy all the time and processors are idle beside it. Needs interface.device packet.",
+    ),
     number(
         "memory.frames_large",
         32_768,

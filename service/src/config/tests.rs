@@ -173,3 +173,12 @@ fn a_tap_device_makes_addresses_and_is_on_a_vlan_when_it_is_told_to() {
         assert_eq!(parse(&text).expect_err("wrong"), problem);
     }
 }
+
+#[test]
+fn workers_and_slots_fit_the_numbers_of_sockets() {
+    assert_eq!(parse("").expect("the defaults go together").worker.count, 1);
+    assert_eq!(parse("[worker]\ncount = 8").expect("so many are possible").worker.count, 8);
+    parse("[worker]\ncount = 9").expect_err("more are not");
+    let error = parse("[worker]\ncount = 3\n[memory]\nslots = 524288").expect_err("four times as many are too many");
+    assert!(error.contains("worker.count"), "{error}");
+}

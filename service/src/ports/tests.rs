@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use ringway::{PortError, Ports, Transport};
 
-use super::{NoSteering, SharedPorts, Steering};
+use super::{NoSteering, Seat, SharedPorts, Steering};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
@@ -14,7 +14,7 @@ const FOREIGN: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
 struct Table(Arc<Mutex<BTreeSet<(IpAddr, u16)>>>);
 
 impl Steering for Table {
-    fn own(&mut self, _: Transport, ip: IpAddr, port: u16) -> io::Result<()> {
+    fn own(&mut self, _: Transport, ip: IpAddr, port: u16, _: u32) -> io::Result<()> {
         let mut table = self.0.lock().expect("not poisoned");
         if !table.is_empty() {
             return Err(io::ErrorKind::OutOfMemory.into());
@@ -29,8 +29,12 @@ impl Steering for Table {
     }
 }
 
+fn alone(steering: Box<dyn Steering>) -> Seat {
+    Seat::seats(steering, 1).next().expect("one was asked for")
+}
+
 fn shared() -> SharedPorts {
-    SharedPorts::new(Box::new(NoSteering), HashSet::new(), (40_000, 40_002), 1)
+    SharedPorts::new(alone(Box::new(NoSteering)), HashSet::new(), (40_000, 40_002), 1)
 }
 
 #[test]
@@ -62,7 +66,7 @@ fn a_port_of_the_kernel_is_not_given() {
 
 #[test]
 fn addresses_of_our_own_have_their_own_ports() {
-    let mut ports = SharedPorts::new(Box::new(NoSteering), HashSet::from([FOREIGN]), (40_000, 40_002), 4);
+    let mut ports = SharedPorts::new(alone(Box::new(NoSteering)), HashSet::from([FOREIGN]), (40_000, 40_002), 4);
     assert_eq!(ports.reserve(FOREIGN, 40_002), Ok(40_002));
     assert_eq!(ports.reserve(FOREIGN, 40_002), Err(PortError::InUse));
     let given: BTreeSet<u16> = (0..2).map(|_| ports.reserve(FOREIGN, 0).expect("two are left")).collect();
@@ -76,7 +80,7 @@ fn addresses_of_our_own_have_their_own_ports() {
 #[test]
 fn packets_are_steered_while_a_port_is_owned() {
     let table = Arc::new(Mutex::new(BTreeSet::new()));
-    let mut ports = SharedPorts::new(Box::new(Table(table.clone())), HashSet::new(), (40_000, 40_002), 0);
+    let mut ports = SharedPorts::new(alone(Box::new(Table(table.clone()))), HashSet::new(), (40_000, 40_002), 0);
     assert_eq!(ports.own(Transport::Tcp, LOCAL, 80), Ok(()));
     assert_eq!(ports.own(Transport::Tcp, LOCAL, 81), Err(PortError::NoSteering));
     assert_eq!(*table.lock().expect("not poisoned"), BTreeSet::from([(LOCAL, 80)]));

@@ -38,6 +38,7 @@ fn a_name_is_had_once_and_nothing_stays() {
     let claim = scratch.directory().claim("default").expect("free");
     fs::write(claim.socket_path(), "").expect("writable");
     fs::write(claim.stats_path(), "").expect("writable");
+    fs::write(scratch.0.join("default.stats3"), "").expect("writable");
     match scratch.directory().claim("default") {
         Err(ClaimError::Taken(Some(pid))) => assert_eq!(pid, std::process::id()),
         other => panic!("{other:?}"),
@@ -56,7 +57,7 @@ fn what_the_dead_left_is_removed_and_the_living_stay() {
     let scratch = Scratch::new("dead");
     let living = scratch.directory().claim("living").expect("free");
     fs::write(living.socket_path(), "").expect("writable");
-    for file in ["gone.lock", "gone.sock", "gone.stats", "older.capture", "unrelated.txt"] {
+    for file in ["gone.lock", "gone.sock", "gone.stats", "gone.sock1", "older.capture", "oldest.capture7", "unrelated.txt"] {
         fs::write(scratch.0.join(file), "").expect("writable");
     }
     assert_eq!(scratch.directory().living().expect("readable"), ["living"]);

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use ringway_shm::channel::Client;
+use ringway_shm::channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -133,4 +134,35 @@ fn namespace_idle() {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     assert_eq!(poll(&mut [PollFd::new(&service.idle_fd(), PollFlags::IN)], Some(&now)).expect("poll works"), 0);
     service.stop().expect("the worker ends well");
+}
+
+#[test]
+fn each_worker_has_a_door_and_all_end_together() {
+    in_fresh_namespace("supervise::tests::namespace_two_workers");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own, see each_worker_has_a_door_and_all_end_together"]
+fn namespace_two_workers() {
+    let scratch = Scratch::new("workers");
+    shell("ip link add rwa type veth peer name rwb; ip link set rwa up; ip link set rwb up; ip addr add 10.9.0.1/24 dev rwa");
+    let service = scratch.start("[worker]\ncount = 2\n").expect("root may serve");
+    let doors = [0, 1].map(|worker| path_of_worker(&service.socket_path(), worker));
+    let clients = doors.map(|door| Client::attach(&door, TOKEN, 0).expect("each door is open"));
+    assert!(service.status().is_busy());
+    assert_eq!(service.status().attached(), 1, "one process");
+    for worker in [0, 1] {
+        let path = path_of_worker(&scratch.directory().stats_path("test"), worker);
+        let stats = StatsReader::open(&path).expect("written from the start");
+        let interfaces: Vec<String> = stats.interfaces().into_iter().map(|(_, interface)| interface.name).collect();
+        assert_eq!(interfaces, ["rwa"], "worker {worker}");
+    }
+    assert_eq!(scratch.directory().living().expect("readable"), ["test"], "one service");
+    service.stop().expect("both end well");
+    assert!(clients.iter().all(|client| !client.service_alive()), "programs see the end at both");
+    // Packets of a device of its own come to one worker.
+    let service = scratch.start("[worker]\ncount = 2\n[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\"").expect("root");
+    assert!(service.notes().iter().any(|note| note.contains("worker.count")), "{:?}", service.notes());
+    assert!(!path_of_worker(&service.socket_path(), 1).exists());
+    service.stop().expect("it ends well");
 }

@@ -16,7 +16,7 @@ mod service;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::layout::{Layout, Map, PROCESSES, Shape, VERSION};
 use crate::region::Region;
@@ -34,6 +34,20 @@ const KIND_WELCOME: u32 = 3;
 const KIND_DONE: u32 = 4;
 const KIND_REFUSED: u32 = 5;
 const NONE: u32 = u32::MAX;
+
+/// Workers of a service at most: a process keeps descriptors and a mapping for each.
+pub const WORKERS_MAX: u32 = 8;
+
+/// The file of worker `worker` of a service, where `path` is that of its first one: the door to attach at, and what else
+/// each worker has one of.
+pub fn path_of_worker(path: &Path, worker: u32) -> PathBuf {
+    if worker == 0 {
+        return path.to_path_buf();
+    }
+    let mut name = path.as_os_str().to_os_string();
+    name.push(worker.to_string());
+    name.into()
+}
 
 /// Why attaching failed.
 #[derive(Debug)]

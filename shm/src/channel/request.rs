@@ -80,10 +80,13 @@ pub enum SocketOption {
     Coalesce = 31,
     /// seconds in FIN-WAIT-2 without a holder, signed; 0: the default, negative: none
     FinTimeout = 32,
+    /// 0 or 1: every worker of the service has a listener of the same program for the same port, and each accepts its
+    /// share of the flows
+    EveryWorker = 33,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 32] = [
+    const ALL: [SocketOption; 33] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -116,6 +119,7 @@ impl SocketOption {
         SocketOption::SegmentSize,
         SocketOption::Coalesce,
         SocketOption::FinTimeout,
+        SocketOption::EveryWorker,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {
