@@ -247,7 +247,30 @@ pub enum SocketOption {
     Coalesce,
 }
 
-pub use ringway_shm::channel::{Envelope, Received, Ticket};
+pub use ringway_shm::channel::{Envelope, Received};
+
+/// At which workers of the service a socket begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Whose turn it is.
+    Any,
+    /// The first: what uses a port that others may use too has the same worker as they.
+    First,
+    /// All, with one port: a listener.
+    Every,
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Ticket {
+    pub(crate) worker: u8,
+    pub(crate) first: ringway_shm::channel::Ticket,
+    /// Of a listener at the other workers.
+    pub(crate) partners: [Option<ringway_shm::channel::Ticket>; PARTNERS_MAX],
+}
+
+/// Workers but the first, at most.
+pub(crate) const PARTNERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX as usize - 1;
 
 /// A wait context of the region: one waiting thread or one epoll instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +288,7 @@ pub trait Channel: Send + Sync {
     fn descriptors(&self) -> Vec<Fd>;
 
     /// Takes a free slot for a `connect` or `listen`.
-    fn open(&self) -> Option<SocketRef>;
+    fn open(&self, place: Place) -> Option<SocketRef>;
     /// Reads the socket's state; `None` when the slot has another generation.
     fn view(&self, socket: SocketRef) -> Option<View>;
     /// O_NONBLOCK of the open file description (shared by all processes that have it).

@@ -1,18 +1,30 @@
-//! The real channel: `ringway_shm::channel::Client` behind this room's trait.
+//! The real channel: `ringway_shm::channel::Client` behind this room's trait; one for each worker of the service.
+//!
+//! ```text
+//!   SocketRef.index = slot in the worker's region << worker_bits | worker
+//! ```
+//! A socket is one worker's from its first request on. Connections that are opened go round the workers; datagram sockets,
+//! and connections from a port that the program has chosen, are the first one's, so that what has one port has one owner;
+//! a listener has a slot at each worker (`partners`). With one worker all this is nothing: the index is the slot.
+
+mod convert;
+mod partners;
 
 use crate::channel::{
-    Attach, Channel, Context, ControlAnswer, Envelope, Failure, Received, Request, SocketOption, State, Taking, Ticket,
+    Attach, Channel, Context, ControlAnswer, Envelope, Place, Received, Request, SocketOption, State, Taking, Ticket,
 };
-use crate::channel::{TransferError, Urgent, UrgentError, View};
+use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
+use convert::{answer_of, failure_of, option_of, receive_error, send_error, state_of};
 use ringway_shm::channel as shm;
+use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
 use ringway_shm::stats::InfoRecord;
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What `ringway run` says: where the service is, and which group this process belongs to.
 struct Invitation {
@@ -37,63 +49,133 @@ fn token_of(group: &str) -> [u8; 16] {
 
 impl Attach for Invitation {
     fn attach(&self, floor: Fd) -> Result<Box<dyn Channel>, String> {
-        let client = shm::Client::attach(&self.socket, self.token, floor).map_err(|error| error.to_string())?;
-        Ok(Box::new(Attached { client, must_reattach: AtomicBool::new(false) }))
+        let mut clients = Vec::new();
+        for worker in 0..WORKERS_MAX {
+            match shm::Client::attach(&path_of_worker(&self.socket, worker), self.token, floor) {
+                Ok(client) => clients.push(client),
+                Err(AttachError::System(error)) if worker > 0 && error.kind() == ErrorKind::NotFound => break,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(Box::new(Attached::new(clients)))
     }
 }
 
 /// One attachment.
 pub(crate) struct Attached {
-    client: shm::Client,
-    /// This is a forked child that has no control connection of its own yet.
+    /// By worker.
+    clients: Box<[shm::Client]>,
+    worker_bits: u32,
+    /// For each wait context, which is named by its number at the first worker: its numbers at all of them.
+    contexts: Box<[AtomicU32]>,
+    /// Where the next connection is opened, or taken from.
+    turn: AtomicU32,
+    /// This is a forked child that has no control connections of its own yet.
     must_reattach: AtomicBool,
 }
 
 impl Attached {
-    #[cfg(test)]
-    pub(crate) fn new(client: shm::Client) -> Attached {
-        Attached { client, must_reattach: AtomicBool::new(false) }
+    pub(crate) fn new(clients: Vec<shm::Client>) -> Attached {
+        let contexts = if clients.len() > 1 { clients.len() * shm::CONTEXTS as usize } else { 0 };
+        Attached {
+            worker_bits: clients.len().next_power_of_two().trailing_zeros(),
+            contexts: (0..contexts).map(|_| AtomicU32::new(0)).collect(),
+            clients: clients.into(),
+            turn: AtomicU32::new(0),
+            must_reattach: AtomicBool::new(false),
+        }
+    }
+
+    fn worker_of(&self, socket: SocketRef) -> usize {
+        (socket.index & ((1 << self.worker_bits) - 1)) as usize
+    }
+
+    /// The socket's worker and its slot there.
+    fn place(&self, socket: SocketRef) -> (&shm::Client, shm::SlotRef) {
+        let slot = shm::SlotRef { index: socket.index >> self.worker_bits, generation: socket.generation };
+        (&self.clients[self.worker_of(socket)], slot)
+    }
+
+    fn socket(&self, worker: usize, slot: shm::SlotRef) -> SocketRef {
+        SocketRef { index: slot.index << self.worker_bits | worker as u32, generation: slot.generation }
     }
 
     fn current(&self, socket: SocketRef) -> Option<&shm::slot::SlotShared> {
-        self.client.is_current(slot_of(socket)).then(|| self.client.slot(socket.index))
+        let (client, slot) = self.place(socket);
+        client.is_current(slot).then(|| client.slot(slot.index))
     }
 
     fn operation(&self, socket: SocketRef, operation: shm::Operation) {
         // Sequence 0: nobody waits for the answer. A dead service is noticed by whoever waits next.
-        self.client.submit(shm::Request { slot: slot_of(socket), sequence: 0, operation });
+        for (client, slot) in self.everywhere(socket) {
+            client.submit(shm::Request { slot, sequence: 0, operation });
+        }
+    }
+
+    /// The next in turn.
+    fn next_worker(&self) -> usize {
+        match self.clients.len() {
+            1 => 0,
+            workers => self.turn.fetch_add(1, Ordering::Relaxed) as usize % workers,
+        }
+    }
+
+    /// The number of a wait context at a worker.
+    fn context(&self, context: Context, worker: usize) -> shm::ContextIndex {
+        match worker {
+            0 => context.0.into(),
+            worker => self.contexts[context.0 as usize * self.clients.len() + worker].load(Ordering::Acquire),
+        }
+    }
+
+    fn reattach(&self) -> bool {
+        self.clients.iter().all(|client| client.reattach().is_ok())
     }
 }
 
 impl Channel for Attached {
     fn alive(&self) -> bool {
-        !self.client.known_dead()
+        self.clients.iter().all(|client| !client.known_dead())
     }
 
     fn confirm_death(&self) {
-        self.client.service_alive();
+        for client in &self.clients {
+            client.service_alive();
+        }
     }
 
     fn control_descriptor(&self) -> Fd {
-        self.client.control_fd()
+        self.clients[0].control_fd()
     }
 
     fn descriptors(&self) -> Vec<Fd> {
-        self.client.internal_fds().to_vec()
+        self.clients.iter().flat_map(shm::Client::internal_fds).collect()
     }
 
-    fn open(&self) -> Option<SocketRef> {
-        self.client.open_slot().map(socket_of)
+    fn open(&self, place: Place) -> Option<SocketRef> {
+        let worker = match place {
+            Place::Any => self.next_worker(),
+            Place::First => 0,
+            Place::Every => return self.open_everywhere(),
+        };
+        Some(self.socket(worker, self.clients[worker].open_slot()?))
     }
 
     fn view(&self, socket: SocketRef) -> Option<View> {
-        let slot = self.current(socket)?;
+        let (client, named) = self.place(socket);
+        let slot = client.is_current(named).then(|| client.slot(named.index))?;
         // Before what they stand for: then a change meanwhile is one more edge, not one less.
-        let (receive_sequence, send_sequence) = (slot.arrivals(), slot.releases());
+        let (mut receive_sequence, send_sequence) = (slot.arrivals(), slot.releases());
         let (state, flags) = (state_of(slot.state()), slot.flags());
         // `readiness` also asks the worker to tell when there is room, if there is none.
-        let writable = state == State::Connected && self.client.readiness(slot_of(socket)).writable;
-        let readable = if state == State::Listening { slot.unaccepted() } else { slot.unread() };
+        let writable = state == State::Connected && client.readiness(named).writable;
+        let mut readable = if state == State::Listening { slot.unaccepted() } else { slot.unread() };
+        if state == State::Listening {
+            for (client, partner) in self.partners(socket) {
+                receive_sequence = receive_sequence.wrapping_add(client.slot(partner.index).arrivals());
+                readable += client.slot(partner.index).unaccepted();
+            }
+        }
         Some(View {
             state,
             readable: readable as usize,
@@ -136,15 +218,18 @@ impl Channel for Attached {
     }
 
     fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError> {
-        self.client.send(slot_of(socket), pieces).map_err(send_error)
+        let (client, slot) = self.place(socket);
+        client.send(slot, pieces).map_err(send_error)
     }
 
     fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError> {
-        self.client.send_urgent(slot_of(socket), pieces).map_err(send_error)
+        let (client, slot) = self.place(socket);
+        client.send_urgent(slot, pieces).map_err(send_error)
     }
 
     fn receive_urgent(&self, socket: SocketRef, taking: Taking) -> Result<Option<u8>, UrgentError> {
-        match self.client.receive_urgent(slot_of(socket), taking == Taking::Peek) {
+        let (client, slot) = self.place(socket);
+        match client.receive_urgent(slot, taking == Taking::Peek) {
             Ok(byte) => Ok(Some(byte)),
             Err(shm::UrgentError::Over) => Ok(None),
             Err(shm::UrgentError::Nothing) => Err(UrgentError::Nothing),
@@ -170,19 +255,22 @@ impl Channel for Attached {
     }
 
     fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError> {
+        let (client, slot) = self.place(socket);
         let received = match taking {
-            Taking::Take => self.client.receive(slot_of(socket), pieces),
-            Taking::Peek => self.client.peek(slot_of(socket), pieces),
+            Taking::Take => client.receive(slot, pieces),
+            Taking::Peek => client.peek(slot, pieces),
         };
         received.map_err(receive_error)
     }
 
     fn discard(&self, socket: SocketRef, count: usize) -> Result<usize, TransferError> {
-        self.client.discard(slot_of(socket), count).map_err(receive_error)
+        let (client, slot) = self.place(socket);
+        client.discard(slot, count).map_err(receive_error)
     }
 
     fn send_datagram(&self, socket: SocketRef, envelope: &Envelope, pieces: &[IoSlice<'_>]) -> Result<(), TransferError> {
-        self.client.send_datagram(slot_of(socket), envelope, pieces).map_err(send_error)
+        let (client, slot) = self.place(socket);
+        client.send_datagram(slot, envelope, pieces).map_err(send_error)
     }
 
     fn receive_datagram(
@@ -191,17 +279,19 @@ impl Channel for Attached {
         pieces: &mut [IoSliceMut<'_>],
         taking: Taking,
     ) -> Result<Received, TransferError> {
-        self.client.receive_datagram(slot_of(socket), pieces, taking == Taking::Peek).map_err(receive_error)
+        let (client, slot) = self.place(socket);
+        client.receive_datagram(slot, pieces, taking == Taking::Peek).map_err(receive_error)
     }
 
     fn next_datagram(&self, socket: SocketRef) -> Option<usize> {
-        self.client.next_datagram_len(slot_of(socket))
+        let (client, slot) = self.place(socket);
+        client.next_datagram_len(slot)
     }
 
     fn accept(&self, listener: SocketRef) -> Option<SocketRef> {
-        let accepted = self.client.accept(slot_of(listener)).map(socket_of)?;
-        if self.client.slot(listener.index).is_urgent_in_line() {
-            self.client.slot(accepted.index).set_urgent_in_line(true);
+        let accepted = self.accept_anywhere(listener)?;
+        if self.current(listener).is_some_and(shm::slot::SlotShared::is_urgent_in_line) {
+            self.set_urgent_in_line(accepted, true);
         }
         Some(accepted)
     }
@@ -211,7 +301,8 @@ impl Channel for Attached {
             Request::Listen { local, backlog, dual_stack } => shm::Operation::Listen { local, backlog, dual_stack },
             Request::Connect { local, remote } => {
                 if let Some(local) = local {
-                    self.client.set_bound(slot_of(socket), local);
+                    let (client, slot) = self.place(socket);
+                    client.set_bound(slot, local);
                 }
                 shm::Operation::Connect { remote }
             }
@@ -220,22 +311,28 @@ impl Channel for Attached {
             Request::Route { remote } => shm::Operation::Route { remote },
             Request::Info => shm::Operation::Info,
         };
-        self.client.control(slot_of(socket), operation)
+        self.ask_everywhere(socket, operation)
     }
 
     fn answer(&self, ticket: Ticket, bytes: &mut [u8]) -> Option<ControlAnswer> {
+        // The first one last: until then nobody else asks for the same socket.
+        let partners = self.partners_answer(&ticket)?;
         let mut record = [0; InfoRecord::BYTES];
-        Some(match self.client.completed(ticket, &mut record)? {
+        let answer = match self.clients[ticket.worker as usize].completed(ticket.first, &mut record)? {
             shm::ControlResult::Answer(answer) => answer_of(answer),
             shm::ControlResult::Bytes(count) => {
                 let record = InfoRecord::from_bytes(&record[..count.min(InfoRecord::BYTES)]);
                 ControlAnswer::Bytes(tcp_info::write(&record, bytes))
             }
-        })
+        };
+        Some(if answer == ControlAnswer::Done { partners } else { answer })
     }
 
     fn abandon(&self, ticket: Ticket) {
-        self.client.abandon(ticket);
+        for (client, partner) in self.clients.iter().skip(1).zip(ticket.partners) {
+            partner.into_iter().for_each(|partner| client.abandon(partner));
+        }
+        self.clients[ticket.worker as usize].abandon(ticket.first);
     }
 
     fn shutdown_write(&self, socket: SocketRef) {
@@ -243,7 +340,12 @@ impl Channel for Attached {
     }
 
     fn close(&self, socket: SocketRef, linger_s: Option<u16>) {
-        self.client.close(slot_of(socket), linger_s);
+        // The chain ends with the first slot: that is closed last.
+        for (client, partner) in self.partners(socket) {
+            client.close(partner, linger_s);
+        }
+        let (client, slot) = self.place(socket);
+        client.close(slot, linger_s);
     }
 
     fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32) {
@@ -251,19 +353,34 @@ impl Channel for Attached {
     }
 
     fn hold(&self, socket: SocketRef) {
-        self.client.hold(socket.index);
+        for (client, slot) in self.everywhere(socket) {
+            client.hold(slot.index);
+        }
     }
 
     fn release(&self, socket: SocketRef) -> bool {
-        self.client.is_current(slot_of(socket)) && self.client.release(socket.index)
+        let (client, slot) = self.place(socket);
+        if !client.is_current(slot) {
+            return false;
+        }
+        // Who is the last holder of the first slot closes all of them.
+        for (client, partner) in self.partners(socket) {
+            client.release(partner.index);
+        }
+        client.release(slot.index)
     }
 
     fn is_held_elsewhere(&self, socket: SocketRef) -> bool {
-        self.client.is_held_elsewhere(socket.index)
+        let (client, slot) = self.place(socket);
+        client.is_held_elsewhere(slot.index)
     }
 
     fn held(&self) -> Vec<SocketRef> {
-        self.client.held_slots().map(socket_of).collect()
+        let held = |(worker, client): (usize, &shm::Client)| {
+            let own = client.held_slots().filter(|slot| partners::first_of(client.slot(slot.index)).is_none());
+            own.map(|slot| self.socket(worker, slot)).collect::<Vec<SocketRef>>()
+        };
+        self.clients.iter().enumerate().flat_map(held).collect()
     }
 
     fn set_inode(&self, socket: SocketRef, inode: u64) {
@@ -273,159 +390,86 @@ impl Channel for Attached {
     }
 
     fn find_inode(&self, inode: u64) -> Option<SocketRef> {
-        self.client.find_inode(inode).map(socket_of)
+        let mut workers = self.clients.iter().enumerate();
+        workers.find_map(|(worker, client)| Some(self.socket(worker, client.find_inode(inode)?)))
     }
 
     fn claim_context(&self, bell: Fd) -> Option<Context> {
-        if self.must_reattach.swap(false, Ordering::AcqRel) && self.client.reattach().is_err() {
+        if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
             self.must_reattach.store(true, Ordering::Release);
             return None;
         }
-        self.client.open_context_for(bell).ok().map(|context| Context(context as u16))
+        let first = self.clients[0].open_context_for(bell).ok()?;
+        let named = Context(first as u16);
+        for (worker, client) in self.clients.iter().enumerate().skip(1) {
+            let Ok(context) = client.open_context_for(bell) else {
+                for (before, client) in self.clients[..worker].iter().enumerate().rev() {
+                    client.close_context(self.context(named, before));
+                }
+                return None;
+            };
+            self.contexts[first as usize * self.clients.len() + worker].store(context, Ordering::Release);
+        }
+        Some(named)
     }
 
     fn release_context(&self, context: Context) {
-        self.client.close_context(context.0.into());
+        // The first one last: its number may be claimed again at once.
+        for (worker, client) in self.clients.iter().enumerate().rev() {
+            client.close_context(self.context(context, worker));
+        }
     }
 
     fn watch(&self, socket: SocketRef, context: Context) {
         // A stale socket is ready for everything: whoever looks at it next is told so.
-        self.client.watch(slot_of(socket), context.0.into());
+        for (worker, slot) in self.places(socket) {
+            self.clients[worker].watch(slot, self.context(context, worker));
+        }
     }
 
     fn unwatch(&self, socket: SocketRef, context: Context) {
-        self.client.unwatch(slot_of(socket), context.0.into());
+        for (worker, slot) in self.places(socket) {
+            self.clients[worker].unwatch(slot, self.context(context, worker));
+        }
     }
 
     fn arm(&self, context: Context) {
-        self.client.arm(context.0.into());
+        for (worker, client) in self.clients.iter().enumerate() {
+            client.arm(self.context(context, worker));
+        }
     }
 
     fn disarm(&self, context: Context) {
-        self.client.disarm(context.0.into());
+        for (worker, client) in self.clients.iter().enumerate() {
+            client.disarm(self.context(context, worker));
+        }
     }
 
     fn has_event(&self, context: Context) -> bool {
-        self.client.has_event(context.0.into())
+        self.clients.iter().enumerate().any(|(worker, client)| client.has_event(self.context(context, worker)))
     }
 
     fn next_event(&self, context: Context) -> Option<SocketRef> {
-        let index = self.client.next_event(context.0.into())?;
-        Some(SocketRef { index, generation: self.client.slot(index).generation() })
+        let mut workers = self.clients.iter().enumerate();
+        workers.find_map(|(worker, client)| {
+            let index = client.next_event(self.context(context, worker))?;
+            Some(self.named(worker, index))
+        })
     }
 
     fn before_fork(&self) {
-        self.client.before_fork();
+        for client in &self.clients {
+            client.before_fork();
+        }
     }
 
     fn after_fork_in_parent(&self, child: Option<u32>) {
-        self.client.after_fork_in_parent(child);
+        self.clients.iter().for_each(|client| client.after_fork_in_parent(child));
     }
 
     fn after_fork_in_child(&self) {
-        self.client.after_fork_in_child();
+        self.clients.iter().for_each(|client| client.after_fork_in_child());
         self.must_reattach.store(true, Ordering::Release);
-    }
-}
-
-fn slot_of(socket: SocketRef) -> shm::SlotRef {
-    shm::SlotRef { index: socket.index, generation: socket.generation }
-}
-
-fn socket_of(slot: shm::SlotRef) -> SocketRef {
-    SocketRef { index: slot.index, generation: slot.generation }
-}
-
-fn state_of(state: shm::State) -> State {
-    match state {
-        shm::State::Free => State::Opening,
-        shm::State::Listening => State::Listening,
-        shm::State::Connecting => State::Connecting,
-        shm::State::Connected => State::Connected,
-        shm::State::Closed => State::Closed,
-    }
-}
-
-fn failure_of(failure: shm::Failure) -> Failure {
-    match failure {
-        shm::Failure::Refused => Failure::Refused,
-        shm::Failure::Reset => Failure::Reset,
-        shm::Failure::TimedOut => Failure::TimedOut,
-        shm::Failure::HostUnreachable => Failure::HostUnreachable,
-        shm::Failure::NetworkUnreachable => Failure::NetworkUnreachable,
-        shm::Failure::ProtocolUnreachable => Failure::ProtocolUnreachable,
-        shm::Failure::Prohibited => Failure::Prohibited,
-        shm::Failure::Aborted => Failure::Aborted,
-        shm::Failure::ServiceGone => Failure::ServiceGone,
-        shm::Failure::MessageTooLong => Failure::MessageTooLong,
-        shm::Failure::NotConnected => Failure::NoDestination,
-        _ => Failure::Other,
-    }
-}
-
-fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
-    match answer {
-        shm::ControlAnswer::Done => ControlAnswer::Done,
-        shm::ControlAnswer::NotOurs => ControlAnswer::NotOurs,
-        shm::ControlAnswer::Failed(failure) => match failure {
-            shm::Failure::InUse => ControlAnswer::InUse,
-            shm::Failure::NotAvailable => ControlAnswer::AddressNotAvailable,
-            shm::Failure::NetworkUnreachable | shm::Failure::HostUnreachable => ControlAnswer::NoRoute,
-            shm::Failure::NoResources => ControlAnswer::NoResources,
-            _ => ControlAnswer::Invalid,
-        },
-    }
-}
-
-fn send_error(error: shm::SendError) -> TransferError {
-    match error {
-        shm::SendError::WouldBlock => TransferError::WouldBlock,
-        shm::SendError::Closed => TransferError::Closed,
-        shm::SendError::Failed(failure) => TransferError::Failed(failure_of(failure)),
-        shm::SendError::NotConnected | shm::SendError::Stale => TransferError::NotConnected,
-    }
-}
-
-fn receive_error(error: shm::ReceiveError) -> TransferError {
-    match error {
-        shm::ReceiveError::WouldBlock => TransferError::WouldBlock,
-        shm::ReceiveError::Failed(failure) => TransferError::Failed(failure_of(failure)),
-        shm::ReceiveError::NotConnected | shm::ReceiveError::Stale => TransferError::NotConnected,
-    }
-}
-
-fn option_of(option: SocketOption) -> shm::SocketOption {
-    match option {
-        SocketOption::NoDelay => shm::SocketOption::NoDelay,
-        SocketOption::Cork => shm::SocketOption::Cork,
-        SocketOption::QuickAck => shm::SocketOption::QuickAck,
-        SocketOption::KeepAlive => shm::SocketOption::KeepAlive,
-        SocketOption::KeepAliveIdle => shm::SocketOption::KeepIdle,
-        SocketOption::KeepAliveInterval => shm::SocketOption::KeepInterval,
-        SocketOption::KeepAliveCount => shm::SocketOption::KeepCount,
-        SocketOption::UserTimeout => shm::SocketOption::UserTimeout,
-        SocketOption::SendBuffer => shm::SocketOption::SendBuffer,
-        SocketOption::ReceiveBuffer => shm::SocketOption::ReceiveBuffer,
-        SocketOption::MaxSegment => shm::SocketOption::MaxSegment,
-        SocketOption::TypeOfService => shm::SocketOption::TypeOfService,
-        SocketOption::TimeToLive => shm::SocketOption::TimeToLive,
-        SocketOption::Congestion => shm::SocketOption::Congestion,
-        SocketOption::NotSentLowWater => shm::SocketOption::NotSentLowWater,
-        SocketOption::DeferAccept => shm::SocketOption::DeferAccept,
-        SocketOption::SynCount => shm::SocketOption::SynCount,
-        SocketOption::WindowClamp => shm::SocketOption::WindowClamp,
-        SocketOption::FinTimeout => shm::SocketOption::FinTimeout,
-        SocketOption::FastOpenQueue => shm::SocketOption::FastOpenQueue,
-        SocketOption::FastOpenConnect => shm::SocketOption::FastOpenConnect,
-        SocketOption::FastOpenNoCookie => shm::SocketOption::FastOpenNoCookie,
-        SocketOption::PacingRate => shm::SocketOption::PacingRate,
-        SocketOption::ReuseAddress => shm::SocketOption::ReuseAddress,
-        SocketOption::ReusePort => shm::SocketOption::ReusePort,
-        SocketOption::Broadcast => shm::SocketOption::Broadcast,
-        SocketOption::NoChecksum => shm::SocketOption::NoChecksum,
-        SocketOption::PathMtuDiscovery => shm::SocketOption::PathMtuDiscovery,
-        SocketOption::SegmentSize => shm::SocketOption::SegmentSize,
-        SocketOption::Coalesce => shm::SocketOption::Coalesce,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Posix;
 use crate::address::{Parsed, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Request, State};
+use crate::channel::{Channel, ControlAnswer, Place, Request, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -57,7 +57,8 @@ impl Posix {
         if self.service_is_dead() || local.is_some_and(|local| is_kernels(local.ip())) {
             return None;
         }
-        let Some(socket) = self.open_socket(channel, fd, inet6, Some(remote.ip())) else {
+        let place = if local.is_some_and(|local| local.port() != 0) { Place::First } else { Place::Any };
+        let Some(socket) = self.open_socket(channel, fd, inet6, Some(remote.ip()), place) else {
             self.fall_back("connect", &remote, Fallback::NoResources);
             return None;
         };

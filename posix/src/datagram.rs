@@ -10,7 +10,7 @@ pub(crate) mod control;
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Received, Request, Taking, TransferError};
+use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Received, Request, Taking, TransferError};
 use crate::connect::is_unspecified_family;
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
@@ -167,7 +167,7 @@ impl Posix {
         if let Some(known) = self.routes.look_up(remote.ip(), now) {
             return known;
         }
-        let Some(asking) = socket.or_else(|| channel.open()) else { return false };
+        let Some(asking) = socket.or_else(|| channel.open(Place::First)) else { return false };
         let answer = self.ask(channel, asking, Request::Route { remote }, &mut []);
         if socket.is_none() && channel.release(asking) {
             channel.close(asking, None);
@@ -191,7 +191,7 @@ impl Posix {
         if !self.table.fits(fd) {
             return None;
         }
-        let Some(socket) = channel.open() else {
+        let Some(socket) = channel.open(Place::First) else {
             self.fall_back("bind", &local, Fallback::NoResources);
             return None;
         };

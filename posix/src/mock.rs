@@ -1,13 +1,13 @@
 //! For this room's tests: real descriptors of the kernel under a [`Kernel`] that keeps them by number, and the
 //! worker's end of a real region in the same process, played by the test.
 
-use crate::channel::{Attach, Channel};
+use crate::channel::{Attach, Channel, Place};
 use crate::client::Attached;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::{Posix, Settings};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, path_of_worker};
 use ringway_shm::channel::{Attachment, Client, Operation, Roster, Shape, State};
 use ringway_shm::{Duration, Instant};
 use rustix::buffer::spare_capacity;
@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 const SHAPE: Shape = Shape { slots: 128, rx_large: 16, rx_small: 32, tx_large: 16, tx_small: 16, tx_bulk: 4 };
@@ -291,7 +291,7 @@ struct Ready(Mutex<Option<Client>>);
 impl Attach for Ready {
     fn attach(&self, _floor: Fd) -> Result<Box<dyn Channel>, String> {
         let client = self.0.lock().expect("no test panics with it").take().ok_or("once only")?;
-        Ok(Box::new(Attached::new(client)))
+        Ok(Box::new(Attached::new(vec![client])))
     }
 }
 
@@ -306,23 +306,15 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Bench {
-        let (worker, region) = Attachment::create(SHAPE).expect("memory files work here");
-        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("event descriptors work here");
-        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("event descriptors work here"));
         let path = socket_path();
-        let listener = ControlListener::bind(&path).expect("the path is free");
-        let worker = Arc::new(Mutex::new(worker));
-        let broker = thread::spawn({
-            let (worker, stop) = (worker.clone(), stop.clone());
-            move || serve(&listener, &worker, &region, &doorbell, &stop)
-        });
+        let Played { worker, broker, stop } = Played::at(&path);
         let client = Client::attach(&path, [7; 16], 0).expect("the broker says yes");
         std::fs::remove_file(&path).expect("it was bound");
         let kernel = TestKernel::default();
         kernel.foreign.lock().expect("nobody else has it").extend(client.internal_fds());
         let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), Settings::default());
         assert!(posix.attach_early());
-        Bench { posix, kernel, worker, broker: Some(broker), stop }
+        Bench { posix, kernel, worker, broker, stop }
     }
 
     /// Lets the worker do something and end its turn.
@@ -336,7 +328,7 @@ impl Bench {
     /// A descriptor of a socket in `state`, with room to send.
     pub(crate) fn socket(&self, state: State) -> (Fd, SocketRef) {
         let fd = self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM, 0).expect("sockets work here");
-        let socket = self.posix.attached().expect("it is attached").open().expect("a slot is free");
+        let socket = self.posix.attached().expect("it is attached").open(Place::First).expect("a slot is free");
         self.posix.descriptions.install(socket, &[]);
         self.turn(|worker| {
             worker.set_send_limit(socket.index, 1000);
@@ -379,6 +371,80 @@ impl Bench {
 impl Drop for Bench {
     fn drop(&mut self) {
         self.kill_service();
+    }
+}
+
+/// A region whose worker the test plays, and its broker.
+struct Played {
+    worker: Arc<Mutex<Attachment>>,
+    broker: Option<thread::JoinHandle<()>>,
+    stop: Arc<OwnedFd>,
+}
+
+impl Played {
+    fn at(path: &std::path::Path) -> Played {
+        let (worker, region) = Attachment::create(SHAPE).expect("memory files work here");
+        let doorbell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("event descriptors work here");
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).expect("event descriptors work here"));
+        let listener = ControlListener::bind(path).expect("the path is free");
+        let worker = Arc::new(Mutex::new(worker));
+        let broker = thread::spawn({
+            let (worker, stop) = (worker.clone(), stop.clone());
+            move || serve(&listener, &worker, &region, &doorbell, &stop)
+        });
+        Played { worker, broker: Some(broker), stop }
+    }
+}
+
+/// A service of two workers that the test plays.
+pub(crate) struct House {
+    played: [Played; 2],
+    path: std::path::PathBuf,
+    bell: OwnedFd,
+}
+
+pub(crate) fn two_workers() -> House {
+    let path = socket_path();
+    let played = [0, 1].map(|worker| Played::at(&path_of_worker(&path, worker)));
+    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("event descriptors work here");
+    House { played, path, bell }
+}
+
+impl House {
+    /// Both ends of one process; once only.
+    pub(crate) fn clients(&self) -> Vec<Client> {
+        let attach = |worker| {
+            let path = path_of_worker(&self.path, worker);
+            let client = Client::attach(&path, [7; 16], 0).expect("the broker says yes");
+            std::fs::remove_file(&path).expect("it was bound");
+            client
+        };
+        [0, 1].map(attach).into()
+    }
+
+    /// Both workers.
+    pub(crate) fn workers(&self) -> (MutexGuard<'_, Attachment>, MutexGuard<'_, Attachment>) {
+        let lock = |worker: usize| self.played[worker].worker.lock().expect("no test panics with it");
+        (lock(0), lock(1))
+    }
+
+    /// An eventfd for a wait context.
+    pub(crate) fn bell(&self) -> Fd {
+        self.bell.as_raw_fd()
+    }
+
+    /// Whether it was rung since the last time.
+    pub(crate) fn rang(&self) -> bool {
+        rustix::io::read(&self.bell, &mut [0; 8]).is_ok()
+    }
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        for played in &mut self.played {
+            assert_eq!(rustix::io::write(&played.stop, &1u64.to_ne_bytes()), Ok(8));
+            played.broker.take().expect("it runs").join().expect("it does not panic");
+        }
     }
 }
 

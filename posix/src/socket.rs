@@ -7,7 +7,7 @@
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Request, State};
+use crate::channel::{Channel, ControlAnswer, Place, Request, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -48,7 +48,7 @@ impl Posix {
             return self.fall_back("listen", &local, kernels_reason(local.ip()));
         }
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
-        let Some(socket) = self.open_socket(channel, fd, inet6, None) else {
+        let Some(socket) = self.open_socket(channel, fd, inet6, None, Place::Every) else {
             return self.fall_back("listen", &local, Fallback::NoResources);
         };
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
@@ -78,11 +78,18 @@ impl Posix {
 
     /// A fresh slot for the program's kernel socket `fd`, held by this process, with the socket's options. `peer`: whom it
     /// will be connected to.
-    pub(crate) fn open_socket(&self, channel: &dyn Channel, fd: Fd, inet6: bool, peer: Option<IpAddr>) -> Option<SocketRef> {
+    pub(crate) fn open_socket(
+        &self,
+        channel: &dyn Channel,
+        fd: Fd,
+        inet6: bool,
+        peer: Option<IpAddr>,
+        place: Place,
+    ) -> Option<SocketRef> {
         if !self.table.fits(fd) {
             return None;
         }
-        let socket = channel.open()?;
+        let socket = channel.open(place)?;
         let flags: &[Flag] = if inet6 { &[Flag::KERNEL_TCP, Flag::INET6] } else { &[Flag::KERNEL_TCP] };
         self.descriptions.install(socket, flags);
         let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
