@@ -38,6 +38,9 @@ pub(crate) struct Arguments {
     /// Only the service of this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Only what this worker of the service has counted, from 0 on
+    #[arg(long, value_name = "N")]
+    worker: Option<u32>,
     /// Only counters whose name matches; `*` stands for anything
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
@@ -56,7 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn show(arguments: &Arguments) -> io::Result<()> {
-    let services = services::find(arguments.name.as_deref())?;
+    let mut services = services::find(arguments.name.as_deref())?;
+    services.retain(|service| arguments.worker.is_none_or(|worker| service.worker == worker));
     if services.is_empty() {
         return Err(io::Error::other("no service runs in this network namespace"));
     }
@@ -123,7 +127,8 @@ impl History {
         let user = rustix::process::getuid().as_raw();
         let path = std::env::var_os("RINGWAY_NSTAT_HISTORY").map(PathBuf::from);
         let path = path.unwrap_or_else(|| std::env::temp_dir().join(format!(".ringway-nstat.u{user}")));
-        let names: Vec<String> = services.iter().map(|service| format!("{}:{}", service.name, service.stats.pid())).collect();
+        let names: Vec<String> =
+            services.iter().map(|service| format!("{}:{}:{}", service.name, service.worker, service.stats.pid())).collect();
         History { path, services: format!("#{}", names.join(" ")) }
     }
 

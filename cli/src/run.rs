@@ -28,6 +28,8 @@ pub(crate) use library::find as find_library;
 
 /// Exit status when we fail, not the program (as env(1) and timeout(1)).
 const OUR_FAILURE: u8 = 125;
+/// What `--workers` stands for.
+const WORKERS_VARIABLE: &str = "RINGWAY_WORKER_COUNT";
 /// How long peers of a program that has ended may take to acknowledge what it wrote.
 const FINISH_LIMIT: ringway_shm::Duration = ringway_shm::Duration::from_secs(30);
 
@@ -49,6 +51,9 @@ pub(crate) struct Arguments {
     /// Use the running service of this name, never a private one
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Workers of a private service (worker.count)
+    #[arg(long, value_name = "N", conflicts_with = "name")]
+    pub(crate) workers: Option<u32>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
@@ -65,7 +70,7 @@ pub(crate) enum Enforce {
 
 /// Runs the program; returns its exit status.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
-    let config = match Config::load(arguments.config.as_deref(), std::env::vars_os().collect()) {
+    let config = match Config::load(arguments.config.as_deref(), environment(arguments.workers)) {
         Ok(config) => config,
         Err(error) => return fail(&error.to_string()),
     };
@@ -82,6 +87,13 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(launch) => launch.go(),
         Err(text) => fail(&text),
     }
+}
+
+/// The environment, and in it what `--workers` says.
+pub(crate) fn environment(workers: Option<u32>) -> Vec<(OsString, OsString)> {
+    let set = workers.map(|workers| (OsString::from(WORKERS_VARIABLE), workers.to_string().into()));
+    let others = std::env::vars_os().filter(|(name, _)| workers.is_none() || name != WORKERS_VARIABLE);
+    others.chain(set).collect()
 }
 
 fn refuse(status: u8, text: &str) -> ExitCode {

@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// Read this configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Workers (worker.count)
+    #[arg(long, value_name = "N")]
+    pub(crate) workers: Option<u32>,
 }
 
 /// Serves until it is told to end.
@@ -38,7 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn serve(arguments: &Arguments) -> Result<(), String> {
-    let config = Config::load(arguments.config.as_deref(), std::env::vars_os().collect()).map_err(|error| error.to_string())?;
+    let config = Config::load(arguments.config.as_deref(), crate::run::environment(arguments.workers))
+        .map_err(|error| error.to_string())?;
     let mut signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
     let service = Service::start(&config, &arguments.name, &RunDirectory::of_this_machine(), admission)

@@ -1,22 +1,26 @@
 //! The running services, found by their statistics files in `/run/ringway`.
 //!
 //! Promises: a file of a dead service is not shown; without a name only the services of this
-//! network namespace are, as `ss` shows only its sockets. Does not do: talk to a service.
+//! network namespace are, as `ss` shows only its sockets. A service with several workers has a file for each, and is
+//! several entries of one name here. Does not do: talk to a service.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ringway_shm::channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
 
 /// Where services keep their files.
 pub(crate) const RUNTIME_FOLDER: &str = "/run/ringway";
 
-/// A running service.
+/// One worker of a running service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// Its name: the file's stem.
+    /// The service's name: the file's stem.
     pub(crate) name: String,
+    /// Which of its workers.
+    pub(crate) worker: u32,
     /// Its statistics.
     pub(crate) stats: StatsReader,
 }
@@ -24,7 +28,7 @@ pub(crate) struct Service {
 impl Service {
     /// The file of this service with another ending.
     pub(crate) fn file(&self, ending: &str) -> PathBuf {
-        Path::new(RUNTIME_FOLDER).join(format!("{}.{ending}", self.name))
+        path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{}.{ending}", self.name)), self.worker)
     }
 
     /// Whether the process still runs.
@@ -39,11 +43,12 @@ impl Service {
 /// There is no such service, or its file cannot be read.
 pub(crate) fn find(name: Option<&str>) -> io::Result<Vec<Service>> {
     let Some(name) = name else { return Ok(all_here()) };
-    let service = open(name)?;
-    if !service.is_alive() {
+    if !open(name, 0)?.is_alive() {
         return Err(io::Error::other(format!("the service {name} is not running any more")));
     }
-    Ok(vec![service])
+    let mut found = everywhere();
+    found.retain(|service| service.name == name);
+    Ok(found)
 }
 
 fn all_here() -> Vec<Service> {
@@ -56,17 +61,24 @@ fn all_here() -> Vec<Service> {
 /// All running services of this machine, in order of their names.
 pub(crate) fn everywhere() -> Vec<Service> {
     let entries = fs::read_dir(RUNTIME_FOLDER).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".stats").map(str::to_string));
+    let names = entries.filter_map(|entry| split(entry.file_name().to_str()?));
     // A file that cannot be opened has just been removed, or belongs to a dead service.
-    let mut found: Vec<Service> = names.filter_map(|name| open(&name).ok()).filter(Service::is_alive).collect();
-    found.sort_by(|one, other| one.name.cmp(&other.name));
+    let mut found: Vec<Service> = names.filter_map(|(name, worker)| open(&name, worker).ok()).filter(Service::is_alive).collect();
+    found.sort_by(|one, other| (&one.name, one.worker).cmp(&(&other.name, other.worker)));
     found
 }
 
-fn open(name: &str) -> io::Result<Service> {
-    let path = Path::new(RUNTIME_FOLDER).join(format!("{name}.stats"));
+/// Name and worker of `NAME.stats` and `NAME.stats1`.
+fn split(file: &str) -> Option<(String, u32)> {
+    let (name, ending) = file.rsplit_once('.')?;
+    let worker = ending.strip_prefix("stats")?;
+    Some((name.to_string(), if worker.is_empty() { 0 } else { worker.parse().ok()? }))
+}
+
+fn open(name: &str, worker: u32) -> io::Result<Service> {
+    let path = path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{name}.stats")), worker);
     let stats = StatsReader::open(&path).map_err(|error| io::Error::other(format!("no service {name}: {error}")))?;
-    Ok(Service { name: name.to_string(), stats })
+    Ok(Service { name: name.to_string(), worker, stats })
 }
 
 /// The network namespace of a process, as the kernel names it.

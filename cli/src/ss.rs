@@ -147,7 +147,9 @@ struct Shown<'a> {
 fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     let interfaces: HashMap<u32, String> =
         service.stats.interfaces().into_iter().map(|(number, interface)| (number, interface.name)).collect();
-    service.stats.sockets().into_iter().map(move |socket| {
+    // A listener has a slot at each worker: shown is the first one's.
+    let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
+    service.stats.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
         let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
         Shown { socket, service: &service.name, interface }
     })

@@ -53,22 +53,23 @@ fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let service = only(services::find(options.name.as_deref())?)?;
-    let source = Source::new(&service, &options)?;
-    let reader = CaptureReader::open(&service.file("capture"))?;
+    let workers = only(services::find(options.name.as_deref())?)?;
+    let service = &workers[0];
+    let source = Source::new(service, &options)?;
+    let readers = workers.iter().map(|worker| CaptureReader::open(&worker.file("capture"))).collect::<io::Result<_>>()?;
     eprintln!("ringway tcpdump: listening on {} of service {}, both directions", source.title, service.name);
     let mut child = start(&options)?;
-    let result = feed(&service, &source, reader, &mut child, &stop);
+    let result = feed(service, &source, readers, &mut child, &stop);
     let status = child.wait()?;
     result.map(|()| exit_code(status))
 }
 
-/// The one service; several must be told apart by name.
-fn only(mut services: Vec<Service>) -> io::Result<Service> {
-    let names: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
+/// The workers of the one service; several services must be told apart by name.
+fn only(services: Vec<Service>) -> io::Result<Vec<Service>> {
+    let names: Vec<&str> = services.iter().filter(|service| service.worker == 0).map(|service| service.name.as_str()).collect();
     match names.len() {
         0 => Err(io::Error::other("no service runs in this network namespace")),
-        1 => Ok(services.remove(0)),
+        1 => Ok(services),
         _ => Err(io::Error::other(format!("several services run; add --name with one of: {}", names.join(", ")))),
     }
 }
@@ -123,27 +124,34 @@ impl Source {
     }
 }
 
-/// Copies packets to tcpdump until one of the two has enough.
-fn feed(service: &Service, source: &Source, mut reader: CaptureReader, child: &mut Child, stop: &AtomicBool) -> io::Result<()> {
+/// Copies packets to tcpdump until one of the two has enough. Those of several workers come in the order of their times as
+/// far as one look at all rings shows them.
+fn feed(
+    service: &Service,
+    source: &Source,
+    mut readers: Vec<CaptureReader>,
+    child: &mut Child,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let mut pipe = child.stdin.take().expect("the pipe was asked for");
     let to_wall = wall_offset()?;
     let mut captured = 0_u64;
-    let mut open = write(&mut pipe, &pcap::file_header(source.link_type, reader.snaplen()))?;
+    let mut open = write(&mut pipe, &pcap::file_header(source.link_type, readers[0].snaplen()))?;
     while open && child.try_wait()?.is_none() {
         // Read before the drain: what was captured before the signal is still shown.
         let last = stop.load(Ordering::Relaxed) || !service.is_alive();
         let mut batch = Vec::new();
-        while let Some(packet) = reader.next_packet() {
-            if source.wants(&packet) {
-                pcap::append_packet(&mut batch, packet.time.as_nanos().wrapping_add(to_wall), &packet);
-                captured += 1;
-            }
-            if batch.len() > BATCH_BYTES {
-                break;
-            }
+        for reader in &mut readers {
+            take(reader, source, &mut batch);
         }
+        batch.sort_by_key(|packet| packet.time);
         let idle = batch.is_empty();
-        open = write(&mut pipe, &batch)?;
+        captured += batch.len() as u64;
+        let mut bytes = Vec::new();
+        for packet in &batch {
+            pcap::append_packet(&mut bytes, packet.time.as_nanos().wrapping_add(to_wall), packet);
+        }
+        open = write(&mut pipe, &bytes)?;
         if idle && last {
             break;
         }
@@ -152,8 +160,22 @@ fn feed(service: &Service, source: &Source, mut reader: CaptureReader, child: &m
         }
     }
     drop(pipe);
-    eprintln!("ringway tcpdump: {captured} packets captured, {} lost", reader.lost());
+    eprintln!("ringway tcpdump: {captured} packets captured, {} lost", readers.iter().map(CaptureReader::lost).sum::<u64>());
     Ok(())
+}
+
+/// Takes wanted packets from a ring, not too many at a time.
+fn take(reader: &mut CaptureReader, source: &Source, batch: &mut Vec<Packet>) {
+    let mut bytes = 0;
+    while let Some(packet) = reader.next_packet() {
+        if source.wants(&packet) {
+            bytes += packet.bytes.len();
+            batch.push(packet);
+        }
+        if bytes > BATCH_BYTES {
+            break;
+        }
+    }
 }
 
 /// Writes to tcpdump; `false`: it has closed its end.

@@ -27,3 +27,4 @@ mod sharing;
 mod socat;
 mod ssh;
 mod udp;
+mod workers;
