@@ -101,7 +101,7 @@ fn a_worker_that_cannot_listen_spoils_it_but_a_port_of_the_first_alone_does_not(
 fn connections_go_round_and_what_has_a_port_of_its_own_stays_at_the_first() {
     let house = two_workers();
     let channel = Attached::new(house.clients());
-    let mut at = |place| channel.open(place).expect("slots are free").index & 1;
+    let at = |place| channel.open(place).expect("slots are free").index & 1;
     let any: Vec<u32> = (0..4).map(|_| at(Place::Any)).collect();
     assert_eq!(any, [0, 1, 0, 1]);
     assert_eq!([at(Place::First), at(Place::First)], [0, 0]);
