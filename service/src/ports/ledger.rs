@@ -60,8 +60,8 @@ impl Seat {
             return Ok(());
         };
         // What is this worker's own stays so: its listener gets all flows, and those of the others are refused.
-        let mine = owners.workers & self.bit != 0;
-        if !mine && owners.shared != shared || !mine && !shared {
+        let joins = owners.shared && shared;
+        if owners.workers & self.bit == 0 && !joins {
             return Err(PortError::InUse);
         }
         owners.workers |= self.bit;
