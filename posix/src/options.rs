@@ -37,6 +37,8 @@ enum Form {
     Clamp,
     /// Seconds of FIN-WAIT-2; zero asks for the default, what is negative for none.
     Patience,
+    /// Bytes, one at least; what is negative asks for as many as there can be.
+    LowWater,
     /// Reads back doubled, within bounds (socket(7), SO_SNDBUF).
     Buffer { least: u32 },
 }
@@ -57,7 +59,7 @@ const KNOWN: [Known; 37] = [
     known(libc::SOL_SOCKET, libc::SO_RCVBUF, Some(SocketOption::ReceiveBuffer), 131_072, Form::Buffer { least: 2_304 }),
     known(libc::SOL_SOCKET, libc::SO_PRIORITY, None, 0, Form::Number),
     known(libc::SOL_SOCKET, libc::SO_MARK, None, 0, Form::Number),
-    known(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None, 1, Form::Number),
+    known(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None, 1, Form::LowWater),
     known(libc::SOL_SOCKET, libc::SO_BUSY_POLL, None, 0, Form::Number),
     known(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, Some(SocketOption::PacingRate), u32::MAX, Form::Number),
     known(libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(SocketOption::NoDelay), 0, Form::Switch),
@@ -85,6 +87,9 @@ const KNOWN: [Known; 37] = [
     known(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, None, 0, Form::Switch),
     known(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, None, 0, Form::Switch),
 ];
+/// The place of SO_RCVLOWAT.
+const LOW_WATER: usize = 10;
+const _: () = assert!(KNOWN[LOW_WATER].level == libc::SOL_SOCKET && KNOWN[LOW_WATER].name == libc::SO_RCVLOWAT);
 const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
 
 /// The place of TCP_CONGESTION in a description: an index into `CONGESTION_NAMES`.
@@ -217,6 +222,9 @@ impl Posix {
         let value = match known.form {
             Form::Switch => u32::from(number != 0),
             Form::Number => number as u32,
+            // net/ipv4/tcp.c, tcp_set_rcvlowat.
+            Form::LowWater if number < 0 => LOW_WATER_MAX,
+            Form::LowWater => (number as u32).clamp(1, LOW_WATER_MAX),
             Form::Retries => seconds_of_retries(number),
             Form::Clamp if number == 0 => 0,
             Form::Clamp => (number.max(0) as u32).max(CLAMP_MIN),
@@ -381,6 +389,14 @@ impl Posix {
     }
 }
 
+/// SO_RCVLOWAT: bytes that a read waits for.
+pub(crate) fn receive_low_water(description: &Description) -> usize {
+    match description.values[LOW_WATER].load(Ordering::Acquire) {
+        UNSET => 1,
+        bytes => bytes as usize,
+    }
+}
+
 /// Options of the Internet layer act on packets of their own family only; a listener may have peers of both.
 fn is_about(level: i32, peer: Option<IpAddr>) -> bool {
     match (level, peer) {
@@ -396,7 +412,7 @@ fn for_stack(known: &Known, value: u32) -> u32 {
         Form::Buffer { .. } => value / 2,
         // -1 asks for the default (RFC 3542 §6.3).
         Form::Number if value == UNSET => known.default,
-        Form::Switch | Form::Number | Form::Class | Form::Retries | Form::Clamp | Form::Patience => value,
+        Form::Switch | Form::Number | Form::LowWater | Form::Class | Form::Retries | Form::Clamp | Form::Patience => value,
     }
 }
 
@@ -484,6 +500,8 @@ fn takes_any_number(level: i32, name: i32) -> bool {
     level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK | libc::TCP_QUICKACK)
 }
 
+/// Half of net.ipv4.tcp_rmem[2] by default.
+const LOW_WATER_MAX: u32 = 3 << 20;
 /// Half of SOCK_MIN_RCVBUF.
 const CLAMP_MIN: u32 = 1_152;
 /// An orphan that does not wait; what is negative reads back as -1, which here means that nothing was set.

@@ -5,6 +5,7 @@ use crate::channel::{Failure, State, View};
 use crate::descriptions::{Description, Flag};
 use crate::errno::Errno;
 use crate::fd_table::SocketRef;
+use crate::options::receive_low_water;
 
 /// Readiness with what edge-triggered reporting needs to tell a new event from an old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +83,8 @@ fn events(view: &View, description: &Description) -> u32 {
     if matches!(view.state, State::Connected | State::Closed) {
         // An urgent byte that is not in line is not there for those who read (net/ipv4/tcp.c, tcp_poll).
         let hole = view.urgent.is_some_and(|urgent| urgent.distance == 0 && !urgent.in_line);
-        if view.readable > usize::from(hole) {
+        let low_water = receive_low_water(description).min(LOW_WATER_MAX);
+        if view.readable >= low_water + usize::from(hole) {
             events |= IN;
         }
         if view.urgent.is_some_and(|urgent| urgent.fetchable) {
@@ -101,6 +103,9 @@ fn events(view: &View, description: &Description) -> u32 {
     events
 }
 
+/// So much can wait for the program even where the region is short of chunks (`engine/src/attach/share.rs`); who waited for
+/// more might wait for ever.
+const LOW_WATER_MAX: usize = 4 << 10;
 const IN: u32 = (libc::POLLIN | libc::POLLRDNORM) as u32;
 const OUT: u32 = (libc::POLLOUT | libc::POLLWRNORM) as u32;
 const HUP: u32 = libc::POLLHUP as u32;

@@ -6,6 +6,7 @@ use crate::channel::{Channel, Failure, SocketOption, Taking, TransferError, Urge
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
+use crate::options::receive_low_water;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
@@ -126,6 +127,9 @@ impl Posix {
         wanted: usize,
         how: Receive,
     ) -> Option<Answer<usize>> {
+        // net/core/sock.h, sock_rcvlowat.
+        let low_water = receive_low_water(self.descriptions.of(socket));
+        let target = if how.wait_all { wanted } else { low_water.min(wanted) };
         loop {
             // A peek begins at the front of the queue each time; a take goes on where it stopped.
             let from = if how.peek { 0 } else { *done };
@@ -139,7 +143,7 @@ impl Posix {
                 }
                 Ok(count) => *done = from + count,
                 Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(*done)),
-                Err(TransferError::WouldBlock) if *done > 0 && !how.wait_all => return Some(Ok(*done)),
+                Err(TransferError::WouldBlock) if *done >= target => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) => return None,
                 Err(_) if *done > 0 => return Some(Ok(*done)),
                 Err(TransferError::Failed(Failure::ServiceGone)) => {
@@ -148,7 +152,7 @@ impl Posix {
                 }
                 Err(error) => return Some(Err(self.transfer_error(socket, error))),
             }
-            if *done >= wanted || !how.wait_all || is_at_mark(channel, socket) {
+            if *done >= target || is_at_mark(channel, socket) {
                 return Some(Ok(*done));
             }
             if how.peek {

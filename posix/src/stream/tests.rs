@@ -61,6 +61,30 @@ fn a_vector_is_filled_piece_after_piece() {
     assert_eq!((&first, &third), (b"ab", b"cdef"));
 }
 
+/// SO_RCVLOWAT: poll(2) and a read that may wait look for as many bytes; who may not wait gets what is there.
+#[test]
+fn low_water() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(SlotState::Connected);
+    let is_readable = || bench.posix.readiness(socket).events & libc::POLLIN as u32 != 0;
+    bench.posix.set_option(fd, socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &4_i32.to_ne_bytes()).expect("it is a number");
+    bench.arrive(socket, b"abc");
+    assert!(!is_readable());
+    assert_eq!(bench.received(socket, 2, plain()), Ok(b"ab".to_vec()), "no more than was asked for");
+    assert_eq!(bench.received(socket, 9, DONT_WAIT), Ok(b"c".to_vec()));
+    bench.arrive(socket, b"defg");
+    assert!(is_readable());
+    assert_eq!(bench.received(socket, 9, plain()), Ok(b"defg".to_vec()));
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| bench.received(socket, 9, plain()));
+        bench.arrive(socket, b"hi");
+        bench.arrive(socket, b"jklm");
+        assert!(reader.join().expect("no panic").is_ok_and(|bytes| bytes.len() >= 4));
+    });
+    bench.turn(|worker| worker.set_flags(socket.index, Flags::PEER_CLOSED));
+    assert!(is_readable(), "the end is always news");
+}
+
 #[test]
 fn wait_all_waits_for_all_and_an_end_cuts_it_short() {
     let (bench, socket) = connected();
