@@ -308,7 +308,7 @@ impl Tcp {
     }
 
     fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &mut Segment, hash: u32) {
-        let Some(record) = self.time_wait.get(index).copied() else { return };
+        let Some(record) = self.time_wait.get(index) else { return };
         match record.judge(segment) {
             Verdict::Ignore => {}
             Verdict::Acknowledge { restart } => {
@@ -332,12 +332,12 @@ impl Tcp {
 
     fn remember_time_wait(&mut self, env: &mut Env, record: Record) {
         let hash = self.hasher.hash(&record.key);
-        let index = self.time_wait.push(self.now, record);
-        self.flows.insert(hash, Target::TimeWait(index));
-        while let Some((index, oldest)) = self.time_wait.pop_overflow() {
+        if let Some((index, oldest)) = self.time_wait.make_room() {
             env.counters.count(Counter::TimeWaitOverflow);
             self.flows.remove(self.hasher.hash(&oldest.key), Target::TimeWait(index));
         }
+        let index = self.time_wait.push(self.now, record);
+        self.flows.insert(hash, Target::TimeWait(index));
     }
 
     fn forget_time_wait(&mut self, index: u32, hash: u32) {

@@ -1,10 +1,14 @@
-//! TIME-WAIT without control blocks: a ring of small records, all with the same lifetime.
+//! TIME-WAIT without control blocks: a ring of records of 32 bytes, all with the same lifetime.
 //!
 //! Read RFC 9293 §3.4.3, §3.10.7.4, RFC 6191, RFC 1337 first. Records expire in the order in which they
 //! were made, so the ring needs no timers; when it is full the oldest goes. A new SYN may reuse the
-//! 4-tuple if its timestamp or sequence number is newer.
+//! 4-tuple if its timestamp or sequence number is newer. IPv6 addresses find no room in a record: `ends` keeps each pair of
+//! them once for all records between the two.
+
+mod ends;
 
 use alloc::collections::VecDeque;
+use core::net::{IpAddr, Ipv4Addr};
 
 use ringway_shm::Instant;
 
@@ -16,8 +20,10 @@ use super::demux::FlowKey;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 
-/// One 4-tuple at rest.
-#[derive(Clone, Copy, Debug)]
+use ends::Ends;
+
+/// One 4-tuple at rest, as it comes and goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) key: FlowKey,
     pub(crate) snd_nxt: SeqNum,
@@ -28,9 +34,33 @@ pub(crate) struct Record {
     pub(crate) ts_recent: Option<u32>,
     /// AE, CWR and ECE of the last ACK, as a number (RFC 9768 §3.2.2: the count of marks goes on).
     pub(crate) ace: u8,
-    expires: u32,
-    alive: bool,
 }
+
+/// The same as it is kept.
+#[derive(Clone, Copy, Debug)]
+struct Packed {
+    /// Local and remote address. IPv6: the place in `Ends`, and nothing.
+    addresses: [u32; 2],
+    /// Local and remote.
+    ports: [u16; 2],
+    snd_nxt: SeqNum,
+    rcv_nxt: SeqNum,
+    ts_recent: u32,
+    /// A tick.
+    expires: u32,
+    window: u16,
+    ace: u8,
+    /// `ALIVE`, `IPV6`, `TIMESTAMPS`
+    marks: u8,
+}
+
+const _: () = assert!(size_of::<Packed>() == 32);
+
+/// Was not taken away before its time.
+const ALIVE: u8 = 1;
+const IPV6: u8 = 2;
+/// `ts_recent` is one.
+const TIMESTAMPS: u8 = 4;
 
 /// What to do with a segment for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +76,8 @@ pub(crate) enum Verdict {
 /// All records; an index is the number of records made before, modulo 2^30.
 #[derive(Debug)]
 pub(crate) struct TimeWait {
-    ring: VecDeque<Record>,
+    ring: VecDeque<Packed>,
+    ends: Ends,
     first: u32,
     max: usize,
     lifetime_us: u64,
@@ -57,7 +88,7 @@ const INDEX_MASK: u32 = (1 << 30) - 1;
 impl Record {
     /// A record of a flow.
     pub(crate) fn new(key: FlowKey, snd_nxt: SeqNum, rcv_nxt: SeqNum, window: u16, ts_recent: Option<u32>) -> Record {
-        Record { key, snd_nxt, rcv_nxt, window, ts_recent, ace: 0, expires: 0, alive: true }
+        Record { key, snd_nxt, rcv_nxt, window, ts_recent, ace: 0 }
     }
 
     /// RFC 9293 §3.10.7.4 in TIME-WAIT, RFC 6191, RFC 1337.
@@ -100,39 +131,43 @@ impl Record {
 impl TimeWait {
     /// An empty ring for `max` records that live for `lifetime_us` microseconds.
     pub(crate) fn new(max: u32, lifetime_us: u64) -> TimeWait {
-        TimeWait { ring: VecDeque::new(), first: 0, max: max.max(1) as usize, lifetime_us }
+        TimeWait { ring: VecDeque::new(), ends: Ends::default(), first: 0, max: max.max(1) as usize, lifetime_us }
     }
 
     /// The record of an index, unless it has gone.
-    pub(crate) fn get(&self, index: u32) -> Option<&Record> {
+    pub(crate) fn get(&self, index: u32) -> Option<Record> {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
-        self.ring.get(at as usize).filter(|record| record.alive)
+        self.ring.get(at as usize).filter(|packed| packed.marks & ALIVE != 0).map(|packed| self.unpack(packed))
     }
 
     /// Adds a record; returns its index.
     pub(crate) fn push(&mut self, now: Instant, record: Record) -> u32 {
         let expires = timer::tick_after(now, self.lifetime_us);
         let index = self.first.wrapping_add(self.ring.len() as u32) & INDEX_MASK;
-        self.ring.push_back(Record { expires, alive: true, ..record });
+        let packed = self.pack(&record, expires);
+        self.ring.push_back(packed);
         index
     }
 
     /// Removes a record before its time.
     pub(crate) fn remove(&mut self, index: u32) {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
-        if let Some(record) = self.ring.get_mut(at as usize) {
-            record.alive = false;
+        if let Some(packed) = self.ring.get_mut(at as usize).filter(|packed| packed.marks & ALIVE != 0) {
+            packed.marks &= !ALIVE;
+            let packed = *packed;
+            self.release(&packed);
         }
     }
 
-    /// The oldest record if there are too many.
-    pub(crate) fn pop_overflow(&mut self) -> Option<(u32, Record)> {
-        if self.ring.len() <= self.max { None } else { self.pop_front() }
+    /// The oldest record if there is no room for another one.
+    pub(crate) fn make_room(&mut self) -> Option<(u32, Record)> {
+        if self.ring.len() < self.max { None } else { self.pop_front() }
     }
 
     /// The oldest record if its time is over.
     pub(crate) fn pop_expired(&mut self, now: Instant) -> Option<(u32, Record)> {
-        while self.ring.front().is_some_and(|record| !record.alive || timer::is_due(record.expires, timer::tick_at(now))) {
+        let tick = timer::tick_at(now);
+        while self.ring.front().is_some_and(|packed| packed.marks & ALIVE == 0 || timer::is_due(packed.expires, tick)) {
             let popped = self.pop_front();
             if popped.is_some() {
                 return popped;
@@ -142,10 +177,15 @@ impl TimeWait {
     }
 
     fn pop_front(&mut self) -> Option<(u32, Record)> {
-        let record = self.ring.pop_front()?;
+        let packed = self.ring.pop_front()?;
         let index = self.first;
         self.first = (self.first + 1) & INDEX_MASK;
-        record.alive.then_some((index, record))
+        if packed.marks & ALIVE == 0 {
+            return None;
+        }
+        let record = self.unpack(&packed);
+        self.release(&packed);
+        Some((index, record))
     }
 
     /// When the oldest record expires.
@@ -154,7 +194,59 @@ impl TimeWait {
     }
 
     /// Records that are alive, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Record> {
-        self.ring.iter().filter(|record| record.alive)
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> {
+        self.ring.iter().filter(|packed| packed.marks & ALIVE != 0).map(|packed| self.unpack(packed))
+    }
+
+    /// Bytes of all records that there is room for, and of the addresses beside them.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> (usize, usize) {
+        (self.ring.capacity() * size_of::<Packed>(), self.ends.memory())
+    }
+
+    fn pack(&mut self, record: &Record, expires: u32) -> Packed {
+        let key = &record.key;
+        let (addresses, family) = match (key.local, key.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => ([local.to_bits(), remote.to_bits()], 0),
+            (local, remote) => ([self.ends.hold(local, remote), 0], IPV6),
+        };
+        Packed {
+            addresses,
+            ports: [key.local_port, key.remote_port],
+            snd_nxt: record.snd_nxt,
+            rcv_nxt: record.rcv_nxt,
+            ts_recent: record.ts_recent.unwrap_or(0),
+            expires,
+            window: record.window,
+            ace: record.ace,
+            marks: ALIVE | family | if record.ts_recent.is_some() { TIMESTAMPS } else { 0 },
+        }
+    }
+
+    fn unpack(&self, packed: &Packed) -> Record {
+        let [first, second] = packed.addresses;
+        let (local, remote) = match packed.marks & IPV6 {
+            0 => (Ipv4Addr::from_bits(first).into(), Ipv4Addr::from_bits(second).into()),
+            _ => self.ends.of(first),
+        };
+        let [local_port, remote_port] = packed.ports;
+        Record {
+            key: FlowKey { local, remote, local_port, remote_port },
+            snd_nxt: packed.snd_nxt,
+            rcv_nxt: packed.rcv_nxt,
+            window: packed.window,
+            ts_recent: (packed.marks & TIMESTAMPS != 0).then_some(packed.ts_recent),
+            ace: packed.ace,
+        }
+    }
+
+    /// A record has gone.
+    fn release(&mut self, packed: &Packed) {
+        if packed.marks & IPV6 != 0 {
+            self.ends.release(packed.addresses[0]);
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;
