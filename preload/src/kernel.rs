@@ -205,9 +205,16 @@ impl Kernel for LibcKernel {
             // SAFETY: `events` has `room` entries; `mask` is null or a local.
             Some(ms) => unsafe { real::epoll_pwait(epoll, events.as_mut_ptr(), room, ms, mask) },
             None => {
-                let timeout = timeout.map(time_of);
-                // SAFETY: as above; `timeout` is a local.
-                unsafe { real::epoll_pwait2(epoll, events.as_mut_ptr(), room, pointer(timeout.as_ref()), mask) }
+                let time = timeout.map(time_of);
+                // SAFETY: as above; `time` is a local.
+                match unsafe { real::epoll_pwait2(epoll, events.as_mut_ptr(), room, pointer(time.as_ref()), mask) } {
+                    // Linux before 5.11, and who filters system calls by a list from then.
+                    // SAFETY: as above.
+                    -1 if crate::c::errno().0 == libc::ENOSYS => unsafe {
+                        real::epoll_pwait(epoll, events.as_mut_ptr(), room, timeout.map_or(-1, millis_up), mask)
+                    },
+                    count => count,
+                }
             }
         };
         checked(count).map(|count| count as usize)
@@ -257,6 +264,11 @@ fn pointer<T>(value: Option<&T>) -> *const T {
 fn time_of(span: Duration) -> timespec {
     let nanos = span.as_nanos();
     timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
+}
+
+/// Whole milliseconds, not fewer than `span`.
+fn millis_up(span: Duration) -> c_int {
+    c_int::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
 }
 
 /// A C signal set with the kernel's 64 bits.
