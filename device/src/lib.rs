@@ -39,7 +39,7 @@ mod vnet;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use ringway_shm::{Burst, Instant};
+use ringway_shm::{Burst, Frame, Instant};
 
 /// What a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +103,13 @@ pub struct Counters {
     pub syscalls: u64,
 }
 
+/// Who knows where the payload of a packet is wanted.
+pub trait Rooms {
+    /// A packet of `len` bytes waits, which begins with `head`: how many bytes its headers have, and an exclusive frame of
+    /// exactly the bytes behind them. `None`: anywhere.
+    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)>;
+}
+
 /// A packet back end or a middleware over one.
 pub trait Device {
     /// What it can do. Does not change while the device lives.
@@ -115,6 +122,15 @@ pub trait Device {
     /// # Errors
     /// The link is gone or the system refused; the device may be called again.
     fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize>;
+
+    /// As `receive`; the payload of a large packet may be read to where `rooms` wants it. Only worth more than `receive` where
+    /// a packet's headers can be seen before it is read.
+    ///
+    /// # Errors
+    /// As for `receive`.
+    fn receive_to(&mut self, now: Instant, burst: &mut Burst, _rooms: &mut dyn Rooms) -> io::Result<usize> {
+        self.receive(now, burst)
+    }
 
     /// Sends packets from the front of `burst`; those that do not fit now stay in it. Never blocks.
     ///
@@ -153,6 +169,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn receive(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
         (**self).receive(now, burst)
+    }
+    fn receive_to(&mut self, now: Instant, burst: &mut Burst, rooms: &mut dyn Rooms) -> io::Result<usize> {
+        (**self).receive_to(now, burst, rooms)
     }
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
         (**self).transmit(now, burst)

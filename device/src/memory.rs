@@ -15,7 +15,7 @@ use std::rc::Rc;
 use ringway_shm::{Arena, Burst, Checksum, Frame, Instant, SegmentationKind};
 
 use crate::run::{copy_packet, give_packet, packet_len};
-use crate::{Capabilities, Counters, Device, Medium};
+use crate::{Capabilities, Counters, Device, Medium, Rooms};
 
 /// What the wire is like.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,30 @@ struct Inbox {
     dropped: u64,
 }
 
+/// Wants payload nowhere else.
+struct Nowhere;
+
+impl Rooms for Nowhere {
+    fn room(&mut self, _head: &[u8], _len: usize) -> Option<(usize, Frame)> {
+        None
+    }
+}
+
+/// As a device that reads the payload of a packet to where it is wanted.
+fn move_payload(packet: &mut Vec<Frame>, rooms: &mut dyn Rooms) {
+    let Some((headers, mut payload)) = rooms.room(packet[0].bytes(), packet_len(packet)) else { return };
+    let (mut skip, mut at) = (headers, 0);
+    for frame in packet.iter() {
+        let bytes = &frame.bytes()[skip.min(frame.len())..];
+        skip -= frame.len() - bytes.len();
+        payload.bytes_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        at += bytes.len();
+    }
+    packet.truncate(1);
+    packet[0].truncate(headers);
+    packet.push(payload);
+}
+
 /// One end of the wire.
 pub struct Memory {
     options: MemoryOptions,
@@ -95,6 +119,19 @@ impl Memory {
     /// Packets that wait to be received at this end.
     pub fn waiting(&self) -> usize {
         self.inbox.borrow().burst.packets()
+    }
+
+    fn take_all(&mut self, burst: &mut Burst, rooms: &mut dyn Rooms) -> usize {
+        let mut inbox = self.inbox.borrow_mut();
+        let mut count = 0;
+        while count < self.options.burst && crate::run::take_packet(&mut inbox.burst, &mut self.packet) {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += packet_len(&self.packet) as u64;
+            move_payload(&mut self.packet, rooms);
+            give_packet(burst, &mut self.packet);
+            count += 1;
+        }
+        count
     }
 
     /// Whether the wire carries this packet at all.
@@ -147,15 +184,11 @@ impl Device for Memory {
     }
 
     fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        let mut inbox = self.inbox.borrow_mut();
-        let mut count = 0;
-        while count < self.options.burst && crate::run::take_packet(&mut inbox.burst, &mut self.packet) {
-            self.counters.rx_packets += 1;
-            self.counters.rx_bytes += packet_len(&self.packet) as u64;
-            give_packet(burst, &mut self.packet);
-            count += 1;
-        }
-        Ok(count)
+        Ok(self.take_all(burst, &mut Nowhere))
+    }
+
+    fn receive_to(&mut self, _now: Instant, burst: &mut Burst, rooms: &mut dyn Rooms) -> io::Result<usize> {
+        Ok(self.take_all(burst, rooms))
     }
 
     fn transmit(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {

@@ -26,13 +26,14 @@ mod sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use ringway_shm::arena::SMALL_BYTES;
 use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant, SegmentationKind};
 
 use crate::inlet::Inlet;
 use crate::interface::Interface;
 use crate::run::give_packet;
 use crate::sys::{Pieces, Refusal, read_packet, refusal};
-use crate::{Capabilities, Counters, Device, Medium, vnet};
+use crate::{Capabilities, Counters, Device, Medium, Rooms, vnet};
 use sys::{Ring, SendBatch};
 
 /// Packets per call in either direction.
@@ -143,11 +144,15 @@ impl Packet {
 
     /// Copies the packet at the front of the ring to `burst`. `false`: the arena is used up, and the
     /// packet stays in the ring.
-    fn take(&mut self, burst: &mut Burst) -> bool {
+    fn take(&mut self, burst: &mut Burst, rooms: Option<&mut dyn Rooms>) -> bool {
         let Some(slot) = self.ring.front() else { return true };
         if slot.queued {
             let tagged = slot.tagged;
-            return self.take_queued(burst, tagged);
+            let room = rooms.filter(|_| !tagged).and_then(|rooms| rooms.room(slot.bytes, slot.len));
+            return match room.filter(|(headers, _)| *headers <= SMALL_BYTES - COPY_HEADROOM) {
+                Some((headers, payload)) => self.take_to(burst, headers, payload),
+                None => self.take_queued(burst, tagged),
+            };
         }
         let whole = slot.bytes.len() == slot.len && !slot.bytes.is_empty() && !slot.tagged;
         if !whole {
@@ -169,19 +174,36 @@ impl Packet {
         true
     }
 
+    /// Reads the packet that the front of the ring stands for from the socket, its payload to a frame that somebody wants it
+    /// in. `false`: the arena is used up, and it stays there.
+    fn take_to(&mut self, burst: &mut Burst, headers: usize, mut payload: Frame) -> bool {
+        let Some(mut head) = self.arena.alloc(Class::Small) else { return false };
+        head.reserve(COPY_HEADROOM);
+        head.extend(headers);
+        let expected = headers + payload.len();
+        let mut header = [0; vnet::BYTES];
+        self.counters.syscalls += 1;
+        let rest = std::slice::from_mut(&mut payload);
+        let len = read_next(self.fd.as_fd(), &mut header, &mut head, rest, &mut self.pieces, &mut self.failure);
+        if len == expected && vnet::decode(header, &mut head) {
+            self.counters.rx_packets += 1;
+            self.counters.rx_bytes += len as u64;
+            head.set_continues(true);
+            burst.push(head);
+            burst.push(payload);
+        } else {
+            self.counters.rx_dropped += 1;
+        }
+        true
+    }
+
     /// Reads the packet that the front of the ring stands for from the socket. `false`: the arena is
     /// used up, and it stays there.
     fn take_queued(&mut self, burst: &mut Burst, tagged: bool) -> bool {
         let Some((head, rest)) = self.inlet.frames(RECEIVE_MAX) else { return false };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
-        let mut read = read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces);
-        if let Err(error) = read {
-            // An error of the link comes first and once; the packet is behind it.
-            self.failure = Some(error);
-            read = read_packet(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces);
-        }
-        let len = read.map_or(0, |count| count.saturating_sub(vnet::BYTES));
+        let len = read_next(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces, &mut self.failure);
         if len > 0 && !tagged && self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
@@ -207,6 +229,41 @@ impl Packet {
         sys::set_bypass(self.fd.as_fd(), false)?;
         Ok(true)
     }
+
+    /// Takes what is in the ring to `burst`, payload to where `rooms` wants it.
+    fn take_all(&mut self, burst: &mut Burst, mut rooms: Option<&mut dyn Rooms>) -> io::Result<usize> {
+        let before = burst.packets();
+        for _ in 0..BURST {
+            if !self.ring.is_ready() || !self.take(burst, rooms.as_mut().map(|rooms| &mut **rooms as &mut dyn Rooms)) {
+                break;
+            }
+            self.ring.release();
+        }
+        let count = burst.packets() - before;
+        self.fed |= count > 0;
+        match self.failure.take() {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(count),
+        }
+    }
+}
+
+/// Reads the next packet of the socket and says how many bytes it has; none: it could not be read.
+fn read_next(
+    fd: BorrowedFd<'_>,
+    header: &mut [u8; vnet::BYTES],
+    head: &mut Frame,
+    rest: &mut [Frame],
+    pieces: &mut Pieces,
+    failure: &mut Option<io::Error>,
+) -> usize {
+    let mut read = read_packet(fd, header, head, rest, pieces);
+    if let Err(error) = read {
+        // An error of the link comes first and once; the packet is behind it.
+        *failure = Some(error);
+        read = read_packet(fd, header, head, rest, pieces);
+    }
+    read.map_or(0, |count| count.saturating_sub(vnet::BYTES))
 }
 
 /// Copies `bytes` to new frames in `copy`. `false`: the arena is used up.
@@ -250,19 +307,11 @@ impl Device for Packet {
     }
 
     fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
-        let before = burst.packets();
-        for _ in 0..BURST {
-            if !self.ring.is_ready() || !self.take(burst) {
-                break;
-            }
-            self.ring.release();
-        }
-        let count = burst.packets() - before;
-        self.fed |= count > 0;
-        match self.failure.take() {
-            Some(error) if count == 0 => Err(error),
-            _ => Ok(count),
-        }
+        self.take_all(burst, None)
+    }
+
+    fn receive_to(&mut self, _now: Instant, burst: &mut Burst, rooms: &mut dyn Rooms) -> io::Result<usize> {
+        self.take_all(burst, Some(rooms))
     }
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {

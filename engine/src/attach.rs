@@ -22,8 +22,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use ringway_shm::channel::Shape;
-use ringway_shm::{Duration, Instant};
-use ringway_stack::{Event, State};
+use ringway_shm::{Arena, Duration, Frame, Instant};
+use ringway_stack::{Event, SocketId, State};
 
 use crate::command::{RegionId, RegionMemory, RegionRequest};
 use crate::core::{Core, Ending};
@@ -161,6 +161,12 @@ impl Attachments {
         }
     }
 
+    /// A frame of `len` bytes in the memory of the application that has the socket, for payload that waits at a device.
+    pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
+        let cookie = Cookie::from_word(cookie);
+        self.region(cookie.region)?.room(cookie.slot, id, len, arena)
+    }
+
     /// Executes what applications have asked for, and tries again what had to wait.
     pub(crate) fn serve(&mut self, core: &mut Core) -> bool {
         let mut served = false;
@@ -226,17 +232,19 @@ impl Attachments {
 
     /// Writes the statistics of sockets that have changed.
     pub(crate) fn write_records(&mut self, core: &mut Core) {
-        let (mut sockets, mut lent) = (0, 0);
+        let (mut sockets, mut lent, mut rooms) = (0, 0, 0);
         for &number in &self.live {
             if let Some(region) = &mut self.regions[number as usize] {
                 region.write_records(core);
                 sockets += u64::from(region.sockets());
                 lent += u64::from(region.channel.lent_tx());
+                rooms += u64::from(region.channel.free_rooms());
             }
         }
         core.metrics.set(Work::Regions, self.live.len() as u64);
         core.metrics.set(Work::Sockets, sockets);
         core.metrics.set(Work::BulkChunksLent, lent);
+        core.metrics.set(Work::RoomsFree, rooms);
         let [time_wait, others] = if sockets <= STRAYS_SOUGHT {
             self.write_strays(core)
         } else {
@@ -265,6 +273,18 @@ impl Attachments {
         });
         core.metrics.write_strays(&strays);
         unlisted
+    }
+
+    /// Bulk receive chunks that no frame and no application has, of all regions.
+    #[cfg(test)]
+    pub(crate) fn free_rooms(&self) -> u32 {
+        self.regions.iter().flatten().map(|region| region.channel.free_rooms()).sum()
+    }
+
+    /// Bulk send chunks under way, of all regions.
+    #[cfg(test)]
+    pub(crate) fn lent_chunks(&self) -> u32 {
+        self.regions.iter().flatten().map(|region| region.channel.lent_tx()).sum()
     }
 
     /// Sockets of all regions.

@@ -7,11 +7,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use ringway_device::offload::Offload;
-use ringway_device::{Capabilities, Counters, Device, Medium};
+use ringway_device::{Capabilities, Counters, Device, Medium, Rooms};
 use ringway_shm::capture::{CaptureWriter, Direction};
-use ringway_shm::{Arena, Burst, Instant};
+use ringway_shm::{Arena, Burst, Frame, Instant};
 use ringway_stack::{Interface, Role, Stack};
 
+use crate::attach::Attachments;
 use crate::command::InterfaceInfo;
 
 /// Frames for which a burst has room without growing.
@@ -111,11 +112,19 @@ impl Interfaces {
     }
 
     /// Takes one burst from every device into the stack; returns how many packets came.
-    pub(crate) fn receive(&mut self, now: Instant, stack: &mut Stack, capture: Option<&mut CaptureWriter>) -> usize {
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        stack: &mut Stack,
+        attachments: &mut Attachments,
+        arena: &Arena,
+        capture: Option<&mut CaptureWriter>,
+    ) -> usize {
         let mut capture = capture.filter(|capture| capture.is_wanted());
         let mut packets = 0;
         for (number, port) in self.ports.iter_mut().enumerate() {
-            if port.device.receive(now, &mut self.received).is_err() {
+            let mut rooms = Readers { interface: number as u32, stack, attachments, arena };
+            if port.device.receive_to(now, &mut self.received, &mut rooms).is_err() {
                 port.errors += 1;
             }
             packets += self.received.packets();
@@ -171,6 +180,22 @@ impl Interfaces {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter()
+    }
+}
+
+/// Who will read what arrives at an interface.
+struct Readers<'a> {
+    interface: u32,
+    stack: &'a Stack,
+    attachments: &'a mut Attachments,
+    arena: &'a Arena,
+}
+
+impl Rooms for Readers<'_> {
+    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)> {
+        let to = self.stack.destination(self.interface, head, len)?;
+        let payload = self.attachments.room(to.cookie, to.socket, len.checked_sub(to.header_bytes)?, self.arena)?;
+        Some((to.header_bytes, payload))
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) enum Work {
     LargeFramesFree,
     SmallFramesFree,
     BulkChunksLent,
+    RoomsFree,
     BatchFirst,
 }
 
@@ -73,6 +74,7 @@ const NAMES: [&str; WORKS] = [
     "RingwayLargeFramesFree",
     "RingwaySmallFramesFree",
     "RingwayBulkChunksLent",
+    "RingwayRoomsFree",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",

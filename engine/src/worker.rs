@@ -203,7 +203,8 @@ impl Worker {
         self.core.now = now;
         let written = self.flush_native();
         let commanded = self.obey();
-        let packets = self.interfaces.receive(now, &mut self.core.stack, self.capture.as_mut());
+        let Worker { core, attachments, arena, capture, .. } = self;
+        let packets = self.interfaces.receive(now, &mut core.stack, attachments, arena, capture.as_mut());
         let timed = self.handle_timeouts();
         let pending = self.more || self.interfaces.is_congested();
         if packets > 0 || timed || pending {

@@ -253,6 +253,9 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
     (prefix_len <= longest).then_some(Cidr { ip, prefix_len })
 }
 
+/// So many bulk send chunks for each bulk receive chunk, which is twice as large.
+const BULK_PER_ROOM: u32 = 4;
+
 fn region(values: &Values) -> Shape {
     let (large, small) = (values.u32("memory.chunks_large"), values.u32("memory.chunks_small"));
     Shape {
@@ -262,6 +265,7 @@ fn region(values: &Values) -> Shape {
         tx_large: large,
         tx_small: small,
         tx_bulk: values.u32("memory.chunks_bulk"),
+        rx_bulk: values.u32("memory.chunks_bulk") / BULK_PER_ROOM,
     }
 }
 

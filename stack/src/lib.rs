@@ -10,6 +10,7 @@ extern crate alloc;
 
 pub mod address;
 pub mod config;
+mod destination;
 pub mod error;
 pub mod event;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use config::{
     CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, PathMtuDiscovery, StackConfig, SynCookies, TcpConfig,
     TcpOptions, UdpConfig, UdpOptions,
 };
+pub use destination::Destination;
 pub use error::{AcceptError, BindError, ConnectError, GroupError, ListenError, ReceiveError, SendError, UdpSendError};
 pub use event::{AddressChange, Event, Readiness, SocketError, SocketId, Urgent};
 pub use ip::{Autoconfiguration, Interface, Medium, Role, Route};

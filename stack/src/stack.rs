@@ -12,6 +12,7 @@ use ringway_shm::{Arena, Burst, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
+use crate::destination::{Destination, flow_of};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
@@ -367,6 +368,14 @@ impl Stack {
     /// Bytes received in order that `take_frame` has not given yet.
     pub fn unread(&self, id: SocketId) -> usize {
         self.tcp.unread(id)
+    }
+
+    /// For whom a packet of `len` bytes is that begins with `head` and waits at an interface. `None`: for no connection, or no
+    /// plain packet.
+    pub fn destination(&self, interface: u32, head: &[u8], len: usize) -> Option<Destination> {
+        let (key, header_bytes) = flow_of(self.ip.plain_medium(interface)?, head, len)?;
+        let (socket, cookie) = self.tcp.connection_of(&key)?;
+        Some(Destination { socket, cookie, header_bytes })
     }
 
     /// What can be done with the socket now. A stale name is hung up.

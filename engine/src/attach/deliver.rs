@@ -131,7 +131,7 @@ impl Region {
         let mut unread = self.channel.unread(slot);
         let (mut starved, mut done) = (false, false);
         while unread < limit && !done {
-            let mut frame = match leftover.take().map_or_else(|| core.stack.take_frame(id), Ok) {
+            let frame = match leftover.take().map_or_else(|| core.stack.take_frame(id), Ok) {
                 Ok(frame) => frame,
                 Err(ReceiveError::EndOfStream) => {
                     self.channel.publish_rx(slot);
@@ -144,6 +144,13 @@ impl Region {
                     done = true;
                     break;
                 }
+            };
+            let mut frame = match self.channel.push_room(slot, frame) {
+                Ok(pushed) => {
+                    unread += pushed as u32;
+                    continue;
+                }
+                Err(frame) => frame,
             };
             let pushed = self.channel.push_rx(slot, frame.bytes());
             unread += pushed as u32;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex};
+use ringway_shm::{Arena, Frame};
 use ringway_stack::{Event, SocketId};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -83,6 +84,15 @@ impl Region {
     /// Whether the socket of a slot is the stack's `id`.
     pub(super) fn has(&mut self, slot: SlotIndex, id: SocketId) -> bool {
         self.sockets.get(slot).is_some_and(|socket| socket.is(id))
+    }
+
+    /// Memory of the group's for payload of a connection of its own that still reads.
+    pub(super) fn room(&mut self, slot: SlotIndex, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
+        let socket = self.sockets.get(slot).filter(|socket| socket.is(id) && !socket.closing)?;
+        if socket.kind != Kind::Connection || self.detached {
+            return None;
+        }
+        self.channel.room_rx(arena, len)
     }
 
     pub(super) fn cookie(&self, slot: SlotIndex) -> u64 {

@@ -148,7 +148,7 @@ impl Stream {
         client.is_current(self.slot).then(|| client.slot(self.slot.index).take_error())?.map(error_of)
     }
 
-    /// Received bytes in place, at most 2048; `None` at the end of the stream. Several may be held at once.
+    /// Received bytes in place, at most 64 KiB; `None` at the end of the stream. Several may be held at once.
     ///
     /// # Errors
     /// EAGAIN when non-blocking and nothing is there; ECONNRESET and others.

@@ -2,6 +2,7 @@
 
 mod harness;
 
+use ringway_device::memory::MemoryOptions;
 use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, SocketOption, State};
 use ringway_shm::stats::InfoRecord;
 use ringway_stack::Counter;
@@ -165,6 +166,37 @@ fn a_detached_region_still_sends_what_was_written() {
     });
     net.receive_into(1, client, &mut got);
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
+}
+
+/// On a link that carries large packets, bytes leave from the chunks that their writer has filled, and are read to the memory of
+/// their reader, who comes late; all chunks come back.
+#[test]
+fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
+    let mut net = Net::on(MemoryOptions::offloading());
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let all = net.workers[0].attachments.free_rooms();
+    let bytes = pattern(3 << 20, 5);
+    let (mut sent, mut least, mut most, mut got) = (0, all, 0, Vec::new());
+    net.run_until(|net| {
+        net.write_some((1, client), &bytes, &mut sent);
+        least = least.min(net.workers[0].attachments.free_rooms());
+        most = most.max(net.workers[1].attachments.lent_chunks());
+        if net.now.as_millis() % 2 == 0 {
+            net.receive_into(0, server, &mut got);
+        }
+        got.len() >= bytes.len()
+    });
+    assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
+    assert!(least < all, "nothing was read to the reader's memory");
+    assert!(most > 0, "nothing has left from the writer's memory");
+    net.run_for_ms(100);
+    assert_eq!((net.workers[0].attachments.free_rooms(), net.workers[1].attachments.lent_chunks()), (all, 0));
+    net.close(0, server);
+    net.close(1, client);
+    net.run_for_ms(100);
+    assert!(net.frames_are_all_free());
 }
 
 /// Forty peers that read nothing hold neither all chunks nor all frames of either end: one more

@@ -10,7 +10,7 @@ use ringway_shm::{Arena, ArenaConfig, Frame};
 
 use crate::input::Input;
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4 };
+const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4, rx_bulk: 4 };
 /// Steps of one input.
 const STEPS_MAX: usize = 2000;
 
@@ -43,7 +43,8 @@ pub(crate) fn run(bytes: &[u8]) {
     }
     worker.reclaim();
     assert_eq!(worker.free_rx(), (SHAPE.rx_large, SHAPE.rx_small), "every chunk has come back");
-    assert_eq!((worker.lent_tx(), arena.free_extents()), (0, arena.extents()), "those under frames too");
+    assert_eq!((worker.lent_tx(), worker.free_rooms()), (0, SHAPE.rx_bulk), "those under frames too");
+    assert_eq!(arena.free_extents(), arena.extents());
 }
 
 /// Something that an engine does.
@@ -71,7 +72,15 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8
             assert_eq!(worker.copy_tx(slot, &mut bytes[..available]), available);
             worker.release_tx(slot, available as u32);
         }
-        4 | 5 => {
+        4 => {
+            // Payload that a device reads to the region, some of it dropped before it is pushed.
+            frames.extend(worker.room_rx(arena, 16_384 + usize::from(input.word()) % 49_000));
+            if input.byte() % 4 > 0 {
+                let pushed = frames.pop().map(|frame| worker.push_room(slot, frame));
+                frames.extend(pushed.and_then(Result::err));
+            }
+        }
+        5 => {
             let len = usize::from(input.word()) % bytes.len();
             assert!(worker.push_rx(slot, &bytes[..len]) <= len);
         }

@@ -191,7 +191,7 @@ pub const KEYS: &[Key] = &[
         0,
         65_536,
         "Chunks of 32 KiB for what an application sends 16 KiB or more of at once: they leave without being copied and come \
-         back when the peer has acknowledged them.",
+         back when the peer has acknowledged them. For each four, one of 64 KiB for large packets that arrive.",
     ),
     choice(
         "tcp.congestion_control",

@@ -192,6 +192,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         tx_large: message.word(7),
         tx_small: message.word(8),
         tx_bulk: message.word(9),
+        rx_bulk: message.word(10),
     };
     let process = message.word(3);
     if message.kind() != KIND_WELCOME || !shape.is_valid() || process >= PROCESSES {

@@ -32,6 +32,8 @@ pub const LARGE_CHUNK: usize = 2048;
 pub const SMALL_CHUNK: usize = 256;
 /// Payload of a bulk chunk.
 pub const BULK_CHUNK: usize = 32 << 10;
+/// Payload of a receive chunk that a whole large packet is read into.
+pub const ROOM_CHUNK: usize = 64 << 10;
 /// From so many bytes on a bulk chunk is worth taking.
 pub(crate) const BULK_MIN: usize = BULK_CHUNK / 2;
 
@@ -51,11 +53,13 @@ pub struct Shape {
     pub tx_small: u32,
     /// Send chunks of [`BULK_CHUNK`] bytes, which leave without being copied; may be none.
     pub tx_bulk: u32,
+    /// Receive chunks of [`ROOM_CHUNK`] bytes, into which large packets are read; may be none.
+    pub rx_bulk: u32,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096, tx_bulk: 256 }
+        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096, tx_bulk: 256, rx_bulk: 64 }
     }
 }
 
@@ -66,11 +70,16 @@ impl Shape {
         self.slots.is_power_of_two()
             && (128..=1 << 20).contains(&self.slots)
             && chunks.iter().all(|&count| (1..=1 << 20).contains(&count))
-            && self.tx_bulk <= 1 << 16
+            && self.tx_bulk.max(self.rx_bulk) <= 1 << 16
     }
 
-    /// Receive chunks of both classes.
+    /// Receive chunks of all classes: the large ones come first, then the small, then the bulk ones.
     pub(crate) fn rx_chunks(&self) -> u32 {
+        self.first_room() + self.rx_bulk
+    }
+
+    /// The first bulk receive chunk's number.
+    pub(crate) fn first_room(&self) -> u32 {
         self.rx_large + self.rx_small
     }
 
@@ -104,6 +113,7 @@ pub(crate) struct Layout {
     rx_payload: usize,
     tx_payload: usize,
     bulk_payload: usize,
+    room_payload: usize,
     /// Size of the whole region.
     pub(crate) total: usize,
 }
@@ -135,6 +145,7 @@ impl Layout {
             rx_payload: take(payload(shape.rx_large, shape.rx_small)),
             tx_payload: take(payload(shape.tx_large, shape.tx_small)),
             bulk_payload: take(shape.tx_bulk as usize * BULK_CHUNK),
+            room_payload: take(shape.rx_bulk as usize * ROOM_CHUNK),
             total: next,
         }
     }
@@ -365,7 +376,13 @@ impl Map {
     /// Payload capacity of a receive chunk.
     #[inline]
     pub(crate) fn rx_capacity(&self, chunk: u32) -> usize {
-        if chunk < self.shape().rx_large { LARGE_CHUNK } else { SMALL_CHUNK }
+        if chunk < self.shape().rx_large {
+            LARGE_CHUNK
+        } else if chunk < self.shape().first_room() {
+            SMALL_CHUNK
+        } else {
+            ROOM_CHUNK
+        }
     }
 
     /// Payload capacity of a send chunk.
@@ -403,7 +420,10 @@ impl Map {
 
     #[inline]
     fn rx_offset(&self, chunk: u32) -> usize {
-        self.layout.rx_payload + payload_offset(chunk, self.shape().rx_large)
+        match chunk.checked_sub(self.shape().first_room()) {
+            Some(number) => self.layout.room_payload + number as usize * ROOM_CHUNK,
+            None => self.layout.rx_payload + payload_offset(chunk, self.shape().rx_large),
+        }
     }
 
     #[inline]

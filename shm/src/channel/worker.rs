@@ -15,6 +15,7 @@ mod lend;
 mod process;
 mod receive;
 mod request;
+mod room;
 mod signal;
 mod slots;
 mod transmit;
@@ -36,6 +37,7 @@ pub struct Attachment {
     rx: receive::Leases,
     tx: transmit::Taken,
     lender: Arc<lend::Lender>,
+    rooms: Arc<room::Rooms>,
     signals: signal::Bells,
     violations: u64,
 }
@@ -54,6 +56,7 @@ impl Attachment {
         let map = Arc::new(Map::new(region, layout));
         let attachment = Attachment {
             lender: Arc::new(lend::Lender::new(&map)),
+            rooms: Arc::new(room::Rooms::new(&map)),
             map,
             slots: slots::Table::new(&shape),
             requests: request::Cursors::new(),

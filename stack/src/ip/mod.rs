@@ -361,6 +361,12 @@ impl Ip {
         mtu.saturating_sub(network_header_len(path.source) as u16)
     }
 
+    /// What packets of an interface look like; `None` where they carry tags.
+    pub(crate) fn plain_medium(&self, interface: u32) -> Option<Medium> {
+        let interface = &self.interfaces.get(interface as usize)?.interface;
+        interface.vlan.is_none().then_some(interface.medium)
+    }
+
     /// What the link of an interface can do.
     #[inline]
     pub(crate) fn link(&self, interface: u32) -> LinkInfo {

@@ -90,6 +90,7 @@ pub use state::State;
 
 use arrival::Arrival;
 use connection::{Connection, Shared};
+pub(crate) use demux::FlowKey;
 use demux::{FlowHasher, FlowTable, Target};
 use listener::Listeners;
 use output::Turn;
@@ -282,6 +283,17 @@ impl Tcp {
             Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
             Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
         })
+    }
+
+    /// The connection of a flow, and what its owner calls it.
+    pub(crate) fn connection_of(&self, key: &demux::FlowKey) -> Option<(SocketId, u64)> {
+        let found = self.flows.find(self.hasher.hash(key), |target| match target {
+            Target::Connection(index) => self.tcbs[index as usize].key() == *key,
+            Target::HalfOpen(_) | Target::TimeWait(_) => false,
+        });
+        let Some(Target::Connection(index)) = found else { return None };
+        let tcb = &self.tcbs[index as usize];
+        Some((SocketId { index, generation: tcb.generation }, tcb.cookie))
     }
 
     fn is_in_time_wait(&self, key: &demux::FlowKey) -> bool {

@@ -22,7 +22,7 @@ use crate::worker::{Worker, WorkerConfig};
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
 const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
-const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 32 };
+const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 32, rx_bulk: 4 };
 const ARENA: ArenaConfig = ArenaConfig { large: 8_192, small: 8_192 };
 
 pub(super) fn socket(ip: [u8; 4], port: u16) -> SocketAddr {
@@ -97,6 +97,11 @@ pub(super) struct Net {
 impl Net {
     /// Two workers on a wire, the first with [`SERVER`], each with one application.
     pub(super) fn new() -> Net {
+        Net::on(MemoryOptions::default())
+    }
+
+    /// The same on a wire of another kind.
+    pub(super) fn on(options: MemoryOptions) -> Net {
         let owned = Arc::new(AtomicUsize::new(0));
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
@@ -107,7 +112,7 @@ impl Net {
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
-        let wire = memory::pair(workers[0].arena(), workers[1].arena(), MemoryOptions::default());
+        let wire = memory::pair(workers[0].arena(), workers[1].arena(), options);
         add_interface(&mut workers[0], 0, Box::new(wire.0), now);
         add_interface(&mut workers[1], 1, Box::new(wire.1), now);
         let mut net = Net { now, workers, apps: Vec::new(), owned };
@@ -292,7 +297,7 @@ impl Net {
         (at_left, at_right)
     }
 
-    fn write_some(&mut self, (app, slot): (usize, SlotRef), bytes: &[u8], sent: &mut usize) {
+    pub(super) fn write_some(&mut self, (app, slot): (usize, SlotRef), bytes: &[u8], sent: &mut usize) {
         if *sent < bytes.len()
             && let Ok(count) = self.apps[app].client.send(slot, &[IoSlice::new(&bytes[*sent..])])
         {

@@ -141,7 +141,8 @@ impl ControlConnection {
         region: BorrowedFd<'_>,
         doorbell: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        let words = [process, shape.slots, shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small, shape.tx_bulk];
+        let chunks = [shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small, shape.tx_bulk, shape.rx_bulk];
+        let words: Vec<u32> = [process, shape.slots].into_iter().chain(chunks).collect();
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 

@@ -7,7 +7,7 @@ use std::thread;
 use super::*;
 use crate::channel::Attachment;
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 1, rx_small: 1, tx_large: 1, tx_small: 1, tx_bulk: 1 };
+const SHAPE: Shape = Shape { slots: 128, rx_large: 1, rx_small: 1, tx_large: 1, tx_small: 1, tx_bulk: 1, rx_bulk: 4 };
 
 struct Pair {
     service: ControlConnection,

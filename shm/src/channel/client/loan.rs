@@ -51,7 +51,7 @@ pub struct Reservation {
 }
 
 impl Client {
-    /// Lends the next received bytes: what one chunk holds, at most 2048. `None` is the end of the stream.
+    /// Lends the next received bytes: what one chunk holds, at most 64 KiB. `None` is the end of the stream.
     ///
     /// # Errors
     /// See [`ReceiveError`].

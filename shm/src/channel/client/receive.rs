@@ -72,8 +72,11 @@ impl Client {
     pub fn receive_with(&self, slot: SlotRef, count: usize, mut store: impl FnMut(&[u8])) -> Result<usize, ReceiveError> {
         self.take_bytes(slot, count, true, &mut |map, chunk, offset, count| {
             let mut piece = [0u8; LARGE_CHUNK];
-            map.read_rx(chunk, offset, &mut piece[..count]);
-            store(&piece[..count]);
+            for at in (0..count).step_by(LARGE_CHUNK) {
+                let part = LARGE_CHUNK.min(count - at);
+                map.read_rx(chunk, offset + at, &mut piece[..part]);
+                store(&piece[..part]);
+            }
         })
     }
 

@@ -17,7 +17,9 @@ pub(super) struct Leases {
     fresh_large: u32,
     fresh_small: u32,
     large: u32,
-    count: u32,
+    /// Where the small ones end and the bulk ones begin, which `room` has.
+    small_end: u32,
+    pub(super) count: u32,
 }
 
 impl Leases {
@@ -33,13 +35,14 @@ impl Leases {
             fresh_large: 0,
             fresh_small: shape.rx_large,
             large: shape.rx_large,
+            small_end: shape.first_room(),
             count,
         }
     }
 
     pub(super) fn free(&self) -> (u32, u32) {
         let large = self.free_large.len() as u32 + (self.large - self.fresh_large);
-        (large, self.free_small.len() as u32 + (self.count - self.fresh_small))
+        (large, self.free_small.len() as u32 + (self.small_end - self.fresh_small))
     }
 
     fn take_large(&mut self) -> Option<u32> {
@@ -53,7 +56,7 @@ impl Leases {
 
     fn take_small(&mut self) -> Option<u32> {
         self.free_small.pop().or_else(|| {
-            (self.fresh_small < self.count).then(|| {
+            (self.fresh_small < self.small_end).then(|| {
                 self.fresh_small += 1;
                 self.fresh_small - 1
             })
@@ -88,20 +91,25 @@ impl Attachment {
             let part = rest.len().min(self.map.rx_capacity(chunk));
             self.map.write_rx(chunk, 0, &rest[..part]);
             done += part;
-            let slot = self.slots.of(index);
-            let older = slot.open_newest;
-            slot.open_newest = word(chunk);
-            slot.open_len = part as u32;
-            if older == EMPTY {
-                slot.open_oldest = word(chunk);
-            }
-            let record = self.map.rx_record(chunk);
-            record.len.store(part as u32, Ordering::Relaxed);
-            record.next.store(older, Ordering::Relaxed);
+            self.open_chunk(index, chunk, part);
         }
         let slot = self.slots.of(index);
         slot.rx_pushed = slot.rx_pushed.wrapping_add(done as u32);
         done
+    }
+
+    /// Puts a filled chunk behind those that wait to be published.
+    pub(super) fn open_chunk(&mut self, index: u32, chunk: u32, len: usize) {
+        let slot = self.slots.of(index);
+        let older = slot.open_newest;
+        slot.open_newest = word(chunk);
+        slot.open_len = len as u32;
+        if older == EMPTY {
+            slot.open_oldest = word(chunk);
+        }
+        let record = self.map.rx_record(chunk);
+        record.len.store(len as u32, Ordering::Relaxed);
+        record.next.store(older, Ordering::Relaxed);
     }
 
     /// Whether `bytes` bytes can be pushed now, as a whole.
@@ -184,6 +192,12 @@ impl Attachment {
 
     fn lease(&mut self, index: u32, bytes: usize) -> Option<u32> {
         let chunk = self.rx.take(bytes).or_else(|| self.lease_when_starved(bytes))?;
+        self.lease_chunk(index, chunk);
+        Some(chunk)
+    }
+
+    /// The chunk is the slot's from here on.
+    pub(super) fn lease_chunk(&mut self, index: u32, chunk: u32) {
         let slot = self.slots.of(index);
         let older = slot.lease;
         slot.lease = word(chunk);
@@ -193,7 +207,6 @@ impl Attachment {
         if let Some(older) = node(older, self.rx.count) {
             self.rx.previous[older as usize] = word(chunk);
         }
-        Some(chunk)
     }
 
     /// Nothing is free: look at what came back, then ask to be told, then look once more.
@@ -234,7 +247,7 @@ impl Attachment {
             slot.open_len = 0;
             self.violations += 1;
         }
-        self.rx.put(chunk);
+        if chunk < self.rx.small_end { self.rx.put(chunk) } else { self.rooms.put(chunk) }
     }
 
     /// Takes back every chunk of the slot.

@@ -10,7 +10,7 @@ use crate::channel::request::ControlAnswer;
 use crate::channel::slot::{Failure, Flags, State};
 use crate::{Arena, Frame};
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4 };
+const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4, rx_bulk: 4 };
 
 /// A small generator of its own, so that a seed means the same for ever.
 struct Random(u64);
@@ -44,7 +44,7 @@ fn scribble(region: &Region, layout: &Layout, random: &mut Random) {
     let end = match random.below(4) {
         0 => layout.total as u64,
         1 => 4096,
-        _ => (layout.total - 192 * 1024) as u64,
+        _ => (layout.total - 448 * 1024) as u64,
     };
     let offset = (random.below(end / 4) * 4) as usize;
     region.write(offset, &random.word().to_le_bytes());
@@ -54,7 +54,7 @@ fn scribble(region: &Region, layout: &Layout, random: &mut Random) {
 fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, random: &mut Random) {
     let slot = random.below(128) as u32;
     let mut bytes = [0xA5; 3000];
-    match random.below(20) {
+    match random.below(22) {
         0 => {
             for _ in 0..20 {
                 let Some(request) = worker.next_request() else { break };
@@ -115,6 +115,11 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, random: 
             frames.extend(worker.lend_tx(slot, arena, random.below(70_000) as usize));
         }
         18 => drop(frames.pop()),
+        19 => frames.extend(worker.room_rx(arena, 16_384 + random.below(50_000) as usize)),
+        20 => {
+            let pushed = frames.pop().map(|frame| worker.push_room(slot, frame));
+            frames.extend(pushed.and_then(Result::err));
+        }
         _ => worker.publish_rx(slot),
     }
 }
@@ -126,7 +131,7 @@ fn settle(worker: &mut Attachment) {
         assert_eq!(worker.tx_available(slot), 0);
     }
     worker.reclaim();
-    assert_eq!((worker.free_rx(), worker.lent_tx()), ((8, 8), 0));
+    assert_eq!((worker.free_rx(), worker.lent_tx(), worker.free_rooms()), ((8, 8), 0, SHAPE.rx_bulk));
 }
 
 fn small_arena() -> Arena {

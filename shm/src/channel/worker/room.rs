@@ -1,0 +1,124 @@
+//! Bulk receive chunks: a large packet's payload is read straight into the memory of who will read it.
+//!
+//! A device that knows for whom a packet is reads it to a frame over such a chunk; the frame goes through the stack like all
+//! others, and what comes out in order is pushed by its number, without a copy. Whatever the stack drops, or the frame's end
+//! elsewhere, gives the chunk back. Promises: a chunk under a frame is nobody else's; the region stays mapped while one is
+//! left. The application may write to the chunk meanwhile: nothing is decided by payload, so it only changes what it reads.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::super::layout::{Map, ROOM_CHUNK};
+use super::Attachment;
+use crate::arena::Arena;
+use crate::extent::{Access, Backing, EXTENT_BYTES_MAX};
+use crate::frame::Frame;
+use crate::sync::{AtomicU32, Ordering};
+
+/// Smaller payloads are copied: less than half of a chunk's memory would be used.
+const ROOM_MIN: usize = ROOM_CHUNK / 4;
+
+/// The bulk receive chunks of a region.
+pub(super) struct Rooms {
+    map: Arc<Map>,
+    first: u32,
+    /// The last one that came back is the first to go: the processor's cache may still have it.
+    free: Mutex<Vec<u32>>,
+    /// 1: its frame has been pushed, and the end of the frame gives nothing back.
+    pushed: Box<[AtomicU32]>,
+}
+
+impl Rooms {
+    pub(super) fn new(map: &Arc<Map>) -> Rooms {
+        let first = map.shape().first_room();
+        let free = (first..map.shape().rx_chunks()).rev().collect();
+        let pushed = (first..map.shape().rx_chunks()).map(|_| AtomicU32::new(0)).collect();
+        Rooms { map: map.clone(), first, free: Mutex::new(free), pushed }
+    }
+
+    /// Gives a chunk back.
+    pub(super) fn put(&self, chunk: u32) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
+    }
+
+    fn take(&self) -> Option<u32> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// How many are free.
+    pub(super) fn free(&self) -> u32 {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+    }
+
+    /// The chunk at whose start the frame's bytes lie, if nobody else sees them.
+    fn chunk_under(&self, frame: &Frame) -> Option<u32> {
+        if frame.is_in_area() || frame.is_empty() || !frame.is_exclusive() || self.pushed.is_empty() {
+            return None;
+        }
+        let base = self.map.rx_place(self.first, 0, 0).as_ptr() as usize;
+        let distance = (frame.bytes().as_ptr() as usize).checked_sub(base)?;
+        let number = distance / ROOM_CHUNK;
+        (distance % ROOM_CHUNK == 0 && number < self.pushed.len()).then(|| self.first + number as u32)
+    }
+
+    fn pushed(&self, chunk: u32) -> Option<&AtomicU32> {
+        self.pushed.get(chunk.checked_sub(self.first)? as usize)
+    }
+}
+
+impl Backing for Rooms {
+    fn release(&self, chunk: u32) {
+        if !self.pushed(chunk).is_some_and(|pushed| pushed.swap(0, Ordering::AcqRel) != 0) {
+            self.put(chunk);
+        }
+    }
+}
+
+impl Attachment {
+    /// A frame of `len` bytes over a bulk receive chunk, to be written. `None`: it would be too small or too large to be worth
+    /// it, or no chunk or extent is free.
+    pub fn room_rx(&mut self, arena: &Arena, len: usize) -> Option<Frame> {
+        if !(ROOM_MIN..=EXTENT_BYTES_MAX).contains(&len) {
+            return None;
+        }
+        let chunk = self.rooms.take().or_else(|| {
+            self.reclaim();
+            self.rooms.take()
+        })?;
+        let place = self.map.rx_place(chunk, 0, len);
+        // SAFETY: inside the mapping, which the rooms keep; the chunk was free, so no other frame is over it, and the worker
+        // writes to it through this frame alone until `release` is told.
+        let frame = unsafe { arena.extent_over(place, len, Access::Write, self.rooms.clone(), chunk) };
+        if frame.is_none() {
+            self.rooms.put(chunk);
+        }
+        frame
+    }
+
+    /// Gives the slot the bytes of a frame of [`room_rx`](Self::room_rx), where they lie; they become visible as those of
+    /// [`push_rx`](Self::push_rx). How many there were; else the frame comes back, to be copied: it is over no such chunk, was
+    /// cut at its front, or is shared.
+    ///
+    /// # Errors
+    /// The frame.
+    pub fn push_room(&mut self, index: u32, frame: Frame) -> Result<usize, Frame> {
+        let Some(chunk) = self.rooms.chunk_under(&frame) else { return Err(frame) };
+        let len = frame.len();
+        if let Some(pushed) = self.rooms.pushed(chunk) {
+            pushed.store(1, Ordering::Release);
+        }
+        drop(frame);
+        self.lease_chunk(index, chunk);
+        self.open_chunk(index, chunk, len);
+        let slot = self.slots.of(index);
+        slot.rx_pushed = slot.rx_pushed.wrapping_add(len as u32);
+        Ok(len)
+    }
+
+    /// Bulk receive chunks that are free.
+    pub fn free_rooms(&self) -> u32 {
+        self.rooms.free()
+    }
+}
+
+#[cfg(test)]
+mod tests;
