@@ -178,6 +178,11 @@ pub enum Request {
         /// Where to.
         remote: SocketAddr,
     },
+    /// Does the stack have this address?
+    Owns {
+        /// The address; its port says nothing.
+        local: SocketAddr,
+    },
     /// Describe the connection, laid out as Linux's `struct tcp_info`.
     Info,
 }

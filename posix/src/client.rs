@@ -309,6 +309,7 @@ impl Channel for Attached {
             Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
             Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
             Request::Route { remote } => shm::Operation::Route { remote },
+            Request::Owns { local } => shm::Operation::Owns { local },
             Request::Info => shm::Operation::Info,
         };
         self.ask_everywhere(socket, operation)

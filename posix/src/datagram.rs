@@ -167,11 +167,11 @@ impl Posix {
         if let Some(known) = self.routes.look_up(remote.ip(), now) {
             return known;
         }
-        let Some(asking) = socket.or_else(|| channel.open(Place::First)) else { return false };
-        let answer = self.ask(channel, asking, Request::Route { remote }, &mut []);
-        if socket.is_none() && channel.release(asking) {
-            channel.close(asking, None);
-        }
+        let request = Request::Route { remote };
+        let answer = match socket {
+            Some(socket) => self.ask(channel, socket, request, &mut []),
+            None => self.ask_once(channel, request),
+        };
         let Some(answer) = answer else { return false };
         let ours = answer == ControlAnswer::Done;
         if !ours {

@@ -17,6 +17,21 @@ use ringway_shm::Duration;
 use std::net::IpAddr;
 
 impl Posix {
+    /// bind(2) has failed, since the kernel does not have the address. Where it is the stack's own, as on a TAP interface, the
+    /// kernel binds to it all the same, and the program's name and port are what it wants. `None`: it is nobody's.
+    pub fn bind_to_own(&self, fd: Fd, address: &[u8]) -> Option<Answer<()>> {
+        let Parsed::Inet { address: local, inet6 } = parse(address) else { return None };
+        let channel = self.channel().ok()??;
+        if self.ask_once(channel, Request::Owns { local }) != Some(ControlAnswer::Done) {
+            return None;
+        }
+        let (level, name) = if inet6 { (libc::IPPROTO_IPV6, libc::IPV6_FREEBIND) } else { (libc::IPPROTO_IP, libc::IP_FREEBIND) };
+        let set = |value: i32| self.kernel.set_option(fd, level, name, &value.to_ne_bytes());
+        set(1).ok()?;
+        let answer = self.kernel.bind(fd, address);
+        Some(set(0).and(answer))
+    }
+
     /// listen(2). `None`: the kernel's call decides alone.
     pub fn listen(&self, fd: Fd, backlog: i32) -> Option<Answer<()>> {
         if let Some(socket) = self.table.socket(fd) {
@@ -104,6 +119,16 @@ impl Posix {
         if channel.release(socket) {
             channel.close(socket, None);
         }
+    }
+
+    /// Asks what is about no socket, through a slot that is made for it.
+    pub(crate) fn ask_once(&self, channel: &dyn Channel, request: Request) -> Option<ControlAnswer> {
+        let asking = channel.open(Place::First)?;
+        let answer = self.ask(channel, asking, request, &mut []);
+        if channel.release(asking) {
+            channel.close(asking, None);
+        }
+        answer
     }
 
     /// Asks the worker and waits for its answer; signals do not cut this short. `None`: the service is dead or deaf.

@@ -13,22 +13,24 @@ pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> 
     unsafe { real::socket(domain, kind, protocol) }
 }
 
-/// bind(2). Always the kernel's, so that both sides agree on who has which port; a UDP socket may be the stack's then.
+/// bind(2). Always the kernel's, so that both sides agree on who has which port, even to an address that only the stack has;
+/// a UDP socket may be the stack's then.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     if ours(fd).is_some() {
         return status(Err(Errno::INVAL));
     }
     // SAFETY: the program's own call.
-    let answer = unsafe { real::bind(fd, address, len) };
-    if answer == 0
-        && let Some(posix) = posix()
-        // SAFETY: the program's promise about `address` and `len`.
-        && let Ok(bytes) = unsafe { c::address(address, len) }
-    {
+    let answer = c::checked(unsafe { real::bind(fd, address, len) }).map(drop);
+    let may_be_ours = matches!(answer, Ok(()) | Err(Errno::ADDRNOTAVAIL));
+    let Some(posix) = posix().filter(|_| may_be_ours) else { return status(answer) };
+    // SAFETY: the program's promise about `address` and `len`.
+    let Ok(bytes) = (unsafe { c::address(address, len) }) else { return status(answer) };
+    let answer = if answer.is_err() { posix.bind_to_own(fd, bytes).unwrap_or(answer) } else { answer };
+    if answer.is_ok() {
         posix.bound(fd, bytes);
     }
-    answer
+    status(answer)
 }
 
 /// listen(2).

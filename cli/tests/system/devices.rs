@@ -58,3 +58,23 @@ fn over_tap() {
     let ping = net.output(Server, &["ping", "-c", "3", "-i", "0.1", "-W", "2", "10.76.0.2"]);
     assert!(ping.contains(" 0% packet loss"), "{ping}");
 }
+
+/// bind(2) to the address that only the stack has succeeds, of TCP and UDP; to one that nobody has it does not.
+#[test]
+fn bind_to_the_stacks_own_address() {
+    let net = Net::new();
+    let config = net.file("ringway.toml", "[interface]\ndevice = \"tap\"\naddress = \"10.76.0.2/24\"\n");
+    let script = r#"
+import errno, socket
+for kind in socket.SOCK_STREAM, socket.SOCK_DGRAM:
+    for address in "10.76.0.2", "10.76.0.9":
+        s = socket.socket(socket.AF_INET, kind)
+        try:
+            s.bind((address, 7000))
+            print(s.getsockname(), s.getsockopt(socket.IPPROTO_IP, 15))
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+"#;
+    let output = net.output(Server, &[RINGWAY, "run", "-q", "--config", &config, "--", "python3", "-c", script]);
+    assert_eq!(output, "('10.76.0.2', 7000) 0\nEADDRNOTAVAIL\n".repeat(2));
+}

@@ -49,6 +49,10 @@ impl Region {
                 let answer = Region::route(remote, core);
                 self.channel.answer(request, answer);
             }
+            Operation::Owns { local } => {
+                let owned = core.stack.owns(local.ip());
+                self.channel.answer(request, if owned { ControlAnswer::Done } else { ControlAnswer::NotOurs });
+            }
             Operation::Shutdown => {
                 let answer = self.shutdown(slot, core);
                 self.channel.answer(request, answer);

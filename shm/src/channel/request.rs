@@ -162,6 +162,11 @@ pub enum Operation {
         /// Where to.
         remote: SocketAddr,
     },
+    /// Only asks whether the stack has this address. Any slot may ask.
+    Owns {
+        /// The address; its port says nothing.
+        local: SocketAddr,
+    },
     /// Bytes wait in the slot's send stack.
     Transmit,
     /// The application has read enough that the window may open.
@@ -233,6 +238,7 @@ impl Request {
             Operation::ConnectDatagram { remote } => (14, remote.port(), 0, remote),
             Operation::Route { remote } => (15, remote.port(), 0, remote),
             Operation::Urgent { position } => (16, 0, position, NO_ADDRESS),
+            Operation::Owns { local } => (17, local.port(), 0, local),
         };
         let ip = wide(address.ip());
         [
@@ -266,6 +272,7 @@ impl Request {
             14 => Operation::ConnectDatagram { remote: address },
             15 => Operation::Route { remote: address },
             16 => Operation::Urgent { position: argument },
+            17 => Operation::Owns { local: address },
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

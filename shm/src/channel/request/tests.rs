@@ -24,6 +24,7 @@ fn what_is_written_is_read() {
         Operation::Datagram { local: wide, dual_stack: true },
         Operation::ConnectDatagram { remote: wide },
         Operation::Route { remote: address },
+        Operation::Owns { local: address },
     ];
     let options = SocketOption::ALL.map(|option| Operation::SetOption { option, value: u32::MAX });
     for operation in operations.into_iter().chain(options) {
