@@ -1,8 +1,8 @@
 //! Differential runs: the same socket calls on Ringway and on this machine's kernel, answer by answer.
 //!
-//! A seed is a list of calls for two ends, the *subject* and the *peer*. They are made twice over one veth pair between
-//! two network namespaces: first with the kernel's stack at both ends, then with the subject on `ringway run`. The peer is
-//! the kernel's both times. What each call answers must be the same: bytes, errno, readiness, and the states that TCP_INFO
+//! A seed is a list of calls for two ends, the *subject* and the *peer*. They are made twice over the same kind of wire
+//! ([`Link`]): first with the kernel's stack at both ends, then with the subject on `ringway run`. The peer is the kernel's
+//! both times. What each call answers must be the same: bytes, errno, readiness, and the states that TCP_INFO
 //! tells at both ends.
 //!
 //! Promises: real time decides nothing; what takes time is asked again until it is as on the kernel, or a generous limit
@@ -11,9 +11,11 @@
 
 mod agent;
 mod calls;
+mod link;
 mod world;
 
 pub use calls::{Calls, End, Step};
+pub use link::Link;
 pub use world::{Reference, World};
 
 use ringway_shm::Duration;
@@ -42,8 +44,8 @@ impl std::fmt::Display for Difference {
 /// What a seed has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// Calls that were compared.
-    pub calls: usize,
+    /// Calls that were compared, in order.
+    pub steps: Vec<Step>,
     /// Those that differ.
     pub differences: Vec<Difference>,
 }
@@ -54,8 +56,9 @@ pub struct Compared {
 /// # Errors
 /// An end does not answer.
 pub fn compare(world: &mut World, seed: u64) -> Result<Compared, Failure> {
-    let calls = Calls::random(seed);
-    let mut compared = Compared { calls: calls.steps.len(), differences: Vec::new() };
+    let mut calls = Calls::random(seed);
+    calls.ipv6 &= world.has_ipv6();
+    let mut compared = Compared { steps: calls.steps.clone(), differences: Vec::new() };
     for patience in PATIENCE_MS.map(Duration::from_millis) {
         let kernel = world.play(&calls, Reference::Make { patience })?;
         let ringway = world.play(&calls, Reference::Is(&kernel))?;

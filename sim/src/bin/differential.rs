@@ -1,4 +1,4 @@
-//! `differential [--seed N] [--count N] [--ringway PATH]`: the same socket calls on Ringway and on this machine's kernel.
+//! `differential [--seed N] [--count N] [--link veth|tap] [--ringway PATH]`: the same socket calls on Ringway and on this machine's kernel.
 //!
 //! Needs root and the built `ringway` (by default beside this program). Prints each difference and the command that shows it
 //! again, then `N seeds, N calls, N differ`; the exit status says whether none did.
@@ -7,28 +7,38 @@
 use std::process::ExitCode;
 
 use ringway_sim::check::Failure;
-use ringway_sim::differential::{World, compare};
+use ringway_sim::differential::{Link, Step, World, compare};
 
 struct Arguments {
     seed: u64,
     count: u64,
+    link: Link,
     ringway: String,
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let beside = std::env::current_exe().ok().map(|path| path.with_file_name("ringway").display().to_string());
-    let mut arguments = Arguments { seed: 1, count: 1, ringway: beside.unwrap_or_else(|| "ringway".into()) };
+    let mut arguments = Arguments { seed: 1, count: 1, link: Link::Veth, ringway: beside.unwrap_or_else(|| "ringway".into()) };
     while let Some(word) = words.next() {
         let text = words.next().ok_or(format!("{word} needs a value"))?;
         let number = || text.parse::<u64>().map_err(|error| format!("{word} {text}: {error}"));
         match word.as_str() {
             "--seed" => arguments.seed = number()?,
             "--count" => arguments.count = number()?,
+            "--link" => arguments.link = link(&text)?,
             "--ringway" => arguments.ringway = text,
-            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--ringway PATH]")),
+            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--link veth|tap] [--ringway PATH]")),
         }
     }
     Ok(arguments)
+}
+
+fn link(text: &str) -> Result<Link, String> {
+    match text {
+        "veth" => Ok(Link::Veth),
+        "tap" => Ok(Link::Tap),
+        _ => Err(format!("--link {text}: veth or tap")),
+    }
 }
 
 fn main() -> ExitCode {
@@ -51,17 +61,21 @@ fn main() -> ExitCode {
 
 /// Runs all seeds; returns how many differ.
 fn run(arguments: &Arguments) -> Result<u64, Failure> {
-    let mut world = World::new(&arguments.ringway)?;
+    let mut world = World::new(&arguments.ringway, arguments.link)?;
     let (mut calls, mut differ) = (0, 0);
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
         let compared = compare(&mut world, seed)?;
-        calls += compared.calls;
+        calls += compared.steps.len();
         if !compared.differences.is_empty() {
             differ += 1;
             for difference in &compared.differences {
                 println!("seed {seed} {difference}");
             }
-            println!("again: cargo run -p ringway-sim --bin differential -- --seed {seed}");
+            let first = compared.differences.iter().map(|difference| difference.at).min().unwrap_or(0);
+            let before: Vec<String> = compared.steps[..first].iter().map(Step::to_string).collect();
+            println!("seed {seed} before that: {}", before.join("; "));
+            let link = if arguments.link == Link::Tap { " --link tap" } else { "" };
+            println!("again: cargo run -p ringway-sim --bin differential -- --seed {seed}{link}");
         }
     }
     println!("{} seeds, {calls} calls, {differ} differ", arguments.count);

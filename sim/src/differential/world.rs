@@ -1,13 +1,12 @@
-//! Two network namespaces without names, a veth pair, and who makes calls in them.
-
-use std::process::Command;
+//! Network namespaces without names, a wire, and who makes calls at its ends.
 
 use ringway::clock;
 use ringway_shm::Duration;
 
 use super::agent::Agent;
 use super::calls::{Calls, End, Kind, Step};
-use crate::check::{Failure, failure};
+use super::link::{Forwarder, INTERFACE, Link, join_by_tap, join_by_veth, set_up};
+use crate::check::Failure;
 
 /// How long an answer may take to become that of the kernel.
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
@@ -15,6 +14,8 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 const STREAM_WITHIN: Duration = Duration::from_secs(3);
 /// The first port of a run; each run takes another.
 const PORT_FIRST: u16 = 2_000;
+/// Starts a program in a network namespace of its own.
+const NAMESPACE: &[&str] = &["unshare", "-n"];
 
 /// Where the subject is, and what its answers are held against.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +29,20 @@ pub enum Reference<'a> {
     Is(&'a [String]),
 }
 
+/// Who makes the calls of a run.
+struct Ends {
+    subject: Agent,
+    /// On the kernel's stack, whatever the subject is on.
+    peer: Agent,
+}
+
 /// See the module's text. It ends with its processes.
 pub struct World {
-    kernel: Agent,
-    ringway: Agent,
-    peer: Agent,
+    /// The first to go: its interfaces go with the namespaces of the others.
+    _forwarder: Option<Forwarder>,
+    kernel: Ends,
+    ringway: Ends,
+    link: Link,
     runs: u16,
 }
 
@@ -41,21 +51,41 @@ impl World {
     ///
     /// # Errors
     /// Not root, or a program is missing: unshare, nsenter, ip, python3.
-    pub fn new(ringway: &str) -> Result<World, Failure> {
-        let kernel = Agent::start(&["unshare", "-n"])?;
-        let peer = Agent::start(&["unshare", "-n"])?;
-        let ends = [kernel.pid().to_string(), peer.pid().to_string()];
-        let link = ["ip", "link", "add", "wire0", "netns", &ends[0], "type", "veth", "peer", "name", "wire0", "netns", &ends[1]];
-        command(&link)?;
-        for (end, pid) in [End::Subject, End::Peer].into_iter().zip(&ends) {
-            let inside = |words: &[&str]| command(&[&["nsenter", "-t", pid, "-n", "ip"], words].concat());
-            inside(&["address", "add", &format!("{}/24", address(end, false)), "dev", "wire0"])?;
-            inside(&["address", "add", &format!("{}/64", address(end, true)), "dev", "wire0", "nodad"])?;
-            inside(&["link", "set", "lo", "up"])?;
-            inside(&["link", "set", "wire0", "up"])?;
+    pub fn new(ringway: &str, link: Link) -> Result<World, Failure> {
+        let kernel = Ends { subject: Agent::start(NAMESPACE)?, peer: Agent::start(NAMESPACE)? };
+        let forwarder = match link {
+            Link::Veth => join_by_veth(kernel.subject.pid(), kernel.peer.pid()).map(|()| None)?,
+            Link::Tap => Some(join_by_tap(kernel.subject.pid(), kernel.peer.pid())?),
+        };
+        for (end, agent) in [(End::Subject, &kernel.subject), (End::Peer, &kernel.peer)] {
+            set_up(agent.pid(), "lo", &[])?;
+            set_up(agent.pid(), INTERFACE, &[network(end, false), network(end, true)])?;
         }
-        let ringway = Agent::start(&["nsenter", "-t", &ends[0], "-n", ringway, "run", "-q", "-e", "strict", "--"])?;
-        Ok(World { kernel, ringway, peer, runs: 0 })
+        let strict = [ringway, "run", "-q", "-e", "strict", "--"];
+        let ringway = match link {
+            // In the namespaces of the others.
+            Link::Veth => {
+                let [subject, peer] = [&kernel.subject, &kernel.peer].map(|agent| agent.pid().to_string());
+                let start = |pid: &str, words: &[&str]| Agent::start(&[&["nsenter", "-t", pid, "-n"], words].concat());
+                Ends { subject: start(&subject, &strict)?, peer: start(&peer, &[])? }
+            }
+            // The kernel's end of Ringway's interface is where Ringway is.
+            Link::Tap => {
+                let peer = Agent::start(NAMESPACE)?;
+                set_up(peer.pid(), "lo", &[])?;
+                let address = format!("RINGWAY_INTERFACE_ADDRESS={}", network(End::Subject, false));
+                let gateway = format!("RINGWAY_INTERFACE_GATEWAY={}", address_of(End::Peer, false));
+                let pid = peer.pid().to_string();
+                let variables = ["nsenter", "-t", &pid, "-n", "env", "RINGWAY_INTERFACE_DEVICE=tap", &address, &gateway];
+                Ends { subject: Agent::start(&[&variables[..], &strict].concat())?, peer }
+            }
+        };
+        Ok(World { _forwarder: forwarder, kernel, ringway, link, runs: 0 })
+    }
+
+    /// Whether the subject has an IPv6 address on either stack.
+    pub fn has_ipv6(&self) -> bool {
+        self.link == Link::Veth
     }
 
     /// Makes all calls and returns their answers.
@@ -67,13 +97,13 @@ impl World {
         let port = PORT_FIRST + self.runs;
         let mut answers = Vec::new();
         for (at, step) in calls.steps.iter().enumerate() {
-            let server = address(calls.server, calls.ipv6);
+            let server = address_of(calls.server, calls.ipv6);
             let call = step.call.replace("SERVER", &server).replace("PORT", &port.to_string());
-            let agent = match (step.end, reference) {
-                (End::Peer, _) => &mut self.peer,
-                (End::Subject, Reference::Make { .. }) => &mut self.kernel,
-                (End::Subject, Reference::Is(_)) => &mut self.ringway,
+            let ends = match reference {
+                Reference::Make { .. } => &mut self.kernel,
+                Reference::Is(_) => &mut self.ringway,
             };
+            let agent = if step.end == End::Subject { &mut ends.subject } else { &mut ends.peer };
             answers.push(answer(agent, step, &call, at, reference)?);
         }
         Ok(answers)
@@ -134,16 +164,12 @@ fn stream(agent: &mut Agent, call: &str, from: u64, bytes: u64) -> Result<String
     Ok(format!("{done}"))
 }
 
-fn address(end: End, ipv6: bool) -> String {
+fn address_of(end: End, ipv6: bool) -> String {
     let number = if end == End::Subject { 1 } else { 2 };
     if ipv6 { format!("fd78::{number}") } else { format!("10.78.0.{number}") }
 }
 
-fn command(words: &[&str]) -> Result<(), Failure> {
-    let output = Command::new(words[0]).args(&words[1..]).output();
-    match output {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => failure(format!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr))),
-        Err(error) => failure(format!("{}: {error}", words.join(" "))),
-    }
+/// With its prefix.
+fn network(end: End, ipv6: bool) -> String {
+    format!("{}/{}", address_of(end, ipv6), if ipv6 { 64 } else { 24 })
 }
