@@ -31,6 +31,11 @@ pub struct Plan {
     pub gives_up: bool,
 }
 
+/// Writes in one direction of a connection, about: a million of one byte show what two thousand of some show.
+const WRITES_MAX: u64 = 2_000;
+/// Rests of one reader; then it reads on.
+const RESTS_MAX: u32 = 1_000;
+
 /// From what range plans are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Plans {
@@ -68,7 +73,7 @@ impl Plans {
         Plan {
             up_bytes,
             down_bytes,
-            write_max: 1 + random.magnitude(1 << 17) as usize,
+            write_max: (1 + random.magnitude(1 << 17)).max(up_bytes.max(down_bytes) / WRITES_MAX) as usize,
             rest_us: if self.slow_readers && random.one_in(3) { random.magnitude(200_000) } else { 0 },
             client_aborts_after,
             server_aborts_after,
@@ -115,6 +120,7 @@ pub struct Endpoint {
     gone: bool,
     ready: bool,
     rests_until: Option<Instant>,
+    rests: u32,
     writes: u64,
 }
 
@@ -138,6 +144,7 @@ impl Endpoint {
             gone: false,
             ready: false,
             rests_until: None,
+            rests: 0,
             writes: 0,
         }
     }
@@ -240,7 +247,8 @@ impl Endpoint {
                     let len = frame.len();
                     drop(frame);
                     stack.consumed(self.id, len);
-                    if self.plan.rest_us > 0 {
+                    if self.plan.rest_us > 0 && self.rests < RESTS_MAX {
+                        self.rests += 1;
                         self.rests_until = Some(now + ringway_shm::Duration::from_micros(self.plan.rest_us));
                         return Ok(());
                     }

@@ -40,7 +40,8 @@ impl Packet {
         if first.segmentation().kind != SegmentationKind::None {
             return None;
         }
-        let mut bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.bytes()).copied().collect();
+        let mut bytes = Vec::with_capacity(frames.iter().map(|frame| frame.len()).sum());
+        frames.iter().for_each(|frame| bytes.extend_from_slice(frame.bytes()));
         if let Checksum::Partial { start, offset } = first.checksum() {
             let (start, field) = (usize::from(start), usize::from(start) + usize::from(offset));
             let sum = match !checksum::sum(bytes.get(start..)?) {

@@ -1,29 +1,36 @@
 //! The bytes of a stream: any stretch of it can be written or checked without what came before.
 
+use std::sync::LazyLock;
+
 use crate::random::Random;
 
 /// A prime, so that no power-of-two displacement maps the table onto itself.
 const TABLE_BYTES: usize = 1_048_573;
 
+/// One for all seeds: a run is over in less time than a table of its own takes to make.
+static TABLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut random = Random::new(0);
+    (0..TABLE_BYTES).map(|_| random.number() as u8).collect()
+});
+
 /// An endless stream of bytes: a random table, repeated, entered at the stream's own place.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    table: std::rc::Rc<[u8]>,
+    table: &'static [u8],
+    seed: u64,
     start: usize,
 }
 
 impl Pattern {
-    /// The stream number `number` of `seed`.
+    /// The first stream of `seed`.
     pub fn new(seed: u64) -> Pattern {
-        let mut random = Random::new(seed);
-        let table: Vec<u8> = (0..TABLE_BYTES).map(|_| random.number() as u8).collect();
-        Pattern { table: table.into(), start: 0 }
+        Pattern { table: &TABLE, seed, start: 0 }.stream(0)
     }
 
-    /// Another stream over the same table.
+    /// Another stream of the same seed.
     pub fn stream(&self, number: u64) -> Pattern {
-        let start = (Random::new(number).number() % TABLE_BYTES as u64) as usize;
-        Pattern { table: self.table.clone(), start }
+        let number = Random::new(self.seed ^ Random::new(number).number()).number();
+        Pattern { start: (number % TABLE_BYTES as u64) as usize, ..*self }
     }
 
     /// Writes the bytes from `offset` on.

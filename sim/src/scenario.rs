@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_device::pcap;
-use ringway_shm::{Arena, ArenaConfig, Duration};
+use ringway_shm::{Arena, ArenaConfig, Class, Duration};
 use ringway_stack::{CongestionControl, Counter, Ecn, SocketAddress, Stack, StackConfig, TcpOptions};
 use ringway_trace::Severity;
 
@@ -166,14 +166,14 @@ impl Scenario {
         let report = self.report(&network);
         self.check_outcomes(&network)?;
         network.check_nothing_left()?;
+        network.hosts.iter().for_each(|host| give_back(&host.arena));
         Ok(report)
     }
 
     /// The network of this scenario, before its first turn: host 0 is the client, host 1 the server.
     pub fn network(&self) -> Network {
         let wire = Rc::new(RefCell::new(WireCheck::default()));
-        let arena = || Arena::new(ArenaConfig { large: self.frames, small: self.frames });
-        let arenas = [arena(), arena()];
+        let arenas = [take_arena(self.frames), take_arena(self.frames)];
         let (left, right) = memory::pair(&arenas[0], &arenas[1], self.link);
         let pattern = Pattern::new(self.seed);
         let server = SocketAddress { ip: Host::address(2, self.ipv6), port: 80 };
@@ -182,7 +182,8 @@ impl Scenario {
             .map(|((side, end), arena)| {
                 let (name, number) = if side == Side::Client { ("client", 1) } else { ("server", 2) };
                 let seed = Random::new(self.seed ^ u64::from(number)).number();
-                let mut config = StackConfig { seed, ..self.configs[usize::from(side == Side::Server)].clone() };
+                let mut config =
+                    with_small_tables(StackConfig { seed, ..self.configs[usize::from(side == Side::Server)].clone() });
                 config.tcp.ecn = self.ecn[usize::from(side == Side::Server)];
                 let mut options = self.options;
                 if side == Side::Server {
@@ -241,6 +242,39 @@ impl Scenario {
     }
 }
 
+/// Tables for a few sockets: most of what a stack costs that lives for a second are those for many.
+fn with_small_tables(mut config: StackConfig) -> StackConfig {
+    for max in [&mut config.connections_max, &mut config.time_wait_max, &mut config.neighbors_max, &mut config.udp.sockets_max] {
+        *max = SOCKETS_MAX.min(*max);
+    }
+    config
+}
+
+thread_local! {
+    /// Arenas whose run has ended well, so that all their frames are free. Which slot is taken next means nothing to a run.
+    static ARENAS: RefCell<Vec<Arena>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An arena with so many frames of each class.
+fn take_arena(frames: u32) -> Arena {
+    let fits = |arena: &Arena| arena.capacity(Class::Large) == frames;
+    let kept = ARENAS.with_borrow_mut(|arenas| arenas.iter().position(fits).map(|at| arenas.swap_remove(at)));
+    kept.unwrap_or_else(|| Arena::new(ArenaConfig { large: frames, small: frames }))
+}
+
+/// Keeps the arena for the next run of this thread.
+fn give_back(arena: &Arena) {
+    ARENAS.with_borrow_mut(|arenas| {
+        if arenas.len() < ARENAS_MAX {
+            arenas.push(arena.clone());
+        }
+    });
+}
+
+/// Two for each number of frames that is drawn.
+const ARENAS_MAX: usize = 16;
+/// More than a scenario has at once.
+const SOCKETS_MAX: u32 = 1_024;
 const DATAGRAM_PORT: u16 = 7_000;
 /// Beyond the streams of all ports.
 const DATAGRAM_STREAMS: u64 = 1 << 20;

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use ringway_shm::{Arena, ArenaConfig, Burst, Class, Duration, Instant};
 use ringway_stack::{
     Autoconfiguration, Cidr, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketId, Stack, StackConfig, TcpOptions,
+    UdpConfig,
 };
 
 /// Frames of each class.
@@ -39,6 +40,7 @@ impl Host {
             neighbors_max: 16,
             reassembly_memory_bytes: 1 << 18,
             path_mtus_max: 16,
+            udp: UdpConfig { sockets_max: 16, ..UdpConfig::default() },
             ..StackConfig::default()
         };
         let now = Instant::ZERO + Duration::from_secs(1);

@@ -62,7 +62,7 @@ type Key = ((IpAddr, u16), (IpAddr, u16));
 #[derive(Default)]
 pub struct WireCheck {
     ends: BTreeMap<Key, End>,
-    trace: VecDeque<String>,
+    trace: VecDeque<(Instant, Segment)>,
     segments: u64,
     captured: u64,
     violation: Option<String>,
@@ -94,7 +94,7 @@ impl WireCheck {
 
     /// The last packets, one line each.
     pub fn trace(&self) -> String {
-        self.trace.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
+        self.trace.iter().map(|(at, segment)| segment.describe(*at)).collect::<Vec<_>>().join("\n")
     }
 
     /// Writes everything to a capture file.
@@ -126,7 +126,7 @@ impl WireCheck {
         if self.trace.len() == TRACE_LINES {
             self.trace.pop_front();
         }
-        self.trace.push_back(segment.describe(now));
+        self.trace.push_back((now, segment));
         if let Err(rule) = self.check(&segment, packet)
             && self.violation.is_none()
         {

@@ -32,6 +32,7 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table for `max` sockets.
     pub(crate) fn new(seed: u64, max: u32) -> Table {
+        let lists = (max as usize).next_power_of_two().clamp(1, PORT_LISTS_MAX);
         Table {
             sockets: Vec::new(),
             generations: Vec::new(),
@@ -39,9 +40,14 @@ impl Table {
             max: max.min(INDEXES_MAX),
             hasher: FlowHasher::new(seed),
             flows: FlowTable::new(),
-            open: vec![Vec::new(); PORT_LISTS],
-            connected: vec![Vec::new(); PORT_LISTS],
+            open: vec![Vec::new(); lists],
+            connected: vec![Vec::new(); lists],
         }
+    }
+
+    /// Which list a port is in.
+    fn list_of(&self, port: u16) -> usize {
+        port as usize & (self.open.len() - 1)
     }
 
     /// The socket of an index.
@@ -63,7 +69,7 @@ impl Table {
 
     /// Whether a socket on `local` would get in another one's way.
     pub(crate) fn conflicts(&self, local: SocketAddress, options: &UdpOptions) -> bool {
-        let list = list_of(local.port);
+        let list = self.list_of(local.port);
         let others = self.open[list].iter().chain(&self.connected[list]);
         others.filter_map(|&index| self.get(index)).any(|other| {
             let shares =
@@ -86,7 +92,8 @@ impl Table {
         };
         socket.generation = self.generations[index as usize];
         let generation = socket.generation;
-        self.open[list_of(socket.bound.port)].push(index);
+        let list = self.list_of(socket.bound.port);
+        self.open[list].push(index);
         self.sockets[index as usize] = Some(socket);
         Some((index, generation))
     }
@@ -95,15 +102,17 @@ impl Table {
     pub(crate) fn remove(&mut self, index: u32) {
         self.reconnect(index, IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), None);
         let Some(socket) = self.sockets[index as usize].take() else { return };
-        self.open[list_of(socket.bound.port)].retain(|&other| other != index);
+        let list = self.list_of(socket.bound.port);
+        self.open[list].retain(|&other| other != index);
         self.generations[index as usize] = self.generations[index as usize].wrapping_add(1);
         self.free.push(index);
     }
 
     /// Fixes or dissolves the remote end of a socket, and its local address with it.
     pub(crate) fn reconnect(&mut self, index: u32, local: IpAddr, remote: Option<SocketAddress>) {
+        let mask = self.open.len() - 1;
         let Some(socket) = self.sockets[index as usize].as_mut() else { return };
-        let list = list_of(socket.bound.port);
+        let list = socket.bound.port as usize & mask;
         if let Some(key) = key_of(socket) {
             self.flows.remove(self.hasher.hash(&key), Target::Connection(index));
             self.connected[list].retain(|&other| other != index);
@@ -144,7 +153,7 @@ impl Table {
             u8::from(!socket.bound.ip.is_unspecified()) * 4 + u8::from(family) * 2 + u8::from(socket.options.interface.is_some())
         };
         let serving = || {
-            let list = &self.open[list_of(key.local_port)];
+            let list = &self.open[self.list_of(key.local_port)];
             let sockets = list.iter().rev().filter_map(|&index| self.get(index).map(|socket| (index, socket)));
             sockets.filter(|(_, socket)| socket.serves(key.local, key.local_port, interface))
         };
@@ -166,7 +175,7 @@ impl Table {
 
     /// All sockets that a datagram to many belongs to.
     pub(crate) fn find_all(&self, key: &FlowKey, interface: u32, found: &mut Vec<u32>) {
-        let list = list_of(key.local_port);
+        let list = self.list_of(key.local_port);
         let all = self.open[list].iter().chain(&self.connected[list]);
         found.extend(all.copied().filter(|&index| {
             self.get(index).is_some_and(|socket| {
@@ -193,11 +202,7 @@ fn overlap(other: &Socket, ip: IpAddr, options: &UdpOptions) -> bool {
         || serves_both(ip, options.only_ipv6, other.bound.ip)
 }
 
-fn list_of(port: u16) -> usize {
-    port as usize % PORT_LISTS
-}
-
-/// Lists that ports are spread over.
-const PORT_LISTS: usize = 4_096;
+/// Lists that ports are spread over, at most; where fewer sockets may be, it is fewer.
+const PORT_LISTS_MAX: usize = 4_096;
 /// The index leaves room for the bits that tell names apart.
 const INDEXES_MAX: u32 = 1 << 29;
