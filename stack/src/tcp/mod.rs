@@ -321,7 +321,13 @@ impl Tcp {
 
     fn receive_in_time_wait(&mut self, env: &mut Env, index: u32, segment: &mut Segment, hash: u32) {
         let Some(record) = self.time_wait.get(index) else { return };
-        match record.judge(segment) {
+        let (ip, port) = (segment.key.local, segment.key.local_port);
+        let verdict = match record.judge(segment) {
+            // RFC 9293 §3.10.7.4, fourth: where nobody accepts connections, a SYN is answered as in any other state.
+            Verdict::Reuse { .. } if self.listeners.find(ip, port).is_none() => Verdict::Acknowledge { restart: false },
+            verdict => verdict,
+        };
+        match verdict {
             Verdict::Ignore => {}
             Verdict::Acknowledge { restart } => {
                 if restart {

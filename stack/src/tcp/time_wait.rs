@@ -69,7 +69,7 @@ pub(crate) enum Verdict {
     Ignore,
     /// Answer with an ACK; `restart` the wait when it was a FIN.
     Acknowledge { restart: bool },
-    /// RFC 6191: a new connection; its ISS must lie at or after this.
+    /// RFC 6191: a new connection, where somebody listens; its ISS must lie at or after this.
     Reuse { iss_min: SeqNum },
 }
 
@@ -107,7 +107,7 @@ impl Record {
             }
             return Verdict::Acknowledge { restart: false };
         }
-        let pure = segment.len == 0 && !segment.has(FIN) && segment.sequence == self.rcv_nxt;
+        let pure = segment.len == 0 && !segment.has(FIN) && !segment.has(SYN) && segment.sequence == self.rcv_nxt;
         if pure { Verdict::Ignore } else { Verdict::Acknowledge { restart: segment.has(FIN) } }
     }
 
