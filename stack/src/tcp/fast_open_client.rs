@@ -100,7 +100,7 @@ impl Connection<'_, '_> {
         let path = self.env.ip.route(remote, Some(local));
         let transport_max = path.as_ref().map_or(0, |path| path.transport_max());
         let gathers = path.is_some_and(|path| self.env.ip.link(path.interface).gathers);
-        let own = mss_to_offer(transport_max, &TcpOptions::default()).min(if gathers { u16::MAX } else { FRAME_PAYLOAD_MAX });
+        let own = mss_to_offer(transport_max, options).min(if gathers { u16::MAX } else { FRAME_PAYLOAD_MAX });
         let room = own.min(if peer.mss == 0 { MSS_UNKNOWN } else { peer.mss }).saturating_sub(OPTIONS_BYTES_MAX);
         self.open(iss);
         if !may {
@@ -169,6 +169,19 @@ impl Connection<'_, '_> {
         }
     }
 
+    /// The SYN is too large for the way to the peer: it goes again at once, without data and option. That is no loss: neither
+    /// backoff nor window changes, and the peer is not held to drop SYNs with data.
+    pub(crate) fn fast_open_too_big(&mut self) {
+        let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
+        let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|_| sent_data) else { return };
+        if let Early::Sent { room: 1.., .. } = cold.fast_open {
+            cold.fast_open = Early::Sent { option: None, room: 0, failure: Failure::Retransmitted };
+            self.env.counters.count(Counter::TcpRetransSegs);
+            self.ack_now();
+            self.restart_rto();
+        }
+    }
+
     /// RFC 7413 §4.1.3, §4.2.2: the SYN-ACK tells a cookie and what it acknowledges; the rest of the SYN's data
     /// counts as never sent.
     pub(crate) fn fast_open_answered(&mut self, segment: &Segment) {
@@ -183,6 +196,7 @@ impl Connection<'_, '_> {
         if data_left {
             self.env.counters.count(Counter::TcpFastOpenActiveFail);
             self.env.counters.count(Counter::TcpRetransSegs);
+            self.tcb.total_retransmits = self.tcb.total_retransmits.saturating_add(1);
             self.tcb.snd_nxt = acknowledged;
             self.tcb.next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
         } else if data {

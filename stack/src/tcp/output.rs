@@ -389,7 +389,8 @@ impl Connection<'_, '_> {
         let len = plan.map_or(0, |plan| plan.len);
         let (mut first, shared) = self.build(header, plan, &link)?;
         let unmarked = self.tcb.ect() != 0 && !self.is_markable(plan);
-        let segments = len.div_ceil(self.tcb.mss as u32).max(1);
+        // What goes whole is one packet, whatever the MSS.
+        let segments = if plan.is_some_and(|plan| plan.whole) { 1 } else { len.div_ceil(self.tcb.mss as u32).max(1) };
         self.env.counters.add(Counter::TcpOutSegs, segments as u64);
         self.tally_departure(segments, len);
         if fresh {

@@ -68,6 +68,9 @@ impl Connection<'_, '_> {
         }
         let (_, remote) = self.tcb.template.addresses();
         self.env.ip.learn_path_mtu(self.now, remote, mtu);
+        if self.tcb.state == State::SynSent {
+            self.fast_open_too_big();
+        }
         self.fit_to_path();
     }
 
