@@ -482,13 +482,24 @@ fn timeval_of(nanos: u64) -> [u8; 16] {
 /// Options that the stack cannot honour and that must not look honoured.
 fn is_refused(level: i32, name: i32) -> bool {
     match level {
-        libc::IPPROTO_TCP => matches!(name, libc::TCP_ULP | libc::TCP_MD5SIG | libc::TCP_REPAIR | libc::TCP_ZEROCOPY_RECEIVE),
-        libc::SOL_SOCKET => {
-            matches!(name, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF | libc::SO_BINDTODEVICE | libc::SO_ZEROCOPY)
+        libc::IPPROTO_TCP => {
+            matches!(name, libc::TCP_ULP | libc::TCP_MD5SIG | libc::TCP_REPAIR | libc::TCP_ZEROCOPY_RECEIVE | TCP_INQ)
         }
+        libc::SOL_SOCKET => matches!(
+            name,
+            libc::SO_ATTACH_FILTER
+                | libc::SO_ATTACH_BPF
+                | libc::SO_BINDTODEVICE
+                | libc::SO_ZEROCOPY
+                | libc::SO_TIMESTAMPING
+                | libc::SO_TXTIME
+        ),
         _ => false,
     }
 }
+
+/// linux/tcp.h
+const TCP_INQ: i32 = 36;
 
 /// The kernel's socket is in another state than ours (not connected), so its refusal of these says nothing.
 fn is_checked_by_us(level: i32, name: i32) -> bool {
