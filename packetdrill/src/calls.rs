@@ -6,7 +6,7 @@ use libc::{epoll_event, iovec, loff_t, msghdr, nfds_t, pollfd, size_t, sockaddr,
 use ringway_shm::Duration;
 use ringway_sim::sockets::{Answer, Call};
 
-use crate::convert::{copy_in, copy_out, gather, read_address, room, scatter, write_address};
+use crate::convert::{copy_in, copy_out, gather, is_unspecified_family, put_control, read_address, room, scatter, write_address};
 use crate::session::Session;
 use crate::{Interface, User};
 
@@ -101,6 +101,10 @@ extern "C" fn accept(user: User, fd: c_int, address: *mut sockaddr, len: *mut so
 
 extern "C" fn connect(user: User, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the tool passes an address of this length.
+    if unsafe { is_unspecified_family(address, len) } {
+        return answer(&session(user).with(|machine| machine.disconnect(fd))) as c_int;
+    }
+    // SAFETY: as above.
     match unsafe { read_address(address, len) } {
         Ok(to) => answer(&session(user).call(Call::Connect { fd, to, begun: false }, deadline(user, fd, true))) as c_int,
         Err(errno) => refuse(errno),
@@ -175,8 +179,11 @@ extern "C" fn recvmsg(user: User, fd: c_int, message: *mut msghdr, flags: c_int)
     unsafe {
         scatter(&result.bytes, pieces, count);
         (*message).msg_namelen = 0;
-        (*message).msg_controllen = 0;
         (*message).msg_flags = 0;
+        match session(user).with(|machine| machine.inq(fd)).filter(|_| result.errno == 0) {
+            Some(bytes) => put_control(message, libc::IPPROTO_TCP, TCP_CM_INQ, bytes),
+            None => (*message).msg_controllen = 0,
+        }
     }
     answer(&result) as ssize_t
 }
@@ -403,6 +410,8 @@ extern "C" fn splice(
     answer(&session(user).with(|machine| machine.splice(from, to, count))) as ssize_t
 }
 
+/// linux/tcp.h
+const TCP_CM_INQ: c_int = 36;
 /// linux/sockios.h
 const SIOCOUTQNSD: c_ulong = 0x894b;
 /// How often silence is an error before it is an empty packet.

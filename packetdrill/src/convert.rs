@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use libc::{iovec, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
+use libc::{iovec, msghdr, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
 /// The address that a `sockaddr` names; a v4-mapped one is the one of IPv4.
 ///
@@ -24,6 +24,38 @@ pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> R
             Ok(SocketAddr::new(ip.to_ipv4_mapped().map_or(IpAddr::V6(ip), IpAddr::V4), port))
         }
         _ => Err(libc::EAFNOSUPPORT),
+    }
+}
+
+/// Whether the address is of no family: what connect(2) takes to give a connection up.
+///
+/// # Safety
+/// `address` is null or has `len` bytes.
+pub(crate) unsafe fn is_unspecified_family(address: *const sockaddr, len: socklen_t) -> bool {
+    // SAFETY: the length says that the family is there.
+    !address.is_null() && len as usize >= 2 && i32::from(unsafe { (*address).sa_family }) == libc::AF_UNSPEC
+}
+
+/// Puts one message of an int into `message`'s control buffer, which is all that is in it then; nothing where it does not fit.
+///
+/// # Safety
+/// `message` is valid, and its control buffer has the length that it says.
+pub(crate) unsafe fn put_control(message: *mut msghdr, level: i32, kind: i32, value: i32) {
+    let len = size_of::<i32>() as u32;
+    // SAFETY: the buffer has room for the header and the value when it is as long as CMSG_SPACE says; CMSG_FIRSTHDR names
+    // its beginning.
+    unsafe {
+        let room = (*message).msg_controllen;
+        (*message).msg_controllen = 0;
+        if (*message).msg_control.is_null() || room < libc::CMSG_SPACE(len) as usize {
+            return;
+        }
+        (*message).msg_controllen = libc::CMSG_SPACE(len) as usize;
+        let header = libc::CMSG_FIRSTHDR(message);
+        (*header).cmsg_level = level;
+        (*header).cmsg_type = kind;
+        (*header).cmsg_len = libc::CMSG_LEN(len) as usize;
+        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(value);
     }
 }
 
@@ -117,3 +149,6 @@ pub(crate) unsafe fn copy_out(bytes: &[u8], to: *mut u8) {
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -161,6 +161,8 @@ struct Socket {
     error: i32,
     read_shut: bool,
     write_shut: bool,
+    /// The handshake was completed once.
+    opened: bool,
     /// connect(2) has said how it went.
     reported: bool,
     options: TcpOptions,
@@ -304,7 +306,22 @@ impl Machine {
         }
         self.stack.receive(self.now, 0, &mut burst);
         self.release_held(None);
-        self.settle();
+        if !self.wakes_writer() {
+            self.settle();
+        }
+    }
+
+    /// Whether a call that waits to send can go on now that the handshake has ended. As on Linux its data takes our ACK along:
+    /// nothing leaves before it has been tried again.
+    fn wakes_writer(&mut self) -> bool {
+        let mut woken = false;
+        while let Some(event) = self.stack.poll_event() {
+            if let Event::Connected { cookie, .. } = event {
+                woken |= self.sockets.get_mut(&cookie).is_some_and(|socket| std::mem::take(&mut socket.blocked));
+            }
+            self.on_event(event);
+        }
+        woken
     }
 
     /// The next packet that has left.
@@ -388,6 +405,7 @@ impl Machine {
             Event::Connected { cookie, .. } => {
                 if let Some(socket) = self.sockets.get_mut(&cookie) {
                     socket.phase = Phase::Connected;
+                    socket.opened = true;
                 }
             }
             Event::Failed { cookie, error, .. } => self.on_failure(cookie, error),

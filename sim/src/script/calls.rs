@@ -19,17 +19,19 @@ pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) 
     let value = |index: usize| text(index).and_then(|text| number(text).ok_or(format!("{text} is not a number")));
     let fd = || value(0).map(|fd| fd as i32);
     let flags = |index: usize| arguments.get(index).and_then(|text| number(text)).unwrap_or(0) as i32;
-    if text(1).is_ok_and(|buffer| buffer == "NULL") && value(2).is_ok_and(|count| count > 0) {
+    if parsed.name != "splice" && text(1).is_ok_and(|buffer| buffer == "NULL") && value(2).is_ok_and(|count| count > 0) {
         return Ok(Outcome::Done(Answer::error(libc::EFAULT)));
     }
     let call = match parsed.name {
         "accept" => Call::Accept { fd: fd()?, flags: 0 },
+        "connect" if text(1)? == "AF_UNSPEC" => return Ok(Outcome::Done(machine.disconnect(fd()?))),
         "connect" => Call::Connect { fd: fd()?, to: family.remote(), begun: false },
         "read" | "recv" | "recvfrom" => Call::Receive { fd: fd()?, count: value(2)? as usize, flags: flags(3) },
         "readv" | "recvmsg" => Call::Receive { fd: fd()?, count: pieces(text(1)?), flags: message_flags(parsed) },
         "sendto" if flags(3) & libc::MSG_FASTOPEN != 0 => {
             let bytes = vec![0; value(2)? as usize];
-            Call::SendFast { fd: fd()?, to: Some(family.remote()), bytes, done: 0, begun: false, flags: flags(3) }
+            let to = (text(4)? != "AF_UNSPEC").then(|| family.remote());
+            Call::SendFast { fd: fd()?, to, bytes, done: 0, begun: false, flags: flags(3) }
         }
         "sendmsg" if message_flags(parsed) & libc::MSG_FASTOPEN != 0 => {
             let bytes = vec![0; pieces(text(1)?)];
@@ -80,6 +82,8 @@ fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result
             machine.set_nonblocking(int(0)?, on)
         }
         "ioctl" => ioctl(machine, int(0)?, value(1)?, text(2)?)?,
+        "pipe" => pipe(machine, text(0)?)?,
+        "splice" => machine.splice(int(0)?, int(2)?, value(4)? as usize),
         "epoll_create" | "epoll_create1" => machine.epoll_create(),
         "epoll_ctl" => {
             let events = field(text(3)?, "events").and_then(number).unwrap_or(0) as u32;
@@ -102,6 +106,17 @@ fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result
         return Err(format!("expected {expected}, got {}", answer.value));
     }
     Ok(if answer.errno == 0 { Answer::value(0) } else { answer })
+}
+
+/// pipe(2): its ends get the two numbers that the script calls them by.
+fn pipe(machine: &mut Machine, numbers: &str) -> Result<Answer, String> {
+    let inside = numbers.trim_matches(['[', ']']);
+    let wanted: Vec<i32> = split(inside).into_iter().filter_map(number).map(|fd| fd as i32).collect();
+    let [reader, writer] = wanted[..] else { return Err(format!("{numbers} is not two descriptors")) };
+    let ends = machine.pipe();
+    // The first number may be the second end's until that has its own.
+    let renumbered = machine.renumber(ends.1, writer) && machine.renumber(ends.0, reader);
+    if renumbered { Ok(Answer::value(0)) } else { Err(format!("{numbers} are taken")) }
 }
 
 /// linux/sockios.h
@@ -133,7 +148,7 @@ fn message_flags(parsed: &Parsed<'_>) -> i32 {
 fn option_value(text: &str) -> Result<Vec<u8>, String> {
     let inside = text.trim().trim_start_matches('[').trim_end_matches(']').trim();
     if let Some(word) = inside.strip_prefix('"') {
-        return Ok(word.trim_end_matches('"').as_bytes().to_vec());
+        return unescape(word.trim_end_matches('"'));
     }
     let both = |first: Option<&str>, second: Option<&str>| Some((number(first?)?, number(second?)?));
     if let Some((on, seconds)) = both(field(inside, "onoff"), field(inside, "linger")) {
@@ -146,6 +161,18 @@ fn option_value(text: &str) -> Result<Vec<u8>, String> {
     Ok((value as i32).to_ne_bytes().to_vec())
 }
 
+/// C's notation of a byte by two digits, `\xa1`, among letters.
+fn unescape(word: &str) -> Result<Vec<u8>, String> {
+    let mut pieces = word.split("\\x");
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let digits = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(digits.ok_or_else(|| format!("{piece} does not begin with two digits"))?);
+        bytes.extend_from_slice(&piece.as_bytes()[2..]);
+    }
+    Ok(bytes)
+}
+
 fn compare_option(expected: &str, bytes: &[u8]) -> Result<Answer, String> {
     if expected.contains("...") {
         return Ok(Answer::value(0));
@@ -156,6 +183,16 @@ fn compare_option(expected: &str, bytes: &[u8]) -> Result<Answer, String> {
     }
     let got = bytes.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes));
     Err(format!("expected the option to be {expected}, it is {got:?}"))
+}
+
+/// Holds what recvmsg(2) says beside the bytes against the line: how many more there are to read (TCP_CM_INQ).
+pub(super) fn compare_control(machine: &mut Machine, parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
+    let control = parsed.arguments.get(1).filter(|_| parsed.name == "recvmsg" && answer.value >= 0);
+    let Some((_, control)) = control.and_then(|message| message.split_once("TCP_CM_INQ")) else { return Ok(()) };
+    let wanted = control.split_once("cmsg_data=").and_then(|(_, data)| data.split('}').next()).and_then(number);
+    let fd = parsed.arguments.first().and_then(|fd| number(fd)).ok_or("no descriptor")? as i32;
+    let got = machine.inq(fd).map(i64::from);
+    if wanted == got { Ok(()) } else { Err(format!("expected TCP_CM_INQ {wanted:?}, got {got:?}")) }
 }
 
 /// Holds what came back against the line.

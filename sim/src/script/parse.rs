@@ -186,6 +186,7 @@ fn joined(text: &str) -> String {
     let words: Vec<&str> = text.splitn(4, char::is_whitespace).collect();
     match words[..] {
         [from, sign @ ("..." | "~"), to, rest] => format!("{from}{sign}{to} {rest}"),
+        [from, to, rest, more] if to.starts_with("...") || to.starts_with('~') => format!("{from}{to} {rest} {more}"),
         _ => text.to_string(),
     }
 }

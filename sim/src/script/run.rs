@@ -52,6 +52,8 @@ struct Runner<'a> {
     tolerance_us: u64,
     flow: Option<Flow>,
     passive_ports: u16,
+    /// listen(2) has been called since the last passive connection: the next SYN is of a new one.
+    listened: bool,
     blocked: Option<Blocked<'a>>,
     /// The descriptor that assertions are about.
     subject: i32,
@@ -78,6 +80,7 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
         tolerance_us: script.tolerance_us,
         flow: None,
         passive_ports: 0,
+        listened: false,
         blocked: None,
         subject: -1,
     };
@@ -97,9 +100,15 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
 fn read_command(sysctl: &mut Sysctl, command: &str) {
     if command.contains("defaults.sh") {
         // What the common set-up of public suites chooses beyond that.
-        for (name, value) in
-            [("tcp_timestamps", "1"), ("tcp_slow_start_after_idle", "0"), ("tcp_ecn", "0"), ("tcp_syn_linear_timeouts", "4")]
-        {
+        for (name, value) in [
+            ("tcp_timestamps", "1"),
+            ("tcp_slow_start_after_idle", "0"),
+            ("tcp_ecn", "0"),
+            ("tcp_syn_linear_timeouts", "4"),
+            ("tcp_syn_retries", "5"),
+            ("tcp_fastopen", "3"),
+            ("tcp_fastopen_key", "a1a1a1a1-b2b2b2b2-c3c3c3c3-d4d4d4d4"),
+        ] {
             sysctl.set(name, value);
         }
     }
@@ -180,6 +189,7 @@ impl<'a> Runner<'a> {
             Outcome::Done(mut answer) => {
                 self.renumber(&parsed, &mut answer);
                 self.note_new(&parsed, answer.value);
+                calls::compare_control(&mut self.machine, &parsed, &answer).map_err(|what| format!("{text}: {what}"))?;
                 calls::compare(&parsed, &answer).map_err(|what| format!("{text}: {what}"))
             }
             Outcome::Waits(call) => {
@@ -202,6 +212,7 @@ impl<'a> Runner<'a> {
         match parsed.name {
             "accept" if value >= 0 => self.subject = value as i32,
             "socket" if value >= 0 => self.subject = value as i32,
+            "listen" => self.listened = true,
             "connect" => self.subject = arguments::number(parsed.arguments[0]).unwrap_or(-1) as i32,
             _ => {}
         }
@@ -216,8 +227,9 @@ impl<'a> Runner<'a> {
     /// A packet of the peer, with the script's numbers made live.
     fn inject(&mut self, line: &Line) -> Result<(), String> {
         let opens = line.flags & (SYN | ACK) == SYN && line.icmp.is_none();
-        if opens && self.flow.is_none_or(|flow| flow.open && line.sequence == 0) {
+        if opens && self.flow.is_none_or(|flow| flow.open && (line.sequence == 0 || self.listened)) {
             self.passive_ports += 1;
+            self.listened = false;
             let (from, to) = (self.family.remote().ip(), self.family.local());
             let ends = Ends { from: (from, 50_000 + self.passive_ports), to: (to.ip(), to.port()) };
             self.flow = Some(Flow::new(ends));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::Duration;
-use ringway_stack::{AcceptError, ConnectError, ListenError};
+use ringway_stack::{AcceptError, ConnectError, ListenError, State};
 
 use super::{Answer, Descriptor, Machine, Phase, Socket, plain_address, stack_address};
 
@@ -33,6 +33,7 @@ impl Machine {
             error: 0,
             read_shut: false,
             write_shut: false,
+            opened: false,
             reported: false,
             options: self.defaults,
             linger_s: None,
@@ -127,11 +128,12 @@ impl Machine {
             Ok(accepted) => {
                 let mut socket = self.fresh(inet6, flags & libc::SOCK_NONBLOCK != 0);
                 socket.phase = Phase::Connected;
+                socket.opened = true;
                 socket.id = Some(accepted);
                 socket.reported = true;
                 socket.options = options;
                 socket.remembered = remembered;
-                socket.peer_closed = self.stack.readiness(accepted).peer_closed;
+                socket.peer_closed = self.stack.info(accepted).is_some_and(|info| info.state == State::CloseWait);
                 let names = self.stack.addresses(accepted);
                 socket.bound = names.map(|(local, _)| plain_address(local));
                 socket.remote = names.map(|(_, remote)| plain_address(remote));
@@ -190,6 +192,28 @@ impl Machine {
                 ConnectError::Full => libc::ENOBUFS,
             })),
         }
+    }
+
+    /// connect(2) to AF_UNSPEC: the connection is given up, and the socket may be used anew.
+    pub fn disconnect(&mut self, fd: i32) -> Answer {
+        let answer = self.do_disconnect(fd).into();
+        self.settle();
+        answer
+    }
+
+    fn do_disconnect(&mut self, fd: i32) -> Result<i64, i32> {
+        let anew = self.fresh(false, false);
+        let socket = self.socket_of(fd)?;
+        let (id, listening) = (socket.id.take(), socket.phase == Phase::Listening);
+        let (bound, remembered) = (socket.bound.filter(|_| listening), std::mem::take(&mut socket.remembered));
+        let Socket { inet6, nonblocking, options, linger_s, receive_timeout, send_timeout, .. } = *socket;
+        *socket = Socket { inet6, nonblocking, options, linger_s, receive_timeout, send_timeout, bound, remembered, ..anew };
+        match id {
+            Some(id) if listening => self.stack.close(self.now, id),
+            Some(id) => self.stack.abort(self.now, id),
+            None => {}
+        }
+        Ok(0)
     }
 
     /// shutdown(2)

@@ -86,10 +86,32 @@ impl Machine {
         waits
     }
 
-    /// Bytes that a send which must not wait may take: what the waiting SYN carries.
-    pub(super) fn fast_open_limit(&mut self, cookie: u64, count: usize, dont_wait: bool) -> usize {
-        let id = self.sockets.get(&cookie).and_then(|socket| socket.id).filter(|_| dont_wait);
-        id.and_then(|id| self.stack.fast_open_room(id)).map_or(count, |room| room.min(count))
+    /// Bytes that the SYN takes, while it waits for them.
+    pub(super) fn waiting_syn(&mut self, cookie: u64) -> Option<usize> {
+        let id = self.sockets.get(&cookie).and_then(|socket| socket.id)?;
+        self.stack.fast_open_room(id)
+    }
+
+    /// The SYN goes, with `first`; what a call has beyond that waits for the handshake's end.
+    pub(super) fn send_with_syn(&mut self, cookie: u64, first: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
+        let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
+        let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
+        socket.phase = Phase::Connecting;
+        let sent = self.push(cookie, first, done, flags);
+        if first.is_empty() {
+            // Nothing to send is a plain connect.
+            if let Some(id) = self.sockets.get(&cookie).and_then(|socket| socket.id)
+                && self.stack.send_with(id, 0, &mut |_| {}).is_err()
+            {
+                return Some(Answer::error(libc::EPIPE));
+            }
+            return dont_wait.then(|| Answer::error(libc::EINPROGRESS));
+        }
+        if dont_wait {
+            return sent;
+        }
+        self.sockets.get_mut(&cookie).expect("a descriptor's socket lives").blocked = true;
+        None
     }
 
     /// sendto(2) or sendmsg(2) with MSG_FASTOPEN: connects and sends.
@@ -112,7 +134,12 @@ impl Machine {
         }
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
         let Some(to) = to.filter(|_| self.fast_open.client) else { return Some(Answer::error(libc::EOPNOTSUPP)) };
+        let waits = socket.id.is_some_and(|id| self.stack.fast_open_room(id).is_some());
         match socket.phase {
+            Phase::Connected if waits => {
+                *begun = true;
+                return self.try_send(fd, bytes, done, flags);
+            }
             Phase::Connecting => return Some(Answer::error(libc::EALREADY)),
             Phase::Connected => return Some(Answer::error(libc::EISCONN)),
             Phase::Listening => return Some(Answer::error(libc::EISCONN)),
@@ -126,13 +153,9 @@ impl Machine {
         socket.options.fast_open = before;
         let Some(id) = socket.id.filter(|_| *begun) else { return refused };
         let Some(room) = self.stack.fast_open_room(id) else {
+            socket.blocked = !dont_wait;
             return dont_wait.then(|| Answer::error(libc::EINPROGRESS));
         };
-        let first = &bytes[..room.min(bytes.len())];
-        let sent = self.push(cookie, first, done, flags);
-        if first.is_empty() {
-            return dont_wait.then(|| Answer::error(libc::EINPROGRESS));
-        }
-        if dont_wait { sent } else { None }
+        self.send_with_syn(cookie, &bytes[..room.min(bytes.len())], done, flags)
     }
 }

@@ -224,6 +224,16 @@ fn default_of(level: i32, name: i32) -> Option<i32> {
     let value = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => 1,
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => -1,
+        // What must not look honoured, as in `posix`.
+        (
+            libc::SOL_SOCKET,
+            libc::SO_ZEROCOPY
+            | libc::SO_TIMESTAMPING
+            | libc::SO_TXTIME
+            | libc::SO_ATTACH_FILTER
+            | libc::SO_ATTACH_BPF
+            | libc::SO_BINDTODEVICE,
+        ) => return None,
         (libc::SOL_SOCKET, _) => 0,
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => 64,
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => 1,
@@ -252,6 +262,6 @@ fn default_of(level: i32, name: i32) -> Option<i32> {
 
 /// linux/tcp.h
 const TCP_CC_INFO: i32 = 26;
-const TCP_INQ: i32 = 36;
+pub(super) const TCP_INQ: i32 = 36;
 const SO_SNDBUFFORCE: i32 = 32;
 const SO_RCVBUFFORCE: i32 = 33;

@@ -14,6 +14,10 @@ impl Machine {
             Ok(cookie) => cookie,
             Err(errno) => return Some(Answer::error(errno)),
         };
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            // Nothing is ever queued there.
+            return Some(Answer::error(libc::EAGAIN));
+        }
         if flags & libc::MSG_OOB != 0 {
             return Some(self.receive_urgent(cookie, count, flags));
         }
@@ -103,16 +107,17 @@ impl Machine {
             Ok(true) => return self.would_block(cookie, *done, flags),
             Err(answer) => return Some(answer),
         }
-        let socket = self.sockets.get(&cookie).expect("a descriptor's socket lives");
-        let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
-        let count = self.fast_open_limit(cookie, bytes.len(), dont_wait);
-        self.push(cookie, &bytes[..count], done, flags)
+        if let Some(room) = self.waiting_syn(cookie) {
+            return self.send_with_syn(cookie, &bytes[..room.min(bytes.len())], done, flags);
+        }
+        self.push(cookie, bytes, done, flags)
     }
 
     /// Whether a send must wait for the handshake; an error when it cannot be.
     fn sendable(&mut self, cookie: u64, done: usize) -> Result<bool, Answer> {
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
-        if done > 0 && (socket.error != 0 || socket.phase == Phase::Closed) {
+        // What a SYN has carried does not count when the connection was never there.
+        if done > 0 && socket.opened && (socket.error != 0 || socket.phase == Phase::Closed) {
             return Err(Answer::value(done as i64));
         }
         if socket.error != 0 {
@@ -187,6 +192,16 @@ impl Machine {
         let answer = self.try_send(to, &taken.bytes, &mut done, libc::MSG_DONTWAIT);
         self.settle();
         answer.unwrap_or_else(|| Answer::error(libc::EAGAIN))
+    }
+
+    /// TCP_CM_INQ of a socket that has asked for it by TCP_INQ: bytes that can be read; one when there is only the end to read.
+    pub fn inq(&mut self, fd: i32) -> Option<i32> {
+        let socket = self.socket_of(fd).ok()?;
+        let asked = socket.remembered.get(&(libc::IPPROTO_TCP, super::options::TCP_INQ))?.iter().any(|byte| *byte != 0);
+        let (id, stash) = (socket.id?, socket.stash.len());
+        let bytes = stash + self.stack.unread(id);
+        let ended = self.stack.readiness(id).peer_closed;
+        asked.then(|| if bytes == 0 { i32::from(ended) } else { i32::try_from(bytes).unwrap_or(i32::MAX) })
     }
 
     /// SIOCINQ (FIONREAD): bytes that can be read.

@@ -87,6 +87,9 @@ impl Sysctl {
         }
         let millis = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_millis);
         millis("tcp_rto_max_ms", &mut tcp.rto_max);
+        if let Some(micros) = self.number("tcp_rto_min_us").filter(|micros| *micros > 0) {
+            tcp.rto_min = Duration::from_micros(micros);
+        }
         seconds("tcp_fin_timeout", &mut tcp.fin_timeout);
         seconds("tcp_keepalive_time", &mut tcp.keepalive_idle);
         seconds("tcp_keepalive_intvl", &mut tcp.keepalive_interval);
@@ -117,15 +120,19 @@ impl Sysctl {
     /// What new sockets choose.
     pub fn options(&self) -> TcpOptions {
         let congestion_control = self.congestion_control().unwrap_or_default();
-        TcpOptions { congestion_control, ..TcpOptions::default() }
+        // Linux: 2^32 - 1 is no limit.
+        let low_water =
+            self.number("tcp_notsent_lowat").and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes < u32::MAX);
+        TcpOptions { congestion_control, not_sent_low_water: low_water.unwrap_or(0), ..TcpOptions::default() }
     }
 }
 
 /// As the kernel reads numbers: in C's notation.
 fn number_of(word: &str) -> Option<u64> {
     match word.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => word.parse().ok(),
+        Some(digits) => u64::from_str_radix(digits.trim_end_matches('\\'), 16).ok(),
+        // A shell's line that goes on ends in a backslash.
+        None => word.trim_end_matches('\\').parse().ok(),
     }
 }
 
@@ -142,6 +149,8 @@ const NAMES: &[&str] = &[
     "tcp_ecn_option",
     "tcp_min_tso_segs",
     "tcp_rto_max_ms",
+    "tcp_rto_min_us",
+    "tcp_notsent_lowat",
     "tcp_syn_retries",
     "tcp_syn_linear_timeouts",
     "tcp_synack_retries",
