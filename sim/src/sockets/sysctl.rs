@@ -87,9 +87,8 @@ impl Sysctl {
         }
         let millis = |name: &str, place: &mut Duration| *place = self.number(name).map_or(*place, Duration::from_millis);
         millis("tcp_rto_max_ms", &mut tcp.rto_max);
-        if let Some(micros) = self.number("tcp_rto_min_us").filter(|micros| *micros > 0) {
-            tcp.rto_min = Duration::from_micros(micros);
-        }
+        let floor_us = self.number("tcp_rto_min_us").filter(|micros| *micros > 0);
+        tcp.rto_min = floor_us.map_or(tcp.rto_min, Duration::from_micros);
         seconds("tcp_fin_timeout", &mut tcp.fin_timeout);
         seconds("tcp_keepalive_time", &mut tcp.keepalive_idle);
         seconds("tcp_keepalive_intvl", &mut tcp.keepalive_interval);
