@@ -320,6 +320,14 @@ impl Connection<'_, '_> {
             if elapsed_ms < 1 << 20 {
                 self.take_round_trip(elapsed_ms.max(1) * 1_000);
             }
+        } else if self.tcb.state == State::SynSent && self.tcb.rto_deadline != 0 {
+            // The timer was set when the SYN went, to RFC 6298's first timeout.
+            let timeout_ms = self.shared.config.rto_initial.as_millis() as u32;
+            let sent_at = self.tcb.rto_deadline.wrapping_sub(timeout_ms);
+            let elapsed_ms = crate::timer::tick_at(self.now).wrapping_sub(sent_at).cast_signed().max(1).cast_unsigned();
+            if elapsed_ms <= timeout_ms {
+                self.take_round_trip(elapsed_ms * 1_000);
+            }
         }
     }
 }
