@@ -259,7 +259,7 @@ impl Bed {
     /// Whether the kernel's TCP has no business at the server's side.
     pub fn is_ringways_alone(&self) -> bool {
         // Over TAP the client is the kernel of the same namespace.
-        !matches!(self.target, Target::Linux | Target::LinuxSpin) && self.options.wire != WireKind::Tap
+        !self.target.is_the_kernels() && self.options.wire != WireKind::Tap
     }
 }
 
@@ -349,6 +349,7 @@ impl Layout<'_> {
         match self.target {
             Target::Service => drop(command.args(["--sockets", "channel"])),
             Target::LinuxSpin => drop(command.arg("--spin")),
+            Target::LinuxUring => drop(command.args(["--sockets", "uring"])),
             Target::Embedded => self.own_stack(&mut command, self.served().ip().to_string(), stats),
             _ => {}
         }

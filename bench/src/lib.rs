@@ -3,7 +3,7 @@
 //! Promises: the same trace gives the same packets, so that counted instructions can be compared
 //! from one change to the next; over real wires all targets get the same requests from the same
 //! client, in turn, and what disturbed them is said. Does not do: judge whether a figure is good.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod against_wrk;
 pub mod bed;

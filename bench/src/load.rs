@@ -12,4 +12,5 @@ pub mod message;
 pub mod order;
 pub mod schedule;
 pub mod tuning;
+pub mod uring_server;
 pub mod work;

@@ -107,7 +107,7 @@ impl Options {
         let possible = self.wire.targets();
         let mut wanted = self.target.clone();
         if wanted.is_empty() {
-            wanted = possible.iter().copied().filter(|target| *target != Target::LinuxSpin).collect();
+            wanted = possible.iter().copied().filter(|target| target.is_usual()).collect();
         }
         let mut found = Vec::new();
         for target in wanted {

@@ -106,25 +106,6 @@ impl Point {
         if self.setup.path.is_some() { PATH.to_string() } else { setting.wire.clone() }
     }
 
-    /// The row of a target that could not be measured.
-    pub fn absent(&self, setting: &Setting, target: &str, why: &str) -> Row {
-        Row {
-            scenario: setting.scenario.clone(),
-            point: self.label.clone(),
-            parameters: self.parameters.clone(),
-            target: target.to_string(),
-            wire: self.wire(setting),
-            client: setting.client.clone(),
-            unit: self.unit().to_string(),
-            noise: QUIET.to_string(),
-            note: format!("{NOT_MEASURED}{why}"),
-            machine: setting.machine.clone(),
-            kernel: setting.kernel.clone(),
-            commit: setting.commit.clone(),
-            ..Row::default()
-        }
-    }
-
     fn bytes_per_request(&self) -> f64 {
         match self.figure {
             Figure::Stream => f64::from(PIECE),
@@ -163,6 +144,29 @@ impl Point {
         series.samples.iter().map(|sample| self.value(&sample.outcome)).collect()
     }
 
+    /// The row of a target that could not be measured.
+    pub fn absent(&self, setting: &Setting, target: &str, why: &str) -> Row {
+        let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        Row { note: format!("{NOT_MEASURED}{why}"), noise: QUIET.into(), ..self.blank(setting, target) }
+    }
+
+    /// What every row of the point has.
+    fn blank(&self, setting: &Setting, target: &str) -> Row {
+        Row {
+            scenario: setting.scenario.clone(),
+            point: self.label.clone(),
+            parameters: self.parameters.clone(),
+            target: target.to_string(),
+            wire: self.wire(setting),
+            client: setting.client.clone(),
+            unit: self.unit().to_string(),
+            machine: setting.machine.clone(),
+            kernel: setting.kernel.clone(),
+            commit: setting.commit.clone(),
+            ..Row::default()
+        }
+    }
+
     /// The row of one target; `linux`: what that target showed in the same rounds.
     pub fn row(&self, setting: &Setting, target: &str, series: &Series, linux: Option<&Series>) -> Row {
         let of = |figure: &dyn Fn(&Sample) -> f64| median(series.samples.iter().map(figure));
@@ -178,14 +182,7 @@ impl Point {
         });
         let passages = |count: fn(&Passage) -> u64| series.samples.iter().map(|sample| count(&sample.passage)).sum();
         Row {
-            scenario: setting.scenario.clone(),
-            point: self.label.clone(),
-            parameters: self.parameters.clone(),
-            target: target.to_string(),
-            wire: self.wire(setting),
-            client: setting.client.clone(),
             value: rounded(value),
-            unit: self.unit().to_string(),
             p50_us: of(&|sample| sample.outcome.p50_us).map(rounded),
             p99_us: of(&|sample| sample.outcome.p99_us).map(rounded),
             p999_us: of(&|sample| sample.outcome.p999_us).map(rounded),
@@ -206,9 +203,7 @@ impl Point {
             rounds: series.samples.len() as u32,
             repeated: series.repeated,
             note: note(series),
-            machine: setting.machine.clone(),
-            kernel: setting.kernel.clone(),
-            commit: setting.commit.clone(),
+            ..self.blank(setting, target)
         }
     }
 }

@@ -40,6 +40,11 @@ impl Progress {
         self.left += more;
     }
 
+    /// There will be fewer.
+    pub fn forget(&mut self, fewer: u32) {
+        self.left = self.left.saturating_sub(fewer);
+    }
+
     /// Says something.
     pub fn say(&self, words: &str) {
         if !self.is_quiet {

@@ -20,6 +20,7 @@ use crate::load::kernel_client::KernelClient;
 use crate::load::kernel_server::KernelServer;
 use crate::load::order::{Answer, Order, Outcome, Plan};
 use crate::load::tuning::Tuning;
+use crate::load::uring_server::UringServer;
 use crate::load::work::Work;
 use crate::path::Path;
 use crate::wire::memory::End;
@@ -72,6 +73,8 @@ pub enum Kind {
 pub enum Sockets {
     /// libc's: the kernel's, or Ringway's under `ringway run`
     Kernel,
+    /// The kernel's, by io_uring
+    Uring,
     /// A stack of its own, by the native API
     Ringway,
     /// A service's, by the native API through a channel
@@ -104,6 +107,13 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             answer(&Answer::Ready)?;
             server.serve()
         }
+        (Kind::Server, Sockets::Uring) => {
+            let address = address()?;
+            let mut server = UringServer::listen(address, work, tuning).map_err(|error| at(address, &error))?;
+            drop(orders(|| {})?);
+            answer(&Answer::Ready)?;
+            server.serve()
+        }
         (Kind::Server, Sockets::Ringway) => {
             let (address, net) = (address()?, stack::open(&arguments.stack, End::First)?);
             let mut server = EmbeddedServer::listen(net, address, work, tuning).map_err(|error| at(address, &error))?;
@@ -129,7 +139,9 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             answer(&Answer::Ready)?;
             wire.run(&orders, &mut |counted| answer(&counted))
         }
-        (Kind::Client, Sockets::Channel) => Err(io::Error::other("no client uses a channel")),
+        (Kind::Client, Sockets::Channel | Sockets::Uring) => {
+            Err(io::Error::other("clients are by epoll, or on a stack of their own"))
+        }
         (Kind::Client, Sockets::Kernel) => {
             answer(&Answer::Ready)?;
             obey(&orders(|| {})?, &mut Kernel(None))

@@ -76,28 +76,32 @@ impl<'a> Runner<'a> {
 
     /// Points that want the same wire and sockets.
     fn run_alike(&mut self, targets: &[Target], points: &[Point], give: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
-        let mut beds = Vec::new();
+        let (mut beds, mut refused) = (Vec::new(), Vec::new());
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
         let setup = points[0].setup;
         for target in targets {
-            match unavailable(*target, &setup.tuning) {
-                None => {
-                    let bed = Bed::start(*target, self.options, &setup, most)?;
+            if let Some(why) = unavailable(*target, &setup.tuning) {
+                refused.push((target.name(), why));
+                continue;
+            }
+            match Bed::start(*target, self.options, &setup, most) {
+                Ok(bed) => {
                     bed.pause();
                     beds.push(bed);
                 }
-                Some(why) => {
-                    for point in points {
-                        give(point.absent(&self.setting, &target.name(), &why))?;
-                    }
-                }
+                Err(error) if target.may_be_missing() => refused.push((target.name(), error.to_string())),
+                Err(error) => return Err(error),
             }
         }
+        self.progress.forget((refused.len() * points.len()) as u32 * self.rounds);
         for point in points {
             let series = self.measure(&mut beds, point)?;
             let linux = beds.iter().position(|bed| bed.target() == Target::Linux).map(|index| &series[index]);
             for (bed, series) in beds.iter().zip(&series) {
                 give(point.row(&self.setting, &bed.target().name(), series, linux))?;
+            }
+            for (target, why) in &refused {
+                give(point.absent(&self.setting, target, why))?;
             }
         }
         Ok(())
@@ -133,9 +137,11 @@ impl<'a> Runner<'a> {
             let (number, missing) = (rounds.next_number(), rounds.missing());
             let mut round = Vec::new();
             for bed in beds.iter_mut() {
-                let words = format!("{}: {}, round {number} of {}", point.label, bed.target().name(), self.rounds);
-                let repeats = if number > self.rounds { " (a repetition: others were disturbed)" } else { "" };
-                self.progress.say_step(&format!("{words}{repeats}"));
+                let which = match number.saturating_sub(self.rounds) {
+                    0 => format!("round {number} of {}", self.rounds),
+                    repetition => format!("repetition {repetition}, as others were disturbed"),
+                };
+                self.progress.say_step(&format!("{}: {}, {which}", point.label, bed.target().name()));
                 round.push(self.sample(bed, u64::from(number))?);
                 self.progress.step();
             }

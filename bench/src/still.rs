@@ -78,7 +78,7 @@ fn idle(bed: &Bed, watched: Duration) -> (f64, String) {
 fn memory(bed: &Bed, before: &Rest, connections: u32) -> f64 {
     let after = Rest::of(bed.server_pid());
     let mut bytes = after.resident_bytes.saturating_sub(before.resident_bytes);
-    if matches!(bed.target(), Target::Linux | Target::LinuxSpin) {
+    if bed.target().is_the_kernels() {
         bytes += after.slab_bytes.saturating_sub(before.slab_bytes) / 2;
     }
     bytes as f64 / f64::from(connections)

@@ -9,6 +9,8 @@ pub enum Target {
     Linux,
     /// The same, never sleeping in epoll
     LinuxSpin,
+    /// The same server by io_uring
+    LinuxUring,
     /// The same program as `linux`, unmodified, under `ringway run`
     Preload,
     /// The server and the stack in one loop, by the native API
@@ -42,6 +44,21 @@ impl Target {
     pub fn name(self) -> String {
         name(self)
     }
+
+    /// Whether the kernel's TCP serves.
+    pub fn is_the_kernels(self) -> bool {
+        matches!(self, Target::Linux | Target::LinuxSpin | Target::LinuxUring)
+    }
+
+    /// Whether a machine may be without it; then rows say so.
+    pub fn may_be_missing(self) -> bool {
+        self == Target::LinuxUring
+    }
+
+    /// Whether it is measured when no target is named.
+    pub fn is_usual(self) -> bool {
+        !matches!(self, Target::LinuxSpin | Target::LinuxUring)
+    }
 }
 
 impl WireKind {
@@ -53,7 +70,9 @@ impl WireKind {
     /// Who can serve over it, in the order in which they take turns.
     pub fn targets(self) -> &'static [Target] {
         match self {
-            WireKind::Veth => &[Target::Linux, Target::LinuxSpin, Target::Preload, Target::Service, Target::Embedded],
+            WireKind::Veth => {
+                &[Target::Linux, Target::LinuxSpin, Target::LinuxUring, Target::Preload, Target::Service, Target::Embedded]
+            }
             WireKind::Tap | WireKind::Memory => &[Target::Embedded],
         }
     }

@@ -194,6 +194,11 @@ impl Outbox {
         }
     }
 
+    /// The next bytes without a copy: in the middle of a large message.
+    pub fn next_static(&self) -> Option<&'static [u8]> {
+        self.next_in_content().map(|range| &PATTERN[range])
+    }
+
     /// Where in [`content`] the next bytes stand, as far as it has them in one piece: in the middle of a large message.
     pub fn next_in_content(&self) -> Option<Range<usize>> {
         let Some(Item::Message(header)) = self.queue.front() else { return None };

@@ -97,3 +97,12 @@ fn an_open_loop_beyond_capacity_says_so() {
     let noted = Series { note: "odd".into(), ..series(&[one]) };
     assert_eq!(point.row(&setting(), "linux", &noted, None).note, "odd; 25 % of the requests found every connection busy");
 }
+
+#[test]
+fn what_could_not_be_measured_is_a_row_that_says_why() {
+    let point = Point::new("64".into(), &[("connections", 64.0)], plan(Pace::Closed), Figure::Requests);
+    let row = point.absent(&setting(), "linux-uring", "linux-uring server: io_uring: Operation\nnot permitted");
+    assert!(!row.is_measured());
+    assert_eq!(row.note, "not measured: linux-uring server: io_uring: Operation not permitted");
+    assert_eq!((row.scenario.as_str(), row.unit.as_str(), row.number("connections")), ("conns", "requests/s", Some(64.0)));
+}

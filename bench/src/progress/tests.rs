@@ -12,6 +12,8 @@ fn the_remaining_time_is_by_what_was_seen() {
     assert_eq!(progress.remaining(6 * second), 24 * second);
     progress.expect(2);
     assert_eq!(progress.remaining(6 * second), 30 * second);
+    progress.forget(2);
+    assert_eq!(progress.remaining(6 * second), 24 * second);
     (0..20).for_each(|_| progress.step());
     assert_eq!(progress.remaining(6 * second), Duration::ZERO);
 }
