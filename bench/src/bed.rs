@@ -70,8 +70,13 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// The larger share of a core that strangers have used, nanoseconds.
-    pub fn others_ns(&self) -> u64 {
+    /// What strangers have used, nanoseconds: of the core where it is more, or of both together where the server has a worker
+    /// on the client's.
+    pub fn others_ns(&self, is_shared: bool) -> u64 {
+        if is_shared {
+            let busy = self.server.core.busy_ns + self.client.core.busy_ns;
+            return busy.saturating_sub(self.server.cpu_ns() + self.client.cpu_ns() + self.path_ns);
+        }
         self.server.others_ns().max(self.client.others_ns().saturating_sub(self.path_ns))
     }
 }
@@ -90,12 +95,24 @@ pub fn server_core() -> usize {
     usize::from(machine::cores() > 1)
 }
 
+/// The cores of a server of so many workers: from its own core on, the client's last.
+fn server_cores(workers: usize) -> Vec<usize> {
+    (0..workers).map(|worker| (server_core() + worker) % machine::cores()).collect()
+}
+
 impl Bed {
     /// Makes the wire and starts both roles, for so many connections at most.
     ///
     /// # Errors
     /// The system refused something, or a role failed.
     pub fn start(target: Target, options: &Options, setup: &Setup, connections: u32) -> io::Result<Bed> {
+        let workers = options.workers();
+        if workers > 1 && !target.has_workers() {
+            return Err(io::Error::other(format!("{} has one worker here", target.name())));
+        }
+        if workers > machine::cores() {
+            return Err(io::Error::other(format!("{workers} workers on {} cores", machine::cores())));
+        }
         let (wire, path) = join(options, setup)?;
         let layout = Layout {
             kind: options.wire,
@@ -105,6 +122,7 @@ impl Bed {
             connections,
             work_us: options.work_us,
             tuning: setup.tuning,
+            workers,
         };
         let ends = if wire.is_none() { Some(memory::link()?) } else { None };
         let (server_stats, client_stats) = (stats_path(), stats_path());
@@ -119,8 +137,9 @@ impl Bed {
         }
         client.wait_ready(START)?;
         let mut stats = services_of(server.pid());
-        for path in [server_stats, client_stats].iter().filter(|path| path.exists()) {
-            stats.push(StatsReader::open(path)?);
+        let of_workers = (1..workers).map(|worker| server_stats.with_extension(worker.to_string()));
+        for path in of_workers.chain([server_stats.clone(), client_stats]).filter(|path| path.exists()) {
+            stats.push(StatsReader::open(&path)?);
             // It is mapped; the name is not needed any more and is not left behind whatever happens.
             fs::remove_file(path)?;
         }
@@ -256,6 +275,11 @@ impl Bed {
         self.wire.as_ref().map_or(Ok(0), |wire| wire.kernel_counter(Side::Server, "Tcp", "InSegs"))
     }
 
+    /// Whether a worker of the server is on the client's core.
+    pub fn shares_a_core(&self) -> bool {
+        server_cores(self.options.workers()).contains(&CLIENT_CORE)
+    }
+
     /// Whether the kernel's TCP has no business at the server's side.
     pub fn is_ringways_alone(&self) -> bool {
         // Over TAP the client is the kernel of the same namespace.
@@ -279,7 +303,7 @@ fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Pe
 }
 
 /// Says on which core the kernel receives.
-fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
+pub(crate) fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
     let sides: &[(Side, usize)] = match steering {
         Steering::None => &[],
         Steering::Client => &[(Side::Client, CLIENT_CORE)],
@@ -304,6 +328,7 @@ struct Layout<'a> {
     connections: u32,
     work_us: u64,
     tuning: Tuning,
+    workers: usize,
 }
 
 impl Layout<'_> {
@@ -323,13 +348,13 @@ impl Layout<'_> {
     }
 
     /// A role's command line, bound to a core, in its namespace.
-    fn role(&self, side: Side, core: usize, before: &[&str]) -> io::Result<Command> {
+    fn role(&self, side: Side, cores: &[usize], before: &[&str]) -> io::Result<Command> {
         let ringway = std::env::current_exe()?;
         let mut command = match self.wire {
             Some(wire) => wire.command(side, "taskset"),
             None => Command::new("taskset"),
         };
-        command.args(["-c", &core.to_string()]);
+        command.args(["-c", &list(cores)]);
         if !before.is_empty() {
             command.arg(&ringway).args(before);
         }
@@ -340,9 +365,13 @@ impl Layout<'_> {
     fn server_command(&self, stats: &Path) -> io::Result<Command> {
         let has_service = matches!(self.target, Target::Preload | Target::Service);
         let before: &[&str] = if has_service { &["run", "--quiet", "--"] } else { &[] };
-        let mut command = self.role(Side::Server, server_core(), before)?;
+        let cores = server_cores(self.workers);
+        let mut command = self.role(Side::Server, &cores, before)?;
         command.args(["server", "--listen", &self.served().to_string()]);
         command.args(self.tuning.arguments());
+        if self.workers > 1 {
+            command.args(["--cores", &list(&cores)]);
+        }
         if self.work_us > 0 {
             command.args(["--work-us", &self.work_us.to_string()]);
         }
@@ -358,7 +387,7 @@ impl Layout<'_> {
 
     fn client_command(&self, stats: &Path) -> io::Result<Command> {
         let side = if self.kind == WireKind::Tap { Side::Server } else { Side::Client };
-        let mut command = self.role(side, CLIENT_CORE, &[])?;
+        let mut command = self.role(side, &[CLIENT_CORE], &[])?;
         command.arg("client");
         if self.client == ClientStack::Ringway {
             self.own_stack(&mut command, self.address(FIRST_CLIENT), stats);
@@ -392,6 +421,11 @@ impl Layout<'_> {
             WireKind::Memory => {}
         }
     }
+}
+
+/// As taskset and roles read it.
+fn list(cores: &[usize]) -> String {
+    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A file for statistics that nobody else uses.

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::against_wrk;
 use crate::options::Options;
@@ -15,7 +15,7 @@ use crate::runner::Runner;
 use crate::scenario::{self, Kind, Scenario};
 use crate::still;
 use crate::table;
-use crate::target::Target;
+use crate::target::{Target, WireKind};
 use crate::wire::veth::remove_on_signal;
 
 /// Arguments of `ringway bench`.
@@ -33,6 +33,8 @@ enum Command {
     Other(crate::other::Command),
     /// Small requests over 1 to thousands of connections
     Conns(Options),
+    /// Many connections, by cores of the server
+    Cores(Options),
     /// One request at a time, by size of the reply
     Latency(Options),
     /// Large replies, large requests, streams without end
@@ -79,6 +81,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Other(command) => return command.run(),
         Command::Role(arguments) => return role::run(arguments),
         Command::Conns(options) => ("conns", options),
+        Command::Cores(options) => ("cores", options),
         Command::Latency(options) => ("latency", options),
         Command::Bulk(options) => ("bulk", options),
         Command::Crr(options) => ("crr", options),
@@ -100,11 +103,27 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 }
 
 fn list() -> ExitCode {
-    let lines: String = scenario::ALL.iter().map(|scenario| format!("{:<10}{}\n", scenario.name, scenario.about)).collect();
-    match io::stdout().write_all(lines.as_bytes()) {
+    match io::stdout().write_all(listed().as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
+}
+
+/// Every command with its line, then who serves over which wire.
+fn listed() -> String {
+    let commands = Command::augment_subcommands(clap::Command::new("ringway bench"));
+    let mut lines = String::new();
+    for command in commands.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "list") {
+        let name = command.get_name();
+        let words = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let about = scenario::find(name).map_or(words, |scenario| scenario.about.to_string());
+        lines.push_str(&format!("{name:<10}{about}\n"));
+    }
+    for wire in WireKind::value_variants() {
+        let targets: Vec<String> = wire.targets().iter().map(|target| target.name()).collect();
+        lines.push_str(&format!("--wire {:<7} --target {}\n", wire.name(), targets.join(",")));
+    }
+    lines
 }
 
 fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
@@ -142,6 +161,10 @@ fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
                     }
                     runner.run(&targets, &points, &mut give)
                 }
+                Kind::Cores => scenario::cores::runs(options).iter().try_for_each(|options| {
+                    let mut runner = Runner::new(scenario.name, options, rounds, seconds)?;
+                    runner.run(&targets, &scenario::varied((scenario.points)(options), options), &mut give)
+                }),
                 Kind::Traffic | Kind::SharesOfPeak => runner.run(&targets, &points, &mut give),
             }
         });
@@ -155,3 +178,6 @@ fn fail(scenario: &Scenario, text: &str, status: u8) -> ExitCode {
     eprintln!("ringway bench {}: {text}", scenario.name);
     ExitCode::from(status)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What every scenario can be told on the command line.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, FromArgMatches, ValueEnum};
 
 use crate::load::tuning::Congestion;
 use crate::path::{self, Loss, Path};
@@ -39,6 +39,9 @@ pub struct Options {
     /// Microseconds of work that each request costs the server's program
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub work_us: u64,
+    /// Cores of the server, each with a worker of its own (linux, linux-spin, linux-uring, embedded over veth)
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: Option<u8>,
     /// On which core the kernel receives; default: on the core that sends
     #[arg(long, value_enum, default_value_t = Steering::None)]
     pub rps: Steering,
@@ -82,6 +85,11 @@ impl Options {
         self.client.unwrap_or(self.wire.usual_client())
     }
 
+    /// Cores of the server.
+    pub fn workers(&self) -> usize {
+        usize::from(self.workers.unwrap_or(1))
+    }
+
     /// Rounds and the seconds of each, where a scenario has nothing else in mind.
     pub fn rounds_or(&self, rounds: u32) -> u32 {
         self.rounds.unwrap_or(rounds)
@@ -120,11 +128,26 @@ impl Options {
                 found.push(target);
             }
         }
+        if self.workers() > 1 && self.wire != WireKind::Veth {
+            return Err(format!("several workers are built for the veth wire, not for {}", self.wire.name()));
+        }
         let client = self.client_stack();
         if !self.wire.clients().contains(&client) {
             return Err(format!("a client on the {} stack cannot stand on the {} wire", client.name(), self.wire.name()));
         }
         Ok(found)
+    }
+}
+
+impl Options {
+    /// What these words on the command line mean.
+    ///
+    /// # Panics
+    /// They are not the program's own; a user's would deserve a message.
+    pub(crate) fn parse(words: &[&str]) -> Options {
+        let command = Options::augment_args(clap::Command::new("ringway bench").no_binary_name(true));
+        let matches = command.try_get_matches_from(words).expect("words of our own");
+        Options::from_arg_matches(&matches).expect("the same arguments")
     }
 }
 

@@ -13,18 +13,14 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::load::channel_server::ChannelServer;
 use crate::load::embedded_client::EmbeddedClient;
-use crate::load::embedded_server::EmbeddedServer;
 use crate::load::kernel_client::KernelClient;
-use crate::load::kernel_server::KernelServer;
 use crate::load::order::{Answer, Order, Outcome, Plan};
 use crate::load::tuning::Tuning;
-use crate::load::uring_server::UringServer;
-use crate::load::work::Work;
 use crate::path::Path;
 use crate::wire::memory::End;
 
+mod server;
 mod stack;
 pub mod wire;
 
@@ -48,6 +44,9 @@ pub struct RoleArguments {
     /// Microseconds that a request costs the application
     #[arg(long, default_value_t = 0)]
     work_us: u64,
+    /// A worker of the server on each of these cores; default: one, where it was started
+    #[arg(long, value_delimiter = ',')]
+    cores: Vec<usize>,
     #[command(flatten)]
     tuning: Tuning,
     /// What the wire does, as JSON
@@ -96,41 +95,11 @@ pub fn run(arguments: &RoleArguments) -> ExitCode {
 
 fn play(arguments: &RoleArguments) -> io::Result<()> {
     raise_descriptor_limit()?;
-    let tuning = &arguments.tuning;
-    let address = || arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"));
-    let work = Work::each(Duration::from_micros(arguments.work_us));
     match (arguments.kind, arguments.sockets) {
-        (Kind::Server, Sockets::Kernel) => {
-            let address = address()?;
-            let mut server = KernelServer::listen(address, arguments.spin, work, tuning).map_err(|error| at(address, &error))?;
+        (Kind::Server, _) => server::serve(arguments, || {
             drop(orders(|| {})?);
-            answer(&Answer::Ready)?;
-            server.serve()
-        }
-        (Kind::Server, Sockets::Uring) => {
-            let address = address()?;
-            let mut server = UringServer::listen(address, work, tuning).map_err(|error| at(address, &error))?;
-            drop(orders(|| {})?);
-            answer(&Answer::Ready)?;
-            server.serve()
-        }
-        (Kind::Server, Sockets::Ringway) => {
-            let (address, net) = (address()?, stack::open(&arguments.stack, End::First)?);
-            let mut server = EmbeddedServer::listen(net, address, work, tuning).map_err(|error| at(address, &error))?;
-            drop(orders(|| {})?);
-            answer(&Answer::Ready)?;
-            server.serve()
-        }
-        (Kind::Server, Sockets::Channel) if *tuning != Tuning::default() => {
-            Err(io::Error::other("the server through a channel has no socket options"))
-        }
-        (Kind::Server, Sockets::Channel) => {
-            let address = address()?;
-            let mut server = ChannelServer::listen(address, work).map_err(|error| at(address, &error))?;
-            drop(orders(|| {})?);
-            answer(&Answer::Ready)?;
-            server.serve()
-        }
+            answer(&Answer::Ready)
+        }),
         (Kind::Wire, _) => {
             let path = arguments.path.ok_or_else(|| io::Error::other("a wire needs --path"))?;
             let mut wire = PathWire::open(&path, WIRE_SEED)?;
@@ -159,10 +128,6 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
 
 fn parse_path(text: &str) -> Result<Path, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
-}
-
-fn at(address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{address}: {error}"))
 }
 
 /// A client that can be ordered about.

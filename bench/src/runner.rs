@@ -89,7 +89,9 @@ impl<'a> Runner<'a> {
                     bed.pause();
                     beds.push(bed);
                 }
-                Err(error) if target.may_be_missing() => refused.push((target.name(), error.to_string())),
+                Err(error) if target.may_be_missing() || !target.has_workers() && self.options.workers() > 1 => {
+                    refused.push((target.name(), error.to_string()))
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -161,6 +163,9 @@ impl<'a> Runner<'a> {
             bed.release()?;
             bed.pause();
             series.retransmissions = Some(bed.retransmissions()?.saturating_sub(before.0));
+            if bed.shares_a_core() && self.options.workers() > 1 {
+                series.note = "the client shares a core with a worker".into();
+            }
             let segments = bed.kernel_segments()? - before.1;
             if bed.is_ringways_alone() && segments > 0 {
                 series.note = format!("the kernel's TCP received {segments} segments: not all was Ringway's");
@@ -183,7 +188,7 @@ impl<'a> Runner<'a> {
         let disturbance = Disturbance {
             calibration: before.median_ns.max(after.median_ns) / self.fastest_ns - 1.0,
             steal: share(sample.server.core.steal_ns.max(sample.client.core.steal_ns)),
-            others: share(sample.others_ns()),
+            others: share(sample.others_ns(bed.shares_a_core())),
         };
         Ok((sample, disturbance))
     }

@@ -13,6 +13,7 @@ mod accept;
 pub mod apps;
 mod bulk;
 mod conns;
+pub(crate) mod cores;
 pub(crate) mod cpuload;
 mod fair;
 mod latency;
@@ -49,6 +50,8 @@ pub enum Kind {
     Traffic,
     /// The load at shares of what the kernel carries, unless rates are named.
     SharesOfPeak,
+    /// The load on servers of one and more cores.
+    Cores,
     /// Nothing: connections are open and still.
     Still(Question),
     /// Our load and wrk in turn.
@@ -58,6 +61,7 @@ pub enum Kind {
 /// All of them, in the order of `ringway bench list`.
 pub const ALL: &[Scenario] = &[
     conns::CONNS,
+    cores::CORES,
     latency::LATENCY,
     bulk::BULK,
     mpc::CRR,

@@ -55,6 +55,11 @@ impl Target {
         self == Target::LinuxUring
     }
 
+    /// Whether it can have a worker on each of several cores.
+    pub fn has_workers(self) -> bool {
+        !matches!(self, Target::Preload | Target::Service)
+    }
+
     /// Whether it is measured when no target is named.
     pub fn is_usual(self) -> bool {
         !matches!(self, Target::LinuxSpin | Target::LinuxUring)

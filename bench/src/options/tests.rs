@@ -15,3 +15,11 @@ fn seconds_have_bounds() {
     assert_eq!(seconds("0.5"), Ok(0.5));
     assert!(["0", "-1", "nan", "inf", "601", "x"].iter().all(|wrong| seconds(wrong).is_err()));
 }
+
+#[test]
+fn several_workers_stand_on_veth_alone() {
+    let parse = |words: &[&str]| crate::options::Options::parse(words).targets();
+    assert!(parse(&["--workers", "2", "--target", "linux,embedded"]).is_ok());
+    assert!(parse(&["--workers", "2", "--wire", "memory"]).is_err_and(|text| text.contains("veth")));
+    assert!(parse(&["--workers", "1", "--wire", "memory"]).is_ok());
+}

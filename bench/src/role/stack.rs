@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use ringway::WorkerConfig;
-use ringway::api::Net;
+use ringway::api::{Net, Nets, Seat};
 use ringway_stack::Cidr;
 
 use crate::wire::memory::{End, take};
@@ -40,10 +40,7 @@ pub(super) struct StackArguments {
 /// A stack with its one interface; with neither of both named, the end of a link that comes over standard input.
 pub(super) fn open(arguments: &StackArguments, end: End) -> io::Result<Net> {
     let address = arguments.address.ok_or_else(|| io::Error::other("a stack needs --address"))?;
-    let mut config = WorkerConfig::default();
-    config.stack.connections_max = arguments.connections_max;
-    config.stats_path = arguments.stats.clone();
-    let mut net = Net::new(config)?;
+    let mut net = Net::new(configuration(arguments))?;
     let number = if let Some(interface) = &arguments.packet {
         net.add_packet(interface, address)?
     } else if let Some(interface) = &arguments.tap {
@@ -58,6 +55,20 @@ pub(super) fn open(arguments: &StackArguments, end: End) -> io::Result<Net> {
     let addresses = std::iter::once(address).chain(more).collect();
     net.stack().set_addresses(number, addresses);
     Ok(net)
+}
+
+/// Seats of several workers on the same interface.
+pub(super) fn seats(arguments: &StackArguments, workers: usize) -> io::Result<Vec<Seat>> {
+    let address = arguments.address.ok_or_else(|| io::Error::other("a stack needs --address"))?;
+    let interface = arguments.packet.as_ref().ok_or_else(|| io::Error::other("several workers need --packet"))?;
+    Nets::packet(&configuration(arguments), workers, interface, address)
+}
+
+fn configuration(arguments: &StackArguments) -> WorkerConfig {
+    let mut config = WorkerConfig::default();
+    config.stack.connections_max = arguments.connections_max;
+    config.stats_path = arguments.stats.clone();
+    config
 }
 
 /// The address so many after this one; IPv4 only.

@@ -68,3 +68,12 @@ fn a_path_needs_the_veth_wire() {
     assert!(options(&["--wire", "memory", "--target", "embedded", "--rtt", "1ms"]).targets().is_err());
     assert!(options(&["--rtt", "1ms"]).targets().is_ok());
 }
+
+#[test]
+fn cores_has_a_run_for_each_number_of_cores() {
+    let labels = |words: &[&str]| -> Vec<String> {
+        cores::runs(&options(words)).iter().flat_map(|options| (cores::CORES.points)(options)).map(|point| point.label).collect()
+    };
+    assert_eq!(labels(&[]), ["1 core, 4800 connections", "2 cores, 4800 connections"]);
+    assert_eq!(labels(&["--workers", "4", "--connections", "9"]), ["4 cores, 9 connections"]);
+}

@@ -1,0 +1,14 @@
+//! The list names all there is.
+use super::*;
+
+#[test]
+fn the_list_has_every_scenario_every_command_every_wire_and_every_target() {
+    let text = listed();
+    let begins = |word: &str| text.lines().any(|line| line.split_whitespace().next() == Some(word));
+    assert!(scenario::ALL.iter().all(|scenario| begins(scenario.name) && text.contains(scenario.about)), "{text}");
+    assert!(["all", "apps", "cycles", "report"].iter().all(|name| begins(name)) && !begins("role") && !begins("list"), "{text}");
+    for target in Target::value_variants() {
+        assert!(text.contains(&target.name()), "{} in {text}", target.name());
+    }
+    assert_eq!(text.lines().filter(|line| line.starts_with("--wire")).count(), WireKind::value_variants().len());
+}
