@@ -5,7 +5,7 @@ LOOM_TARGET = target/loom
 MINUTES ?= 1
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel netlink config capture
 
-.PHONY: demo test build setup setup-demo lint unit conformance loom miri fuzz soak system bench-instructions check-instructions tidy rfc-coverage clean
+.PHONY: demo test report build setup setup-demo lint unit conformance loom miri fuzz soak system bench-instructions check-instructions tidy rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -87,6 +87,12 @@ bench-instructions:
 check-instructions:
 	$(CARGO) build --release -p ringway-bench
 	target/release/instructions --check
+
+# Everything that is measured, in a short form (under half an hour, on a machine that does nothing else), and the report of it:
+# target/report for browsers, docs/report/report.md with its figures beside it.
+report: build
+	target/release/ringway bench all -o target/report
+	target/release/ringway bench report target/report/rows.jsonl --markdown -o docs/report
 
 clean:
 	$(CARGO) clean

@@ -39,6 +39,9 @@ pub struct Arguments {
     /// One JSON object per class, core and target
     #[arg(short, long)]
     json: bool,
+    /// No progress on standard error
+    #[arg(short, long)]
+    quiet: bool,
     /// Also list so many innermost functions with their classes
     #[arg(long, default_value_t = 0, value_name = "N")]
     functions: usize,
@@ -92,7 +95,9 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     for load in &arguments.scenario {
         let mut all = Vec::new();
         for target in &arguments.target {
-            eprintln!("ringway bench cycles: {} on {}", load.name(), target.name());
+            if !arguments.quiet {
+                eprintln!("ringway bench cycles: {} on {}", load.name(), target.name());
+            }
             all.push(Seen { target: *target, tally: record(arguments, *load, *target, &symbols)? });
         }
         let text =

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 pub mod against_wrk;
+pub mod all;
 pub mod bed;
 pub mod bulk_link;
 pub mod command;

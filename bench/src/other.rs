@@ -5,11 +5,13 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use crate::scenario::apps;
-use crate::{cycles, report};
+use crate::{all, cycles, report};
 
 /// One of them, with its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Everything in a short form, and the report
+    All(all::Arguments),
     /// Unmodified programs under `ringway run` and on the kernel
     Apps(apps::Arguments),
     /// Where the CPU goes, in eight classes
@@ -25,6 +27,7 @@ impl Command {
     /// Does it.
     pub(crate) fn run(&self) -> ExitCode {
         match self {
+            Command::All(arguments) => all::run(arguments),
             Command::Apps(arguments) => apps::run(arguments),
             Command::Cycles(arguments) => cycles::run(arguments),
             Command::Report(arguments) => report::run(arguments),

@@ -31,11 +31,24 @@ pub struct Arguments {
     /// Folder for report.html, report.md and figures/
     #[arg(short, long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
+    /// Only report.md, and its figures beside it
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// report.html, report.md, and the figures in a folder.
+    Page,
+    /// report.md with the figures beside it.
+    Markdown,
 }
 
 /// Writes the report.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    match write(arguments) {
+    let form = if arguments.markdown { Form::Markdown } else { Form::Page };
+    match write(&arguments.rows, &arguments.out, form) {
         Ok(told) => {
             eprintln!("ringway bench report: {told}");
             ExitCode::SUCCESS
@@ -50,26 +63,33 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 const TITLE: &str = "Ringway, measured beside the kernel";
 const FIGURES: &str = "figures";
 
-fn write(arguments: &Arguments) -> Result<String, Box<dyn std::error::Error>> {
+/// Writes the report of these files into a folder, and tells what it has.
+pub(crate) fn write(files: &[PathBuf], out: &Path, form: Form) -> Result<String, Box<dyn std::error::Error>> {
     let mut rows = Rows::default();
-    for file in &arguments.rows {
+    for file in files {
         rows.read(file)?;
     }
     if rows.rows.is_empty() {
         return Err("the files have no rows".into());
     }
     let blocks = blocks(&Papers::load(), &rows)?;
-    let out = &arguments.out;
-    fs::create_dir_all(out.join(FIGURES)).map_err(|error| named(out, &error))?;
+    let (figures, folder) = match form {
+        Form::Page => (FIGURES, out.join(FIGURES)),
+        Form::Markdown => (".", out.to_path_buf()),
+    };
+    fs::create_dir_all(&folder).map_err(|error| named(&folder, &error))?;
     for block in &blocks {
         if let Block::Picture { id, svg, .. } = block {
-            put(&out.join(FIGURES).join(format!("{id}.svg")), svg)?;
+            put(&folder.join(format!("{id}.svg")), svg)?;
         }
     }
-    put(&out.join("report.html"), &page::html(TITLE, &blocks))?;
-    put(&out.join("report.md"), &page::markdown(FIGURES, &blocks))?;
-    let figures = blocks.iter().filter(|block| matches!(block, Block::Picture { .. })).count();
-    Ok(format!("{} rows, {figures} figures: {}", rows.rows.len(), out.join("report.html").display()))
+    if form == Form::Page {
+        put(&out.join("report.html"), &page::html(TITLE, &blocks))?;
+    }
+    put(&out.join("report.md"), &page::markdown(figures, &blocks))?;
+    let count = blocks.iter().filter(|block| matches!(block, Block::Picture { .. })).count();
+    let main = if form == Form::Page { "report.html" } else { "report.md" };
+    Ok(format!("{} rows, {count} figures: {}", rows.rows.len(), out.join(main).display()))
 }
 
 fn put(path: &Path, text: &str) -> io::Result<()> {

@@ -84,9 +84,27 @@ fn a_report_without_rows_is_an_error() {
     fs::create_dir_all(&folder).expect("the temporary folder is writable");
     let file = folder.join("empty.jsonl");
     fs::write(&file, "\n").expect("written");
-    let arguments = Arguments { rows: vec![file], out: folder.join("out") };
-    let error = write(&arguments).expect_err("there is nothing to report").to_string();
+    let error = write(&[file], &folder.join("out"), Form::Page).expect_err("there is nothing to report").to_string();
     assert_eq!(error, "the files have no rows");
     assert!(!folder.join("out").exists());
+    fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn as_markdown_the_figures_are_beside_the_text_and_there_is_no_page() {
+    let folder = std::env::temp_dir().join(format!("ringway-report-markdown-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("the temporary folder is writable");
+    let file = folder.join("rows.jsonl");
+    let row = Row { scenario: "conns".into(), target: "linux".into(), unit: "requests/s".into(), value: 1.0, ..Row::default() };
+    fs::write(&file, row.to_json() + "\n").expect("written");
+    write(&[file], &folder.join("out"), Form::Markdown).expect("a row is enough");
+    let mut names: Vec<String> = fs::read_dir(folder.join("out"))
+        .expect("it was made")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["conns.svg", "report.md"]);
+    assert!(fs::read_to_string(folder.join("out/report.md")).expect("it is there").contains("](./conns.svg)"));
     fs::remove_dir_all(&folder).expect("removed");
 }

@@ -57,8 +57,9 @@ fn ratio_line(row: &Row, all: &[Row]) -> Vec<String> {
             && other.target == "linux"
     };
     let kernel = all.iter().find(same).and_then(|other| other.server_cpu_us_per_request);
-    let cpu = match (row.server_cpu_us_per_request, kernel) {
-        (Some(ours), Some(kernel)) if kernel > 0.0 => format!("{:.2}", ours / kernel),
+    let cpu = match (row.server_cpu_ratio, row.server_cpu_us_per_request, kernel) {
+        (Some(ratio), _, _) => format!("{ratio:.2}"),
+        (None, Some(ours), Some(kernel)) if kernel > 0.0 => format!("{:.2}", ours / kernel),
         _ => "–".to_string(),
     };
     vec![

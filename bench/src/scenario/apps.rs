@@ -19,6 +19,7 @@ use crate::bed::server_core;
 use crate::measure::calibration::Calibration;
 use crate::measure::cpu::Used;
 use crate::measure::noise::Disturbance;
+use crate::options::Steering;
 use crate::rounds::Rounds;
 use crate::row::Row;
 use crate::wire::veth::remove_on_signal;
@@ -47,6 +48,9 @@ pub struct Arguments {
     /// Rounds of each target; the medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// On which core the kernel receives; default: on the core that sends
+    #[arg(long, value_enum, default_value_t = Steering::None)]
+    rps: Steering,
     /// One JSON object per row
     #[arg(short, long)]
     json: bool,
@@ -98,7 +102,7 @@ fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_n
     let mut servers = Vec::new();
     for stack in &arguments.target {
         say(arguments, &format!("starting {} on {}", program.command(), stack.name()));
-        match Server::start(program, *stack) {
+        match Server::start(program, *stack, arguments.rps) {
             Ok(server) => {
                 server.pause();
                 servers.push(server);

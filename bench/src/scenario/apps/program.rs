@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
-use crate::bed::server_core;
+use crate::bed::{server_core, steer};
 use crate::measure::cpu::Used;
+use crate::options::Steering;
 use crate::pause;
 use crate::wire::veth::{Side, Wire};
 
@@ -181,8 +182,9 @@ impl Server {
     ///
     /// # Errors
     /// It ended or does not answer; its own words are in the error.
-    pub(super) fn start(program: Program, stack: Stack) -> io::Result<Server> {
+    pub(super) fn start(program: Program, stack: Stack, steering: Steering) -> io::Result<Server> {
         let wire = Wire::new()?;
+        steer(&wire, steering)?;
         // Short connections need ports faster than TIME-WAIT gives them back.
         let ports = ["-qw", "net.ipv4.tcp_tw_reuse=1", "net.ipv4.ip_local_port_range=1024 65535"];
         let set = wire.command(Side::Client, "sysctl").args(ports).stdin(Stdio::null()).output()?;

@@ -1,0 +1,131 @@
+//! What `ringway bench all` measures, and for how long.
+//!
+//! Each scenario gets the same time: its rounds are as long as that allows for its points and targets.
+
+use std::time::Duration;
+
+use crate::options::Options;
+use crate::scenario::{self, Kind, Scenario};
+
+/// How short.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    /// For each scenario, seconds.
+    budget_s: f64,
+    rounds: u32,
+    patience: u32,
+    /// Of each round of programs that want whole seconds.
+    whole_seconds: u32,
+    /// Connections of what stands still.
+    still: &'static str,
+}
+
+impl Form {
+    /// All of it in less than half an hour.
+    pub(super) const SHORT: Form = Form { budget_s: 65.0, rounds: 3, patience: 1, whole_seconds: 2, still: "1000,10000" };
+    /// All of it in less than five minutes.
+    pub(super) const QUICK: Form = Form { budget_s: 6.0, rounds: 1, patience: 0, whole_seconds: 1, still: "1000" };
+
+    fn rounds_at_most(&self) -> f64 {
+        f64::from(self.rounds + self.patience)
+    }
+}
+
+/// One call of `ringway bench`.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// The subcommand and its arguments.
+    pub(super) words: Vec<String>,
+    /// How long it takes, about.
+    pub(super) expected: Duration,
+}
+
+/// Starting a target, seconds.
+const START_S: f64 = 0.7;
+/// What a round takes beyond its seconds: calibration, and 15 % to get warm.
+const ROUND_S: f64 = 0.06;
+const WARMUP: f64 = 1.15;
+/// A round is never shorter or longer.
+const SHORTEST_S: f64 = 0.05;
+const LONGEST_S: f64 = 1.0;
+/// What stands still is left alone so long before it is looked at.
+const SETTLE_S: f64 = 3.0;
+/// Loads of `apps` with both targets, and of what `cycles` runs.
+const APPS_ROUNDS: f64 = 22.0;
+const CYCLES_RUNS: f64 = 6.0;
+/// What perf takes to write and read a recording, seconds.
+const PERF_S: f64 = 6.0;
+
+/// What a scenario is measured with beside its own points and targets.
+fn words(scenario: &Scenario) -> &'static [&'static str] {
+    match scenario.name {
+        "conns" => &["--target", "linux,linux-uring,preload,service,embedded"],
+        "cores" => &["--target", "linux,embedded"],
+        _ => &[],
+    }
+}
+
+/// Everything.
+pub(super) fn all(form: Form) -> Vec<Part> {
+    let mut parts: Vec<Part> = scenario::ALL.iter().map(|scenario| part(scenario, words(scenario), &form)).collect();
+    let conns = scenario::find("conns").expect("it is in the list");
+    parts.push(part(conns, &["--wire", "memory"], &form));
+    let whole = form.whole_seconds.to_string();
+    let (rounds, patience) = (form.rounds.to_string(), form.patience.to_string());
+    let apps_s = APPS_ROUNDS * (form.rounds_at_most() * (f64::from(form.whole_seconds) + 0.3) + 0.5);
+    parts.push(made(&["apps", "--seconds", &whole, "--rounds", &rounds, "--patience", &patience], apps_s));
+    let cycles_s = CYCLES_RUNS * (f64::from(form.whole_seconds) + PERF_S);
+    parts.push(made(&["cycles", "--target", "linux,preload,embedded", "--seconds", &whole], cycles_s));
+    parts
+}
+
+fn made(words: &[&str], seconds: f64) -> Part {
+    Part { words: words.iter().map(|word| word.to_string()).collect(), expected: Duration::from_secs_f64(seconds) }
+}
+
+fn part(scenario: &Scenario, extra: &[&str], form: &Form) -> Part {
+    let options = Options::parse(extra);
+    let targets = options.targets().map_or(1, |targets| targets.len()) as f64;
+    let points = match scenario.kind {
+        Kind::SharesOfPeak => scenario::cpuload::peaks(&options).len() * 3,
+        Kind::Cores => scenario::cores::runs(&options).len(),
+        _ => (scenario.points)(&options).len(),
+    } as f64;
+    let (rounds, patience) = (form.rounds.to_string(), form.patience.to_string());
+    let whole = form.whole_seconds.to_string();
+    let (more, seconds): (Vec<&str>, f64) = match scenario.kind {
+        Kind::Still(_) => {
+            let points = form.still.split(',').count() as f64;
+            let each = SETTLE_S + START_S + f64::from(form.whole_seconds) + 1.0;
+            (vec!["--connections", form.still, "--seconds", &whole], points * targets * each)
+        }
+        Kind::AgainstWrk => {
+            let each = START_S + f64::from(form.rounds) * (2.0 * f64::from(form.whole_seconds) + 0.2);
+            (vec!["--target", "linux,embedded", "--seconds", &whole, "--rounds", &rounds], points * 2.0 * each)
+        }
+        Kind::Traffic | Kind::SharesOfPeak | Kind::Cores => {
+            let each = round_s(form, points * targets, targets);
+            let seconds = format!("{each:.2}");
+            let whole = targets * START_S + points * targets * form.rounds_at_most() * (each * WARMUP + ROUND_S);
+            let words = ["--seconds", &seconds, "--rounds", &rounds, "--patience", &patience];
+            return made(&[&[scenario.name][..], extra, &words].concat(), whole);
+        }
+    };
+    made(&[&[scenario.name][..], extra, &more].concat(), seconds)
+}
+
+/// The seconds of a round where so many fit into the budget.
+fn round_s(form: &Form, turns: f64, targets: f64) -> f64 {
+    let each = (form.budget_s - targets * START_S) / (turns * form.rounds_at_most());
+    ((each - ROUND_S) / WARMUP).clamp(SHORTEST_S, LONGEST_S)
+}
+
+/// How long what is left takes, when what is done took so long.
+pub(super) fn remaining(done: &[Part], left: &[Part], elapsed: Duration) -> Duration {
+    let expected = |parts: &[Part]| parts.iter().map(|part| part.expected.as_secs_f64()).sum::<f64>();
+    let pace = if done.is_empty() { 1.0 } else { elapsed.as_secs_f64() / expected(done) };
+    Duration::from_secs_f64(expected(left) * pace)
+}
+
+#[cfg(test)]
+mod tests;

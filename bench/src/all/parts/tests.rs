@@ -1,0 +1,35 @@
+//! Nothing is forgotten, and all of it ends in time.
+use super::*;
+
+#[test]
+fn every_scenario_is_measured() {
+    for form in [Form::SHORT, Form::QUICK] {
+        let parts = all(form);
+        for scenario in scenario::ALL {
+            assert!(parts.iter().any(|part| part.words[0] == scenario.name), "{}", scenario.name);
+        }
+        assert!(["apps", "cycles"].iter().all(|name| parts.iter().any(|part| part.words[0] == *name)));
+    }
+}
+
+#[test]
+fn the_short_form_ends_within_half_an_hour_and_the_quick_one_within_five_minutes() {
+    let whole = |form| all(form).iter().map(|part| part.expected).sum::<Duration>();
+    assert!(whole(Form::SHORT) < Duration::from_secs(30 * 60), "{:?}", whole(Form::SHORT));
+    assert!(whole(Form::QUICK) < Duration::from_secs(5 * 60), "{:?}", whole(Form::QUICK));
+}
+
+#[test]
+fn what_a_part_is_called_with_is_understood() {
+    for part in all(Form::SHORT).iter().filter(|part| scenario::find(&part.words[0]).is_some()) {
+        let words: Vec<&str> = part.words[1..].iter().map(String::as_str).collect();
+        assert!(Options::parse(&words).targets().is_ok(), "{words:?}");
+    }
+}
+
+#[test]
+fn the_rest_takes_as_much_longer_as_what_is_done() {
+    let parts = [made(&["a"], 10.0), made(&["b"], 20.0)];
+    assert_eq!(remaining(&[], &parts, Duration::ZERO), Duration::from_secs(30));
+    assert_eq!(remaining(&parts[..1], &parts[1..], Duration::from_secs(15)), Duration::from_secs(30));
+}
