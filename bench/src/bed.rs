@@ -88,6 +88,8 @@ pub struct Setup {
     pub path: Option<WirePath>,
     /// What the sockets of both ends are told.
     pub tuning: Tuning,
+    /// The MTU of both ends of a veth pair; nothing: 1500.
+    pub mtu: Option<u16>,
 }
 
 /// The server's core: the second, or the only one.
@@ -299,6 +301,9 @@ fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Pe
         }
     };
     steer(&wire, steering)?;
+    if let Some(mtu) = setup.mtu {
+        wire.set_mtu(mtu)?;
+    }
     Ok((Some(wire), path))
 }
 

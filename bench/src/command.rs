@@ -8,10 +8,12 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::against_wrk;
+use crate::cycles;
 use crate::options::Options;
 use crate::role::{self, RoleArguments};
 use crate::row::Row;
 use crate::runner::Runner;
+use crate::scenario::host::Experiment;
 use crate::scenario::{self, Kind, Scenario};
 use crate::still;
 use crate::table;
@@ -67,6 +69,11 @@ enum Command {
     Memory(Options),
     /// Our client and wrk in turn: whether they agree
     Wrk(Options),
+    /// One stream each way over a path that loses packets
+    Loss(Options),
+    /// The experiments of the host-overheads paper
+    #[command(subcommand)]
+    Host(Experiment),
     /// One end of a measurement
     #[command(hide = true)]
     Role(RoleArguments),
@@ -98,8 +105,21 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Idle(options) => ("idle", options),
         Command::Memory(options) => ("memory", options),
         Command::Wrk(options) => ("wrk", options),
+        Command::Loss(options) => ("loss", options),
+        Command::Host(experiment) => return host(experiment),
     };
     measure(scenario::find(name).expect("every command has its scenario"), options)
+}
+
+/// An experiment of the paper, and for the one flow where its CPU goes.
+fn host(experiment: &Experiment) -> ExitCode {
+    let (name, options) = experiment.scenario();
+    let scenario = scenario::find(name).expect("every experiment has its scenario");
+    let measured = measure(scenario, options);
+    match options.targets_of(scenario) {
+        Ok(targets) if measured == ExitCode::SUCCESS && experiment.is_broken_down() => cycles::of_bulk(&targets, options),
+        _ => measured,
+    }
 }
 
 fn list() -> ExitCode {
@@ -127,7 +147,7 @@ fn listed() -> String {
 }
 
 fn measure(scenario: &Scenario, options: &Options) -> ExitCode {
-    let targets = match options.targets() {
+    let targets = match options.targets_of(scenario) {
         Ok(targets) => targets,
         Err(text) => return fail(scenario, &text, WRONG),
     };

@@ -16,6 +16,8 @@ mod script;
 mod table;
 mod tally;
 
+use crate::options::Options;
+use crate::scenario::apps::is_installed;
 use crate::target::{Target, WireKind};
 use classes::Table;
 use perf::Recording;
@@ -77,6 +79,23 @@ impl Load {
 struct Seen {
     target: Target,
     tally: Tally,
+}
+
+/// The same for large replies, after they were measured; without perf it is left out.
+pub fn of_bulk(targets: &[Target], options: &Options) -> ExitCode {
+    if !is_installed("perf") {
+        eprintln!("ringway bench cycles: perf is not installed: where the CPU goes is left out");
+        return ExitCode::SUCCESS;
+    }
+    run(&Arguments {
+        wire: WireKind::Veth,
+        target: targets.to_vec(),
+        scenario: vec![Load::Bulk],
+        seconds: options.seconds.map_or(4, |seconds| seconds.ceil().clamp(1.0, 60.0) as u32),
+        json: options.json,
+        functions: 0,
+        quiet: options.quiet,
+    })
 }
 
 /// Records and prints; fails when perf or the scenario does.

@@ -4,6 +4,7 @@ use clap::{Args, FromArgMatches, ValueEnum};
 
 use crate::load::tuning::Congestion;
 use crate::path::{self, Loss, Path};
+use crate::scenario::Scenario;
 use crate::target::{ClientStack, Target, WireKind};
 
 /// Options of a scenario.
@@ -102,6 +103,17 @@ impl Options {
         }
         let losses = if self.loss.is_empty() { &[Loss::None][..] } else { &self.loss };
         losses.iter().map(|loss| Path::new(self.rtt.unwrap_or(0), *loss, self.bandwidth, self.queue)).collect()
+    }
+
+    /// The targets for a scenario: the user's; else of two-sided comparisons linux and embedded, of others all.
+    ///
+    /// # Errors
+    /// As `targets`.
+    pub fn targets_of(&self, scenario: &Scenario) -> Result<Vec<Target>, String> {
+        let two = [Target::Linux, Target::Embedded];
+        let two_will_do = self.target.is_empty() && scenario.compares_two && self.wire == WireKind::Veth;
+        let target = if two_will_do { two.to_vec() } else { self.target.clone() };
+        Options { target, ..self.clone() }.targets()
     }
 
     /// The targets, without repetitions.

@@ -25,6 +25,8 @@ pub enum Figure {
     Latency,
     /// Bytes of streams, Gbit/s.
     Stream,
+    /// Bytes of streams and of requests together, Gbit/s.
+    BothWays,
     /// Jain's index over the connections' shares.
     Fairness,
 }
@@ -123,6 +125,7 @@ impl Point {
             },
             Figure::Gigabits => rate(outcome.replies) * self.bytes_per_request() * 8.0 / 1e9,
             Figure::Stream => rate(outcome.stream_bytes) * 8.0 / 1e9,
+            Figure::BothWays => (rate(outcome.replies) * f64::from(self.plan.request) + rate(outcome.stream_bytes)) * 8.0 / 1e9,
             Figure::Latency => outcome.p50_us,
             Figure::Fairness => outcome.fairness,
         }
@@ -133,7 +136,7 @@ impl Point {
         match self.figure {
             Figure::Requests => "requests/s",
             Figure::Connections => "connections/s",
-            Figure::Gigabits | Figure::Stream => "Gbit/s",
+            Figure::Gigabits | Figure::Stream | Figure::BothWays => "Gbit/s",
             Figure::Latency => "us",
             Figure::Fairness => "Jain's index",
         }
@@ -180,6 +183,14 @@ impl Point {
             let busy_s = per_request(sample.server.cpu_ns(), &sample.outcome) * sample.outcome.replies as f64 / 1e9;
             if busy_s > 0.0 { self.value(&sample.outcome) * sample.outcome.seconds / busy_s } else { 0.0 }
         });
+        // Of the measured time, as far as the CPU of the whole run is spread evenly over its replies.
+        let busy = |cpu_ns: fn(&Sample) -> u64| {
+            of(&|sample| {
+                let outcome = &sample.outcome;
+                let pieces = outcome.stream_bytes / u64::from(PIECE);
+                per_request(cpu_ns(sample), outcome) * (outcome.replies + pieces) as f64 / outcome.seconds.max(1e-9) / 1e7
+            })
+        };
         let passages = |count: fn(&Passage) -> u64| series.samples.iter().map(|sample| count(&sample.passage)).sum();
         Row {
             value: rounded(value),
@@ -196,6 +207,8 @@ impl Point {
             cycles_per_byte: server_ns.map(|ns| rounded(ns * setting.frequency_ghz / self.bytes_per_request())),
             throughput_per_core: per_core.filter(|per_core| is_rate && *per_core > 0.0).map(rounded),
             retransmissions: series.retransmissions,
+            server_core_percent: busy(|sample| sample.server.cpu_ns()).map(rounded),
+            client_core_percent: busy(|sample| sample.client.cpu_ns()).map(rounded),
             lost_on_path: self.setup.path.map(|_| passages(|passage| passage.lost)),
             overflowed_on_path: self.setup.path.map(|_| passages(|passage| passage.overflowed)),
             ratio: linux.and_then(|linux| median_ratio(&values, &self.values(linux))).map(rounded),

@@ -57,6 +57,12 @@ pub struct Row {
     pub cycles_per_byte: Option<f64>,
     /// `value` per second of the server's CPU: what one busy core would carry.
     pub throughput_per_core: Option<f64>,
+    /// How busy the server's core was with its side's work, percent.
+    #[serde(default)]
+    pub server_core_percent: Option<f64>,
+    /// The same of the client's.
+    #[serde(default)]
+    pub client_core_percent: Option<f64>,
     /// Segments sent again, both ends, all rounds.
     pub retransmissions: Option<u64>,
     /// Packets of both directions that the path lost because it shall, all rounds.

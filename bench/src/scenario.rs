@@ -16,7 +16,9 @@ mod conns;
 pub(crate) mod cores;
 pub(crate) mod cpuload;
 mod fair;
+pub mod host;
 mod latency;
+mod loss;
 mod mixed;
 mod mpc;
 mod resp;
@@ -41,6 +43,8 @@ pub struct Scenario {
     pub points: fn(&Options) -> Vec<Point>,
     /// What runs at each point.
     pub kind: Kind,
+    /// Linux and embedded are enough where the user names no target.
+    pub compares_two: bool,
 }
 
 /// What runs at the points of a scenario.
@@ -78,6 +82,16 @@ pub const ALL: &[Scenario] = &[
     still::IDLE,
     still::MEMORY,
     wrk::WRK,
+    loss::LOSS,
+    host::SINGLE,
+    host::BUFFER,
+    host::ONE_TO_ONE,
+    host::INCAST,
+    host::OUTCAST,
+    host::ALL_TO_ALL,
+    loss::HOST_LOSS,
+    host::MIXED,
+    host::CC,
 ];
 
 /// The scenario of a name.

@@ -171,7 +171,7 @@ impl Load {
         self.phase = Phase::Warmup;
         if self.schedule.is_none() {
             for index in 0..self.askers.len() {
-                let depth = if self.is_stream(index) { PIECES } else { self.plan.depth.max(1) };
+                let depth = if self.is_stream(index) { (PIECES / self.plan.streams).max(2) } else { self.plan.depth.max(1) };
                 for _ in 0..depth {
                     self.ask(index, now);
                 }

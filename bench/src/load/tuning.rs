@@ -13,7 +13,7 @@ pub struct Tuning {
     /// Congestion control of the sockets
     #[arg(long, value_enum)]
     pub congestion: Option<Congestion>,
-    /// SO_RCVBUF of the sockets, bytes
+    /// Receive buffer of the sockets, bytes
     #[arg(long)]
     pub receive_buffer: Option<u32>,
 }
@@ -27,6 +27,8 @@ pub enum Congestion {
     Bbr,
     /// RFC 5681, RFC 6582
     Reno,
+    /// RFC 8257
+    Dctcp,
 }
 
 impl Congestion {
@@ -36,6 +38,7 @@ impl Congestion {
             Congestion::Cubic => "cubic",
             Congestion::Bbr => "bbr",
             Congestion::Reno => "reno",
+            Congestion::Dctcp => "dctcp",
         }
     }
 }
@@ -52,7 +55,8 @@ impl Tuning {
                 .set_tcp_congestion(name.as_bytes())
                 .map_err(|error| io::Error::new(error.kind(), format!("congestion control {name}: {error}")))?;
         }
-        self.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes as usize))
+        // Linux doubles what it is told, for what it needs beside the bytes; socket(7).
+        self.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes as usize / 2))
     }
 
     /// The same for a socket of Ringway's.
@@ -63,6 +67,7 @@ impl Tuning {
             Some(Congestion::Cubic) => CongestionControl::Cubic,
             Some(Congestion::Bbr) => CongestionControl::Bbr,
             Some(Congestion::Reno) => CongestionControl::NewReno,
+            Some(Congestion::Dctcp) => CongestionControl::Dctcp,
         };
         options.receive_buffer_bytes = self.receive_buffer.unwrap_or(options.receive_buffer_bytes);
         options

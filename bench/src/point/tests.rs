@@ -106,3 +106,26 @@ fn what_could_not_be_measured_is_a_row_that_says_why() {
     assert_eq!(row.note, "not measured: linux-uring server: io_uring: Operation not permitted");
     assert_eq!((row.scenario.as_str(), row.unit.as_str(), row.number("connections")), ("conns", "requests/s", Some(64.0)));
 }
+
+#[test]
+fn a_row_says_how_busy_both_cores_were_and_what_the_path_lost() {
+    let path = Path::new(20_000, crate::path::Loss::Random(10_000), None, None);
+    let point = Point::new("x".into(), &[], plan(Pace::Closed), Figure::Requests).over(path).with_congestion(Congestion::Bbr);
+    let mut one = sample(100_000, 5);
+    one.passage = Passage { forwarded: 1000, lost: 10, overflowed: 3 };
+    let row = point.row(&setting(), "linux", &series(&[one.clone(), one]), None);
+    assert_eq!((row.server_core_percent, row.client_core_percent), (Some(50.0), Some(50.0)));
+    assert_eq!((row.lost_on_path, row.overflowed_on_path, row.wire.as_str()), (Some(20), Some(6), "path"));
+    assert_eq!((row.number("loss"), row.number("rtt_ms"), row.text("congestion")), (Some(0.01), Some(20.0), Some("bbr")));
+    let absent = point.absent(&setting(), "linux", "this kernel has no bbr");
+    assert!(!absent.is_measured() && absent.point == row.point && absent.wire == "path");
+}
+
+#[test]
+fn both_ways_counts_requests_and_streams() {
+    let plan = Plan { streams: 1, ..plan(Pace::Closed) };
+    let mut one = sample(1_000_000, 1);
+    one.outcome.stream_bytes = 64_000_000;
+    let row = Point::new("x".into(), &[], plan, Figure::BothWays).row(&setting(), "linux", &series(&[one]), None);
+    assert_eq!((row.value, row.unit.as_str()), (1.024, "Gbit/s"));
+}

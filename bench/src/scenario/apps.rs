@@ -24,6 +24,7 @@ use crate::rounds::Rounds;
 use crate::row::Row;
 use crate::wire::veth::remove_on_signal;
 use load::Load;
+pub(crate) use program::is_installed;
 use program::{Program, Server, Stack};
 use rows::{Round, Setting};
 

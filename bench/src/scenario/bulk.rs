@@ -16,6 +16,7 @@ pub(super) const BULK: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 /// The short message of a large one in the other direction.

@@ -14,6 +14,7 @@ pub(super) const CORES: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::Cores,
+    compares_two: false,
 };
 
 /// As many as the paper has.

@@ -15,6 +15,7 @@ pub(super) const CPULOAD: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::SharesOfPeak,
+    compares_two: false,
 };
 
 /// Connections over which requests are spread.

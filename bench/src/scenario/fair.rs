@@ -11,6 +11,7 @@ pub(super) const FAIR: Scenario = Scenario {
     seconds: 2.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 /// Bytes of a reply: small enough that every connection gets many in a round.

@@ -11,6 +11,7 @@ pub(super) const LATENCY: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -13,6 +13,7 @@ pub(super) const MIXED: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -12,6 +12,7 @@ pub(super) const CRR: Scenario = Scenario {
     seconds: 1.0,
     points: crr,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 pub(super) const MPC: Scenario = Scenario {
@@ -21,6 +22,7 @@ pub(super) const MPC: Scenario = Scenario {
     seconds: 1.0,
     points: mpc,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 /// Connections at a time, where nothing else is said.

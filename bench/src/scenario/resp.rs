@@ -12,6 +12,7 @@ pub(super) const RESP: Scenario = Scenario {
     seconds: 2.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 fn points(options: &Options) -> Vec<Point> {

@@ -11,6 +11,7 @@ pub(super) const ZC: Scenario = Scenario {
     seconds: 0.5,
     points: zc,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 pub(super) const RPC: Scenario = Scenario {
@@ -20,6 +21,7 @@ pub(super) const RPC: Scenario = Scenario {
     seconds: 1.0,
     points: rpc,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 fn zc(options: &Options) -> Vec<Point> {

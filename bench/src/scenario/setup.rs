@@ -12,6 +12,7 @@ pub(super) const SETUP: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 fn points(options: &Options) -> Vec<Point> {

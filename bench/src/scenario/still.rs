@@ -13,6 +13,7 @@ pub(super) const IDLE: Scenario = Scenario {
     seconds: 5.0,
     points,
     kind: Kind::Still(Question::Idle),
+    compares_two: false,
 };
 
 pub(super) const MEMORY: Scenario =

@@ -77,3 +77,36 @@ fn cores_has_a_run_for_each_number_of_cores() {
     assert_eq!(labels(&[]), ["1 core, 4800 connections", "2 cores, 4800 connections"]);
     assert_eq!(labels(&["--workers", "4", "--connections", "9"]), ["4 cores, 9 connections"]);
 }
+
+#[test]
+fn loss_has_the_papers_rates_and_a_long_path_for_each_congestion_control() {
+    let options = options(&[]);
+    let points = (loss::LOSS.points)(&options);
+    assert_eq!(points.len(), 5 * 2 * 2);
+    assert_eq!(points[0].label, "download, loss 0, cubic");
+    let last = points.last().expect("there are some");
+    assert_eq!(last.label, "upload, loss 1 %, rtt 20 ms, bbr");
+    // Twice the bandwidth-delay product at least is under way, in small pieces.
+    assert!(u64::from(last.plan.request) * u64::from(last.plan.depth) >= 5_000_000 && last.plan.request <= 16 << 10);
+    assert_eq!(varied(points.clone(), &options).len(), points.len());
+    let said = self::options(&["--loss", "1/50", "--rtt", "5ms", "--cc", "bbr"]);
+    let labels: Vec<String> = varied((loss::LOSS.points)(&said), &said).into_iter().map(|point| point.label).collect();
+    assert_eq!(labels, ["download, loss 1/50, rtt 5 ms, bbr", "upload, loss 1/50, rtt 5 ms, bbr"]);
+}
+
+#[test]
+fn all_to_all_sends_half_of_its_flows_each_way() {
+    let points = (host::ALL_TO_ALL.points)(&options(&[]));
+    let flows: Vec<(u32, u32)> = points.iter().map(|point| (point.plan.connections, point.plan.streams)).collect();
+    assert_eq!(flows, [(1, 0), (64, 32), (256, 128), (576, 288)]);
+    assert!(points.iter().all(|point| point.figure == crate::point::Figure::BothWays));
+}
+
+#[test]
+fn experiments_compare_linux_and_embedded_unless_more_is_said() {
+    use crate::target::Target;
+    assert_eq!(options(&[]).targets_of(&host::SINGLE), Ok(vec![Target::Linux, Target::Embedded]));
+    assert_eq!(options(&["--target", "preload"]).targets_of(&host::SINGLE), Ok(vec![Target::Preload]));
+    assert_eq!(options(&[]).targets_of(&conns::CONNS), options(&[]).targets());
+    assert_eq!(options(&["--wire", "memory"]).targets_of(&host::SINGLE), Ok(vec![Target::Embedded]));
+}

@@ -11,6 +11,7 @@ pub(super) const TTCP: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::Traffic,
+    compares_two: false,
 };
 
 /// Bytes that are under way, in as many buffers as that takes: the sender never waits for the application.

@@ -14,6 +14,7 @@ pub(super) const WRK: Scenario = Scenario {
     seconds: 1.0,
     points,
     kind: Kind::AgainstWrk,
+    compares_two: false,
 };
 
 fn points(_: &Options) -> Vec<Point> {

@@ -75,6 +75,15 @@ impl Wire {
         ip(&["link", "add", INTERFACE, "netns", &server, "type", "veth", "peer", "name", INTERFACE, "netns", &client])
     }
 
+    /// Changes the MTU of both ends.
+    ///
+    /// # Errors
+    /// The interface has no such MTU.
+    pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
+        let set = |side| ip(&["-n", &self.namespace(side), "link", "set", INTERFACE, "mtu", &mtu.to_string()]);
+        set(Side::Server).and_then(|()| set(Side::Client))
+    }
+
     /// Renames `interface` of the server's namespace to [`INTERFACE`], and moves it to the client's if that is its side.
     ///
     /// # Errors

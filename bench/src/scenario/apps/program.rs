@@ -171,7 +171,7 @@ fn redis(folder: &Path) -> String {
 }
 
 /// Whether a program can be started.
-pub(super) fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let shell =
         Command::new("sh").args(["-c", "PATH=$PATH:/usr/sbin:/sbin command -v \"$0\"", program]).stdout(Stdio::null()).status();
     shell.is_ok_and(|status| status.success())
