@@ -69,6 +69,8 @@ enum Command {
     Memory(Options),
     /// Our client and wrk in turn: whether they agree
     Wrk(Options),
+    /// Copies of a log of requests at once
+    Replay(Options),
     /// One stream each way over a path that loses packets
     Loss(Options),
     /// The experiments of the host-overheads paper
@@ -105,6 +107,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Idle(options) => ("idle", options),
         Command::Memory(options) => ("memory", options),
         Command::Wrk(options) => ("wrk", options),
+        Command::Replay(options) => ("replay", options),
         Command::Loss(options) => ("loss", options),
         Command::Host(experiment) => return host(experiment),
     };

@@ -8,6 +8,7 @@ pub mod http;
 pub mod kernel_client;
 pub mod kernel_server;
 pub mod latency;
+pub mod log;
 pub mod message;
 pub mod order;
 pub mod schedule;

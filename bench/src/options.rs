@@ -1,5 +1,7 @@
 //! What every scenario can be told on the command line.
 
+use std::path::PathBuf;
+
 use clap::{Args, FromArgMatches, ValueEnum};
 
 use crate::load::tuning::Congestion;
@@ -46,6 +48,12 @@ pub struct Options {
     /// On which core the kernel receives; default: on the core that sends
     #[arg(long, value_enum, default_value_t = Steering::None)]
     pub rps: Steering,
+    /// Copies of a log at once (replay)
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100), value_name = "N,…")]
+    pub copies: Vec<u32>,
+    /// A log to replay: lines of time_ms and size (replay)
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Round-trip time of a path between both ends, such as 20ms (over veth)
     #[arg(long, value_parser = path::time_us, value_name = "TIME")]
     pub rtt: Option<u32>,

@@ -23,6 +23,8 @@ pub enum Figure {
     Gigabits,
     /// The median latency, microseconds.
     Latency,
+    /// The mean latency, milliseconds.
+    Delay,
     /// Bytes of streams, Gbit/s.
     Stream,
     /// Bytes of streams and of requests together, Gbit/s.
@@ -127,6 +129,7 @@ impl Point {
             Figure::Stream => rate(outcome.stream_bytes) * 8.0 / 1e9,
             Figure::BothWays => (rate(outcome.replies) * f64::from(self.plan.request) + rate(outcome.stream_bytes)) * 8.0 / 1e9,
             Figure::Latency => outcome.p50_us,
+            Figure::Delay => outcome.mean_us / 1e3,
             Figure::Fairness => outcome.fairness,
         }
     }
@@ -138,6 +141,7 @@ impl Point {
             Figure::Connections => "connections/s",
             Figure::Gigabits | Figure::Stream | Figure::BothWays => "Gbit/s",
             Figure::Latency => "us",
+            Figure::Delay => "ms",
             Figure::Fairness => "Jain's index",
         }
     }
@@ -176,7 +180,7 @@ impl Point {
         let server_ns = of(&|sample| per_request(sample.server.cpu_ns(), &sample.outcome));
         let values = self.values(series);
         let value = median(values.iter().copied()).unwrap_or(0.0);
-        let is_rate = !matches!(self.figure, Figure::Latency | Figure::Fairness);
+        let is_rate = !matches!(self.figure, Figure::Latency | Figure::Delay | Figure::Fairness);
         let part = |of: fn(&Core) -> u64| Some(rounded(server_ns? / 1e3 * share_of_core(series, of)?));
         // Requests per second of the server's CPU, in the unit of the value.
         let per_core = of(&|sample| {
@@ -204,7 +208,9 @@ impl Point {
             server_system_us_per_request: part(|core| core.busy_ns - core.user_ns - core.softirq_ns),
             server_softirq_us_per_request: part(|core| core.softirq_ns),
             cycles_per_request: server_ns.map(|ns| rounded(ns * setting.frequency_ghz)),
-            cycles_per_byte: server_ns.map(|ns| rounded(ns * setting.frequency_ghz / self.bytes_per_request())),
+            cycles_per_byte: server_ns
+                .map(|ns| rounded(ns * setting.frequency_ghz / self.bytes_per_request()))
+                .filter(|_| self.figure != Figure::Delay),
             throughput_per_core: per_core.filter(|per_core| is_rate && *per_core > 0.0).map(rounded),
             retransmissions: series.retransmissions,
             server_core_percent: busy(|sample| sample.server.cpu_ns()).map(rounded),

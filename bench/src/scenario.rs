@@ -21,6 +21,7 @@ mod latency;
 mod loss;
 mod mixed;
 mod mpc;
+mod replay;
 mod resp;
 mod rpc;
 mod setup;
@@ -83,6 +84,7 @@ pub const ALL: &[Scenario] = &[
     still::MEMORY,
     wrk::WRK,
     loss::LOSS,
+    replay::REPLAY,
     host::SINGLE,
     host::BUFFER,
     host::ONE_TO_ONE,
@@ -127,6 +129,7 @@ fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
         pace: Pace::Closed,
         streams: 0,
         http: false,
+        log: None,
         tuning: Tuning::default(),
     }
 }

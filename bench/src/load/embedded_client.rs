@@ -72,6 +72,10 @@ impl EmbeddedClient {
         self.load.as_ref().is_some_and(Load::is_short)
     }
 
+    fn opens_each(&self) -> bool {
+        self.load.as_ref().is_some_and(Load::opens_each)
+    }
+
     /// Opens the connections of a plan. Those of a short pace are opened by `run`.
     ///
     /// # Errors
@@ -84,7 +88,7 @@ impl EmbeddedClient {
         let wanted = plan.connections as usize;
         self.load = Some(Load::new(plan, Instant::now()));
         self.streams = vec![None; wanted];
-        if self.is_short() {
+        if self.is_short() || self.opens_each() {
             return Ok(());
         }
         let limit = Instant::now() + PATIENCE + Duration::from_millis(wanted as u64);
@@ -158,6 +162,8 @@ impl EmbeddedClient {
     pub fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome> {
         let is_short = self.is_short();
         let mut load = self.load.take().ok_or_else(|| io::Error::other("a run without a plan"))?;
+        load.load_log(warmup + measure, seed)?;
+        let opens_each = load.opens_each();
         let now = Instant::now();
         let (from, to) = (now + warmup, now + warmup + measure);
         let mut touched = Vec::new();
@@ -171,7 +177,11 @@ impl EmbeddedClient {
         let mut now = now;
         loop {
             for number in touched.drain(..) {
-                self.flush(number)?;
+                if opens_each {
+                    self.open_for_one(number)?;
+                } else {
+                    self.flush(number)?;
+                }
             }
             let load = self.load.as_mut().expect("it was put back");
             load.tick(now, |number| touched.push(number));
@@ -230,6 +240,14 @@ impl EmbeddedClient {
         let load = self.load.as_mut().expect("it was planned");
         send(&mut self.net, stream, load.outbox(number), &self.content)
             .map_err(|error| io::Error::other(format!("write: {error:?}")))
+    }
+
+    /// Opens a connection for one request; the one that had its number before has had its reply and is reset.
+    fn open_for_one(&mut self, number: usize) -> io::Result<()> {
+        if let Some(old) = self.streams[number].take() {
+            old.abort(&mut self.net);
+        }
+        self.connect(number)
     }
 
     /// Opens every connection of a short pace anew; what was left of the last run is reset.

@@ -1,10 +1,12 @@
 //! Both ends of a conversation without input and output: the server answers, the client asks, checks and takes the time.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::io;
+use std::time::{Duration, Instant};
 
 use super::http;
 use super::latency::Latencies;
+use super::log::Entry;
 use super::message::{Corrupt, Header, Inbox, Outbox};
 use super::order::{Outcome, Pace, Plan};
 use super::schedule::Schedule;
@@ -71,6 +73,8 @@ struct Asker {
     next_tag: u64,
     /// Replies on this connection since it was opened.
     replies: u32,
+    /// Bytes of its reply, where a log says so.
+    wanted: u32,
     /// Replies in the measured time, on all connections that had this number.
     measured: u64,
 }
@@ -105,6 +109,10 @@ pub struct Load {
     measured_from: Instant,
     measured_to: Instant,
     schedule: Option<Schedule>,
+    /// What is still to be replayed.
+    log: VecDeque<Entry>,
+    /// The next of them is due and finds no free connection.
+    is_blocked: bool,
     /// Connections without a request; open loop only.
     free: VecDeque<usize>,
     /// Intended times that found no free connection.
@@ -133,6 +141,8 @@ impl Load {
             measured_from: now,
             measured_to: now,
             schedule: None,
+            log: VecDeque::new(),
+            is_blocked: false,
             free: (0..connections).collect(),
             waiting: VecDeque::new(),
             replies_in_all: 0,
@@ -155,7 +165,24 @@ impl Load {
 
     /// Whether requests begin at intended times.
     pub fn is_open_loop(&self) -> bool {
-        matches!(self.plan.pace, Pace::Poisson(_) | Pace::Fixed(_))
+        matches!(self.plan.pace, Pace::Poisson(_) | Pace::Fixed(_) | Pace::Log)
+    }
+
+    /// Whether the driver opens a connection for each request: what `begin` and `tick` name is to be opened, not sent on.
+    pub fn opens_each(&self) -> bool {
+        self.plan.pace == Pace::Log
+    }
+
+    /// Before `begin`: makes or reads what a run of this length replays.
+    ///
+    /// # Errors
+    /// The log cannot be read.
+    pub fn load_log(&mut self, length: Duration, seed: u64) -> io::Result<()> {
+        if let Some((source, copies)) = &self.plan.log {
+            self.log = source.entries(*copies, length, seed)?.into();
+            self.is_blocked = false;
+        }
+        Ok(())
     }
 
     /// Begins a run: `measured_from` to `measured_to` counts. Calls `touch` for each connection that has something to send.
@@ -169,7 +196,7 @@ impl Load {
         (self.begun, self.measured_from, self.measured_to) = (now, from, to);
         self.schedule = Schedule::of(self.plan.pace, seed);
         self.phase = Phase::Warmup;
-        if self.schedule.is_none() {
+        if self.schedule.is_none() && !self.opens_each() {
             for index in 0..self.askers.len() {
                 let depth = if self.is_stream(index) { (PIECES / self.plan.streams).max(2) } else { self.plan.depth.max(1) };
                 for _ in 0..depth {
@@ -186,7 +213,11 @@ impl Load {
     }
 
     fn reply_of(&self, index: usize) -> u32 {
-        if self.is_stream(index) { PIECE } else { self.plan.reply }
+        match self.plan.pace {
+            _ if self.is_stream(index) => PIECE,
+            Pace::Log => self.askers[index].wanted,
+            _ => self.plan.reply,
+        }
     }
 
     fn ask(&mut self, index: usize, intended: Instant) {
@@ -211,7 +242,9 @@ impl Load {
             self.phase = Phase::Draining;
             self.schedule = None;
             self.waiting.clear();
+            self.log.clear();
         }
+        self.replay(now, &mut touch);
         let Some(mut schedule) = self.schedule.take() else { return };
         while self.begun + schedule.next() <= now {
             let intended = self.begun + schedule.next();
@@ -228,6 +261,23 @@ impl Load {
             }
         }
         self.schedule = Some(schedule);
+    }
+
+    /// Begins what the log says is due, on connections that are yet to be opened.
+    fn replay(&mut self, now: Instant, touch: &mut impl FnMut(usize)) {
+        while let Some(entry) = self.log.front().copied().filter(|entry| self.begun + entry.at <= now) {
+            let Some(index) = self.free.pop_front() else {
+                self.is_blocked = true;
+                return;
+            };
+            self.log.pop_front();
+            self.late += u64::from(std::mem::take(&mut self.is_blocked));
+            let measured = self.askers[index].measured;
+            self.askers[index] = Asker { measured, wanted: entry.size, ..Asker::default() };
+            self.opened += 1;
+            self.ask(index, self.begun + entry.at);
+            touch(index);
+        }
     }
 
     /// Whether the run is over and nothing is under way.
@@ -306,6 +356,8 @@ impl Load {
                     }
                 }
             }
+            // The connection used last is used first, so that no more are kept than were needed at once.
+            Pace::Log => (0..count).for_each(|_| self.free.push_front(index)),
             Pace::Closed | Pace::Short(_) => {
                 let more = if self.phase == Phase::Draining { 0 } else { count };
                 (0..more).for_each(|_| self.ask(index, now));

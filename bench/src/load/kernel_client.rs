@@ -47,7 +47,7 @@ impl KernelClient {
         let (poll, buffer, scratch) = (Poll::new()?, vec![0; READ_BYTES], vec![0; SCRATCH_BYTES]);
         let mut client =
             KernelClient { poll, streams: Vec::new(), is_open: Vec::new(), load, buffer, scratch, touched: Vec::new() };
-        if !client.load.is_short() {
+        if !client.load.is_short() && !client.load.opens_each() {
             client.open_all()?;
         }
         Ok(client)
@@ -89,7 +89,7 @@ impl KernelClient {
             let source = plan.sources[index % plan.sources.len()];
             socket.bind(&std::net::SocketAddr::new(source, 0).into())?;
         }
-        if self.load.is_short() {
+        if self.load.is_short() || self.load.opens_each() {
             // Reset at the end: no TIME-WAIT, so that ports do not run out. The server has all its bytes by then.
             socket.set_linger(Some(Duration::ZERO))?;
         }
@@ -126,15 +126,18 @@ impl KernelClient {
         if self.load.is_short() {
             self.reopen_all()?;
         }
+        self.load.load_log(warmup + measure, seed)?;
         let now = Instant::now();
         let (from, to) = (now + warmup, now + warmup + measure);
         let mut touched = std::mem::take(&mut self.touched);
-        let is_short = self.load.is_short();
+        let (is_short, opens_each) = (self.load.is_short(), self.load.opens_each());
         self.load.begin(now, from, to, seed, |index| touched.push(index));
         let mut events = Events::with_capacity(EVENTS);
         loop {
             for index in touched.drain(..) {
-                if !is_short {
+                if opens_each {
+                    self.open_for_one(index)?;
+                } else if !is_short {
                     self.flush(index)?;
                 }
             }
@@ -195,6 +198,19 @@ impl KernelClient {
 
     fn flush(&mut self, index: usize) -> io::Result<()> {
         send(&mut self.streams[index], self.load.outbox(index), &mut self.scratch)
+    }
+
+    /// Opens a connection for one request; the one that had its number before has had its reply and is closed.
+    fn open_for_one(&mut self, index: usize) -> io::Result<()> {
+        let stream = self.connect(index)?;
+        if index == self.streams.len() {
+            self.streams.push(stream);
+            self.is_open.push(false);
+        } else {
+            self.streams[index] = stream;
+            self.is_open[index] = false;
+        }
+        Ok(())
     }
 
     /// Opens every connection of a short pace anew; what was left of the last run is closed.

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
+use super::log::Source;
 use super::tuning::Tuning;
 
 /// Connections to open and what to send on them.
@@ -27,6 +28,8 @@ pub struct Plan {
     pub http: bool,
     /// So many of the connections, the first ones, are streams without end towards the client instead; closed pace only.
     pub streams: u32,
+    /// The log of the pace of that name, and how many copies of it at once.
+    pub log: Option<(Source, u32)>,
     /// What the sockets are told.
     pub tuning: Tuning,
 }
@@ -43,6 +46,8 @@ pub enum Pace {
     /// As `Closed`, and the connection ends after so many replies; the next request begins with a new connection, and its
     /// latency with the beginning of that.
     Short(u32),
+    /// When and of the size that the plan's log says, each on a connection of its own; latency counts from then.
+    Log,
 }
 
 /// A line to a role.

@@ -22,7 +22,7 @@ impl Schedule {
         let (rate, is_random) = match pace {
             Pace::Poisson(rate) => (rate, true),
             Pace::Fixed(rate) => (rate, false),
-            Pace::Closed | Pace::Short(_) => return None,
+            Pace::Closed | Pace::Short(_) | Pace::Log => return None,
         };
         let mut schedule = Schedule { mean_ns: 1e9 / rate.max(1e-3), is_random, state: seed, at_ns: 0.0 };
         schedule.step();

@@ -16,6 +16,7 @@ fn plan(pace: Pace) -> Plan {
         pace,
         streams: 0,
         http: false,
+        log: None,
         tuning: Tuning::default(),
     }
 }

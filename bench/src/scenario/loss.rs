@@ -32,20 +32,25 @@ const PIECE: u32 = 16 << 10;
 /// Bytes under way, where the path is short; on a long one, this many of its bandwidth-delay products more.
 const UNDER_WAY: u64 = 2 << 20;
 const PRODUCTS: u64 = 2;
+/// The same where losses bind the window to some dozen packets: what is under way at the end of a round must still arrive.
+const UNDER_WAY_BOUND: u64 = 512 << 10;
+/// Losses from this share on bind the window of whoever takes them for congestion.
+const BINDING_LOSS: f64 = 1e-4;
 
 fn loss(options: &Options) -> Vec<Point> {
     let mut points = Vec::new();
     for path in paths(options, true) {
         for congestion in or(&options.congestion, &[Congestion::Cubic, Congestion::Bbr]) {
-            points.push(point("download", path).over(path).with_congestion(congestion));
-            points.push(point("upload", path).over(path).with_congestion(congestion));
+            for direction in ["download", "upload"] {
+                points.push(point(direction, path, congestion).over(path).with_congestion(congestion));
+            }
         }
     }
     points
 }
 
 fn host_loss(options: &Options) -> Vec<Point> {
-    let over = |path: Path| ["download", "upload"].map(|direction| point(direction, path).over(path));
+    let over = |path: Path| ["download", "upload"].map(|direction| point(direction, path, Congestion::Cubic).over(path));
     paths(options, false).into_iter().flat_map(over).collect()
 }
 
@@ -59,9 +64,11 @@ fn paths(options: &Options, with_a_long_one: bool) -> Vec<Path> {
     LOSSES.into_iter().map(|loss| path(loss, 0)).chain(long).collect()
 }
 
-fn point(direction: &str, path: Path) -> Point {
+fn point(direction: &str, path: Path, congestion: Congestion) -> Point {
     let product = path.bits_per_second * u64::from(path.rtt_us) / 8_000_000;
-    let pieces = ((UNDER_WAY + PRODUCTS * product) / u64::from(PIECE)) as u32;
+    let is_bound = congestion != Congestion::Bbr && path.rtt_us > 0 && path.loss.share() >= BINDING_LOSS;
+    let under_way = if is_bound { UNDER_WAY_BOUND } else { UNDER_WAY + PRODUCTS * product };
+    let pieces = (under_way / u64::from(PIECE)) as u32;
     let plan: Plan = match direction {
         "download" => closed(1, SHORT, PIECE, pieces),
         _ => closed(1, PIECE, SHORT, pieces),

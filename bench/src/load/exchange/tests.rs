@@ -27,6 +27,7 @@ impl Rig {
             pace,
             streams: 0,
             http: false,
+            log: None,
             tuning: Tuning::default(),
         };
         let start = Instant::now();
@@ -163,4 +164,59 @@ fn fairness_is_one_when_all_got_the_same_and_small_when_one_got_all() {
     }
     let outcome = rig.load.outcome();
     assert!(outcome.fairness < 0.26 && (outcome.most, outcome.fewest) == (1001, 1), "{outcome:?}");
+}
+
+#[test]
+fn a_log_begins_each_request_when_it_says_on_a_connection_of_its_own() {
+    let folder = std::env::temp_dir().join(format!("ringway-bench-log-{}", std::process::id()));
+    std::fs::write(&folder, "0 20\n5 30\n5 40\n900 50\n").expect("a file in the temporary folder");
+    let server = std::net::SocketAddr::from(([10, 0, 0, 1], 1));
+    let plan = Plan {
+        server,
+        sources: Vec::new(),
+        connections: 2,
+        request: 64,
+        reply: 64,
+        depth: 1,
+        pace: Pace::Log,
+        streams: 0,
+        http: false,
+        log: Some((crate::load::log::Source::File(folder.clone()), 1)),
+        tuning: Tuning::default(),
+    };
+    let begun = Instant::now();
+    let mut load = Load::new(plan, begun);
+    load.load_log(Duration::from_millis(500), 1).expect("it is a log");
+    std::fs::remove_file(folder).expect("it was made above");
+    let mut touched = Vec::new();
+    load.begin(begun, begun, begun + Duration::from_millis(500), 1, |index| touched.push(index));
+    load.tick(begun, |index| touched.push(index));
+    assert_eq!(touched, [0]);
+    // Two more are due, and one connection is free: the third waits.
+    load.tick(begun + Duration::from_millis(5), |index| touched.push(index));
+    assert_eq!(touched, [0, 1]);
+    let (now, mut server) = (begun + Duration::from_millis(8), Responder::default());
+    answer(&mut load, &mut server, 0, now);
+    load.tick(now, |index| touched.push(index));
+    assert_eq!(touched, [0, 1, 0]);
+    answer(&mut load, &mut Responder::default(), 0, now);
+    answer(&mut load, &mut Responder::default(), 1, now);
+    // The last one is beyond the run.
+    load.tick(begun + Duration::from_millis(500), |index| touched.push(index));
+    assert!(load.is_over() && touched.len() == 3);
+    let outcome = load.outcome();
+    assert_eq!((outcome.replies, outcome.opened, outcome.late), (3, 3, 1));
+    assert!((outcome.max_us - 8_000.0).abs() < 10.0, "from when it was meant to begin: {}", outcome.max_us);
+}
+
+/// The server's reply to what a connection has to send.
+fn answer(load: &mut Load, server: &mut Responder, index: usize, now: Instant) {
+    let mut bytes = [0; 256];
+    let count = load.outbox(index).copy_to(&mut bytes);
+    load.outbox(index).advance(count);
+    server.receive(&bytes[..count]).expect("a request");
+    let replies = server.outbox().expect("a reply");
+    let count = replies.copy_to(&mut bytes);
+    replies.advance(count);
+    assert_eq!(load.receive(index, now, &bytes[..count]), Ok(Next::Continue));
 }

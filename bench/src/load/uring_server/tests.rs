@@ -44,6 +44,7 @@ fn replies_are_whole_and_connections_come_and_go() {
             pace,
             streams: 0,
             http: false,
+            log: None,
             tuning: Tuning::default(),
         };
         let mut client = KernelClient::open(plan.clone()).expect("it accepts");
@@ -70,6 +71,7 @@ fn a_client_that_breaks_the_rules_loses_its_connection_alone() {
         pace: Pace::Closed,
         streams: 0,
         http: false,
+        log: None,
         tuning: Tuning::default(),
     };
     let outcome = KernelClient::open(plan).and_then(|mut client| client.run(Duration::ZERO, Duration::from_millis(20), 1));
