@@ -184,16 +184,11 @@ impl Point {
         let part = |of: fn(&Core) -> u64| Some(rounded(server_ns? / 1e3 * share_of_core(series, of)?));
         // Requests per second of the server's CPU, in the unit of the value.
         let per_core = of(&|sample| {
-            let busy_s = per_request(sample.server.cpu_ns(), &sample.outcome) * sample.outcome.replies as f64 / 1e9;
+            let busy_s = busy_ns(sample.server.cpu_ns(), &sample.outcome) / 1e9;
             if busy_s > 0.0 { self.value(&sample.outcome) * sample.outcome.seconds / busy_s } else { 0.0 }
         });
-        // Of the measured time, as far as the CPU of the whole run is spread evenly over its replies.
         let busy = |cpu_ns: fn(&Sample) -> u64| {
-            of(&|sample| {
-                let outcome = &sample.outcome;
-                let pieces = outcome.stream_bytes / u64::from(PIECE);
-                per_request(cpu_ns(sample), outcome) * (outcome.replies + pieces) as f64 / outcome.seconds.max(1e-9) / 1e7
-            })
+            of(&|sample| busy_ns(cpu_ns(sample), &sample.outcome) / sample.outcome.seconds.max(1e-9) / 1e7)
         };
         let passages = |count: fn(&Passage) -> u64| series.samples.iter().map(|sample| count(&sample.passage)).sum();
         Row {
@@ -229,6 +224,11 @@ impl Point {
 
 fn per_request(ns: u64, outcome: &Outcome) -> f64 {
     ns as f64 / outcome.replies_in_all.max(1) as f64
+}
+
+/// The CPU of the measured time, as far as that of the whole run is spread evenly over replies and pieces of streams.
+fn busy_ns(cpu_ns: u64, outcome: &Outcome) -> f64 {
+    per_request(cpu_ns, outcome) * (outcome.replies + outcome.stream_bytes / u64::from(PIECE)) as f64
 }
 
 /// The server's CPU per request, by round.

@@ -130,3 +130,14 @@ fn both_ways_counts_requests_and_streams() {
     let row = Point::new("x".into(), &[], plan, Figure::BothWays).row(&setting(), "linux", &series(&[one]), None);
     assert_eq!((row.value, row.unit.as_str()), (1.024, "Gbit/s"));
 }
+
+#[test]
+fn a_stream_alone_has_a_rate_per_core() {
+    let plan = Plan { streams: 1, ..plan(Pace::Closed) };
+    let server = Used { processes_ns: 500_000_000, ..Used::default() };
+    let stream_bytes = 1000 * u64::from(PIECE);
+    let outcome = Outcome { replies_in_all: 1000, stream_bytes, seconds: 1.0, ..Outcome::default() };
+    let one = Sample { outcome, server, ..Sample::default() };
+    let row = Point::new("x".into(), &[], plan, Figure::Stream).row(&setting(), "linux", &series(&[one]), None);
+    assert_eq!((row.value, row.throughput_per_core, row.server_core_percent), (2.097, Some(4.194), Some(50.0)));
+}
