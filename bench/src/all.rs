@@ -31,6 +31,9 @@ pub struct Arguments {
     /// A glance at everything, in less than five minutes instead of thirty
     #[arg(long)]
     quick: bool,
+    /// Only these scenarios
+    #[arg(long, value_delimiter = ',', value_name = "SCENARIO,…")]
+    only: Vec<String>,
     /// Say what would be measured, and how long it takes
     #[arg(long)]
     list: bool,
@@ -39,9 +42,19 @@ pub struct Arguments {
     quiet: bool,
 }
 
+/// The exit status of a wrong call.
+const WRONG: u8 = 2;
+
 /// Measures all and writes the report; fails when something could not be measured.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let parts = parts::all(if arguments.quick { Form::QUICK } else { Form::SHORT });
+    let form = if arguments.quick { Form::QUICK } else { Form::SHORT };
+    let parts = match parts::only(parts::all(form), &arguments.only) {
+        Ok(parts) => parts,
+        Err(text) => {
+            eprintln!("ringway bench all: {text}");
+            return ExitCode::from(WRONG);
+        }
+    };
     if arguments.list {
         parts.iter().for_each(|part| eprintln!("{:>4} s  {}", part.expected.as_secs(), part.words.join(" ")));
         return ExitCode::SUCCESS;

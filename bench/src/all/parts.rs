@@ -79,6 +79,17 @@ pub(super) fn all(form: Form) -> Vec<Part> {
     parts
 }
 
+/// The parts with these names; no names: all of them.
+///
+/// # Errors
+/// Text for the user: nothing has such a name.
+pub(super) fn only(parts: Vec<Part>, names: &[String]) -> Result<Vec<Part>, String> {
+    if let Some(name) = names.iter().find(|name| parts.iter().all(|part| part.words[0] != **name)) {
+        return Err(format!("there is no scenario {name}; `ringway bench list` says what there is"));
+    }
+    Ok(parts.into_iter().filter(|part| names.is_empty() || names.contains(&part.words[0])).collect())
+}
+
 fn made(words: &[&str], seconds: f64) -> Part {
     Part { words: words.iter().map(|word| word.to_string()).collect(), expected: Duration::from_secs_f64(seconds) }
 }

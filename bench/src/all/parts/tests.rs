@@ -39,3 +39,14 @@ fn the_rest_takes_as_much_longer_as_what_is_done() {
     assert_eq!(remaining(&[], &parts, Duration::ZERO), Duration::from_secs(30));
     assert_eq!(remaining(&parts[..1], &parts[1..], Duration::from_secs(15)), Duration::from_secs(30));
 }
+
+#[test]
+fn some_can_be_picked_by_name() {
+    let picked = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        only(all(Form::QUICK), &names).map(|parts| parts.into_iter().map(|part| part.words[0].clone()).collect::<Vec<_>>())
+    };
+    assert_eq!(picked(&["accept", "latency"]), Ok(vec!["latency".into(), "accept".into()]));
+    assert_eq!(picked(&[]).map(|all| all.len()), Ok(all(Form::QUICK).len()));
+    assert!(picked(&["latency", "nonsense"]).is_err_and(|text| text.contains("nonsense")));
+}
