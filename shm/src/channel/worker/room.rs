@@ -67,7 +67,7 @@ impl Rooms {
 
 impl Backing for Rooms {
     fn release(&self, chunk: u32) {
-        if !self.pushed(chunk).is_some_and(|pushed| pushed.swap(0, Ordering::AcqRel) != 0) {
+        if self.pushed(chunk).is_none_or(|pushed| pushed.swap(0, Ordering::AcqRel) == 0) {
             self.put(chunk);
         }
     }
