@@ -27,6 +27,7 @@ mod fast_open;
 mod fast_open_client;
 mod fast_open_server;
 mod frto;
+mod icmp;
 mod info;
 mod input;
 pub(crate) mod isn;
@@ -78,8 +79,8 @@ use alloc::vec::Vec;
 use ringway_shm::{Burst, Class, Frame, Instant};
 
 use crate::config::StackConfig;
-use crate::event::{Event, SocketError, SocketId};
-use crate::ip::{Datagram, Datagrams, IcmpError, IcmpErrorKind};
+use crate::event::{Event, SocketId};
+use crate::ip::{Datagram, Datagrams};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, Moment, TimerWheel};
@@ -560,44 +561,6 @@ impl Tcp {
         let delayed = self.shared.delayed.front().map(|&(_, tick)| timer::instant_of(tick, now_ms));
         let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(now_ms), delayed, retry_at];
         times.into_iter().flatten().min()
-    }
-
-    /// The MTU of an interface may have become smaller.
-    pub(crate) fn fit_to_paths(&mut self, now: Instant, env: &mut Env) {
-        self.set_now(now);
-        for index in 0..self.tcbs.len() {
-            // Before the peer's SYN nothing is agreed; a block that was freed is closed.
-            if !matches!(self.tcbs[index].state, State::Closed | State::Listen | State::SynSent) {
-                self.connection(env, index as u32).fit_to_path();
-            }
-        }
-    }
-
-    /// An ICMP error quotes a segment of ours.
-    pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {
-        self.set_now(now);
-        let IcmpError { local, remote, local_port, remote_port, .. } = *error;
-        let key = demux::FlowKey { local, remote, local_port, remote_port };
-        let hash = self.hasher.hash(&key);
-        let found = self.flows.find(hash, |target| match target {
-            Target::Connection(index) => self.tcbs[index as usize].key() == key,
-            Target::HalfOpen(_) | Target::TimeWait(_) => false,
-        });
-        let Some(Target::Connection(index)) = found else { return };
-        let sequence = SeqNum(error.sequence);
-        let mut connection = self.connection(env, index);
-        match error.kind {
-            IcmpErrorKind::FragmentationNeeded { mtu } => connection.on_packet_too_big(mtu, sequence),
-            IcmpErrorKind::NetworkUnreachable => connection.on_unreachable(SocketError::NetworkUnreachable, sequence),
-            IcmpErrorKind::Prohibited if remote.is_ipv6() => connection.on_unreachable(SocketError::Prohibited, sequence),
-            IcmpErrorKind::HostUnreachable | IcmpErrorKind::Prohibited => {
-                connection.on_unreachable(SocketError::HostUnreachable, sequence);
-            }
-            IcmpErrorKind::ProtocolUnreachable => connection.on_unreachable(SocketError::ProtocolUnreachable, sequence),
-            IcmpErrorKind::PortUnreachable => connection.on_unreachable(SocketError::Refused, sequence),
-            IcmpErrorKind::TimeExceeded | IcmpErrorKind::ParameterProblem => {}
-        }
-        self.settle(env);
     }
 }
 
