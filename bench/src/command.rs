@@ -140,7 +140,11 @@ fn listed() -> String {
         let name = command.get_name();
         let words = command.get_about().map(ToString::to_string).unwrap_or_default();
         let about = scenario::find(name).map_or(words, |scenario| scenario.about.to_string());
-        lines.push_str(&format!("{name:<10}{about}\n"));
+        lines.push_str(&format!("{name:<18}{about}\n"));
+        let below = format!("{name} ");
+        for scenario in scenario::ALL.iter().filter(|scenario| scenario.name.starts_with(&below)) {
+            lines.push_str(&format!("{:<18}{}\n", scenario.name, scenario.about));
+        }
     }
     for wire in WireKind::value_variants() {
         let targets: Vec<String> = wire.targets().iter().map(|target| target.name()).collect();
