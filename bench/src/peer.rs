@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::sleep;
+use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use ringway_shm::wire::WireEnd;
@@ -28,6 +28,8 @@ pub struct Peer {
     orders: Option<UnixStream>,
     answers: Receiver<String>,
     words: Arc<Mutex<String>>,
+    /// Collects them until its standard error ends.
+    listening: JoinHandle<()>,
 }
 
 impl Peer {
@@ -52,8 +54,8 @@ impl Peer {
         });
         let words = Arc::new(Mutex::new(String::new()));
         let (stderr, kept) = (child.stderr.take().expect("it was asked to be piped"), Arc::clone(&words));
-        std::thread::spawn(move || keep_words(stderr, &kept));
-        Ok(Peer { child, label: label.to_string(), orders: Some(ours), answers, words })
+        let listening = std::thread::spawn(move || keep_words(stderr, &kept));
+        Ok(Peer { child, label: label.to_string(), orders: Some(ours), answers, words, listening })
     }
 
     /// Its process id; with `ringway run` that of the launcher.
@@ -148,7 +150,8 @@ impl Peer {
     fn complaint(&mut self, what: &str) -> io::Error {
         // Its last words may still be under way.
         let patience = Instant::now() + LAST_WORDS;
-        while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < patience {
+        let mut goes_on = || self.child.try_wait().is_ok_and(|status| status.is_none()) || !self.listening.is_finished();
+        while goes_on() && Instant::now() < patience {
             sleep(STEP);
         }
         let status = match self.child.try_wait() {
@@ -201,7 +204,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// How long a role that was told to end may take before it is made to.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// How long a failing role may take to end.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests;
