@@ -1,7 +1,7 @@
 //! Extents: frames over bytes that are not the arena's: a program's chunk, content that is sent many times, one large read.
 //!
 //! An extent is a slot without memory of its own. Its frames are like all others: shared, queued, noted, dropped; with the last
-//! of them the bytes go back to whoever lent them ([`Backing`]), who is kept alive until then. At most 65,535 bytes each,
+//! of them the bytes go back to whoever lent them (`Backing`), who is kept alive until then. At most 65,535 bytes each,
 //! since a frame counts in 16 bits. Promises: nobody writes through a frame to bytes that were lent for reading. Does not
 //! promise that such bytes keep still: a program may change its own chunk while it is sent, and so spoil its own stream
 //! (as with MSG_ZEROCOPY); nothing is decided by what they say.

@@ -244,7 +244,7 @@ pub struct UdpOptions {
 pub struct TcpConfig {
     /// For new connections.
     pub congestion_control: CongestionControl,
-    /// Largest send buffer to which a connection may grow, bytes; Linux: tcp_wmem[2].
+    /// Largest send buffer to which a connection may grow, bytes; Linux: the third number of tcp_wmem.
     pub send_buffer_bytes: u32,
     /// Send buffer before any growth, bytes.
     pub send_buffer_initial_bytes: u32,
