@@ -14,6 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
 use std::time::Duration;
 
 use ringway_shm::stats::StatsReader;
@@ -36,6 +37,10 @@ const START: Duration = Duration::from_secs(30);
 /// How long a run may take beyond its time.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENT_CORE: usize = 0;
+/// An ACK may wait so long.
+const DELAYED_ACK: Duration = Duration::from_millis(50);
+/// What was lost comes again after a retransmission timeout.
+const REPAIR: Duration = Duration::from_millis(300);
 
 /// One target on its wire. Fields are dropped in this order: the roles before the wire.
 pub struct Bed {
@@ -51,6 +56,8 @@ pub struct Bed {
     tuning: Tuning,
     /// The process in the middle of a path.
     path: Option<Peer>,
+    /// How long the last packets of a round may be under way.
+    under_way: Duration,
     wire: Option<Wire>,
 }
 
@@ -146,7 +153,21 @@ impl Bed {
             fs::remove_file(path)?;
         }
         let (address, sources) = (layout.served(), layout.sources());
-        Ok(Bed { target, client, server, address, sources, stats, options: options.clone(), tuning: setup.tuning, path, wire })
+        let on_path = |path: WirePath| REPAIR + 2 * Duration::from_micros(path.rtt_us.into());
+        let under_way = setup.path.map_or(DELAYED_ACK, on_path);
+        Ok(Bed {
+            target,
+            client,
+            server,
+            address,
+            sources,
+            stats,
+            options: options.clone(),
+            tuning: setup.tuning,
+            path,
+            under_way,
+            wire,
+        })
     }
 
     /// Who serves.
@@ -170,8 +191,10 @@ impl Bed {
     }
 
     /// Stops the server, with everything under it, so that it takes nothing from others' rounds. The client sleeps by itself
-    /// when it has nothing to do.
+    /// when it has nothing to do. What is under way arrives before: a stack in a process that stands still would take the time
+    /// until it goes on for the path's round-trip time, and its timers would be seconds long.
     pub fn pause(&self) {
+        sleep(self.under_way);
         self.server.pause();
     }
 

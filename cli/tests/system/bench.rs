@@ -231,7 +231,7 @@ fn a_path_delays_and_loses_what_it_is_told() {
         "--rtt",
         "20ms",
         "--loss",
-        "1/5",
+        "5%",
         "--target",
         "linux,preload",
         "--size",
@@ -244,8 +244,9 @@ fn a_path_delays_and_loses_what_it_is_told() {
     ]);
     assert_eq!(rows.len(), 2);
     for row in &rows {
-        assert_eq!((&row["wire"], row["parameters"]["loss"].as_f64(), &row["note"]), (&"path".into(), Some(0.2), &"".into()));
-        // A request and its reply cross it once each; one of them that is lost is sent again.
+        assert_eq!((&row["wire"], row["parameters"]["loss"].as_f64(), &row["note"]), (&"path".into(), Some(0.05), &"".into()));
+        // A request and its reply cross it once each; one of them that is lost is sent again. (A loss of every nth packet is
+        // no measure here: retransmissions may fall into step with it.)
         assert!(row["p50_us"].as_f64().is_some_and(|us| us >= 20_000.0), "{row}");
         assert!(row["lost_on_path"].as_u64().is_some_and(|lost| lost > 0), "{row}");
         assert_eq!(row["overflowed_on_path"], 0, "{row}");

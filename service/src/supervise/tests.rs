@@ -136,6 +136,9 @@ fn namespace_idle() {
     service.stop().expect("the worker ends well");
 }
 
+/// Looks at what a worker is about to write: some seconds of them.
+const LOOKS_MAX: u32 = 3_000_000;
+
 #[test]
 fn each_worker_has_a_door_and_all_end_together() {
     in_fresh_namespace("supervise::tests::namespace_two_workers");
@@ -154,8 +157,10 @@ fn namespace_two_workers() {
     for worker in [0, 1] {
         let path = path_of_worker(&scratch.directory().stats_path("test"), worker);
         let stats = StatsReader::open(&path).expect("written from the start");
-        let interfaces: Vec<String> = stats.interfaces().into_iter().map(|(_, interface)| interface.name).collect();
-        assert_eq!(interfaces, ["rwa"], "worker {worker}");
+        // The worker writes them in its first turn, which may come after the start has returned.
+        let named = || stats.interfaces().into_iter().map(|(_, interface)| interface.name).collect::<Vec<_>>();
+        let turns = (0..LOOKS_MAX).take_while(|_| named().is_empty()).inspect(|_| std::thread::yield_now()).count();
+        assert_eq!(named(), ["rwa"], "worker {worker}, after {turns} looks");
     }
     assert_eq!(scratch.directory().living().expect("readable"), ["test"], "one service");
     service.stop().expect("both end well");
