@@ -149,7 +149,7 @@ impl Posix {
         let mut cell = self.epolls.lock(number);
         let instance = cell.as_mut().ok_or(Errno::BADF)?;
         let context = self.epoll_context(instance, epoll, channel)?;
-        if instance.list.add(key, event.events, event.u64).map_err(refusal)? {
+        if let (true, Some(context)) = (instance.list.add(key, event.events, event.u64).map_err(refusal)?, context) {
             channel.watch(key.socket, context);
         }
         let for_twin = Some(self.twin_event(key.socket, event));
@@ -352,12 +352,12 @@ impl Posix {
         let context = self.epoll_context(instance, epoll, channel)?;
         if sleepy {
             instance.sleepers += 1;
-            channel.arm(context);
+            context.into_iter().for_each(|context| channel.arm(context));
         }
         if self.service_is_dead() {
             instance.list.mark_all();
         }
-        while let Some(socket) = channel.next_event(context) {
+        while let Some(socket) = context.and_then(|context| channel.next_event(context)) {
             instance.list.mark(socket.index);
         }
         let mut ready = 0;
@@ -371,7 +371,7 @@ impl Posix {
         );
         instance.unasked = if ready > 0 { instance.unasked + 1 } else { 0 };
         if !instance.list.has_candidates() {
-            if instance.nested {
+            if let (true, Some(context)) = (instance.nested, context) {
                 channel.arm(context);
             }
         } else if !sleepy {
@@ -472,12 +472,15 @@ impl Posix {
     }
 
     /// The instance's wait context; claims it, and puts bell and control connection into the kernel instance, at the
-    /// first use in this process.
-    fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Context> {
+    /// first use in this process. `None`: the service is dead, so that every socket is ready and nobody needs to be told.
+    fn epoll_context(&self, instance: &mut Instance, epoll: Fd, channel: &dyn Channel) -> Answer<Option<Context>> {
         if let Some((context, _)) = instance.bell {
-            return Ok(context);
+            return Ok(Some(context));
         }
-        let (context, bell) = self.new_context(channel).ok_or(Errno::NOSPC)?;
+        let Some((context, bell)) = self.new_context(channel) else {
+            channel.confirm_death();
+            return if self.service_is_dead() { Ok(None) } else { Err(Errno::NOSPC) };
+        };
         let ring = epoll_event { events: EDGE_IN, u64: BELL };
         let added = self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, bell, Some(ring));
         let added = added.and_then(|()| self.watch_control(epoll, channel));
@@ -492,7 +495,7 @@ impl Posix {
         for socket in instance.list.sockets() {
             channel.watch(socket, context);
         }
-        Ok(context)
+        Ok(Some(context))
     }
 
     fn note_nesting(&self, inner: u32, operation: i32) {

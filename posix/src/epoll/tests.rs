@@ -255,6 +255,19 @@ fn the_death_of_the_service_wakes_every_wait() {
     assert_eq!((told[0].0, told[0].1 & (IN | HUP | ERR)), (fd, IN | HUP | ERR));
 }
 
+/// The first epoll_ctl after the death was answered with ENOSPC: there was no wait context to be had.
+#[test]
+fn a_socket_of_a_dead_service_is_watched_and_has_hung_up() {
+    let mut bench = Bench::new();
+    let epoll = bench.epoll();
+    let (fd, _) = bench.socket(State::Connected);
+    bench.kill_service();
+    bench.add(epoll, fd, IN);
+    let told = bench.wait(epoll, 4, LONG).expect("no error");
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].0, told[0].1 & (IN | HUP | ERR)), (fd, IN | HUP | ERR));
+}
+
 #[test]
 fn an_instance_in_an_instance_is_readable_when_a_socket_of_the_stack_is() {
     let bench = Bench::new();
