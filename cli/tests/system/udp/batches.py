@@ -44,13 +44,13 @@ def send_batch(sock, payloads):
 
 
 def receive_all(sock, wanted):
-    """Batches until `wanted` messages have come."""
+    """Batches until `wanted` messages have come; what comes behind them is left."""
     got = []
     while len(got) < wanted:
         select.select([sock], [], [], 20)
-        buffers = [ctypes.create_string_buffer(SIZE) for _ in range(COUNT)]
+        buffers = [ctypes.create_string_buffer(SIZE) for _ in range(wanted - len(got))]
         batch, kept = messages(buffers)
-        count = libc.recvmmsg(sock.fileno(), batch, COUNT, socket.MSG_DONTWAIT, None)
+        count = libc.recvmmsg(sock.fileno(), batch, len(batch), socket.MSG_DONTWAIT, None)
         if count < 0:
             return got, errno.errorcode[ctypes.get_errno()]
         got += [buffer.raw[:message.len] for message, buffer in zip(batch[:count], buffers)]
