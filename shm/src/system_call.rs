@@ -9,12 +9,11 @@ use libc::c_long;
 ///
 /// # Safety
 /// What the system call asks for: pointers among the arguments are valid for what it does with them.
-#[cfg(target_arch = "x86_64")]
 #[inline]
-pub unsafe fn system_call(number: c_long, arguments: [c_long; 6]) -> c_long {
-    let [a, b, c, d, e, f] = arguments;
+pub unsafe fn system_call(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> c_long {
     let answer;
     // SAFETY: the calling convention of Linux on x86-64 (syscall(2), table 1); the rest is the caller's promise.
+    #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
             "syscall",
@@ -24,19 +23,8 @@ pub unsafe fn system_call(number: c_long, arguments: [c_long; 6]) -> c_long {
             options(nostack),
         );
     }
-    answer
-}
-
-/// The kernel's answer to system call `number`; an error is a negative errno. Arguments that the call does not have are not read.
-///
-/// # Safety
-/// What the system call asks for: pointers among the arguments are valid for what it does with them.
-#[cfg(target_arch = "aarch64")]
-#[inline]
-pub unsafe fn system_call(number: c_long, arguments: [c_long; 6]) -> c_long {
-    let [a, b, c, d, e, f] = arguments;
-    let answer;
-    // SAFETY: the calling convention of Linux on AArch64 (syscall(2), table 1); the rest is the caller's promise.
+    // SAFETY: the same on AArch64.
+    #[cfg(target_arch = "aarch64")]
     unsafe {
         core::arch::asm!(
             "svc 0",
@@ -45,18 +33,12 @@ pub unsafe fn system_call(number: c_long, arguments: [c_long; 6]) -> c_long {
             options(nostack),
         );
     }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        // SAFETY: the caller's promise.
+        let result = unsafe { libc::syscall(number, a, b, c, d, e, f) };
+        let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
+        answer = if result < 0 { -c_long::from(error()) } else { result };
+    }
     answer
-}
-
-/// The kernel's answer to system call `number`; an error is a negative errno. Arguments that the call does not have are not read.
-///
-/// # Safety
-/// What the system call asks for: pointers among the arguments are valid for what it does with them.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub unsafe fn system_call(number: c_long, arguments: [c_long; 6]) -> c_long {
-    let [a, b, c, d, e, f] = arguments;
-    // SAFETY: the caller's promise.
-    let answer = unsafe { libc::syscall(number, a, b, c, d, e, f) };
-    let error = || std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-    if answer < 0 { -c_long::from(error()) } else { answer }
 }

@@ -67,6 +67,16 @@ scripts! {
     old_kernel, options, raw, rights, streams, urgent, congestion,
 }
 
+/// Its requests would go past the sockets of the stack; a program that hears of none waits in another way.
+#[test]
+fn an_io_uring_is_refused() {
+    let net = Net::new();
+    let ask = "import ctypes, errno; libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(ctypes.c_long(425), ctypes.c_long(8), bytes(120)), errno.errorcode[ctypes.get_errno()])";
+    let ended = net.run(Server, &[RINGWAY, "run", "-q", "--", "python3", "-c", ask]);
+    assert_eq!(ended.stdout.trim(), "-1 ENOSYS", "{}", ended.stderr);
+}
+
 #[test]
 fn nonblocking() {
     same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address, [1, 0]);
