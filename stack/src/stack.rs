@@ -122,6 +122,11 @@ impl Stack {
         self.ip.route(remote, None).map(|path| path.source)
     }
 
+    /// The interface that packets to `remote` leave through.
+    pub fn interface_for(&self, remote: IpAddr) -> Option<u32> {
+        self.ip.route(remote, None).map(|path| path.interface)
+    }
+
     /// Whether `connect` to `remote` is for this stack, as far as the address says. Connections to our own addresses are
     /// when a listener of this stack serves them or when no kernel has the address; otherwise they are the kernel's.
     pub fn reaches(&self, remote: SocketAddress) -> bool {

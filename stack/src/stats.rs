@@ -238,6 +238,10 @@ counters! {
     DropNoNeighbor = "RingwayDropNoNeighbor",
     /// Replies held back by the rate limit.
     DropRateLimited = "RingwayDropRateLimited",
+    /// Answers of ARP and neighbor discovery beyond those that may wait.
+    DropNeighborAnswer = "RingwayDropNeighborAnswer",
+    /// ICMP errors about our packets beyond those that may wait for TCP and UDP.
+    DropIcmpError = "RingwayDropIcmpError",
 }
 
 /// How many counters there are.

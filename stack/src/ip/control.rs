@@ -33,10 +33,15 @@ pub(super) enum Control {
 
 impl Ip {
     /// Queues an answer that a stranger has asked for; there are only so many.
-    pub(super) fn answer(&mut self, interface: u32, destination: MacAddress, message: Control) {
-        if self.control.len() < CONTROL_MAX {
-            self.control.push_back(ControlOut { interface, destination, message });
+    ///
+    /// # Errors
+    /// The counter of those that there was no place for.
+    pub(super) fn answer(&mut self, interface: u32, destination: MacAddress, message: Control) -> Result<(), Counter> {
+        if self.control.len() >= CONTROL_MAX {
+            return Err(Counter::DropNeighborAnswer);
         }
+        self.control.push_back(ControlOut { interface, destination, message });
+        Ok(())
     }
 
     /// Writes what waits. Returns how many of the packets were no IP packets.

@@ -111,7 +111,7 @@ impl Ip {
             false => (source, source_link.or_else(|| self.neighbors.lookup(now, (interface, sender)))),
         };
         if let Some(destination) = destination.filter(|mac| from_nobody || is_neighbors(*mac)) {
-            self.answer(interface, destination, Control::Discovery { source: target, to, message: advertisement });
+            self.answer(interface, destination, Control::Discovery { source: target, to, message: advertisement })?;
         }
         Ok(())
     }

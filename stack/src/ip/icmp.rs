@@ -43,7 +43,7 @@ impl Ip {
         } else if message.kind == icmpv4::REDIRECT {
             self.hears_redirect(now, interface, header, first.bytes());
         } else if let Some(error) = quoted_error(&message, &first.bytes()[icmpv4::HEADER_LEN..], header) {
-            self.keep_error(error);
+            self.keep_error(error)?;
         }
         Ok(())
     }
@@ -86,8 +86,10 @@ impl Ip {
             let about = ipv4::Header::parse_unverified(frame.bytes()).and_then(|header| {
                 quoted_flow(&header, frame.bytes(), IcmpErrorKind::HostUnreachable, &NO_ANSWER, header.source)
             });
-            if let Some(error) = about.or_else(|| icmpv6::no_answer(frame.bytes())) {
-                self.keep_error(error);
+            if let Some(error) = about.or_else(|| icmpv6::no_answer(frame.bytes()))
+                && self.keep_error(error).is_err()
+            {
+                self.errors_lost += 1;
             }
             let mut more = frame.continues();
             while more {

@@ -56,7 +56,7 @@ impl Ip {
                 let about = error_kind(&message).zip(ipv6::Header::parse(quoted));
                 let error = about.and_then(|(kind, inner)| quoted_flow(&inner, quoted, kind, &message, outer.source));
                 if let Some(error) = error.filter(|error| error.local == datagram.local) {
-                    self.keep_error(error);
+                    self.keep_error(error)?;
                 }
             }
         }

@@ -149,30 +149,29 @@ impl Ip {
                 ethernet::Carries::Ipv6ToMany => Ok(Link::Ipv6 { to_many: true }),
                 ethernet::Carries::Arp => {
                     let packet = arp_wire::Packet::parse(first.bytes()).ok_or(Counter::DropMalformed)?;
-                    self.receive_arp(now, interface, &packet);
+                    self.receive_arp(now, interface, &packet)?;
                     Ok(Link::Done)
                 }
             },
         }
     }
 
-    fn receive_arp(&mut self, now: Instant, interface: u32, packet: &arp_wire::Packet) {
+    fn receive_arp(&mut self, now: Instant, interface: u32, packet: &arp_wire::Packet) -> Result<(), Counter> {
         let state = &self.interfaces[interface as usize];
         if state.interface.role == Role::Shared {
-            return;
+            return Ok(());
         }
         self.hears_claim(now, interface, packet);
         let state = &self.interfaces[interface as usize];
         let owns = |ip| state.addresses.iter().any(|cidr| cidr.ip == ip);
-        let Some(heard) = arp::receive(state.interface.mac, owns, packet) else { return };
-        if let Some(packet) = heard.reply {
-            self.answer(interface, packet.target_mac, Control::Arp(packet));
-        }
+        let Some(heard) = arp::receive(state.interface.mac, owns, packet) else { return Ok(()) };
+        let answered = heard.reply.map_or(Ok(()), |packet| self.answer(interface, packet.target_mac, Control::Arp(packet)));
         if let Some((ip, mac)) = heard.sender {
             // Only who can be on this link: anybody may say anything in ARP.
             let on_link = self.is_on_link(interface, ip);
             self.neighbors.heard(now, (interface, ip), mac, heard.for_us && on_link);
         }
+        answered
     }
 
     /// Whether an address can be that of a neighbor on this link.

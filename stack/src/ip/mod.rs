@@ -190,6 +190,8 @@ pub(crate) struct Ip {
     control: VecDeque<ControlOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
+    /// Errors that there was no place for and that are not counted yet.
+    errors_lost: u64,
     notices: VecDeque<Event>,
     /// When checks, lifetimes and the like go on.
     next_due: Option<Instant>,
@@ -240,6 +242,7 @@ impl Ip {
             control: VecDeque::new(),
             resolve: VecDeque::new(),
             errors: VecDeque::new(),
+            errors_lost: 0,
             notices: VecDeque::new(),
             next_due: None,
             udp: Datagrams::default(),
@@ -487,12 +490,19 @@ impl Ip {
 
     fn count_dropped(&mut self, counters: &mut Counters) {
         counters.add(Counter::DropNoNeighbor, self.neighbors.take_dropped());
+        counters.add(Counter::DropIcmpError, core::mem::take(&mut self.errors_lost));
     }
 
-    fn keep_error(&mut self, error: IcmpError) {
-        if self.errors.len() < ERRORS_MAX {
-            self.errors.push_back(error);
+    /// Keeps an error for TCP or UDP to look at.
+    ///
+    /// # Errors
+    /// The counter of those that there was no place for.
+    fn keep_error(&mut self, error: IcmpError) -> Result<(), Counter> {
+        if self.errors.len() >= ERRORS_MAX {
+            return Err(Counter::DropIcmpError);
         }
+        self.errors.push_back(error);
+        Ok(())
     }
 }
 

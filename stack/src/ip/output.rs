@@ -333,6 +333,7 @@ impl Ip {
         !(self.control.is_empty() && self.reply_flows.is_empty() && self.expired.is_empty())
             || self.reassembly_timeouts > 0
             || self.neighbors.has_dropped()
+            || self.errors_lost > 0
             || self.outbox.iter().any(|waiting| !waiting.is_empty())
     }
 

@@ -2,12 +2,15 @@
 
 use super::*;
 use crate::family::{Family, in_both_families};
-use crate::ip::{ERRORS_MAX, REPLIES_MAX};
+use crate::ip::{CONTROL_MAX, ERRORS_MAX, REPLIES_MAX};
+use crate::wire::arp;
+use crate::wire::ndp::Message;
 use alloc::vec::Vec;
 
 in_both_families! {
     pings
     errors
+    questions
     refusals
 }
 
@@ -73,6 +76,45 @@ fn errors(family: Family) {
     for turn in 1..4 {
         (0..1_000).for_each(|_| rig.receive(ms(turn), &error));
         assert_eq!(core::iter::from_fn(|| rig.ip.poll_error()).count(), ERRORS_MAX);
+        assert_eq!(rig.count(Counter::DropIcmpError), turn * (1_000 - ERRORS_MAX as u64), "the others are counted");
+        assert_no_leak(&rig);
+    }
+}
+
+/// The peer asks which link address ours is.
+fn question(family: Family) -> Vec<u8> {
+    match family {
+        Family::Ipv4 => {
+            let mut bytes = vec![0; 14 + arp::LEN];
+            let header = ethernet::Header { destination: OWN_MAC, source: PEER_MAC, ether_type: ethernet::TYPE_ARP };
+            header.write(&mut bytes[..14]);
+            let packet = arp::Packet {
+                operation: arp::Operation::Request,
+                sender_mac: PEER_MAC,
+                sender_ip: PEER.into(),
+                target_mac: MacAddress::default(),
+                target_ip: OWN.into(),
+            };
+            packet.write(&mut bytes[14..]);
+            bytes
+        }
+        Family::Ipv6 => {
+            let message = Message::NeighborSolicitation { target: OWN6, source_link: Some(PEER_MAC), nonce: None };
+            let mut bytes = vec![0; message.len()];
+            message.write(&mut bytes);
+            icmpv6_from_peer(&bytes, |header| header.hop_limit = 255)
+        }
+    }
+}
+
+/// Who asks for our link address for ever in one turn has so many answers; the others are counted.
+fn questions(family: Family) {
+    let mut rig = rig(family);
+    let question = question(family);
+    for turn in 1..4 {
+        (0..1_000).for_each(|_| rig.receive(ms(turn), &question));
+        assert_eq!(rig.transmit(ms(turn)).len(), CONTROL_MAX);
+        assert_eq!(rig.count(Counter::DropNeighborAnswer), turn * (1_000 - CONTROL_MAX as u64));
         assert_no_leak(&rig);
     }
 }
