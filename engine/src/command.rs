@@ -48,6 +48,8 @@ pub struct InterfaceInfo {
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN (802.1Q, 1 to 4094) that the interface is on.
     pub vlan: Option<u16>,
+    /// The kernel's number of it, for IP_PKTINFO; 0: the one that the kernel knows by the name, if it does.
+    pub kernel_number: u32,
 }
 
 /// An application group that asks for a channel.

@@ -57,6 +57,8 @@ pub(crate) struct Core {
     pub(crate) buffer_bytes: u32,
     /// What a socket chooses that was told nothing.
     pub(crate) socket_defaults: TcpOptions,
+    /// The kernel's numbers of the stack's interfaces; 0: not known.
+    kernel_numbers: Vec<u32>,
     /// Children that processes have told of: region, process index, process id.
     pub(crate) forks: Vec<(RegionId, u32, u32)>,
     /// Connections that no application has any more, and the ports that they still use.
@@ -74,9 +76,22 @@ impl Core {
             time_wait: tcp.time_wait,
             buffer_bytes: tcp.receive_buffer_bytes,
             socket_defaults: TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() },
+            kernel_numbers: Vec::new(),
             forks: Vec::new(),
             orphans: HashMap::new(),
         }
+    }
+
+    /// The kernel's number of an interface of the stack; 0: not known.
+    pub(crate) fn kernel_number(&self, interface: u32) -> u32 {
+        self.kernel_numbers.get(interface as usize).copied().unwrap_or(0)
+    }
+
+    /// Notes it.
+    pub(crate) fn set_kernel_number(&mut self, interface: u32, number: u32) {
+        let place = interface as usize;
+        self.kernel_numbers.resize(self.kernel_numbers.len().max(place + 1), 0);
+        self.kernel_numbers[place] = number;
     }
 
     /// Bytes that a connection with `queued` bytes unacknowledged may queue now: each may hold a share

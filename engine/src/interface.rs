@@ -11,6 +11,8 @@ use ringway_device::{Capabilities, Counters, Device, Medium, Rooms};
 use ringway_shm::capture::{CaptureWriter, Direction};
 use ringway_shm::{Arena, Burst, Frame, Instant};
 use ringway_stack::{Interface, Role, Stack};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::attach::Attachments;
 use crate::command::InterfaceInfo;
@@ -222,6 +224,16 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
     };
     let (name, mac) = (new.name.clone(), new.mac.0);
     (Port { name, mac, mtu, device, errors: 0, left: 0, advised: false, removed: false }, described)
+}
+
+/// The kernel's number of an interface: what the caller knows, or (for one that the device has just made) what the kernel
+/// says; 0: it has none.
+pub(crate) fn kernel_number(new: &InterfaceInfo) -> u32 {
+    if new.kernel_number != 0 {
+        return new.kernel_number;
+    }
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
+    socket.and_then(|socket| name_to_index(socket, &new.name)).unwrap_or(0)
 }
 
 /// Stands where a device was: nothing arrives, and what is sent is lost.

@@ -23,7 +23,7 @@ use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
 use crate::core::Core;
 use crate::idle::{Awaited, Idle, Source};
-use crate::interface::Interfaces;
+use crate::interface::{Interfaces, kernel_number};
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
@@ -245,6 +245,7 @@ impl Worker {
     /// The device cannot be waited for.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> io::Result<u32> {
         let number = self.interfaces.add(self.core.now, interface, device, &self.arena, &mut self.core.stack);
+        self.core.set_kernel_number(number, kernel_number(interface));
         self.watch(number)?;
         Ok(number)
     }
@@ -256,6 +257,7 @@ impl Worker {
         self.close_interface(number);
         let device = open(&self.arena)?;
         self.interfaces.replace(self.core.now, number, interface, device, &self.arena, &mut self.core.stack);
+        self.core.set_kernel_number(number, kernel_number(interface));
         self.watch(number)
     }
 

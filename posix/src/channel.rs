@@ -177,6 +177,8 @@ pub enum Request {
     Route {
         /// Where to.
         remote: SocketAddr,
+        /// Through the interface of this number; 0: any.
+        interface: u32,
     },
     /// Does the stack have this address?
     Owns {

@@ -308,7 +308,7 @@ impl Channel for Attached {
             }
             Request::Datagrams { local, dual_stack } => shm::Operation::Datagram { local, dual_stack },
             Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
-            Request::Route { remote } => shm::Operation::Route { remote },
+            Request::Route { remote, interface } => shm::Operation::Route { remote, interface },
             Request::Owns { local } => shm::Operation::Owns { local },
             Request::Info => shm::Operation::Info,
         };

@@ -57,6 +57,10 @@ impl Posix {
         if self.service_is_dead() || local.is_some_and(|local| is_kernels(local.ip())) {
             return None;
         }
+        if let Some(what) = self.kernels_stream(fd) {
+            self.fall_back("connect", &what, Fallback::OptionNotServed);
+            return None;
+        }
         let place = if local.is_some_and(|local| local.port() != 0) { Place::First } else { Place::Any };
         let Some(socket) = self.open_socket(channel, fd, inet6, Some(remote.ip()), place) else {
             self.fall_back("connect", &remote, Fallback::NoResources);

@@ -6,6 +6,8 @@
 //! kernel's alone again (`surrender`): when the program wants what the stack does not do, and when the service dies.
 
 pub(crate) mod control;
+pub(crate) mod pieces;
+pub(crate) mod routes;
 
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
@@ -13,40 +15,19 @@ use crate::blocking::Wait;
 use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Received, Request, Taking, TransferError};
 use crate::connect::is_unspecified_family;
 use crate::counters::Fallback;
-use crate::descriptions::Flag;
+use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::timeout_nanos;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::{Receive, Send};
+use pieces::{Added, Piece, Unfinished};
 use ringway_shm::{Duration, Instant};
+use routes::Way;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Mutex;
-
-/// Which destinations are the stack's, for a moment: routes may change.
-#[derive(Default)]
-pub(crate) struct Routes {
-    entries: Mutex<Vec<(IpAddr, bool, Instant)>>,
-}
-
-impl Routes {
-    fn look_up(&self, ip: IpAddr, now: Instant) -> Option<bool> {
-        let entries = self.entries.try_lock().ok()?;
-        entries.iter().find(|(known, _, until)| *known == ip && *until > now).map(|(_, ours, _)| *ours)
-    }
-
-    fn note(&self, ip: IpAddr, ours: bool, until: Instant) {
-        // Another thread is at it, or this is a signal handler: whoever comes next asks again.
-        let Ok(mut entries) = self.entries.try_lock() else { return };
-        entries.retain(|(known, ..)| *known != ip);
-        if entries.len() == ROUTES_MAX {
-            entries.remove(0);
-        }
-        entries.push((ip, ours, until));
-    }
-}
+use std::sync::atomic::Ordering;
 
 /// What a receiver has got.
 #[derive(Debug)]
@@ -88,7 +69,7 @@ impl Posix {
             return None;
         }
         // What is known to be the kernel's costs no system call.
-        if self.routes.look_up(remote.ip(), self.kernel.now()) == Some(false) || !self.is_udp(fd) {
+        if self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false) || !self.is_udp(fd) {
             return None;
         }
         let channel = self.channel().ok()??;
@@ -145,12 +126,12 @@ impl Posix {
     /// A socket of the stack for the kernel's UDP socket `fd`, which gets a port if it has none, when `remote` is the
     /// stack's to reach.
     fn open_towards(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr) -> Option<SocketRef> {
-        if self.service_is_dead() || self.routes.look_up(remote.ip(), self.kernel.now()) == Some(false) {
+        if self.service_is_dead() || self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false) {
             return None;
         }
         let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return None };
         let speaks = if inet6 { remote.is_ipv6() || !self.is_v6_only(fd) } else { remote.is_ipv4() };
-        if !speaks || is_kernels(local.ip()) || !self.leads(channel, None, remote) {
+        if !speaks || is_kernels(local.ip()) || !self.leads(channel, None, remote, remote.ip().into()) {
             return None;
         }
         if local.port() == 0 {
@@ -159,26 +140,6 @@ impl Posix {
             self.kernel.bind(fd, any.bytes()).ok()?;
         }
         self.open_datagrams(channel, fd)
-    }
-
-    /// Does an interface of the stack lead to `remote`? Asks through `socket`, or through one that is made for it.
-    fn leads(&self, channel: &dyn Channel, socket: Option<SocketRef>, remote: SocketAddr) -> bool {
-        let now = self.kernel.now();
-        if let Some(known) = self.routes.look_up(remote.ip(), now) {
-            return known;
-        }
-        let request = Request::Route { remote };
-        let answer = match socket {
-            Some(socket) => self.ask(channel, socket, request, &mut []),
-            None => self.ask_once(channel, request),
-        };
-        let Some(answer) = answer else { return false };
-        let ours = answer == ControlAnswer::Done;
-        if !ours {
-            self.fall_back("sendto", &remote, Fallback::NotOurs);
-        }
-        self.routes.note(remote.ip(), ours, now + ROUTE_LIFE);
-        ours
     }
 
     /// Has the stack serve the port that `fd` is bound to. `None`: the kernel goes on alone.
@@ -303,7 +264,10 @@ impl Posix {
         let description = self.descriptions.of(socket);
         let taking = if how.peek { Taking::Peek } else { Taking::Take };
         match channel.receive_datagram(socket, pieces, taking) {
-            Ok(received) => return Some(Ok(Arrival::Stack(received))),
+            Ok(received) => {
+                description.stamp.store(received.envelope.received_at.as_nanos(), Ordering::Relaxed);
+                return Some(Ok(Arrival::Stack(received)));
+            }
             Err(TransferError::WouldBlock) => {}
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
                 self.surrender(fd, socket, Fallback::NoAnswer);
@@ -320,7 +284,10 @@ impl Posix {
         }
         match twin() {
             Err(Errno::AGAIN) => None,
-            answer => Some(answer.map(Arrival::Kernel)),
+            answer => {
+                description.stamp.store(0, Ordering::Relaxed);
+                Some(answer.map(Arrival::Kernel))
+            }
         }
     }
 
@@ -348,28 +315,31 @@ impl Posix {
     ) -> Option<Answer<usize>> {
         let channel = self.attached()?;
         let description = self.descriptions.of(socket);
-        let peer = match to.map(parse) {
-            None if self.is_connected_datagram(socket) => None,
-            Some(Parsed::Inet { address, inet6 }) => {
-                let speaks = description.is(Flag::INET6) || !inet6;
-                if !speaks || address.port() == 0 || is_kernels(address.ip()) || !self.leads(channel, Some(socket), address) {
-                    return None;
-                }
-                Some(address)
+        let more = how.more || description.is(Flag::CORKED);
+        if description.is(Flag::KERNELS_PIECES) {
+            if !more {
+                description.unmark(Flag::KERNELS_PIECES);
             }
-            // The kernel knows what to say.
-            None | Some(Parsed::Other) => return None,
-        };
-        if how.more {
-            self.surrender(fd, socket, Fallback::OptionNotServed);
             return None;
         }
+        // net/ipv6/udp.c, udpv6_sendmsg does not look at MSG_OOB.
+        if how.urgent && !description.is(Flag::INET6) {
+            return Some(Err(Errno::OPNOTSUPP));
+        }
         let len: usize = pieces.iter().map(|piece| piece.len()).sum();
-        let remote = peer.or_else(|| channel.addresses(socket).map(|(_, remote)| remote))?;
-        if len > if remote.is_ipv4() { PAYLOAD_MAX_V4 } else { PAYLOAD_MAX_V6 } {
+        match self.add_piece(description, Piece { to, bytes: pieces, more }) {
+            Added::Nothing => {}
+            Added::Kept => return Some(Ok(len)),
+            Added::Refused(error) => return Some(Err(error)),
+            Added::Complete(datagram) => return Some(self.send_complete(channel, fd, socket, datagram, len, how)),
+        }
+        let Some((peer, remote)) = self.datagram_peer(channel, socket, to) else {
+            return self.leave_to_kernel(description, more);
+        };
+        if len > payload_max(remote.is_ipv4()) {
             return Some(Err(Errno::MSGSIZE));
         }
-        if how.urgent {
+        if how.urgent && remote.is_ipv4() {
             return Some(Err(Errno::OPNOTSUPP));
         }
         if description.is(Flag::WRITE_SHUT) {
@@ -382,7 +352,65 @@ impl Posix {
         if let Err(error) = control::apply(&mut envelope, control) {
             return Some(Err(error));
         }
+        let way = Way { remote: remote.ip(), source: envelope.local, interface: envelope.interface };
+        if way != remote.ip().into() && !self.leads(channel, Some(socket), remote, way) {
+            // Another interface, another address, or none that there is: the kernel sends it, or knows what is wrong.
+            return self.leave_to_kernel(description, more);
+        }
+        if more {
+            return Some(self.begin_datagram(description, envelope, remote, pieces).map(|()| len));
+        }
         self.queue_datagram(channel, fd, socket, &envelope, pieces, how)
+    }
+
+    /// The kernel's socket sends it, and what belongs to the same datagram.
+    fn leave_to_kernel(&self, description: &Description, more: bool) -> Option<Answer<usize>> {
+        if more {
+            description.mark(Flag::KERNELS_PIECES);
+        }
+        None
+    }
+
+    /// To whom a datagram goes: what its envelope says, and the address. `None`: the kernel's socket has to send it.
+    fn datagram_peer(
+        &self,
+        channel: &dyn Channel,
+        socket: SocketRef,
+        to: Option<&[u8]>,
+    ) -> Option<(Option<SocketAddr>, SocketAddr)> {
+        match to.map(parse) {
+            None if self.is_connected_datagram(socket) => channel.addresses(socket).map(|(_, remote)| (None, remote)),
+            Some(Parsed::Inet { address, inet6 }) => {
+                let speaks = self.descriptions.of(socket).is(Flag::INET6) || !inet6;
+                let named = speaks && address.port() != 0 && !is_kernels(address.ip());
+                let ours = named && self.leads(channel, Some(socket), address, address.ip().into());
+                ours.then_some((Some(address), address))
+            }
+            // The kernel knows what to say.
+            None | Some(Parsed::Other) => None,
+        }
+    }
+
+    /// Sends what the last piece, of `len` bytes, has completed. When there is no room the piece was not taken.
+    fn send_complete(
+        &self,
+        channel: &dyn Channel,
+        fd: Fd,
+        socket: SocketRef,
+        datagram: Unfinished,
+        len: usize,
+        how: Send,
+    ) -> Answer<usize> {
+        let bytes = [IoSlice::new(&datagram.bytes)];
+        match self.queue_datagram(channel, fd, socket, &datagram.envelope, &bytes, how) {
+            Some(Err(Errno::AGAIN)) => {
+                self.take_piece_back(self.descriptions.of(socket), datagram, len);
+                Err(Errno::AGAIN)
+            }
+            // The service has died: the kernel's socket does not have the other pieces. The datagram is lost.
+            None => Ok(len),
+            Some(answer) => answer.map(|_| len),
+        }
     }
 
     fn queue_datagram(
@@ -428,7 +456,15 @@ impl Posix {
         let inet6 = description.is(Flag::INET6);
         let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let name = SocketName::new(envelope.peer.unwrap_or(unknown), inet6);
-        (name.into(), control::describe(envelope, self.ancillary(socket), inet6))
+        let wanted = self.ancillary(socket);
+        let came = if wanted & control::ANY_STAMP == 0 { Duration::ZERO } else { self.on_wall_clock(envelope.received_at) };
+        (name.into(), control::describe(envelope, wanted, came, inet6))
+    }
+
+    /// What the wall clock showed at an instant, since 1970.
+    pub(crate) fn on_wall_clock(&self, then: Instant) -> Duration {
+        let passed = self.kernel.now().since(then);
+        Duration::from_nanos(self.kernel.wall_clock().as_nanos().saturating_sub(passed.as_nanos()))
     }
 
     fn kernel_timeout(&self, fd: Fd, name: i32) -> u64 {
@@ -440,12 +476,10 @@ impl Posix {
     }
 }
 
-/// The length of an IPv4 packet is 16 bits, with its header and UDP's.
-const PAYLOAD_MAX_V4: usize = 65_507;
-/// The length of an IPv6 packet's payload is 16 bits, with UDP's header.
-const PAYLOAD_MAX_V6: usize = 65_527;
-const ROUTES_MAX: usize = 64;
-/// So long a route may have changed without senders knowing.
-const ROUTE_LIFE: Duration = Duration::from_millis(500);
+/// The length of an IPv4 packet is 16 bits, with its header and UDP's; that of an IPv6 packet's payload, with UDP's header.
+fn payload_max(is_ipv4: bool) -> usize {
+    if is_ipv4 { 65_507 } else { 65_527 }
+}
+
 const READ_SIDE: u32 = (libc::POLLIN | libc::POLLRDNORM | libc::POLLPRI) as u32;
 const WRITE_SIDE: u32 = (libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND) as u32;

@@ -9,7 +9,7 @@ use crate::descriptions::{Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
-use crate::options::{SET_KERNELS_ALONE, put_number};
+use crate::options::{SET_KERNELS_ALONE, SET_KERNELS_STREAM, put_number};
 use crate::tcp_info;
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ const SERVED: [(i32, i32, SocketOption); 14] = [
 ];
 
 /// Options that ask for ancillary data.
-const ANCILLARY: [(i32, i32, u32); 7] = [
+const ANCILLARY: [(i32, i32, u32); 11] = [
     (libc::IPPROTO_IP, libc::IP_PKTINFO, control::PACKET_INFO),
     (libc::IPPROTO_IP, libc::IP_RECVTOS, control::TYPE_OF_SERVICE),
     (libc::IPPROTO_IP, libc::IP_RECVTTL, control::TIME_TO_LIVE),
@@ -40,18 +40,18 @@ const ANCILLARY: [(i32, i32, u32); 7] = [
     (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, control::TRAFFIC_CLASS),
     (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT, control::HOP_LIMIT),
     (libc::SOL_UDP, libc::UDP_GRO, control::SEGMENT_SIZE),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMP, control::STAMP),
+    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, control::STAMP_NANOS),
+    (libc::SOL_SOCKET, control::SO_TIMESTAMP_NEW, control::STAMP_NEW),
+    (libc::SOL_SOCKET, control::SO_TIMESTAMPNS_NEW, control::STAMP_NANOS_NEW),
 ];
 
 /// Options that only the kernel serves, with the names under which they are told.
-const KERNELS_ALONE: [(i32, i32, &str); 18] = [
+const KERNELS_ALONE: [(i32, i32, &str); 13] = [
     (libc::SOL_SOCKET, libc::SO_BINDTODEVICE, "SO_BINDTODEVICE"),
     (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, "SO_BINDTOIFINDEX"),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMP, "SO_TIMESTAMP"),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, "SO_TIMESTAMPNS"),
     (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, "SO_TIMESTAMPING"),
-    (libc::SOL_SOCKET, 63, "SO_TIMESTAMP_NEW"),
-    (libc::SOL_SOCKET, 64, "SO_TIMESTAMPNS_NEW"),
-    (libc::SOL_SOCKET, 65, "SO_TIMESTAMPING_NEW"),
+    (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, "SO_TIMESTAMPING_NEW"),
     (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL"),
     (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, "SO_ATTACH_FILTER"),
     (libc::SOL_SOCKET, libc::SO_ATTACH_BPF, "SO_ATTACH_BPF"),
@@ -60,9 +60,23 @@ const KERNELS_ALONE: [(i32, i32, &str); 18] = [
     (libc::IPPROTO_IP, libc::IP_OPTIONS, "IP_OPTIONS"),
     (libc::IPPROTO_IP, libc::IP_TRANSPARENT, "IP_TRANSPARENT"),
     (libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, "IP_RECVORIGDSTADDR"),
-    (libc::SOL_UDP, libc::UDP_CORK, "UDP_CORK"),
     (libc::SOL_UDP, libc::UDP_ENCAP, "UDP_ENCAP"),
 ];
+
+/// Options that keep a stream socket with the kernel: the stack's bytes do not say when they came.
+const KERNELS_STREAMS: [(i32, &str); 6] = [
+    (libc::SO_TIMESTAMP, "SO_TIMESTAMP"),
+    (libc::SO_TIMESTAMPNS, "SO_TIMESTAMPNS"),
+    (libc::SO_TIMESTAMPING, "SO_TIMESTAMPING"),
+    (control::SO_TIMESTAMP_NEW, "SO_TIMESTAMP_NEW"),
+    (control::SO_TIMESTAMPNS_NEW, "SO_TIMESTAMPNS_NEW"),
+    (SO_TIMESTAMPING_NEW, "SO_TIMESTAMPING_NEW"),
+];
+
+/// Does this option keep a stream socket with the kernel?
+pub(crate) fn is_kernels_stream(level: i32, name: i32) -> bool {
+    level == libc::SOL_SOCKET && KERNELS_STREAMS.iter().any(|known| known.0 == name)
+}
 
 /// Does this option keep a datagram socket with the kernel?
 pub(crate) fn is_kernels_alone(level: i32, name: i32) -> bool {
@@ -85,6 +99,15 @@ impl Posix {
         KERNELS_ALONE.iter().find(is_set).map(|known| known.2)
     }
 
+    /// The option for which the kernel must keep a stream socket, if it has one.
+    pub(crate) fn kernels_stream(&self, fd: Fd) -> Option<&'static str> {
+        if self.options_set.load(Ordering::Relaxed) & SET_KERNELS_STREAM == 0 {
+            return None;
+        }
+        let is_set = |known: &&(i32, &str)| self.kernel_number(fd, libc::SOL_SOCKET, known.0).is_some_and(|value| value != 0);
+        KERNELS_STREAMS.iter().find(is_set).map(|known| known.1)
+    }
+
     /// What was set on the kernel socket before it became the stack's.
     pub(crate) fn copy_datagram_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, inet6: bool) {
         for (level, name, option) in SERVED.into_iter().filter(|served| is_of_family(served.0, inet6)) {
@@ -93,6 +116,18 @@ impl Posix {
             }
         }
         self.note_ancillary(fd, socket);
+        self.note_cork(fd, socket);
+    }
+
+    /// Reads from the kernel socket whether datagrams are sent in pieces.
+    fn note_cork(&self, fd: Fd, socket: SocketRef) {
+        let description = self.descriptions.of(socket);
+        if self.kernel_number(fd, libc::SOL_UDP, libc::UDP_CORK).is_some_and(|value| value != 0) {
+            description.mark(Flag::CORKED);
+            return;
+        }
+        description.unmark(Flag::CORKED);
+        self.uncork(fd, socket);
     }
 
     /// Reads from the kernel socket which ancillary data, and whose errors, the program wants.
@@ -136,6 +171,10 @@ impl Posix {
             if self.kernels_alone(fd).is_some() || matches!(name, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF) {
                 self.surrender(fd, socket, Fallback::OptionNotServed);
             }
+            return Ok(());
+        }
+        if (level, name) == (libc::SOL_UDP, libc::UDP_CORK) {
+            self.note_cork(fd, socket);
             return Ok(());
         }
         let inet6 = self.descriptions.of(socket).is(Flag::INET6);
@@ -184,6 +223,8 @@ fn is_of_family(level: i32, inet6: bool) -> bool {
     }
 }
 
+/// linux/socket.h, 64-bit time.
+const SO_TIMESTAMPING_NEW: i32 = 65;
 /// Where a datagram socket's description keeps the bits of `ANCILLARY`.
 const ANCILLARY_PLACE: usize = 0;
 /// net.core.rmem_default and wmem_default, unless the machine was told otherwise.

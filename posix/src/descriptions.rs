@@ -5,6 +5,7 @@
 //! rest of the memory, which is what a copy of the descriptor table needs. O_NONBLOCK is not here: it belongs to the
 //! open file description and lives in the slot that all processes share.
 
+use crate::datagram::pieces::Waiting;
 use crate::fd_table::SocketRef;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -22,6 +23,10 @@ pub(crate) struct Description {
     pub(crate) linger: AtomicI32,
     /// Values of the options that `options.rs` lists, by its index; `UNSET` = the default.
     pub(crate) values: [AtomicU32; VALUES],
+    /// When the datagram that was read last came (SIOCGSTAMP), nanoseconds; 0: the kernel knows.
+    pub(crate) stamp: AtomicU64,
+    /// The datagram that waits for its last piece.
+    pub(crate) pieces: Waiting,
 }
 
 /// Facts about a socket, one bit each.
@@ -51,6 +56,12 @@ impl Flag {
     pub(crate) const MORE_COMES: Flag = Flag(1 << 10);
     /// A UDP socket; its kernel socket serves beside it.
     pub(crate) const DATAGRAM: Flag = Flag(1 << 9);
+    /// UDP_CORK is set.
+    pub(crate) const CORKED: Flag = Flag(1 << 11);
+    /// A datagram is begun and waits for its last piece.
+    pub(crate) const PIECES: Flag = Flag(1 << 12);
+    /// The kernel's socket may have begun one: what follows is for it.
+    pub(crate) const KERNELS_PIECES: Flag = Flag(1 << 13);
 }
 
 impl Description {
@@ -63,6 +74,8 @@ impl Description {
             send_timeout: AtomicU64::new(0),
             linger: AtomicI32::new(-1),
             values: std::array::from_fn(|_| AtomicU32::new(UNSET)),
+            stamp: AtomicU64::new(0),
+            pieces: Waiting::default(),
         }
     }
 
@@ -88,7 +101,11 @@ impl Description {
 
     /// One descriptor less; true when it was the last one of this process.
     pub(crate) fn unrefer(&self) -> bool {
-        self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)) == Ok(1)
+        let last = self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)) == Ok(1);
+        if last && let Ok(mut pieces) = self.pieces.try_lock() {
+            *pieces = None;
+        }
+        last
     }
 
     /// Does the entry speak of this socket (and not of an earlier one in the same slot)?
@@ -113,6 +130,10 @@ impl Description {
         self.receive_timeout.store(0, Ordering::Release);
         self.send_timeout.store(0, Ordering::Release);
         self.linger.store(-1, Ordering::Release);
+        self.stamp.store(0, Ordering::Relaxed);
+        if let Ok(mut pieces) = self.pieces.try_lock() {
+            *pieces = None;
+        }
         for value in &self.values {
             value.store(UNSET, Ordering::Release);
         }

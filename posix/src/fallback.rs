@@ -122,6 +122,8 @@ pub trait Kernel: Send + Sync {
 
     /// CLOCK_MONOTONIC.
     fn now(&self) -> Instant;
+    /// CLOCK_REALTIME, since 1970.
+    fn wall_clock(&self) -> Duration;
     /// `sched_yield(2)`: whoever else wants this processor has it before the caller goes on.
     fn give_way(&self);
     /// Gives the processor away for about `span` (used only where a wait context is not to be had).

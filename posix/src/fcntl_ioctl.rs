@@ -2,9 +2,12 @@
 
 use crate::Posix;
 use crate::channel::{Channel, State, View};
+use crate::datagram::control;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
+use ringway_shm::Instant;
+use std::sync::atomic::Ordering;
 
 /// What an ioctl does with its argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub enum Control {
     Done,
     /// This number is written to the `int` that the argument points at.
     Number(i32),
+    /// These bytes are: two 64-bit words.
+    Pair([u8; 16]),
 }
 
 impl Posix {
@@ -63,6 +68,14 @@ impl Posix {
                 let at_mark = view.and_then(|view| view.urgent).is_some_and(|urgent| urgent.distance == 0);
                 Some(Ok(Control::Number(at_mark.into())))
             }
+            SIOCGSTAMP | SIOCGSTAMP_NEW | SIOCGSTAMPNS | SIOCGSTAMPNS_NEW if self.is_datagram(socket) => {
+                let stamp = self.descriptions.of(socket).stamp.load(Ordering::Relaxed);
+                // net/core/sock.c, sock_recv_timestamp: who has stamps in control data has none here.
+                let known = stamp != 0 && self.ancillary(socket) & control::ANY_STAMP == 0;
+                let nanos = matches!(request, SIOCGSTAMPNS | SIOCGSTAMPNS_NEW);
+                let came = || control::stamp(self.on_wall_clock(Instant::from_nanos(stamp)), nanos);
+                known.then(|| Ok(Control::Pair(came())))
+            }
             SIOCSPGRP | FIOSETOWN => Some(set_owner(channel, socket, value).map(|()| Control::Done)),
             SIOCGPGRP | FIOGETOWN => Some(Ok(Control::Number(channel.owner(socket).cast_signed()))),
             _ => None,
@@ -94,6 +107,10 @@ const SIOCSPGRP: u64 = 0x8902;
 const FIOGETOWN: u64 = 0x8903;
 const SIOCGPGRP: u64 = 0x8904;
 const SIOCATMARK: u64 = 0x8905;
+const SIOCGSTAMP: u64 = 0x8906;
+const SIOCGSTAMPNS: u64 = 0x8907;
+const SIOCGSTAMP_NEW: u64 = 0x8010_8906;
+const SIOCGSTAMPNS_NEW: u64 = 0x8010_8907;
 const SIOCOUTQNSD: u64 = 0x894b;
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ use blocking::WaitPool;
 use channel::Attach;
 use counters::Counters;
 use courtesy::Courtesy;
-use datagram::Routes;
+use datagram::routes::Routes;
 use descriptions::Descriptions;
 use epoll::Epolls;
 use fallback::Kernel;

@@ -258,6 +258,10 @@ impl Kernel for TestKernel {
         Instant::from_nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
+    fn wall_clock(&self) -> Duration {
+        Duration::from_secs(1_000_000_000) + self.now().since(Instant::ZERO)
+    }
+
     fn give_way(&self) {
         self.told.fetch_add(self.courtesy_takes.load(Ordering::Relaxed), Ordering::Relaxed);
         thread::yield_now();

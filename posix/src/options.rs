@@ -7,6 +7,7 @@
 
 use crate::Posix;
 use crate::channel::{Channel, ControlAnswer, Request, SocketOption, State};
+use crate::datagram_options::{is_kernels_alone, is_kernels_stream};
 use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
@@ -104,6 +105,8 @@ const SET_RECEIVE_TIMEOUT: u64 = 1 << 42;
 const SET_SEND_TIMEOUT: u64 = 1 << 43;
 /// One of those that keep a datagram socket with the kernel.
 pub(crate) const SET_KERNELS_ALONE: u64 = 1 << 44;
+/// One of those that keep a stream socket there.
+pub(crate) const SET_KERNELS_STREAM: u64 = 1 << 45;
 
 fn place(level: i32, name: i32) -> Option<usize> {
     KNOWN.iter().position(|known| known.level == level && known.name == name)
@@ -117,13 +120,14 @@ impl Posix {
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => SET_RECEIVE_TIMEOUT,
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => SET_SEND_TIMEOUT,
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => SET_CONGESTION,
-            _ if crate::datagram_options::is_kernels_alone(level, name) => SET_KERNELS_ALONE,
+            _ if is_kernels_stream(level, name) => SET_KERNELS_STREAM | SET_KERNELS_ALONE,
+            _ if is_kernels_alone(level, name) => SET_KERNELS_ALONE,
             _ => match place(level, name) {
                 Some(place) => 1 << place,
                 None => return,
             },
         };
-        if self.options_set.load(Ordering::Relaxed) & bit == 0 {
+        if self.options_set.load(Ordering::Relaxed) & bit != bit {
             self.options_set.fetch_or(bit, Ordering::Relaxed);
         }
     }
@@ -185,7 +189,7 @@ impl Posix {
         if let Some(answer) = self.set_special(channel, socket, description, level, name, value) {
             return answer;
         }
-        if is_refused(level, name) {
+        if is_refused(level, name) || is_kernels_stream(level, name) {
             return Err(Errno::NOPROTOOPT);
         }
         if level == libc::IPPROTO_IPV6 && (!description.is(Flag::INET6) || name == libc::IPV6_V6ONLY) {
@@ -487,12 +491,7 @@ fn is_refused(level: i32, name: i32) -> bool {
         }
         libc::SOL_SOCKET => matches!(
             name,
-            libc::SO_ATTACH_FILTER
-                | libc::SO_ATTACH_BPF
-                | libc::SO_BINDTODEVICE
-                | libc::SO_ZEROCOPY
-                | libc::SO_TIMESTAMPING
-                | libc::SO_TXTIME
+            libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF | libc::SO_BINDTODEVICE | libc::SO_ZEROCOPY | libc::SO_TXTIME
         ),
         _ => false,
     }

@@ -62,6 +62,9 @@ impl Posix {
         if is_kernels(local.ip()) {
             return self.fall_back("listen", &local, kernels_reason(local.ip()));
         }
+        if let Some(what) = self.kernels_stream(fd) {
+            return self.fall_back("listen", &what, Fallback::OptionNotServed);
+        }
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
         let Some(socket) = self.open_socket(channel, fd, inet6, None, Place::Every) else {
             return self.fall_back("listen", &local, Fallback::NoResources);

@@ -136,10 +136,15 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -
         };
         match posix.ioctl(socket, request, value) {
             Some(Ok(Control::Done)) => return 0,
-            Some(Ok(Control::Number(_))) if pointer.is_null() => return status(Err(Errno::FAULT)),
+            Some(Ok(Control::Number(_) | Control::Pair(_))) if pointer.is_null() => return status(Err(Errno::FAULT)),
             Some(Ok(Control::Number(answer))) => {
                 // SAFETY: not null; these requests write one int where the program promises room.
                 unsafe { *pointer = answer };
+                return 0;
+            }
+            Some(Ok(Control::Pair(answer))) => {
+                // SAFETY: not null; these requests write a timeval or timespec where the program promises room.
+                unsafe { pointer.cast::<[u8; 16]>().write_unaligned(answer) };
                 return 0;
             }
             Some(Err(error)) => return status(Err(error)),

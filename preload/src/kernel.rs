@@ -227,6 +227,13 @@ impl Kernel for LibcKernel {
         Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
+    fn wall_clock(&self) -> Duration {
+        let mut time = timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: `time` is room for one timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+        Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
     fn give_way(&self) {
         std::thread::yield_now();
     }

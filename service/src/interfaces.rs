@@ -112,5 +112,6 @@ fn info(planned: &Planned, mac: MacAddress) -> InterfaceInfo {
         owned: planned.backend == Backend::Tap,
         autoconfiguration: planned.autoconfiguration,
         vlan: planned.vlan,
+        kernel_number: planned.link,
     }
 }

@@ -46,7 +46,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    basics, messages, batches,
+    basics, messages, batches, pieces, ways,
 }
 
 /// iperf3's own count says how much arrived; both directions, Ringway as the client.
@@ -90,6 +90,6 @@ mod ipv6 {
 
     scripts! {
         Net::address6;
-        basics, messages,
+        basics, messages, pieces, ways,
     }
 }

@@ -82,7 +82,7 @@ impl Region {
         let Some((Kind::Datagram, Some(id))) = self.sockets.get(slot).map(|socket| (socket.kind, socket.id)) else {
             return ControlAnswer::Failed(Failure::Invalid);
         };
-        if remote.port() != 0 && Region::route(remote, core) != ControlAnswer::Done {
+        if remote.port() != 0 && Region::route(remote, 0, core) != ControlAnswer::Done {
             return ControlAnswer::NotOurs;
         }
         // What was written before goes where it was meant to go.
@@ -97,10 +97,12 @@ impl Region {
         ControlAnswer::Done
     }
 
-    /// Whether datagrams to `remote` leave through an interface of ours.
-    pub(super) fn route(remote: SocketAddr, core: &Core) -> ControlAnswer {
+    /// Whether datagrams to `remote` leave through an interface of ours: `interface`, if it is not 0, as the kernel numbers it.
+    pub(super) fn route(remote: SocketAddr, interface: u32, core: &Core) -> ControlAnswer {
         let leads = core.stack.source_for(remote.ip()).is_some_and(|source| core.stack.owns(source));
-        if leads && !core.stack.owns(remote.ip()) { ControlAnswer::Done } else { ControlAnswer::NotOurs }
+        let through = || core.stack.interface_for(remote.ip()).map(|number| core.kernel_number(number));
+        let fits = interface == 0 || through() == Some(interface);
+        if leads && fits && !core.stack.owns(remote.ip()) { ControlAnswer::Done } else { ControlAnswer::NotOurs }
     }
 
     /// Hands messages of the application to the stack; what is left waits for its event.
@@ -242,7 +244,7 @@ impl Region {
                 return true;
             }
             let Some(message) = core.stack.udp_receive(id, &mut frames) else { return true };
-            self.channel.push_rx(slot, &envelope_of(&message).encode());
+            self.channel.push_rx(slot, &envelope_of(&message, core).encode());
             for frame in frames.iter() {
                 self.channel.push_rx(slot, frame.bytes());
             }
@@ -295,7 +297,7 @@ pub(super) fn apply(options: &mut UdpOptions, option: SocketOption, value: u32) 
     true
 }
 
-fn envelope_of(message: &UdpMessage) -> Envelope {
+fn envelope_of(message: &UdpMessage, core: &Core) -> Envelope {
     Envelope {
         len: message.len as usize,
         segment_size: (message.segment_size != 0).then_some(message.segment_size),
@@ -303,7 +305,8 @@ fn envelope_of(message: &UdpMessage) -> Envelope {
         local: Some(message.to.ip),
         type_of_service: Some(message.type_of_service),
         time_to_live: Some(message.time_to_live),
-        interface: 0,
+        interface: core.kernel_number(message.interface),
+        received_at: message.received_at,
     }
 }
 

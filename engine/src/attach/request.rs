@@ -45,8 +45,8 @@ impl Region {
                 let answer = self.connect_datagrams(slot, remote, core);
                 self.channel.answer(request, answer);
             }
-            Operation::Route { remote } => {
-                let answer = Region::route(remote, core);
+            Operation::Route { remote, interface } => {
+                let answer = Region::route(remote, interface, core);
                 self.channel.answer(request, answer);
             }
             Operation::Owns { local } => {

@@ -2,6 +2,7 @@
 
 use crate::channel::Envelope;
 use crate::errno::{Answer, Errno};
+use ringway_shm::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IP_PKTINFO is wanted; so for the others.
@@ -18,6 +19,21 @@ pub(crate) const TRAFFIC_CLASS: u32 = 16;
 pub(crate) const HOP_LIMIT: u32 = 32;
 /// UDP_GRO
 pub(crate) const SEGMENT_SIZE: u32 = 64;
+
+/// SO_TIMESTAMP
+pub(crate) const STAMP: u32 = 128;
+/// SO_TIMESTAMPNS
+pub(crate) const STAMP_NANOS: u32 = 256;
+/// SO_TIMESTAMP_NEW
+pub(crate) const STAMP_NEW: u32 = 512;
+/// SO_TIMESTAMPNS_NEW
+pub(crate) const STAMP_NANOS_NEW: u32 = 1_024;
+/// One of these four is wanted.
+pub(crate) const ANY_STAMP: u32 = STAMP | STAMP_NANOS | STAMP_NEW | STAMP_NANOS_NEW;
+
+/// linux/socket.h, 64-bit time.
+pub(crate) const SO_TIMESTAMP_NEW: i32 = 63;
+pub(crate) const SO_TIMESTAMPNS_NEW: i32 = 64;
 
 /// What the control data of one send asks for.
 ///
@@ -45,10 +61,13 @@ fn apply_one(envelope: &mut Envelope, level: i32, kind: i32, value: &[u8]) -> An
             let bytes: &[u8; 12] = value.first_chunk().ok_or(Errno::INVAL)?;
             let source = Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]);
             envelope.local = Some(IpAddr::V4(source)).filter(|ip| !ip.is_unspecified());
+            envelope.interface = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
             let bytes: &[u8; 16] = value.get(..20).and_then(<[u8]>::first_chunk).ok_or(Errno::INVAL)?;
             envelope.local = Some(IpAddr::V6(Ipv6Addr::from(*bytes)).to_canonical()).filter(|ip| !ip.is_unspecified());
+            envelope.interface =
+                value.get(16..20).map_or(0, |index| u32::from_ne_bytes([index[0], index[1], index[2], index[3]]));
         }
         (libc::IPPROTO_IP, libc::IP_TOS) if value.len() == 1 => envelope.type_of_service = Some(value[0]),
         (libc::IPPROTO_IP, libc::IP_TOS) => envelope.type_of_service = Some(byte(number()?, 0)?),
@@ -72,9 +91,11 @@ fn byte(number: i32, least: u8) -> Answer<u8> {
     u8::try_from(number).ok().filter(|&byte| byte >= least).ok_or(Errno::INVAL)
 }
 
-/// The control data of a received datagram, in the kernel's order; `wanted`: what the program has asked for.
-pub(crate) fn describe(envelope: &Envelope, wanted: u32, inet6: bool) -> Vec<u8> {
+/// The control data of a received datagram, in the kernel's order; `wanted`: what the program has asked for, `came`: when it
+/// was received, since 1970.
+pub(crate) fn describe(envelope: &Envelope, wanted: u32, came: Duration, inet6: bool) -> Vec<u8> {
     let mut control = Vec::new();
+    put_stamp(&mut control, wanted, came);
     let (to, tos) = (envelope.local, envelope.type_of_service.unwrap_or(0));
     let hops = i32::from(envelope.time_to_live.unwrap_or(0)).to_ne_bytes();
     let is_v4 = to.is_none_or(|ip| ip.is_ipv4());
@@ -108,6 +129,28 @@ pub(crate) fn describe(envelope: &Envelope, wanted: u32, inet6: bool) -> Vec<u8>
         put(&mut control, libc::IPPROTO_IP, libc::IP_TOS, &[tos]);
     }
     control
+}
+
+/// net/socket.c, __sock_recv_timestamp: one of them, though SO_TIMESTAMP_NEW reads as set beside SO_TIMESTAMPNS_NEW.
+fn put_stamp(control: &mut Vec<u8>, wanted: u32, came: Duration) {
+    let kinds = [
+        (STAMP_NANOS_NEW, SO_TIMESTAMPNS_NEW),
+        (STAMP_NANOS, libc::SCM_TIMESTAMPNS),
+        (STAMP_NEW, SO_TIMESTAMP_NEW),
+        (STAMP, libc::SCM_TIMESTAMP),
+    ];
+    let Some((bit, kind)) = kinds.into_iter().find(|(bit, _)| wanted & bit != 0) else { return };
+    put(control, libc::SOL_SOCKET, kind, &stamp(came, bit & (STAMP_NANOS | STAMP_NANOS_NEW) != 0));
+}
+
+/// A time as a `struct timespec` (`nanos`) or `timeval` of 64-bit words.
+pub(crate) fn stamp(time: Duration, nanos: bool) -> [u8; 16] {
+    let (seconds, rest) = (time.as_nanos() / 1_000_000_000, time.as_nanos() % 1_000_000_000);
+    let rest = if nanos { rest } else { rest / 1_000 };
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&(seconds as i64).to_ne_bytes());
+    bytes[8..].copy_from_slice(&(rest as i64).to_ne_bytes());
+    bytes
 }
 
 fn put(control: &mut Vec<u8>, level: i32, kind: i32, value: &[u8]) {

@@ -1,15 +1,17 @@
 //! Messages: what the byte streams of a datagram socket's slot carry, in both directions.
 //!
 //! ```text
-//!   length 32 | segment 16 | port 16 | flags 16 | tos 8 | ttl 8 | interface 32 | peer 128 | local 128 | payload ...
+//!   length 32 | segment 16 | port 16 | flags 16 | tos 8 | ttl 8 | interface 32 | peer 128 | local 128 | time 64 | payload ...
 //! ```
 //! A message is pushed whole or not at all, so a reader that finds an envelope finds its payload too. What an application
 //! has written is checked by the worker when it reads an envelope back: nonsense ends the socket's sending.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use crate::Instant;
+
 /// Bytes of an envelope.
-pub const ENVELOPE: usize = 48;
+pub const ENVELOPE: usize = 56;
 /// The largest payload of one message: what IPv6 carries in one datagram.
 pub const PAYLOAD_MAX: usize = 65_527;
 
@@ -36,6 +38,8 @@ pub struct Envelope {
     pub time_to_live: Option<u8>,
     /// The kernel's number of the interface that it came through; 0: not known.
     pub interface: u32,
+    /// When it came.
+    pub received_at: Instant,
 }
 
 impl Envelope {
@@ -67,6 +71,7 @@ impl Envelope {
             put(11, &[ttl]);
         }
         put(12, &self.interface.to_le_bytes());
+        put(48, &self.received_at.as_nanos().to_le_bytes());
         put(8, &flags.to_le_bytes());
         bytes
     }
@@ -90,6 +95,7 @@ impl Envelope {
             type_of_service: has(HAS_TOS).then_some(bytes[10]),
             time_to_live: has(HAS_TTL).then_some(bytes[11]),
             interface: word(12),
+            received_at: Instant::from_nanos(u64::from_le_bytes(bytes[48..56].try_into().expect("eight bytes"))),
         })
     }
 }

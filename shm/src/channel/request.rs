@@ -161,6 +161,8 @@ pub enum Operation {
     Route {
         /// Where to.
         remote: SocketAddr,
+        /// Through the interface of this number of the kernel's; 0: any.
+        interface: u32,
     },
     /// Only asks whether the stack has this address. Any slot may ask.
     Owns {
@@ -236,7 +238,7 @@ impl Request {
             Operation::Reclaim => (11, 0, 0, NO_ADDRESS),
             Operation::Datagram { local, dual_stack } => (13, local.port(), dual_stack.into(), local),
             Operation::ConnectDatagram { remote } => (14, remote.port(), 0, remote),
-            Operation::Route { remote } => (15, remote.port(), 0, remote),
+            Operation::Route { remote, interface } => (15, remote.port(), interface, remote),
             Operation::Urgent { position } => (16, 0, position, NO_ADDRESS),
             Operation::Owns { local } => (17, local.port(), 0, local),
         };
@@ -270,7 +272,7 @@ impl Request {
             12 => Operation::Listen { local: address, backlog: argument, dual_stack: true },
             13 => Operation::Datagram { local: address, dual_stack: argument != 0 },
             14 => Operation::ConnectDatagram { remote: address },
-            15 => Operation::Route { remote: address },
+            15 => Operation::Route { remote: address, interface: argument },
             16 => Operation::Urgent { position: argument },
             17 => Operation::Owns { local: address },
             _ => return None,

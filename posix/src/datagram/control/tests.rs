@@ -1,6 +1,8 @@
 //! Ancillary data as a C program lays it out.
 
 use super::*;
+use crate::fallback::Kernel;
+use ringway_shm::Instant;
 
 fn datagram() -> Envelope {
     Envelope {
@@ -15,29 +17,61 @@ fn datagram() -> Envelope {
 
 #[test]
 fn what_was_asked_for_is_written_in_the_kernels_order() {
-    let control = describe(&datagram(), PACKET_INFO | TYPE_OF_SERVICE | TIME_TO_LIVE, false);
+    let control = describe(&datagram(), PACKET_INFO | TYPE_OF_SERVICE | TIME_TO_LIVE, Duration::ZERO, false);
     let kinds: Vec<i32> =
         [0usize, 32, 56].map(|at| i32::from_ne_bytes(control[at + 12..at + 16].try_into().expect("four"))).into();
     assert_eq!(kinds, [libc::IP_PKTINFO, libc::IP_TTL, libc::IP_TOS]);
     assert_eq!(control[16..28], [7, 0, 0, 0, 10, 0, 0, 1, 10, 0, 0, 1]);
     assert_eq!(control.len(), 80);
-    assert_eq!(describe(&datagram(), 0, false), []);
+    assert_eq!(describe(&datagram(), 0, Duration::ZERO, false), []);
 }
 
 #[test]
 fn what_is_written_is_understood_on_sending() {
-    let control = describe(&datagram(), PACKET_INFO | TYPE_OF_SERVICE | TIME_TO_LIVE, false);
-    let mut envelope = Envelope { len: 100, interface: 7, ..Envelope::default() };
+    let control = describe(&datagram(), PACKET_INFO | TYPE_OF_SERVICE | TIME_TO_LIVE, Duration::ZERO, false);
+    let mut envelope = Envelope { len: 100, ..Envelope::default() };
     assert_eq!(apply(&mut envelope, &control), Ok(()));
     assert_eq!(envelope, datagram());
 }
 
 #[test]
 fn bad_control_data_is_refused() {
-    let mut control = describe(&datagram(), TIME_TO_LIVE, false);
+    let mut control = describe(&datagram(), TIME_TO_LIVE, Duration::ZERO, false);
     assert_eq!(apply(&mut Envelope::default(), &control[..18]), Err(Errno::INVAL), "longer than there is");
     control[16..20].copy_from_slice(&0i32.to_ne_bytes());
     assert_eq!(apply(&mut Envelope::default(), &control), Err(Errno::INVAL), "no hop is left");
     control[12..16].copy_from_slice(&999i32.to_ne_bytes());
     assert_eq!(apply(&mut Envelope::default(), &control), Err(Errno::INVAL), "unknown");
+}
+
+/// net/socket.c, __sock_recv_timestamp: in front of all else, in the form that was asked for.
+#[test]
+fn stamps_have_the_form_that_was_asked_for() {
+    let came = Duration::from_nanos(1_000_000_000_123_456_789);
+    let forms = [
+        (STAMP, 29, 123_456),
+        (STAMP_NANOS, 35, 123_456_789),
+        (STAMP_NEW, 63, 123_456),
+        (STAMP_NANOS_NEW, 64, 123_456_789),
+        (STAMP_NEW | STAMP_NANOS_NEW, 64, 123_456_789),
+    ];
+    for (wanted, kind, rest) in forms {
+        let control = describe(&datagram(), wanted | TIME_TO_LIVE, came, false);
+        let word = |at: usize| i64::from_ne_bytes(control[at..at + 8].try_into().expect("eight"));
+        assert_eq!(control[8..16], [&libc::SOL_SOCKET.to_ne_bytes()[..], &i32::to_ne_bytes(kind)].concat());
+        assert_eq!((word(0), word(16), word(24)), (32, 1_000_000_000, rest));
+        assert_eq!(control.len(), 32 + 24, "and what else was asked for");
+    }
+}
+
+/// Stamps are made on the monotonic clock; the wall clock may have been set since.
+#[test]
+fn stamps_are_of_the_wall_clock() {
+    let bench = crate::mock::Bench::new();
+    let now = bench.kernel.now();
+    let ahead = Duration::from_secs(1_000_000_000).as_nanos();
+    let then = bench.posix.on_wall_clock(now).as_nanos();
+    assert!(then.abs_diff(now.as_nanos() + ahead) < 1_000_000_000, "{then}");
+    let earlier = bench.posix.on_wall_clock(Instant::from_nanos(now.as_nanos() - 5_000_000_000)).as_nanos();
+    assert!((then - earlier).abs_diff(5_000_000_000) < 1_000_000_000, "{earlier}");
 }

@@ -10,6 +10,7 @@ fn what_is_written_is_read_back() {
         type_of_service: Some(0xb8),
         time_to_live: Some(1),
         interface: 7,
+        received_at: Instant::from_nanos(u64::MAX - 1),
     };
     let bare = Envelope::default();
     let v4 = Envelope { peer: Some("192.0.2.1:9".parse().expect("an address")), ..bare };

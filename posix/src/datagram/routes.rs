@@ -1,0 +1,80 @@
+//! Which destinations are the stack's: asked of the worker, and remembered for a moment, since routes may change.
+//!
+//! Promises: what the stack would send from another address, or through another interface, than the program has asked for
+//! (IP_PKTINFO) is not the stack's; the kernel sends it, or says why not.
+
+use crate::Posix;
+use crate::channel::{Channel, ControlAnswer, Request};
+use crate::counters::Fallback;
+use crate::fd_table::SocketRef;
+use ringway_shm::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
+
+/// Where a datagram shall go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) remote: IpAddr,
+    /// From this address.
+    pub(crate) source: Option<IpAddr>,
+    /// Through the interface of this number; 0: any.
+    pub(crate) interface: u32,
+}
+
+impl From<IpAddr> for Way {
+    fn from(remote: IpAddr) -> Way {
+        Way { remote, source: None, interface: 0 }
+    }
+}
+
+/// What is known of some ways, and until when.
+#[derive(Default)]
+pub(crate) struct Routes {
+    entries: Mutex<Vec<(Way, bool, Instant)>>,
+}
+
+impl Routes {
+    pub(super) fn look_up(&self, way: Way, now: Instant) -> Option<bool> {
+        let entries = self.entries.try_lock().ok()?;
+        entries.iter().find(|(known, _, until)| *known == way && *until > now).map(|(_, ours, _)| *ours)
+    }
+
+    pub(super) fn note(&self, way: Way, ours: bool, until: Instant) {
+        // Another thread is at it, or this is a signal handler: whoever comes next asks again.
+        let Ok(mut entries) = self.entries.try_lock() else { return };
+        entries.retain(|(known, ..)| *known != way);
+        if entries.len() == ROUTES_MAX {
+            entries.remove(0);
+        }
+        entries.push((way, ours, until));
+    }
+}
+
+impl Posix {
+    /// Does an interface of the stack lead there in this way? Asks through `socket`, or through one that is made for it.
+    pub(super) fn leads(&self, channel: &dyn Channel, socket: Option<SocketRef>, remote: SocketAddr, way: Way) -> bool {
+        let now = self.kernel.now();
+        if let Some(known) = self.routes.look_up(way, now) {
+            return known;
+        }
+        let ask = |request| match socket {
+            Some(socket) => self.ask(channel, socket, request, &mut []),
+            None => self.ask_once(channel, request),
+        };
+        let Some(answer) = ask(Request::Route { remote, interface: way.interface }) else { return false };
+        let owns = |source| ask(Request::Owns { local: SocketAddr::new(source, 0) }) == Some(ControlAnswer::Done);
+        let ours = answer == ControlAnswer::Done && way.source.is_none_or(owns);
+        if !ours {
+            self.fall_back("sendto", &remote, Fallback::NotOurs);
+        }
+        self.routes.note(way, ours, now + ROUTE_LIFE);
+        ours
+    }
+}
+
+const ROUTES_MAX: usize = 64;
+/// So long a route may have changed without senders knowing.
+const ROUTE_LIFE: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests;
