@@ -23,7 +23,8 @@ fn what_is_written_is_read() {
         Operation::Datagram { local: address, dual_stack: false },
         Operation::Datagram { local: wide, dual_stack: true },
         Operation::ConnectDatagram { remote: wide },
-        Operation::Route { remote: address },
+        Operation::Route { remote: address, interface: 0 },
+        Operation::Route { remote: address, interface: u32::MAX },
         Operation::Owns { local: address },
     ];
     let options = SocketOption::ALL.map(|option| Operation::SetOption { option, value: u32::MAX });
