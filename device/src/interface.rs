@@ -1,9 +1,12 @@
 //! What the kernel says of a network interface, asked once by name.
 
+mod route;
 mod sys;
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::Medium;
 
 /// A network interface of this machine, in the namespace of the calling thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,10 @@ pub struct Interface {
     pub udp_segmentation: bool,
     /// It cuts super-segments of TCP itself, in both families and with congestion marks.
     pub tcp_segmentation: bool,
+    /// Largest super-segment that it cuts itself, bytes with the link header.
+    pub segmentation_max_bytes: u32,
+    /// Segments that a super-segment may have there.
+    pub segmentation_max_segments: u32,
 }
 
 /// What an interface must do for every super-segment to be cut behind the queueing discipline.
@@ -38,10 +45,11 @@ impl Interface {
     /// There is no such interface, or the name is longer than 15 bytes.
     pub fn open(name: &str) -> io::Result<Interface> {
         let socket = sys::Control::open()?;
-        let flags = socket.flags(name)?;
+        let (flags, index) = (socket.flags(name)?, socket.index(name)?);
+        let limits = route::limits(index)?;
         Ok(Interface {
             name: name.to_owned(),
-            index: socket.index(name)?,
+            index,
             mac: socket.mac(name)?,
             mtu: u16::try_from(socket.mtu(name)?).unwrap_or(u16::MAX),
             up: flags & libc::IFF_UP != 0,
@@ -49,13 +57,24 @@ impl Interface {
             receive_queues: socket.receive_queues(name).unwrap_or(1).max(1),
             udp_segmentation: socket.has_features(name, &["tx-udp-segmentation"]).unwrap_or(false),
             tcp_segmentation: socket.has_features(name, TCP_SEGMENTATION).unwrap_or(false),
+            // The kernel compares before it has made the link header, or after: both must pass.
+            segmentation_max_bytes: limits.bytes.saturating_sub(1 + Medium::Ethernet.header_bytes() as u32),
+            segmentation_max_segments: limits.segments.max(1),
         })
     }
 
-    /// Whether `name` cuts super-segments of TCP now; `false` when it is gone.
-    pub(crate) fn cuts_segments(name: &str) -> bool {
-        sys::Control::open().and_then(|socket| socket.has_features(name, TCP_SEGMENTATION)).unwrap_or(false)
+    /// Whether `name` cuts a super-segment of TCP of so many bytes, link header counted, now; `false` when it is gone.
+    pub(crate) fn cuts_segments(name: &str, bytes: usize) -> bool {
+        Interface::open(name).is_ok_and(|now| now.tcp_segmentation && bytes <= now.segmentation_max_bytes as usize)
     }
+}
+
+/// Adds an address to the interface with this number, for use at once: nobody asks whether somebody else has it.
+///
+/// # Errors
+/// No such interface, or no CAP_NET_ADMIN.
+pub fn add_address(index: u32, ip: IpAddr, prefix_len: u8) -> io::Result<()> {
+    route::add_address(index, ip, prefix_len)
 }
 
 /// Brings `name` up, with `mtu` and an IPv4 address when they are given.

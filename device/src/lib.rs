@@ -74,6 +74,8 @@ pub struct Capabilities {
     pub sends_partial_checksums: bool,
     /// Largest packet that `transmit` accepts with `Segmentation`, bytes with headers; 0: none.
     pub segmentation_max_bytes: u32,
+    /// Segments that such a packet may have.
+    pub segmentation_max_segments: u32,
     /// `transmit` accepts `SegmentationKind::Udp` too.
     pub segments_udp: bool,
     /// Largest packet that `receive` may deliver, bytes with headers.

@@ -176,6 +176,7 @@ impl Device for Memory {
             receives_partial_checksums: self.options.partial_checksums,
             sends_partial_checksums: self.options.partial_checksums,
             segmentation_max_bytes: self.options.segmentation_max_bytes,
+            segmentation_max_segments: u32::MAX,
             segments_udp: self.options.segmentation_max_bytes > 0,
             receive_max_bytes: self.options.segmentation_max_bytes.max(self.options.mtu as u32 + 14),
             gathers: self.options.gathers,

@@ -75,13 +75,14 @@ impl Offload {
         let Some(first) = burst.front_packet().next() else { return false };
         let segmentation = first.segmentation();
         let len = burst.front_len();
-        let too_large = len > self.can.segmentation_max_bytes as usize;
+        let segments = len / usize::from(segmentation.size.max(1)) + 1;
+        let too_large = len > self.can.segmentation_max_bytes as usize || segments > self.can.segmentation_max_segments as usize;
         let cut = match segmentation.kind {
             SegmentationKind::None => false,
             SegmentationKind::Udp => too_large || !self.can.segments_udp,
             SegmentationKind::TcpIpv4 | SegmentationKind::TcpIpv6 => too_large,
         };
-        if cut && (self.arena.free(Class::Large) as usize) < len / usize::from(segmentation.size.max(1)) + 2 {
+        if cut && (self.arena.free(Class::Large) as usize) < segments + 1 {
             return false;
         }
         take_packet(burst, &mut self.packet);
@@ -326,6 +327,7 @@ impl Device for Offload {
         Capabilities {
             sends_partial_checksums: true,
             segmentation_max_bytes: self.can.segmentation_max_bytes.max(SEGMENTATION_MAX),
+            segmentation_max_segments: u32::MAX,
             segments_udp: true,
             gathers: true,
             ..self.can

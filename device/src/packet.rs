@@ -8,8 +8,8 @@
 //!
 //! Who sends around the queueing discipline saves time, but nobody then cuts a super-segment for an interface
 //! that does not do it itself: the kernel drops it (ENOBUFS). So packets go around it only where the interface
-//! has no queue to jump and cuts segments; when that is switched off later (`ethtool -K tso off`), the first
-//! super-segment that comes back changes the way, and is sent again.
+//! has no queue to jump and cuts segments; when that is switched off later (`ethtool -K tso off`) or its limits
+//! become smaller (`ip link set gso_max_size`), the first super-segment that comes back changes the way, and is sent again.
 //!
 //! Measured on a veth pair (release build, one thread at both ends, 2 vCPU VM), receiving per packet:
 //! 66 B 35-170 ns from the ring, 650-1130 ns by recvmmsg; 1514 B 70-540 against 1140-1540 ns. For
@@ -222,7 +222,7 @@ impl Packet {
             return Ok(false);
         }
         self.asked = Some(now);
-        if Interface::cuts_segments(&self.interface.name) {
+        if Interface::cuts_segments(&self.interface.name, burst.front_len()) {
             return Ok(false);
         }
         self.direct = false;
@@ -297,7 +297,8 @@ impl Device for Packet {
             mtu: self.interface.mtu,
             receives_partial_checksums: true,
             sends_partial_checksums: true,
-            segmentation_max_bytes: PACKET_MAX,
+            segmentation_max_bytes: PACKET_MAX.min(self.interface.segmentation_max_bytes),
+            segmentation_max_segments: self.interface.segmentation_max_segments,
             // What goes past the queueing discipline is not cut for an interface that cannot.
             segments_udp: self.interface.udp_segmentation || !self.direct,
             receive_max_bytes: PACKET_MAX + 14,

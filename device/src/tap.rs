@@ -103,6 +103,7 @@ impl Device for Tap {
             receives_partial_checksums: self.offloads,
             sends_partial_checksums: self.offloads,
             segmentation_max_bytes: if self.offloads { PACKET_MAX } else { 0 },
+            segmentation_max_segments: u32::MAX,
             segments_udp: self.offloads,
             receive_max_bytes: self.receive_max,
             gathers: true,

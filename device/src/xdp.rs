@@ -266,6 +266,7 @@ impl Device for Xdp {
             receives_partial_checksums: self.peer_leaves_checksums,
             sends_partial_checksums: self.plan.metadata,
             segmentation_max_bytes: 0,
+            segmentation_max_segments: u32::MAX,
             segments_udp: false,
             receive_max_bytes: largest,
             gathers: self.plan.chains,

@@ -215,6 +215,7 @@ fn describe(new: &InterfaceInfo, device: Box<dyn Device>, arena: &Arena) -> (Por
         mtu,
         sends_partial_checksums: capabilities.sends_partial_checksums,
         segmentation_max_bytes: capabilities.segmentation_max_bytes,
+        segmentation_max_segments: capabilities.segmentation_max_segments,
         segments_udp: capabilities.segments_udp,
         gathers: capabilities.gathers,
         role: if new.owned { Role::Owned } else { Role::Shared },

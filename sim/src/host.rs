@@ -90,6 +90,7 @@ impl Host {
             mtu: capabilities.mtu,
             sends_partial_checksums: capabilities.sends_partial_checksums,
             segmentation_max_bytes: capabilities.segmentation_max_bytes,
+            segmentation_max_segments: capabilities.segmentation_max_segments,
             segments_udp: capabilities.segments_udp,
             gathers: capabilities.gathers,
             role: Role::Owned,

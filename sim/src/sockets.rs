@@ -241,6 +241,7 @@ impl Machine {
             mtu,
             sends_partial_checksums: false,
             segmentation_max_bytes: 0,
+            segmentation_max_segments: u32::MAX,
             segments_udp: false,
             gathers: false,
             role: Role::Owned,

@@ -111,6 +111,7 @@ impl Device for Link {
             receives_partial_checksums: true,
             sends_partial_checksums: self.options.partial_checksums,
             segmentation_max_bytes: self.options.segmentation_max_bytes,
+            segmentation_max_segments: u32::MAX,
             segments_udp: self.options.segmentation_max_bytes > 0,
             receive_max_bytes: PACKET_MAX as u32,
             gathers: true,

@@ -85,6 +85,30 @@ fn an_interface_that_cannot_cut_loses_no_super_segment() {
     });
 }
 
+/// What an interface says of itself bounds super-segments; when its limits shrink later, the kernel cuts, as for its own.
+#[test]
+fn limits_of_an_interface_bound_super_segments() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = ends();
+        ip("link set left gso_max_size 4000 gso_max_segs 4");
+        let pieces = vec![usize::from(PIECE); WHOLE / usize::from(PIECE)];
+        assert_eq!(cross(&mut left, &mut right, macs), pieces, "limits that were not there at the opening");
+        assert_eq!(left.counters().tx_dropped, 0);
+        left = PacketDevice::open("left", None, PacketOptions::default(), &arena()).expect("it was made above");
+        let can = left.capabilities();
+        assert!(can.segmentation_max_bytes < 4000, "{can:?}");
+        assert_eq!(can.segmentation_max_segments, 4);
+        // The largest that it says it takes crosses whole.
+        let mut burst = Burst::with_capacity(64);
+        let payload = vec![7; can.segmentation_max_bytes as usize - 54];
+        Packet { macs, payload: &payload, ..Packet::default() }.push(&left.arena, &mut burst, PIECE, true);
+        left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+        crate::testing::receive_some(&mut right, &mut burst);
+        let lengths: Vec<usize> = crate::testing::arrived(&mut burst).iter().map(|packet| packet.payload().len()).collect();
+        assert_eq!((lengths, left.counters().tx_dropped), (vec![payload.len()], 0));
+    });
+}
+
 #[test]
 fn packets_that_wait_their_turn_cross_as_well() {
     in_namespace(|| {

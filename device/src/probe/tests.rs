@@ -33,6 +33,8 @@ fn what_does_not_work_is_not_chosen() {
         receive_queues: 1,
         udp_segmentation: false,
         tcp_segmentation: false,
+        segmentation_max_bytes: 65_521,
+        segmentation_max_segments: 65_535,
     };
     let finding =
         |candidate, works: bool| Finding { candidate, outcome: if works { Ok("zero-copy".into()) } else { Err("no".into()) } };

@@ -46,6 +46,8 @@ fn plans_go_from_the_best_to_the_plainest() {
         receive_queues: 1,
         udp_segmentation: false,
         tcp_segmentation: false,
+        segmentation_max_bytes: 65_521,
+        segmentation_max_segments: 65_535,
     };
     let small = plans(&interface(1500), XdpOptions::default());
     assert!(small[0].zero_copy && small[0].mode == XdpMode::Native);

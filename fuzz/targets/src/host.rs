@@ -53,6 +53,7 @@ impl Host {
                 mtu: 1500,
                 sends_partial_checksums: false,
                 segmentation_max_bytes: 0,
+                segmentation_max_segments: u32::MAX,
                 segments_udp: false,
                 gathers: true,
                 role,

@@ -51,6 +51,8 @@ pub struct Interface {
     pub sends_partial_checksums: bool,
     /// Largest packet that may leave with `Segmentation`, bytes with headers; 0: none.
     pub segmentation_max_bytes: u32,
+    /// Segments that such a packet may have.
+    pub segmentation_max_segments: u32,
     /// Trains of UDP datagrams may leave with `Segmentation` too.
     pub segments_udp: bool,
     /// Packets may leave in several frames.

@@ -27,6 +27,7 @@ pub(super) const LINK: LinkInfo = LinkInfo {
     medium: Medium::Ip,
     sends_partial_checksums: true,
     segmentation_max_bytes: 0,
+    segmentation_max_segments: u32::MAX,
     segments_udp: false,
     gathers: false,
 };

@@ -69,6 +69,7 @@ pub(crate) struct LinkInfo {
     pub(crate) medium: Medium,
     pub(crate) sends_partial_checksums: bool,
     pub(crate) segmentation_max_bytes: u32,
+    pub(crate) segmentation_max_segments: u32,
     pub(crate) segments_udp: bool,
     pub(crate) gathers: bool,
 }
@@ -379,6 +380,7 @@ impl Ip {
             medium: interface.medium,
             sends_partial_checksums: interface.sends_partial_checksums,
             segmentation_max_bytes: interface.segmentation_max_bytes,
+            segmentation_max_segments: interface.segmentation_max_segments,
             segments_udp: interface.segments_udp,
             gathers: interface.gathers,
         }

@@ -132,7 +132,7 @@ impl Connection<'_, '_> {
         }
         let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
         let payload = limit - (self.tcb.template.network_header_len() + HEADER_BYTES_MAX) as u32;
-        (payload - payload % mss).max(mss)
+        (payload - payload % mss).min(mss.saturating_mul(link.segmentation_max_segments)).max(mss)
     }
 
     /// How data that is queued now is best laid out.

@@ -180,7 +180,9 @@ fn plan(env: &Env, socket: &Socket, index: u32, send: &UdpSend) -> Result<Plan, 
     };
     let link = env.ip.link(path.interface);
     let packet_len = send.len + HEADER_LEN + network_header_len(to.ip) + LINK_HEADER_MAX;
-    let carried = packet_len <= link.segmentation_max_bytes as usize && send.len <= payload_max(to.ip);
+    let carried = packet_len <= link.segmentation_max_bytes as usize
+        && count <= link.segmentation_max_segments as usize
+        && send.len <= payload_max(to.ip);
     if count > 1 && outgoing.whole && to_many.is_none() && !outgoing.no_checksum && cuts_trains(&link) && carried {
         return Ok(Plan { outgoing: Outgoing { segment: piece as u16, ..outgoing }, piece: send.len, count: 1 });
     }

@@ -13,6 +13,7 @@ pub(in crate::ip) fn interface(autoconfiguration: Autoconfiguration) -> Interfac
         mtu: 1_500,
         sends_partial_checksums: false,
         segmentation_max_bytes: 0,
+        segmentation_max_segments: u32::MAX,
         segments_udp: false,
         gathers: true,
         role: Role::Owned,

@@ -7,6 +7,7 @@ use ringway_shm::{Burst, Checksum, SegmentationKind};
 
 use super::rig::*;
 use crate::config::TcpOptions;
+use crate::ip::Interface;
 use crate::wire::checksum;
 use crate::wire::tcp::{ACK, FIN, Header, SYN};
 
@@ -65,6 +66,27 @@ fn super_segment() {
     let pseudo = checksum::pseudo_header(LOCAL.into(), REMOTE.into(), 6, len);
     assert_eq!(u16::from_be_bytes([packet.bytes[36], packet.bytes[37]]), pseudo);
     assert_eq!(checksum::sum(&packet.bytes[..20]), 0xffff);
+}
+
+/// A link may bound the segments of a packet besides its bytes, or make its bounds smaller while a connection lives.
+#[test]
+fn few_segments_to_a_packet() {
+    let mut rig = offloading();
+    let offloads = |bytes, segments| Interface {
+        sends_partial_checksums: true,
+        segmentation_max_bytes: bytes,
+        segmentation_max_segments: segments,
+        ..link(1_500)
+    };
+    rig.stack.set_interface(rig.now, 0, offloads(65_535, 4));
+    rig.send(1, 10 * MSS);
+    let sizes = |packets: Vec<Packet>| packets.iter().map(|packet| payload(packet).1.len() as u32).collect::<Vec<_>>();
+    assert_eq!(sizes(transmit(&mut rig)), [4 * MSS, 4 * MSS, 2 * MSS]);
+    rig.receive(seg(ACK, 1, 1 + 10 * MSS));
+    // The bytes of six segments and their headers, at most.
+    rig.stack.set_interface(rig.now, 0, offloads(6 * MSS + 100, u32::MAX));
+    rig.send(1 + 10 * MSS, 10 * MSS);
+    assert_eq!(sizes(transmit(&mut rig)), [6 * MSS, 4 * MSS]);
 }
 
 /// No packet is longer than the IP length field or the link allows.

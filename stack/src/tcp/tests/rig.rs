@@ -140,6 +140,7 @@ pub(super) fn link(mtu: u16) -> Interface {
         mtu,
         sends_partial_checksums: false,
         segmentation_max_bytes: 0,
+        segmentation_max_segments: u32::MAX,
         segments_udp: false,
         gathers: true,
         role: Role::Owned,

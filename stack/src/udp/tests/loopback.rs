@@ -26,6 +26,7 @@ fn stack(role: Role) -> (Stack, Arena) {
         mtu: 1_500,
         sends_partial_checksums: false,
         segmentation_max_bytes: 0,
+        segmentation_max_segments: u32::MAX,
         segments_udp: false,
         gathers: true,
         role,

@@ -44,6 +44,7 @@ fn host(number: usize, link: (u16, bool, bool)) -> Host {
         mtu,
         sends_partial_checksums: partial_checksums,
         segmentation_max_bytes: if partial_checksums && gathers { 65_535 } else { 0 },
+        segmentation_max_segments: u32::MAX,
         segments_udp: partial_checksums && gathers,
         gathers,
         role: Role::Owned,

@@ -43,12 +43,20 @@ pub(super) struct Link {
     pub(super) gathers: bool,
     pub(super) mtu: u16,
     pub(super) segments: bool,
+    pub(super) segments_max: u32,
     pub(super) medium: Medium,
     pub(super) role: Role,
 }
 
-pub(super) const PLAIN: Link =
-    Link { partial_checksums: false, gathers: true, mtu: 1_500, segments: false, medium: Medium::Ip, role: Role::Owned };
+pub(super) const PLAIN: Link = Link {
+    partial_checksums: false,
+    gathers: true,
+    mtu: 1_500,
+    segments: false,
+    segments_max: u32::MAX,
+    medium: Medium::Ip,
+    role: Role::Owned,
+};
 
 pub(super) fn any(port: u16) -> SocketAddress {
     SocketAddress { ip: Ipv4Addr::UNSPECIFIED.into(), port }
@@ -92,6 +100,7 @@ impl Rig {
             mtu: link.mtu,
             sends_partial_checksums: link.partial_checksums,
             segmentation_max_bytes: if link.segments { 65_535 } else { 0 },
+            segmentation_max_segments: link.segments_max,
             segments_udp: link.segments,
             gathers: link.gathers,
             role: link.role,

@@ -219,6 +219,21 @@ fn close_sends_what_is_queued() {
     rig.assert_no_leak();
 }
 
+/// A train of more segments than the link takes in one packet is cut here.
+#[test]
+fn few_segments_to_a_packet() {
+    let mut rig = Rig::on(Link { partial_checksums: true, segments: true, segments_max: 4, ..PLAIN });
+    let id = rig.bind(any(53), UdpOptions { segment_size: 700, ..UdpOptions::default() });
+    let mut out = [Burst::default()];
+    for (bytes, packets) in [(4 * 700, 1), (4 * 700 + 1, 5)] {
+        rig.send(id, Some(at(REMOTE, 7)), &pattern(bytes)).expect("there is room");
+        rig.stack.transmit(rig.now, &mut out);
+        assert_eq!(out[0].packets(), packets);
+        out[0].clear();
+    }
+    rig.assert_no_leak();
+}
+
 /// Where the link cuts trains, they leave in one packet; what cannot (no checksum, may be cut by routers) is cut here.
 #[test]
 fn trains_for_the_link() {

@@ -1,0 +1,130 @@
+//! What only rtnetlink tells of one interface, and does with it. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
+//!
+//! Promises: a message of the kernel that makes no sense is an error, never a panic. Does not do: dumps and changes (the
+//! service's mirror follows those).
+
+use std::io;
+use std::net::IpAddr;
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto, socket_with};
+
+const NLMSG_ERROR: u16 = 2;
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const RTM_NEWADDR: u16 = 20;
+const NLM_F_REQUEST: u16 = 0x001;
+const NLM_F_ACK: u16 = 0x004;
+const NLM_F_REPLACE: u16 = 0x100;
+const NLM_F_CREATE: u16 = 0x400;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
+const IFLA_GSO_MAX_SIZE: u16 = 41;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+/// The other end is this process: nobody else can have the address.
+const IFA_F_NODAD: u32 = 0x02;
+const AF_INET: u8 = 2;
+const AF_INET6: u8 = 10;
+
+const HEADER_BYTES: usize = 16;
+/// `struct ifinfomsg`
+const LINK_BYTES: usize = 16;
+/// The kernel never sends more at once.
+const ANSWER_BYTES: usize = 64 << 10;
+
+/// What of a super-segment an interface takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// The kernel cuts what has as many bytes, link header counted, or more.
+    pub(super) bytes: u32,
+    pub(super) segments: u32,
+}
+
+/// The limits of the interface with this number.
+pub(super) fn limits(index: u32) -> io::Result<Limits> {
+    let mut body = [0; LINK_BYTES];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    let answer = ask(RTM_GETLINK, NLM_F_REQUEST, &body)?;
+    if kind(&answer) != RTM_NEWLINK {
+        return Err(error_of(&answer));
+    }
+    let attributes = answer.get(HEADER_BYTES + LINK_BYTES..).unwrap_or_default();
+    Ok(limits_of(attributes))
+}
+
+/// Adds an address to the interface with this number, for use at once.
+pub(super) fn add_address(index: u32, ip: IpAddr, prefix_len: u8) -> io::Result<()> {
+    let (family, bytes) = match ip {
+        IpAddr::V4(ip) => (AF_INET, ip.octets().to_vec()),
+        IpAddr::V6(ip) => (AF_INET6, ip.octets().to_vec()),
+    };
+    let mut body = vec![family, prefix_len, 0, 0];
+    body.extend(index.to_ne_bytes());
+    for (kind, payload) in [(IFA_LOCAL, &bytes[..]), (IFA_ADDRESS, &bytes), (IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes())] {
+        body.extend((4 + payload.len() as u16).to_ne_bytes());
+        body.extend(kind.to_ne_bytes());
+        body.extend(payload);
+    }
+    let answer = ask(RTM_NEWADDR, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &body)?;
+    match errno(&answer) {
+        Some(0) => Ok(()),
+        _ => Err(error_of(&answer)),
+    }
+}
+
+/// Sends a request and takes the first message of the answer.
+fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+    bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+    let mut request = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
+    request.extend(kind.to_ne_bytes());
+    request.extend(flags.to_ne_bytes());
+    // Sequence number and sender: there is only one request, and its answer comes to this socket.
+    request.extend([0; 8]);
+    request.extend(body);
+    sendto(&socket, &request, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+    let mut answer = vec![0; ANSWER_BYTES];
+    let (len, _) = recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
+    let said = answer.get(..4).map_or(0, |word| u32_of(word) as usize);
+    answer.truncate(len.min(said));
+    Ok(answer)
+}
+
+fn kind(message: &[u8]) -> u16 {
+    message.get(4..6).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]))
+}
+
+/// What an error message says; zero: done as asked.
+fn errno(message: &[u8]) -> Option<i32> {
+    let code = message.get(HEADER_BYTES..HEADER_BYTES + 4).filter(|_| kind(message) == NLMSG_ERROR)?;
+    Some(-(u32_of(code) as i32))
+}
+
+fn error_of(message: &[u8]) -> io::Error {
+    errno(message).map_or_else(|| io::Error::other("the kernel's answer makes no sense"), io::Error::from_raw_os_error)
+}
+
+fn u32_of(bytes: &[u8]) -> u32 {
+    bytes.try_into().map_or(0, u32::from_ne_bytes)
+}
+
+/// The limits among a link's attributes. Kernels before 6.3 have one size for both families.
+fn limits_of(mut attributes: &[u8]) -> Limits {
+    let mut limits = Limits { bytes: u32::MAX, segments: u32::MAX };
+    while let Some(header) = attributes.get(..4) {
+        let len = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let (Some(payload), kind) = (attributes.get(4..len), u16::from_ne_bytes([header[2], header[3]])) else { break };
+        match kind {
+            IFLA_GSO_MAX_SIZE | IFLA_GSO_IPV4_MAX_SIZE if payload.len() == 4 => limits.bytes = limits.bytes.min(u32_of(payload)),
+            IFLA_GSO_MAX_SEGS if payload.len() == 4 => limits.segments = u32_of(payload),
+            _ => {}
+        }
+        attributes = attributes.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    limits
+}
+
+#[cfg(test)]
+mod tests;
