@@ -46,7 +46,10 @@ pub struct InterfaceConfig {
     pub device: DeviceChoice,
     /// Address and prefix length of the stack on a TAP interface.
     pub address: Option<Cidr>,
+    /// Its IPv6 address there.
+    pub address6: Option<Cidr>,
     gateway: Option<IpAddr>,
+    gateway6: Option<IpAddr>,
     /// Largest IP packet, bytes; `None`: the interface's.
     pub mtu: Option<u16>,
     /// How the stack makes IPv6 addresses for itself on a TAP interface.
@@ -56,14 +59,31 @@ pub struct InterfaceConfig {
 }
 
 impl InterfaceConfig {
-    /// The kernel's address on the other end of a TAP interface: as configured, else the first or
+    /// The stack's addresses on a TAP interface, each with the kernel's one on the other end: as configured, else the first or
     /// second of the network that is not the stack's own.
-    pub fn gateway(&self) -> Option<IpAddr> {
-        let Cidr { ip: IpAddr::V4(own), prefix_len } = self.address? else { return self.gateway };
-        let mask = u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0);
-        let first = (u32::from(own) & mask) + 1;
-        let chosen = if u32::from(own) == first { first + 1 } else { first };
-        Some(self.gateway.unwrap_or(IpAddr::V4(chosen.into())))
+    pub fn networks(&self) -> impl Iterator<Item = (Cidr, IpAddr)> {
+        let networks = [(self.address, self.gateway), (self.address6, self.gateway6)];
+        let network = |(address, gateway): (Option<Cidr>, Option<IpAddr>)| {
+            let address = address?;
+            Some((address, gateway.unwrap_or_else(|| neighbor_of(address))))
+        };
+        networks.into_iter().filter_map(network)
+    }
+}
+
+/// The first address of a network, or the second if the first is this one.
+fn neighbor_of(Cidr { ip, prefix_len }: Cidr) -> IpAddr {
+    match ip {
+        IpAddr::V4(own) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0);
+            let (own, first) = (u32::from(own), (u32::from(own) & mask) + 1);
+            IpAddr::V4(if own == first { first + 1 } else { first }.into())
+        }
+        IpAddr::V6(own) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix_len)).unwrap_or(0);
+            let (own, first) = (u128::from(own), (u128::from(own) & mask) + 1);
+            IpAddr::V6(if own == first { first + 1 } else { first }.into())
+        }
     }
 }
 
@@ -231,6 +251,21 @@ impl Config {
             }
             _ => {}
         }
+        match &self.interface.address6 {
+            Some(_) if !tap => {
+                complain("interface.address6", "only a tap device has its own; others share the kernel's".to_owned());
+            }
+            Some(address) if !address.ip.is_ipv6() || !(8..=126).contains(&address.prefix_len) => {
+                complain("interface.address6", "must be in an IPv6 network of /8 to /126".to_owned());
+            }
+            _ => {}
+        }
+        if self.interface.gateway.is_some_and(|gateway| !gateway.is_ipv4()) {
+            complain("interface.gateway", "is not an IPv4 address".to_owned());
+        }
+        if self.interface.gateway6.is_some_and(|gateway| !gateway.is_ipv6()) {
+            complain("interface.gateway6", "is not an IPv6 address".to_owned());
+        }
         if !tap && self.interface.autoconfiguration != Autoconfiguration::Off {
             complain("interface.autoconfiguration", "only a tap device makes addresses; others share the kernel's".to_owned());
         }
@@ -271,7 +306,6 @@ fn region(values: &Values) -> Shape {
 
 fn interface(values: &Values) -> InterfaceConfig {
     let names = values.texts("interface.name");
-    let texts = (values.text("interface.address"), values.text("interface.gateway"));
     InterfaceConfig {
         names: if names == ["auto"] { None } else { Some(names.to_vec()) },
         device: match values.text("interface.device") {
@@ -280,8 +314,10 @@ fn interface(values: &Values) -> InterfaceConfig {
             "tap" => DeviceChoice::Tap,
             _ => DeviceChoice::Auto,
         },
-        address: parse_cidr(texts.0),
-        gateway: texts.1.parse().ok(),
+        address: parse_cidr(values.text("interface.address")),
+        address6: parse_cidr(values.text("interface.address6")),
+        gateway: values.text("interface.gateway").parse().ok(),
+        gateway6: values.text("interface.gateway6").parse().ok(),
         mtu: values.auto_number("interface.mtu").map(|mtu| mtu as u16),
         autoconfiguration: match values.text("interface.autoconfiguration") {
             "stable" => Autoconfiguration::Stable,

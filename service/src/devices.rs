@@ -10,11 +10,13 @@ use std::sync::{Arc, OnceLock};
 
 use ringway::{OpenDevice, Transport};
 use ringway_device::Device;
-use ringway_device::interface::set_up;
+use ringway_device::interface::{add_address, set_up};
 use ringway_device::packet::{Packet, PacketOptions};
 use ringway_device::steering::{Attachment, PortFilter, Protocol, Seat, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
+
+use ringway_stack::Cidr;
 
 use crate::plan::{Backend, Planned};
 use crate::ports::{self, NoSteering};
@@ -109,10 +111,14 @@ fn describe((mode, zero_copy): (XdpMode, bool)) -> String {
 }
 
 fn tap(planned: &Planned) -> Opener {
-    let (name, mtu, kernel_side) = (planned.name.clone(), planned.mtu, planned.kernel_side);
+    let (name, mtu, kernel_side) = (planned.name.clone(), planned.mtu, planned.kernel_side.clone());
     let open: OpenDevice = Box::new(move |arena| {
         let device = Tap::open(&name, false, arena)?;
-        set_up(&device.interface().name, Some(mtu), kernel_side)?;
+        let (name, index) = (&device.interface().name, device.interface().index);
+        set_up(name, Some(mtu), None)?;
+        for Cidr { ip, prefix_len } in &kernel_side {
+            add_address(index, *ip, *prefix_len)?;
+        }
         Ok(Box::new(device) as Box<dyn Device>)
     });
     Opener { open: vec![open], attachment: None, detail: Arc::default() }

@@ -4,7 +4,7 @@
 //! `ringway run --dry-run`, `ringway doctor` and the service itself use the same decision. Does
 //! not do: open anything.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
@@ -67,8 +67,8 @@ pub struct Planned {
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN that the stack is on.
     pub vlan: Option<u16>,
-    /// Address and prefix length for the kernel's end of a tap device; `None` on a VLAN, whose interface the operator makes.
-    pub kernel_side: Option<(Ipv4Addr, u8)>,
+    /// Addresses for the kernel's end of a tap device; none on a VLAN, whose interface the operator makes.
+    pub kernel_side: Vec<Cidr>,
 }
 
 impl Planned {
@@ -167,7 +167,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
                 reason,
                 autoconfiguration: Autoconfiguration::Off,
                 vlan: None,
-                kernel_side: None,
+                kernel_side: Vec::new(),
                 detail: String::new(),
             });
         }
@@ -184,30 +184,27 @@ fn backend(config: &Config, tcx: bool) -> (Backend, &'static str) {
     }
 }
 
-/// An interface of our own: the configured address is the stack's, the kernel gets the gateway's.
+/// An interface of our own: the configured addresses are the stack's, the kernel gets the gateways'.
 fn tap(config: &Config, kernel: &Snapshot) -> Planned {
-    let address = config.interface.address;
     let free = || {
         let mut names = (0u32..).map(|number| format!("{TAP_NAME}{number}"));
         names.find(|name| kernel.link_named(name).is_none()).expect("the kernel has fewer links than there are numbers")
     };
     let name = config.interface.names.as_ref().and_then(|names| names.first().cloned()).unwrap_or_else(free);
-    let kernel_side = match (config.interface.gateway(), address) {
-        (Some(IpAddr::V4(gateway)), Some(address)) => Some((gateway, address.prefix_len)),
-        _ => None,
-    };
+    let kernels = |(own, gateway): (Cidr, IpAddr)| Cidr { ip: gateway, prefix_len: own.prefix_len };
+    let untagged = config.interface.vlan.is_none();
     Planned {
         link: 0,
         name,
         mac: MacAddress::default(),
         mtu: config.interface.mtu.unwrap_or(TAP_MTU),
-        addresses: address.into_iter().collect(),
+        addresses: config.interface.networks().map(|(own, _)| own).collect(),
         queued: false,
         backend: Backend::Tap,
         reason: "chosen by interface.device",
         autoconfiguration: config.interface.autoconfiguration,
         vlan: config.interface.vlan,
-        kernel_side: kernel_side.filter(|_| config.interface.vlan.is_none()),
+        kernel_side: config.interface.networks().filter(|_| untagged).map(kernels).collect(),
         detail: String::new(),
     }
 }

@@ -223,15 +223,14 @@ impl Service {
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
     fn follow(&mut self, config: &Config, mirror: Mirror, links: Served) -> io::Result<()> {
-        match (config.interface.address, config.interface.gateway()) {
-            (Some(address), gateway) => Ok(self.workers.set_routes(&own_routes(address, gateway))?),
-            (None, _) => {
-                links.push_all(mirror.now(), &self.workers)?;
-                let (interfaces, workers) = (self.interfaces.clone(), self.workers.clone());
-                self.follower = Some(follow::start(mirror, links, interfaces, workers, self.stop.clone())?);
-                Ok(())
-            }
+        let own: Vec<Route> = config.interface.networks().flat_map(|(own, gateway)| own_routes(own, gateway)).collect();
+        if !own.is_empty() {
+            return Ok(self.workers.set_routes(&own)?);
         }
+        links.push_all(mirror.now(), &self.workers)?;
+        let (interfaces, workers) = (self.interfaces.clone(), self.workers.clone());
+        self.follower = Some(follow::start(mirror, links, interfaces, workers, self.stop.clone())?);
+        Ok(())
     }
 
     /// A door for each worker: a program attaches at all of them. That of the first is opened last, since it is the one
@@ -386,12 +385,11 @@ fn pin(name: &str, core: u32) -> io::Result<()> {
 }
 
 /// The network of a device of its own, and everything else behind `gateway`.
-fn own_routes(address: Cidr, gateway: Option<IpAddr>) -> Vec<Route> {
+fn own_routes(address: Cidr, gateway: IpAddr) -> [Route; 2] {
     let route = |destination, gateway| Route { destination, gateway, interface: 0, metric: 0, source: Some(address.ip) };
     let everywhere: IpAddr = if address.ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let everywhere = Cidr { ip: everywhere, prefix_len: 0 };
-    let default = gateway.map(|gateway| route(everywhere, Some(gateway)));
-    [route(address, None)].into_iter().chain(default).collect()
+    [route(address, None), route(everywhere, Some(gateway))]
 }
 
 /// A link address that nobody else has: unicast, locally administered.

@@ -50,14 +50,30 @@ pub struct Compared {
     pub differences: Vec<Difference>,
 }
 
+/// Over what addresses the calls go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// Those that the seed draws.
+    #[default]
+    Drawn,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
 /// Makes the calls of `seed` on both and compares. A difference counts when it stays though the kernel
 /// is given more time to settle, as for ACKs that it delays.
 ///
 /// # Errors
 /// An end does not answer.
-pub fn compare(world: &mut World, seed: u64) -> Result<Compared, Failure> {
+pub fn compare(world: &mut World, seed: u64, family: Family) -> Result<Compared, Failure> {
     let mut calls = Calls::random(seed);
-    calls.ipv6 &= world.has_ipv6();
+    calls.ipv6 = match family {
+        Family::Drawn => calls.ipv6,
+        Family::Ipv4 => false,
+        Family::Ipv6 => true,
+    };
     let mut compared = Compared { steps: calls.steps.clone(), differences: Vec::new() };
     for patience in PATIENCE_MS.map(Duration::from_millis) {
         let kernel = world.play(&calls, Reference::Make { patience })?;

@@ -122,6 +122,8 @@ pub const KEYS: &[Key] = &[
         false,
         "The kernel's address on the other end of a tap device, and the stack's default route. Empty: the first of the network.",
     ),
+    address("interface.address6", true, "The same over IPv6, beside the IPv4 address. Empty: none."),
+    address("interface.gateway6", false, "The same as interface.gateway over IPv6."),
     auto_number("interface.mtu", 576, 65_535, "Largest IP packet in bytes. auto: the interface's own."),
     choice(
         "interface.autoconfiguration",

@@ -119,6 +119,13 @@ fn keys_that_contradict_each_other_are_errors() {
     parse("[interface]\naddress = \"10.0.0.2/24\"").expect_err("address without tap");
     parse("[interface]\ndevice = \"tap\"\naddress = \"10.0.0.2/33\"").expect_err("prefix too long");
     parse("[interface]\ndevice = \"tap\"\naddress = \"10.0.0.2/24\"").expect("complete");
+    parse("[interface]\naddress6 = \"fd00::2/64\"").expect_err("address without tap");
+    let tap = "[interface]\ndevice = \"tap\"\naddress = \"10.0.0.2/24\"";
+    parse(&format!("{tap}\naddress6 = \"fd00::2/64\"\ngateway6 = \"fd00::1\"")).expect("complete");
+    parse(&format!("{tap}\naddress6 = \"10.0.1.2/24\"")).expect_err("of the other family");
+    parse(&format!("{tap}\naddress6 = \"fd00::2/127\"")).expect_err("prefix too long");
+    parse(&format!("{tap}\ngateway = \"fd00::1\"")).expect_err("of the other family");
+    parse(&format!("{tap}\ngateway6 = \"10.0.0.1\"")).expect_err("of the other family");
 }
 
 #[test]

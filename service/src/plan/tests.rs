@@ -81,14 +81,27 @@ fn a_tap_device_has_its_own_address_and_no_other_interface() {
     assert_eq!(plan.served.len(), 1);
     assert_eq!(plan.served[0].addresses, [parse_cidr("10.7.0.2/24").expect("valid")]);
     assert_eq!(plan.served[0].backend, Backend::Tap);
-    assert_eq!(plan.served[0].kernel_side, Some(("10.7.0.1".parse().expect("valid"), 24)));
+    assert_eq!(plan.served[0].kernel_side, [parse_cidr("10.7.0.1/24").expect("valid")]);
+}
+
+#[test]
+fn a_tap_device_may_have_an_ipv6_address_too() {
+    let text = "[interface]\ndevice = \"tap\"\naddress = \"10.7.0.1/24\"\naddress6 = \"fd07::1/64\"";
+    let sides = |text: &str| {
+        let served = plan(&config(text), &kernel(), true).served.remove(0);
+        (served.addresses, served.kernel_side)
+    };
+    let cidrs = |texts: [&str; 2]| texts.map(|text| parse_cidr(text).expect("valid")).to_vec();
+    assert_eq!(sides(text), (cidrs(["10.7.0.1/24", "fd07::1/64"]), cidrs(["10.7.0.2/24", "fd07::2/64"])));
+    let chosen = format!("{text}\ngateway = \"10.7.0.9\"\ngateway6 = \"fd07::9\"");
+    assert_eq!(sides(&chosen).1, cidrs(["10.7.0.9/24", "fd07::9/64"]));
 }
 
 #[test]
 fn on_a_vlan_the_kernels_end_has_no_address() {
     let text = "[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\"\nvlan = 7\nautoconfiguration = \"stable\"";
     let served = &plan(&config(text), &kernel(), true).served[0];
-    assert_eq!((served.vlan, served.kernel_side), (Some(7), None));
+    assert_eq!((served.vlan, served.kernel_side.len()), (Some(7), 0));
     assert_eq!(served.autoconfiguration, Autoconfiguration::Stable);
 }
 

@@ -1,4 +1,5 @@
-//! `differential [--seed N] [--count N] [--link veth|tap] [--ringway PATH]`: the same socket calls on Ringway and on this machine's kernel.
+//! `differential [--seed N] [--count N] [--link veth|tap] [--family drawn|4|6] [--ringway PATH]`: the same socket calls on Ringway
+//! and on this machine's kernel.
 //!
 //! Needs root and the built `ringway` (by default beside this program). Prints each difference and the command that shows it
 //! again, then `N seeds, N calls, N differ`; the exit status says whether none did.
@@ -7,18 +8,22 @@
 use std::process::ExitCode;
 
 use ringway_sim::check::Failure;
-use ringway_sim::differential::{Link, Step, World, compare};
+use ringway_sim::differential::{Family, Link, Step, World, compare};
 
 struct Arguments {
     seed: u64,
     count: u64,
     link: Link,
+    family: Family,
     ringway: String,
 }
 
+const USAGE: &str = "usage: [--seed N] [--count N] [--link veth|tap] [--family drawn|4|6] [--ringway PATH]";
+
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let beside = std::env::current_exe().ok().map(|path| path.with_file_name("ringway").display().to_string());
-    let mut arguments = Arguments { seed: 1, count: 1, link: Link::Veth, ringway: beside.unwrap_or_else(|| "ringway".into()) };
+    let ringway = beside.unwrap_or_else(|| "ringway".into());
+    let mut arguments = Arguments { seed: 1, count: 1, link: Link::Veth, family: Family::Drawn, ringway };
     while let Some(word) = words.next() {
         let text = words.next().ok_or(format!("{word} needs a value"))?;
         let number = || text.parse::<u64>().map_err(|error| format!("{word} {text}: {error}"));
@@ -26,8 +31,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--seed" => arguments.seed = number()?,
             "--count" => arguments.count = number()?,
             "--link" => arguments.link = link(&text)?,
+            "--family" => arguments.family = family(&text)?,
             "--ringway" => arguments.ringway = text,
-            _ => return Err(format!("{word}: unknown; usage: [--seed N] [--count N] [--link veth|tap] [--ringway PATH]")),
+            _ => return Err(format!("{word}: unknown; {USAGE}")),
         }
     }
     Ok(arguments)
@@ -38,6 +44,15 @@ fn link(text: &str) -> Result<Link, String> {
         "veth" => Ok(Link::Veth),
         "tap" => Ok(Link::Tap),
         _ => Err(format!("--link {text}: veth or tap")),
+    }
+}
+
+fn family(text: &str) -> Result<Family, String> {
+    match text {
+        "drawn" => Ok(Family::Drawn),
+        "4" => Ok(Family::Ipv4),
+        "6" => Ok(Family::Ipv6),
+        _ => Err(format!("--family {text}: drawn, 4 or 6")),
     }
 }
 
@@ -64,7 +79,7 @@ fn run(arguments: &Arguments) -> Result<u64, Failure> {
     let mut world = World::new(&arguments.ringway, arguments.link)?;
     let (mut calls, mut differ) = (0, 0);
     for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
-        let compared = compare(&mut world, seed)?;
+        let compared = compare(&mut world, seed, arguments.family)?;
         calls += compared.steps.len();
         if !compared.differences.is_empty() {
             differ += 1;
@@ -75,7 +90,12 @@ fn run(arguments: &Arguments) -> Result<u64, Failure> {
             let before: Vec<String> = compared.steps[..first].iter().map(Step::to_string).collect();
             println!("seed {seed} before that: {}", before.join("; "));
             let link = if arguments.link == Link::Tap { " --link tap" } else { "" };
-            println!("again: cargo run -p ringway-sim --bin differential -- --seed {seed}{link}");
+            let family = match arguments.family {
+                Family::Drawn => "",
+                Family::Ipv4 => " --family 4",
+                Family::Ipv6 => " --family 6",
+            };
+            println!("again: cargo run -p ringway-sim --bin differential -- --seed {seed}{link}{family}");
         }
     }
     println!("{} seeds, {calls} calls, {differ} differ", arguments.count);

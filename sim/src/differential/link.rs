@@ -25,7 +25,7 @@ use crate::check::{Failure, failure};
 pub enum Link {
     /// A veth pair that the stack shares with the kernel's, over packet sockets.
     Veth,
-    /// TAP interfaces: on the stack's one it is alone, and its address is an IPv4 one.
+    /// TAP interfaces: on the stack's one it is alone.
     Tap,
 }
 

@@ -42,7 +42,6 @@ pub struct World {
     _forwarder: Option<Forwarder>,
     kernel: Ends,
     ringway: Ends,
-    link: Link,
     runs: u16,
 }
 
@@ -73,19 +72,18 @@ impl World {
             Link::Tap => {
                 let peer = Agent::start(NAMESPACE)?;
                 set_up(peer.pid(), "lo", &[])?;
-                let address = format!("RINGWAY_INTERFACE_ADDRESS={}", network(End::Subject, false));
-                let gateway = format!("RINGWAY_INTERFACE_GATEWAY={}", address_of(End::Peer, false));
                 let pid = peer.pid().to_string();
-                let variables = ["nsenter", "-t", &pid, "-n", "env", "RINGWAY_INTERFACE_DEVICE=tap", &address, &gateway];
-                Ends { subject: Agent::start(&[&variables[..], &strict].concat())?, peer }
+                let mut variables = vec!["RINGWAY_INTERFACE_DEVICE=tap".to_owned()];
+                for (family, ipv6) in [("", false), ("6", true)] {
+                    variables.push(format!("RINGWAY_INTERFACE_ADDRESS{family}={}", network(End::Subject, ipv6)));
+                    variables.push(format!("RINGWAY_INTERFACE_GATEWAY{family}={}", address_of(End::Peer, ipv6)));
+                }
+                let variables = variables.iter().map(String::as_str);
+                let words = ["nsenter", "-t", &pid, "-n", "env"].into_iter().chain(variables).chain(strict);
+                Ends { subject: Agent::start(&words.collect::<Vec<_>>())?, peer }
             }
         };
-        Ok(World { _forwarder: forwarder, kernel, ringway, link, runs: 0 })
-    }
-
-    /// Whether the subject has an IPv6 address on either stack.
-    pub fn has_ipv6(&self) -> bool {
-        self.link == Link::Veth
+        Ok(World { _forwarder: forwarder, kernel, ringway, runs: 0 })
     }
 
     /// Makes all calls and returns their answers.
