@@ -18,6 +18,7 @@ mod interfaces;
 mod iperf;
 mod ipv6;
 mod kill;
+mod link;
 mod memcached;
 mod posix;
 mod redis;
