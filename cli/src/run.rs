@@ -3,7 +3,8 @@
 //! Promises: attaches to the running service when there is one in this network namespace, else is
 //! a service of its own for as long as the program or anything it started is attached; the exit
 //! status is the program's own. What cannot be accelerated runs on the kernel and the banner says
-//! why; with `-e strict` it does not run (125). Does not do: look into the program.
+//! why; with `-e strict`, or where the library that stands in for libc is missing, it does not run
+//! (125). Does not do: look into the program.
 
 mod banner;
 pub(crate) mod launch;
@@ -121,7 +122,7 @@ struct Launch<'a> {
     program: Program,
     server: Server,
     token: [u8; 16],
-    library: Option<PathBuf>,
+    library: PathBuf,
     strict: bool,
     signals: Signals,
 }
@@ -132,7 +133,8 @@ impl<'a> Launch<'a> {
         let signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
         let mut token = [0; 16];
         getrandom(&mut token, GetRandomFlags::empty()).map_err(|error| format!("no random numbers: {error}"))?;
-        let library = library::find().map_err(|text| program.obstacles.push(text)).ok();
+        // Without the library nothing can ever be accelerated: the installation is broken, which is no reason of the program's.
+        let library = library::find()?;
         let mut server = Server::Nobody;
         if program.obstacles.is_empty() {
             match find_server(arguments, config, token) {
@@ -177,8 +179,7 @@ impl<'a> Launch<'a> {
             Server::Private(service) => service.socket_path(),
             Server::Nobody => return command,
         };
-        let Some(library) = &self.library else { return command };
-        command.env("LD_PRELOAD", library::preload(library, std::env::var_os("LD_PRELOAD")));
+        command.env("LD_PRELOAD", library::preload(&self.library, std::env::var_os("LD_PRELOAD")));
         command.env("RINGWAY_SOCKET", socket).env("RINGWAY_GROUP", library::hexadecimal(&self.token));
         if self.strict {
             command.env("RINGWAY_STRICT", "1");

@@ -96,6 +96,20 @@ fn a_static_program_is_named_as_not_accelerated() {
     assert!(![0, 3].contains(&strict.code()), "strict must refuse: {}", strict.stderr);
 }
 
+/// Copied away from its library the command can accelerate nothing, ever: `-q` must not hide that.
+#[test]
+fn without_its_library_it_does_not_run() {
+    let net = Net::new();
+    let alone = text(&net.path("ringway"));
+    std::fs::copy(RINGWAY, &alone).expect("the command can be copied");
+    let ended = net.run(Server, &[&alone, "run", "-q", "--", "true"]);
+    assert_eq!(ended.code(), 125, "{}", ended.stderr);
+    assert!(ended.stderr.contains("libringway_preload.so"), "{}", ended.stderr);
+    let library = std::path::Path::new(RINGWAY).with_file_name("libringway_preload.so");
+    let named = net.spawn_with(Server, &[&alone, "run", "-q", "--", "true"], &[("RINGWAY_PRELOAD", &text(&library))], None);
+    named.finish(DEADLINE).success();
+}
+
 #[test]
 fn nothing_is_left_behind() {
     let net = Net::new();
