@@ -450,15 +450,17 @@ impl Posix {
         Some(answer)
     }
 
-    /// The sender's name and the ancillary data that the program has asked for.
-    pub fn describe_datagram(&self, socket: SocketRef, envelope: &Envelope) -> (RawAddress, Vec<u8>) {
+    /// The sender's name, and of the ancillary data that the program has asked for what fits into `room` bytes, and whether
+    /// something did not.
+    pub fn describe_datagram(&self, socket: SocketRef, envelope: &Envelope, room: usize) -> (RawAddress, Vec<u8>, bool) {
         let description = self.descriptions.of(socket);
         let inet6 = description.is(Flag::INET6);
         let unknown = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         let name = SocketName::new(envelope.peer.unwrap_or(unknown), inet6);
         let wanted = self.ancillary(socket);
         let came = if wanted & control::ANY_STAMP == 0 { Duration::ZERO } else { self.on_wall_clock(envelope.received_at) };
-        (name.into(), control::describe(envelope, wanted, came, inet6))
+        let (control, cut) = control::cut(control::describe(envelope, wanted, came, inet6), room);
+        (name.into(), control, cut)
     }
 
     /// What the wall clock showed at an instant, since 1970.

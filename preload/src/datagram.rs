@@ -70,8 +70,9 @@ pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, messag
 
 /// Writes what comes beside the payload; answers what the call answers.
 unsafe fn describe(posix: &Posix, socket: SocketRef, message: &mut msghdr, received: &Received, flags: c_int) -> usize {
-    let (name, control) = posix.describe_datagram(socket, &received.envelope);
-    message.msg_flags = 0;
+    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
+    let (name, control, cut) = posix.describe_datagram(socket, &received.envelope, room);
+    message.msg_flags = if cut { libc::MSG_CTRUNC } else { 0 };
     if received.copied < received.envelope.len {
         message.msg_flags |= libc::MSG_TRUNC;
     }
@@ -81,16 +82,11 @@ unsafe fn describe(posix: &Posix, socket: SocketRef, message: &mut msghdr, recei
     if message.msg_name.is_null() {
         message.msg_namelen = 0;
     }
-    let room = if message.msg_control.is_null() { 0 } else { message.msg_controllen };
-    // A header that is cut helps nobody.
-    let fits = control.len() <= room;
-    if fits {
-        // SAFETY: the program promises `msg_controllen` bytes at `msg_control`.
+    if !control.is_empty() {
+        // SAFETY: not more than the `msg_controllen` bytes that the program promises at `msg_control`.
         unsafe { std::ptr::copy_nonoverlapping(control.as_ptr(), message.msg_control.cast(), control.len()) };
-    } else {
-        message.msg_flags |= libc::MSG_CTRUNC;
     }
-    message.msg_controllen = if fits { control.len() } else { 0 };
+    message.msg_controllen = control.len();
     if flags & libc::MSG_TRUNC != 0 { received.envelope.len } else { received.copied }
 }
 

@@ -153,6 +153,26 @@ pub(crate) fn stamp(time: Duration, nanos: bool) -> [u8; 16] {
     bytes
 }
 
+/// What of the control data goes into `room` bytes, and whether something is missing. As Linux does it (net/core/scm.c,
+/// put_cmsg): the first value that does not fit is cut, a header that does not fit is left out, padding may be missing.
+pub(crate) fn cut(mut control: Vec<u8>, room: usize) -> (Vec<u8>, bool) {
+    let (mut at, mut cut) = (0, false);
+    while let Some(len) = control.get(at..).and_then(|rest| rest.first_chunk::<8>()).map(|bytes| usize::from_ne_bytes(*bytes)) {
+        let left = room - at;
+        if left < HEADER {
+            cut = true;
+            break;
+        }
+        if left < len {
+            control[at..at + 8].copy_from_slice(&left.to_ne_bytes());
+            cut = true;
+        }
+        at += len.next_multiple_of(8).min(left);
+    }
+    control.truncate(at);
+    (control, cut)
+}
+
 fn put(control: &mut Vec<u8>, level: i32, kind: i32, value: &[u8]) {
     control.extend_from_slice(&(HEADER + value.len()).to_ne_bytes());
     control.extend_from_slice(&level.to_ne_bytes());

@@ -52,6 +52,11 @@ def server():
     say("cut", bool(flags & socket.MSG_TRUNC))
     _, control, flags, _ = sock.recvmsg(100, 0)
     say("no room for control data", bool(flags & socket.MSG_CTRUNC), control)
+    # What does not fit is cut: the first value and no more of the second's header; the second with two bytes of its four.
+    first = socket.CMSG_SPACE(20 if six else 12)
+    for room in [first + 8, first + socket.CMSG_LEN(2)]:
+        _, control, flags, _ = sock.recvmsg(100, room)
+        say("room", room, [(name((level, kind)), len(value)) for level, kind, value in control], bool(flags & socket.MSG_CTRUNC))
     # A train comes as datagrams of its segment's size.
     sizes, whole = [], b""
     while len(whole) < len(TRAIN):
@@ -88,7 +93,7 @@ def client():
         sock.setsockopt(0, socket.IP_TTL, 33)
     sock.sendmsg([b"one", b"", b"two"], [], 0, (address, port))
     say(sock.recv(100))
-    for word in [b"aaaabbbbcccc", b"too long", b"plain"]:
+    for word in [b"aaaabbbbcccc", b"too long", b"plain", b"cut", b"cut again"]:
         sock.sendto(word, (address, port))
     sock.connect((address, port))
     sock.sendmsg([TRAIN], [(SOL_UDP, UDP_SEGMENT, struct.pack("H", 1200))])

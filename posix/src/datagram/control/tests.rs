@@ -75,3 +75,28 @@ fn stamps_are_of_the_wall_clock() {
     let earlier = bench.posix.on_wall_clock(Instant::from_nanos(now.as_nanos() - 5_000_000_000)).as_nanos();
     assert!((then - earlier).abs_diff(5_000_000_000) < 1_000_000_000, "{earlier}");
 }
+
+/// Two values of four bytes, 24 bytes each with header and padding.
+fn two() -> Vec<u8> {
+    describe(&datagram(), TIME_TO_LIVE | TYPE_OF_SERVICE, Duration::ZERO, false)
+}
+
+fn length_at(control: &[u8], at: usize) -> usize {
+    usize::from_ne_bytes(control[at..at + 8].try_into().expect("eight bytes"))
+}
+
+#[test]
+fn what_does_not_fit_is_cut_as_the_kernel_cuts_it() {
+    assert_eq!(cut(two(), 48), (two(), false));
+    assert_eq!(cut(two(), 41), (two()[..41].to_vec(), false), "the padding of the last one may be missing");
+    for room in [24, 25, 39] {
+        assert_eq!(cut(two(), room), (two()[..24].to_vec(), true), "{room}: no room for the second header");
+    }
+    let (short, missing) = cut(two(), 18);
+    assert_eq!((short.len(), length_at(&short, 0), missing), (18, 18, true), "the first value has two bytes of four");
+    let (short, missing) = cut(two(), 40);
+    assert_eq!((short.len(), length_at(&short, 24), missing), (40, 16, true), "the second value has none");
+    assert_eq!(cut(two(), 15), (Vec::new(), true));
+    assert_eq!(cut(two(), 0), (Vec::new(), true));
+    assert_eq!(cut(Vec::new(), 0), (Vec::new(), false));
+}
