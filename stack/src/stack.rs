@@ -55,6 +55,13 @@ macro_rules! env {
     };
 }
 
+impl Drop for Stack {
+    /// Queues of connections own frames without a handle of the arena: they give them back, or its memory would stay.
+    fn drop(&mut self) {
+        self.tcp.give_back_frames(&self.arena);
+    }
+}
+
 mod udp;
 
 impl Stack {

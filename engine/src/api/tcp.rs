@@ -12,7 +12,7 @@ use ringway_shm::extent::EXTENT_BYTES_MAX;
 use ringway_shm::{Class, Content};
 use ringway_stack::{
     AcceptError as StackAcceptError, ConnectError, ListenError, Readiness, ReceiveError, SendError, SocketAddress, SocketError,
-    TcpInfo, TcpOptions, Urgent,
+    TCP_HEADROOM, TcpInfo, TcpOptions, Urgent,
 };
 
 use super::chunk::{Chunk, Credit, Reservation};
@@ -239,13 +239,14 @@ impl TcpStream {
             return Err(why_full(entry, core));
         }
         let len = len.min(space).min(TcpStream::RESERVE_MAX);
-        let class = if len <= SMALL_BYTES { Class::Small } else { Class::Large };
+        let class = if len <= SMALL_BYTES - TCP_HEADROOM { Class::Small } else { Class::Large };
         let frame = if Sockets::may_reserve(class, &core.arena) { core.arena.alloc(class) } else { None };
         let Some(mut frame) = frame else {
             sockets.starve(self.0.index, core.now);
             return Err(WriteError::WouldBlock);
         };
-        frame.reserve(0);
+        // A message is sent in the frame that holds it; of a stream the headers are elsewhere.
+        frame.reserve(if len <= LARGE_BYTES - TCP_HEADROOM { TCP_HEADROOM } else { 0 });
         frame.extend(len);
         Ok(Reservation::new(frame))
     }

@@ -39,13 +39,23 @@ impl Connection<'_, '_> {
 
     /// Whether an answer went out within the interval; if not, one goes now.
     fn has_answered_lately(&mut self) -> bool {
-        let interval_ms = self.shared.config.invalid_interval.as_millis() as u32;
         let now = self.tick().max(1);
+        self.forget_old_answer();
         let last = &mut self.demand_cold().answered_at;
-        let lately = *last != 0 && now.wrapping_sub(*last) < interval_ms;
+        let lately = *last != 0;
         if !lately {
             *last = now;
         }
         lately
+    }
+
+    /// What was answered before the interval does not matter any more.
+    pub(crate) fn forget_old_answer(&mut self) {
+        let (now, interval_ms) = (self.tick().max(1), self.shared.config.invalid_interval.as_millis() as u32);
+        if let Some(cold) = self.cold()
+            && now.wrapping_sub(cold.answered_at) >= interval_ms
+        {
+            cold.answered_at = 0;
+        }
     }
 }

@@ -119,10 +119,28 @@ impl Cold {
             && !self.urgent.awaits_byte()
     }
 
+    /// Whether forgetting it loses nothing.
     fn is_quiet(&self) -> bool {
+        self.is_at_rest()
+            && self.rack.is_quiet()
+            && self.cubic.is_quiet()
+            && self.timeouts == Timeouts::default()
+            && self.answered_at == 0
+    }
+
+    /// Whether segments may take the shortest ways: all that is left is what earlier losses have taught, and timeouts of the
+    /// application.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_at_rest()
+            && self.rack.is_settled()
+            && self.timeouts.not_sent_low_water == 0
+            && self.timeouts.path_mtu_discovery == PathMtuDiscovery::default()
+    }
+
+    fn is_at_rest(&self) -> bool {
         self.reassembly.is_empty()
             && self.scoreboard.is_empty()
-            && self.rack.is_quiet()
+            && self.rack.is_idle()
             && self.probe.is_quiet()
             && self.duplicate.is_none()
             && self.undo.is_none()
@@ -131,11 +149,9 @@ impl Cold {
             && self.accurate.is_none()
             && self.pacing.is_quiet()
             && self.model.is_none()
-            && self.cubic.is_quiet()
             && self.dctcp == Dctcp::default()
             && self.fast_open.is_off()
             && self.urgent == Marks::default()
-            && self.timeouts == Timeouts::default()
     }
 }
 

@@ -81,6 +81,37 @@ impl Connection<'_, '_> {
         self.shared.cold.demand(&mut self.tcb.cold)
     }
 
+    /// Whether nothing besides the control block speaks against the shortest ways ([`Cold::is_settled`]). What can be
+    /// forgotten is forgotten.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self) -> bool {
+        self.tcb.cold == super::cold::NONE || self.settle_cold()
+    }
+
+    #[inline(never)]
+    fn settle_cold(&mut self) -> bool {
+        self.forget_old_answer();
+        self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
+        let Some(cold) = self.cold() else { return true };
+        let is_settled = cold.is_settled();
+        if is_settled {
+            // Where to look first when something is lost: on the shortest ways nobody moves them.
+            cold.cursors = Default::default();
+        }
+        is_settled
+    }
+
+    /// As [`settle`](Connection::settle), only looking.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self) -> bool {
+        self.tcb.cold == super::cold::NONE || self.is_cold_settled()
+    }
+
+    #[inline(never)]
+    fn is_cold_settled(&self) -> bool {
+        self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_settled)
+    }
+
     /// Has control work done in the next transmission.
     #[inline]
     pub(crate) fn mark_control(&mut self) {

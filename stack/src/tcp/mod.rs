@@ -76,7 +76,7 @@ mod urgent;
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use ringway_shm::{Burst, Class, Frame, Instant};
+use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::config::StackConfig;
 use crate::event::{Event, SocketId};
@@ -87,6 +87,7 @@ use crate::timer::{self, Moment, TimerWheel};
 use crate::wire::tcp::{Header, SYN};
 
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
+pub use output::HEADROOM;
 pub use state::State;
 
 use arrival::Arrival;
@@ -141,6 +142,15 @@ pub(crate) struct Tcp {
 }
 
 impl Tcp {
+    /// The stack ends: what its connections hold goes back to the arena.
+    pub(crate) fn give_back_frames(&mut self, arena: &Arena) {
+        for tcb in &mut self.tcbs {
+            tcb.clear_send_queue(arena);
+            tcb.receive_queue.clear(arena);
+            self.shared.cold.release(arena, &mut tcb.cold);
+        }
+    }
+
     /// Empty tables with the limits of `config`.
     pub(crate) fn new(config: &StackConfig, now: Instant) -> Tcp {
         Tcp {

@@ -21,7 +21,7 @@ use super::train::Train;
 use super::urgent::is_sending_urgent;
 
 /// Room for link, IP and TCP headers in front of payload, rounded up.
-pub(crate) const HEADROOM: usize = 128;
+pub const HEADROOM: usize = 128;
 /// Payloads up to this length share the small frame of their header.
 pub(crate) const INLINE_BYTES: usize = 100;
 /// Bytes of a packet with segmentation, at most: the IP length field.

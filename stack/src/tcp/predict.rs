@@ -5,7 +5,7 @@
 //! at byte 12 of the header (data offset and flags) of the next segment is known while a connection is established and
 //! nothing is unusual; it is 0 otherwise, which no segment has. There are two short ways: [`Connection::receive_plain`]
 //! for packets of one frame with timestamps and no other option on connections that remember nothing unusual
-//! (no cold object), and [`Connection::predicted`] for all others whose word is right. Both do what the long way in
+//! ([`Connection::settle`]), and [`Connection::predicted`] for all others whose word is right. Both do what the long way in
 //! `input` would do, in its order; what they cannot do they leave untouched.
 
 use ringway_shm::{Frame, Note};
@@ -13,7 +13,7 @@ use ringway_shm::{Frame, Note};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, PSH, Timestamps};
 
-use super::cold::{self, Cold};
+use super::cold::Cold;
 use super::connection::Connection;
 use super::ecn::EcnMode;
 use super::segment::{Segment, frame_memory};
@@ -83,13 +83,14 @@ impl Connection<'_, '_> {
         if self.shared.long_way_only {
             return Err(frame);
         }
+        if plain.word != self.tcb.pred_word || !self.settle() {
+            return Err(frame);
+        }
         let len = (frame.len() - PLAIN_BYTES) as u32;
         let tcb = &*self.tcb;
         let ack = plain.acknowledgment;
         let acked = ack - tcb.snd_una;
-        let expected = plain.word == tcb.pred_word
-            && tcb.cold == cold::NONE
-            && tcb.ecn_mode() == EcnMode::Off
+        let expected = tcb.ecn_mode() == EcnMode::Off
             && plain.sequence == tcb.rcv_nxt
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
@@ -124,7 +125,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// As [`acknowledge`](Connection::acknowledge) outside recovery when there is no cold object: `acked` bytes.
+    /// As [`acknowledge`](Connection::acknowledge) outside recovery when the connection has settled: `acked` bytes.
     #[inline(always)]
     fn acknowledge_plain(&mut self, ack: SeqNum, acked: u32, time: Timestamps) {
         let before_space = self.tcb.send_space();

@@ -78,6 +78,11 @@ impl Rack {
         self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1
     }
 
+    /// Whether ACKs of data in order tell it nothing.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_idle() && self.judged.is_none() && self.dsack_round.is_none()
+    }
+
     /// Whether nothing is lost or was sent again.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {

@@ -14,13 +14,12 @@ use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, Header, RST};
 
 use super::demux::FlowKey;
+use super::output::HEADROOM;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 
 /// Segments that may wait.
 const WAITING_MAX: usize = 1024;
-/// Room for the headers in front.
-const HEADROOM: usize = 128;
 
 /// A bucket of tokens that fills once a second.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ impl Connection<'_, '_> {
     }
 
     /// As [`restart_rto`](Connection::restart_rto) while data is under way, for a connection that is established, not in
-    /// recovery, and has no cold object.
+    /// recovery, and has [settled](Connection::settle).
     #[inline]
     pub(crate) fn restart_rto_plain(&mut self) {
         let tcb = &*self.tcb;

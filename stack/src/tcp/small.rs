@@ -12,7 +12,6 @@ use crate::stats::Counter;
 use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
 
-use super::cold;
 use super::connection::Connection;
 use super::ecn::EcnMode;
 use super::predict::{PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
@@ -80,7 +79,7 @@ impl Connection<'_, '_> {
         let (len, flight) = (tcb.snd_end - tcb.snd_nxt, tcb.flight());
         let quiet = tcb.pred_word >> 28 == PLAIN_WORDS
             && !tcb.has(UNUSUAL)
-            && tcb.cold == cold::NONE
+            && self.is_settled()
             && tcb.ecn_mode() == EcnMode::Off
             && tcb.template.generation == self.env.ip.generation()
             && !tcb.template.is_tagged_ipv6()

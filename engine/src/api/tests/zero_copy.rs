@@ -2,7 +2,8 @@
 
 use ringway_device::impair::Impairments;
 use ringway_device::memory::MemoryOptions;
-use ringway_shm::{Class, Duration};
+use ringway_shm::{Arena, Class, Duration};
+use ringway_stack::TCP_HEADROOM;
 
 use super::harness::{CLIENT, Pair, SERVER, pattern};
 use crate::api::{Chunk, Content, Net, ReadError, TcpStream, WriteError};
@@ -222,6 +223,21 @@ fn a_chunk_can_be_cut() {
     });
 }
 
+/// In front of a message that is written in place there is room for its headers, so that it leaves in the frame that holds it.
+#[test]
+fn reservations_have_room_for_headers() {
+    let mut pair = Pair::new();
+    let (client, _) = pair.connection(80);
+    let net = &mut pair.nets[CLIENT];
+    for (len, class) in [(1, Class::Small), (128, Class::Small), (129, Class::Large), (1_448, Class::Large)] {
+        let before = net.arena().free(class);
+        let room = client.reserve(net, len).expect("room");
+        assert_eq!((room.len(), net.arena().free(class)), (len, before - 1));
+        let frame = room.into_frame_of(net.arena(), len).expect("frames are there");
+        assert!(frame.headroom() >= TCP_HEADROOM, "{len} bytes");
+    }
+}
+
 /// A reservation that is dropped sends nothing; one of a connection that is gone comes back.
 #[test]
 fn reservations_can_be_given_up() {
@@ -239,6 +255,25 @@ fn reservations_can_be_given_up() {
     server.close(&mut pair.nets[SERVER]);
     pair.run_for(Duration::from_secs(1));
     assert!(pair.frames_are_all_free());
+}
+
+/// A program that ends a `Net` with connections in the middle of something gets its memory back: only what it still holds
+/// itself is out.
+#[test]
+fn a_net_that_ends_gives_its_frames_back() {
+    let mut pair = Pair::new();
+    let arenas = pair.nets.each_ref().map(|net| net.arena().clone());
+    let (client, server) = pair.connection(80);
+    assert_eq!(client.write(&mut pair.nets[CLIENT], &pattern(30_000, 1)), Ok(30_000));
+    assert_eq!(server.write(&mut pair.nets[SERVER], b"not read"), Ok(8));
+    pair.run_for(Duration::from_millis(1));
+    assert_eq!(client.write(&mut pair.nets[CLIENT], &pattern(9_000, 1)), Ok(9_000));
+    let held = server.read_chunk(&mut pair.nets[SERVER]).expect("it came").expect("no end");
+    drop(pair);
+    let out = |arena: &Arena, class| arena.capacity(class) - arena.free(class);
+    assert_eq!(arenas.each_ref().map(|arena| out(arena, Class::Small) + out(arena, Class::Large)), [1, 0]);
+    drop(held);
+    assert_eq!(out(&arenas[SERVER], Class::Large), 0);
 }
 
 /// A program may have several workers: what one has lent or reserved, another takes as a copy, and each gets its own back.

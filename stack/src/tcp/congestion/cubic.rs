@@ -29,7 +29,7 @@ pub(crate) struct Cubic {
 impl Cubic {
     /// Whether nothing would be lost by forgetting it.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.w_max == 0 && !self.in_epoch
+        self.w_max == 0 && self.cwnd_prior == 0 && !self.in_epoch
     }
 
     /// RFC 9438 §4.6, §4.7: the new ssthresh.

@@ -6,6 +6,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use ringway_shm::Duration;
+
 use super::rig::*;
 use crate::config::TcpOptions;
 use crate::stats::Counter;
@@ -30,7 +32,7 @@ struct Twins {
 impl Twins {
     fn new(seed: u64, timestamps: bool, sums: bool) -> Twins {
         let mut random = mix(seed);
-        let no_delay = random.is_multiple_of(3);
+        let (no_delay, has_timeouts) = (random.is_multiple_of(3), random.is_multiple_of(5));
         let rigs = [false, true].map(|long| {
             let mut rig = Rig::on(crate::StackConfig { seed: 7, ..crate::StackConfig::default() }, !sums, 0, true);
             rig.unsummed = !sums;
@@ -39,7 +41,9 @@ impl Twins {
             }
             let syn = seg(SYN, 0, 0).mss(MSS as u16).scale(3).sack_permitted();
             let syn = if timestamps { syn.time(rig.now.as_millis() as u32, 0) } else { syn };
-            rig.accept_with(TcpOptions { no_delay, ..TcpOptions::default() }, syn);
+            let user_timeout = if has_timeouts { Duration::from_secs(30) } else { Duration::ZERO };
+            let options = TcpOptions { no_delay, keepalive: has_timeouts, user_timeout, ..TcpOptions::default() };
+            rig.accept_with(options, syn);
             rig
         });
         random = mix(random);
@@ -179,11 +183,35 @@ fn nobody_can_tell() {
     assert!(hits > 1_000, "{hits} segments took a short way");
 }
 
-/// Requests and responses, as a server sees most: everything takes the short ways, both in and out.
+/// Requests and responses, as a server sees most: everything takes the short ways, both in and out, and soon again after a
+/// loss, which CUBIC and RACK remember for long.
 #[test]
 fn requests_and_responses() {
-    let mut twins = Twins::new(1, true, true);
-    for _ in 0..50 {
+    for seed in [1, 5] {
+        let mut twins = Twins::new(seed, true, true);
+        exchange(&mut twins, 50);
+        assert_eq!(twins.rigs[0].count(Counter::TcpHpHits), 50);
+        twins.rigs.iter_mut().for_each(|rig| assert_eq!(rig.send(twins.queued, 3_000), 3_000));
+        twins.queued += 3_000;
+        twins.compare();
+        for _ in 0..4 {
+            twins.rigs.iter_mut().for_each(|rig| rig.wait_ms(250));
+            twins.compare();
+        }
+        assert!(twins.rigs[0].count(Counter::TcpRetransSegs) > 1, "nobody has acknowledged");
+        twins.acknowledged = twins.sent;
+        for _ in 0..3 {
+            exchange(&mut twins, 1);
+        }
+        let before = twins.rigs[0].count(Counter::TcpHpHits);
+        exchange(&mut twins, 50);
+        assert_eq!(twins.rigs[0].count(Counter::TcpHpHits) - before, 50);
+    }
+}
+
+/// So many requests of 64 bytes, each answered.
+fn exchange(twins: &mut Twins, count: u32) {
+    for _ in 0..count {
         twins.acknowledged = twins.sent;
         let request = twins.segment(ACK | PSH, twins.next, 64);
         twins.next += 64;
@@ -197,5 +225,4 @@ fn requests_and_responses() {
         twins.compare();
         twins.rigs.iter_mut().for_each(|rig| rig.wait_ms(1));
     }
-    assert_eq!(twins.rigs[0].count(Counter::TcpHpHits), 50);
 }
