@@ -9,6 +9,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Args;
+use ringway::clock;
+use ringway_shm::Instant;
 use ringway_shm::stats::{Endpoint, SocketRecord};
 use serde_json::json;
 
@@ -41,6 +43,9 @@ pub(crate) struct Arguments {
     /// The program that owns the socket
     #[arg(short, long)]
     processes: bool,
+    /// Timers
+    #[arg(short, long)]
+    options: bool,
     /// What TCP has measured
     #[arg(short, long)]
     info: bool,
@@ -142,16 +147,19 @@ struct Shown<'a> {
     socket: SocketRecord,
     service: &'a str,
     interface: String,
+    /// When it is shown.
+    now: Instant,
 }
 
 fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     let interfaces: HashMap<u32, String> =
         service.stats.interfaces().into_iter().map(|(number, interface)| (number, interface.name)).collect();
     // A listener has a slot at each worker: shown is the first one's.
+    let now = clock::now();
     let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
     service.stats.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
         let interface = interfaces.get(&socket.interface).cloned().unwrap_or_else(|| "-".to_string());
-        Shown { socket, service: &service.name, interface }
+        Shown { socket, service: &service.name, interface, now }
     })
 }
 

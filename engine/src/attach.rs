@@ -259,7 +259,7 @@ impl Attachments {
     /// Writes the sockets that no application has: half open, closing, in TIME-WAIT. Returns how many in TIME-WAIT, and how
     /// many others, have found no room.
     fn write_strays(&mut self, core: &mut Core) -> [u64; 2] {
-        let (mut strays, mut unlisted) = (Vec::new(), [0; 2]);
+        let (mut strays, mut unlisted, now) = (Vec::new(), [0; 2], core.now);
         let regions = &mut self.regions;
         core.stack.for_each_socket(&mut |summary| {
             let cookie = Cookie::from_word(summary.cookie);
@@ -267,7 +267,7 @@ impl Attachments {
             let owned = region.is_some_and(|region| region.has(cookie.slot, summary.id));
             match owned {
                 true => {}
-                false if strays.len() < STRAYS_MAX => strays.push(record::stray(summary)),
+                false if strays.len() < STRAYS_MAX => strays.push(record::stray(summary, now)),
                 false => unlisted[usize::from(summary.state != State::TimeWait)] += 1,
             }
         });

@@ -351,6 +351,8 @@ pub trait Channel: Send + Sync {
     fn close(&self, socket: SocketRef, linger_s: Option<u16>);
     /// Passes an option on.
     fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32);
+    /// TCP_FASTOPEN_KEY: the key that makes cookies, and one whose cookies are still good.
+    fn set_fast_open_keys(&self, socket: SocketRef, primary: [u8; 16], backup: Option<[u8; 16]>);
 
     /// This process has a descriptor of the socket. (`open` and `accept` say so by themselves.)
     fn hold(&self, socket: SocketRef);

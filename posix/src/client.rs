@@ -353,6 +353,13 @@ impl Channel for Attached {
         self.operation(socket, shm::Operation::SetOption { option: option_of(option), value });
     }
 
+    fn set_fast_open_keys(&self, socket: SocketRef, primary: [u8; 16], backup: Option<[u8; 16]>) {
+        self.operation(socket, shm::Operation::FastOpenKey { key: primary, backup: false });
+        if let Some(key) = backup {
+            self.operation(socket, shm::Operation::FastOpenKey { key, backup: true });
+        }
+    }
+
     fn hold(&self, socket: SocketRef) {
         for (client, slot) in self.everywhere(socket) {
             client.hold(slot.index);

@@ -103,6 +103,7 @@ const SET_CONGESTION: u64 = 1 << 40;
 const SET_LINGER: u64 = 1 << 41;
 const SET_RECEIVE_TIMEOUT: u64 = 1 << 42;
 const SET_SEND_TIMEOUT: u64 = 1 << 43;
+const SET_FAST_OPEN_KEY: u64 = 1 << 46;
 /// One of those that keep a datagram socket with the kernel.
 pub(crate) const SET_KERNELS_ALONE: u64 = 1 << 44;
 /// One of those that keep a stream socket there.
@@ -120,6 +121,7 @@ impl Posix {
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => SET_RECEIVE_TIMEOUT,
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => SET_SEND_TIMEOUT,
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => SET_CONGESTION,
+            (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY) => SET_FAST_OPEN_KEY,
             _ if is_kernels_stream(level, name) => SET_KERNELS_STREAM | SET_KERNELS_ALONE,
             _ if is_kernels_alone(level, name) => SET_KERNELS_ALONE,
             _ => match place(level, name) {
@@ -153,6 +155,9 @@ impl Posix {
                 channel.set_option(socket, option, for_stack(known, value as u32));
             }
         }
+        if set & SET_FAST_OPEN_KEY != 0 {
+            self.pass_fast_open_keys(channel, fd, socket);
+        }
         let others = [
             (SET_LINGER, libc::SOL_SOCKET, libc::SO_LINGER),
             (SET_RECEIVE_TIMEOUT, libc::SOL_SOCKET, libc::SO_RCVTIMEO),
@@ -167,6 +172,15 @@ impl Posix {
                 self.counters.count(crate::Fallback::NotOurs);
             }
         }
+    }
+
+    /// The keys of the kernel's listener are the stack's too, so that a cookie of one is good at the other.
+    fn pass_fast_open_keys(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        let mut bytes = [0; 32];
+        let Ok(len) = self.kernel.option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY, &mut bytes) else { return };
+        let keys = &bytes[..len.min(32)];
+        let Some(primary) = keys.first_chunk() else { return };
+        channel.set_fast_open_keys(socket, *primary, keys.get(16..).and_then(<[u8]>::first_chunk).copied());
     }
 
     /// A buffer size that nobody has set is tuned by the stack, not fixed at the kernel's first guess.
@@ -212,6 +226,9 @@ impl Posix {
             Err(Errno::INVAL | Errno::PERM | Errno::DOM | Errno::FAULT) if value.len() < 4 => return Err(Errno::INVAL),
             Err(error @ (Errno::INVAL | Errno::PERM)) if !is_checked_by_us(level, name) => return Err(error),
             _ => {}
+        }
+        if (level, name) == (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY) {
+            self.pass_fast_open_keys(channel, fd, socket);
         }
         if let Some(place) = place {
             let number = if name == libc::SO_MAX_PACING_RATE { rate_of(value) } else { number_of(value) };

@@ -21,7 +21,7 @@ fn until_retransmits(info: &InfoRecord, writer: &mut Writer) {
     let congestion = info.congestion_state;
     writer.bytes_of(&[info.state, congestion, info.backoff, info.probes, info.backoff, info.options & 63, scales, flags]);
     // u32: rto, ato, snd_mss, rcv_mss
-    writer.words(&[info.rto_us, info.ato_us, info.mss, info.mss_advertised]);
+    writer.words(&[info.rto_us, info.ato_us, info.mss, info.mss_received]);
     // unacked, sacked, lost, retrans, fackets. Linux counts what is lost until it has arrived, sent again or not.
     let lost = info.lost_segments + info.retransmitting_segments;
     writer.words(&[info.unacked_segments, info.sacked_segments, lost, info.retransmitting_segments, 0]);

@@ -89,6 +89,12 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
     let first = if count == 0 || messages.is_null() { std::ptr::null() } else { messages.cast_const().cast::<msghdr>() };
     // SAFETY: null, or the first member of the program's first message.
     let Some((posix, socket)) = (unsafe { towards(fd, first) }) else {
+        if flags & libc::MSG_FASTOPEN != 0 && !first.is_null() {
+            // SAFETY: the program's promise about its messages.
+            if let Some(answer) = unsafe { send_first_fast(fd, messages, flags) } {
+                return answer;
+            }
+        }
         // SAFETY: the program's own call.
         return unsafe { real::sendmmsg(fd, messages, count, flags) };
     };
@@ -108,6 +114,19 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
         }
     }
     done as c_int
+}
+
+/// sendmmsg(2) likewise: the first message connects, and the next one is refused for that (EISCONN), as by Linux. `None`: the
+/// kernel's call.
+unsafe fn send_first_fast(fd: c_int, messages: *mut mmsghdr, flags: c_int) -> Option<c_int> {
+    // SAFETY: the caller's promise: there is one message at least.
+    let sent = unsafe { send_fast(fd, &raw const (*messages).msg_hdr, flags) }?;
+    if sent < 0 {
+        return Some(-1);
+    }
+    // SAFETY: as above; what could be read is there.
+    unsafe { (*messages).msg_len = sent as c_uint };
+    Some(1)
 }
 
 /// sendmsg(2) with MSG_FASTOPEN on a socket that is not ours yet. `None`: the kernel's call.

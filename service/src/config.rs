@@ -16,7 +16,7 @@ use std::path::Path;
 use ringway_shm::channel::Shape;
 use ringway_shm::{ArenaConfig, Duration};
 use ringway_stack::{
-    Autoconfiguration, Cidr, CongestionControl, Ecn, FastOpenConfig, MtuProbing, StackConfig, SynCookies, TcpConfig,
+    Autoconfiguration, Cidr, CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, StackConfig, SynCookies, TcpConfig,
 };
 
 pub use read::{DEFAULT_PATH, Environment};
@@ -240,6 +240,10 @@ impl Config {
         if tcp.ephemeral_ports.0 > tcp.ephemeral_ports.1 {
             complain("tcp.ephemeral_port_last", "is below tcp.ephemeral_port_first".to_owned());
         }
+        if tcp.fast_open.keys.is_none() && !self.values.text("tcp.fast_open_keys").is_empty() {
+            let form = "00112233-44556677-8899aabb-ccddeeff";
+            complain("tcp.fast_open_keys", format!("is not one key, or two with a comma between them, as {form}"));
+        }
         let tap = self.interface.device == DeviceChoice::Tap;
         match &self.interface.address {
             None if tap => complain("interface.address", "a tap device needs one, as \"10.0.0.2/24\"".to_owned()),
@@ -286,6 +290,25 @@ pub fn parse_cidr(text: &str) -> Option<Cidr> {
     let prefix_len: u8 = prefix_len.parse().ok()?;
     let longest = if ip.is_ipv4() { 32 } else { 128 };
     (prefix_len <= longest).then_some(Cidr { ip, prefix_len })
+}
+
+/// Reads one key or two as net.ipv4.tcp_fastopen_key writes them: the words of a key are little-endian.
+fn parse_fast_open_keys(text: &str) -> Option<FastOpenKeys> {
+    let key = |text: &str| -> Option<[u8; 16]> {
+        let words: Vec<&str> = text.trim().split('-').collect();
+        let words: [&str; 4] = words.try_into().ok()?;
+        let mut key = [0; 16];
+        for (bytes, word) in key.chunks_exact_mut(4).zip(words) {
+            let digits = word.len() == 8 && word.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let word = u32::from_str_radix(word, 16).ok().filter(|_| digits)?;
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        Some(key)
+    };
+    match text.split_once(',') {
+        None => Some(FastOpenKeys { primary: key(text)?, backup: None }),
+        Some((primary, backup)) => Some(FastOpenKeys { primary: key(primary)?, backup: Some(key(backup)?) }),
+    }
 }
 
 /// So many bulk send chunks for each bulk receive chunk, which is twice as large.
@@ -373,7 +396,10 @@ fn tcp(values: &Values) -> TcpConfig {
         retries: values.u8("tcp.retries"),
         syn_retries: values.u8("tcp.syn_retries"),
         synack_retries: values.u8("tcp.synack_retries"),
-        fast_open: FastOpenConfig::from_bits(values.u32("tcp.fast_open")),
+        fast_open: FastOpenConfig {
+            keys: parse_fast_open_keys(values.text("tcp.fast_open_keys")),
+            ..FastOpenConfig::from_bits(values.u32("tcp.fast_open"))
+        },
         syn_cookies: match values.text("tcp.syn_cookies") {
             "off" => SynCookies::Off,
             "always" => SynCookies::Always,

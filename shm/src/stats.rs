@@ -17,7 +17,7 @@ use crate::file_map::FileMap;
 
 mod record;
 
-pub use record::{InfoRecord, InterfaceRecord, SocketRecord};
+pub use record::{InfoRecord, InterfaceRecord, SocketRecord, TimerRecord};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"RWSTATS\0");
 const VERSION: u64 = 1;

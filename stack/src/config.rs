@@ -90,6 +90,8 @@ pub struct FastOpenConfig {
     pub every_listener: bool,
     /// How long no data is sent in SYNs after those with data went lost and those without did not; zero: no matter.
     pub black_hole_rest: Duration,
+    /// Of listeners that have none of their own; `None`: made of the seed. Hosts behind one address share them.
+    pub keys: Option<FastOpenKeys>,
 }
 
 impl FastOpenConfig {
@@ -102,6 +104,7 @@ impl FastOpenConfig {
             server_without_cookie: bits & 0x200 != 0,
             every_listener: bits & 0x400 != 0,
             black_hole_rest: Duration::ZERO,
+            keys: None,
         }
     }
 }

@@ -449,6 +449,11 @@ impl Stack {
         self.udp.for_each_socket(visit);
     }
 
+    /// The line of one connection, as [`for_each_socket`](Self::for_each_socket) tells it.
+    pub fn summary(&self, id: SocketId) -> Option<SocketSummary> {
+        self.tcp.summary_of(id)
+    }
+
     /// How many connections are half open, and how many in TIME-WAIT: cheaper than [`for_each_socket`](Self::for_each_socket).
     pub fn records(&self) -> (usize, usize) {
         self.tcp.records()

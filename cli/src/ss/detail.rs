@@ -1,6 +1,7 @@
 //! What stands behind a socket's addresses: its process, `-e`, `-m`, `-i` in ss's own words, and JSON.
 
-use ringway_shm::stats::{InfoRecord, SocketRecord};
+use ringway_shm::stats::{InfoRecord, SocketRecord, TimerRecord};
+use ringway_shm::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{Arguments, LISTEN, Shown, local_address, peer_address, state_name};
@@ -10,6 +11,11 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
     let mut line = String::new();
     if arguments.processes && shown.socket.pid != 0 {
         line.push_str(&format!("users:((\"{}\",pid={}))", shown.socket.program, shown.socket.pid));
+    }
+    if arguments.options
+        && let Some(timer) = shown.socket.timer
+    {
+        line.push_str(&text_of(timer, shown.now));
     }
     if arguments.extended {
         let socket = &shown.socket;
@@ -27,6 +33,25 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
         line.push_str(&more.join(" "));
     }
     line
+}
+
+/// `timer:(name,time left,retries)`, as ss writes it.
+fn text_of(timer: TimerRecord, now: Instant) -> String {
+    let name = ["off", "on", "keepalive", "timewait", "persist"].get(usize::from(timer.kind)).copied().unwrap_or("unknown");
+    format!(" timer:({name},{},{})", time_left(timer.due.since(now)), timer.retries)
+}
+
+/// Minutes, or seconds, or milliseconds, and what is below them while that says something (iproute2, print_ms_timer).
+fn time_left(left: Duration) -> String {
+    let (minutes, seconds, milliseconds) = (left.as_millis() / 60_000, left.as_millis() / 1_000 % 60, left.as_millis() % 1_000);
+    match (minutes, seconds) {
+        (0, 0) if milliseconds == 0 => String::new(),
+        (0, 0) => format!("{milliseconds:03}ms"),
+        (0, 1..=9) if milliseconds != 0 => format!("{seconds}.{milliseconds:03}ms"),
+        (0, _) => format!("{seconds}sec"),
+        (1..=9, 1..) => format!("{minutes}min{seconds}sec"),
+        _ => format!("{minutes}min"),
+    }
 }
 
 fn memory(socket: &SocketRecord) -> String {
@@ -65,9 +90,13 @@ fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {
         tokens.push(format!("backoff:{}", info.backoff));
     }
     tokens.push(format!("rtt:{}/{}", milliseconds(info.rtt_us), milliseconds(info.rtt_variance_us)));
-    for (name, value) in
-        [("mss", info.mss), ("pmtu", info.path_mtu), ("advmss", info.mss_advertised), ("cwnd", info.cwnd_segments)]
-    {
+    for (name, value) in [
+        ("mss", info.mss),
+        ("pmtu", info.path_mtu),
+        ("rcvmss", info.mss_received),
+        ("advmss", info.mss_advertised),
+        ("cwnd", info.cwnd_segments),
+    ] {
         tokens.push(format!("{name}:{value}"));
     }
     if info.ssthresh_segments != u64::MAX {

@@ -1,5 +1,5 @@
 use clap::Parser;
-use ringway_shm::stats::InfoRecord;
+use ringway_shm::stats::{InfoRecord, TimerRecord};
 
 use super::*;
 
@@ -44,15 +44,19 @@ fn socket(state: u8, local: &str, remote: &str) -> SocketRecord {
             options: 7,
             ..InfoRecord::default()
         },
+        timer: None,
         memory: [1, 2, 3, 4],
     }
 }
+
+const NOW: Instant = Instant::from_millis(1_000_000);
 
 fn printed(line: &str, sockets: Vec<SocketRecord>) -> String {
     let arguments = arguments(line);
     let filter = Filter::new(&arguments).expect("a filter of the test");
     let shown = sockets.into_iter().filter(|socket| filter.wants(socket));
-    let shown: Vec<Shown<'_>> = shown.map(|socket| Shown { socket, service: "default", interface: "eth0".to_string() }).collect();
+    let shown: Vec<Shown<'_>> =
+        shown.map(|socket| Shown { socket, service: "default", interface: "eth0".to_string(), now: NOW }).collect();
     let mut out = Vec::new();
     table::print(&mut out, &arguments, &shown, &Names::new(true)).expect("a vector takes all");
     String::from_utf8(out).expect("text")
@@ -124,7 +128,7 @@ fn filters_are_those_of_ss() {
 fn details_use_the_tokens_of_ss() {
     let text = printed("-Htnim", vec![socket(1, "10.0.0.1:80", "10.0.0.2:4")]);
     let details = text.lines().nth(1).expect("details stand on a line of their own");
-    let expected = "\t skmem:(r1,rb2,t3,tb4,f0,w3,o0,bl0,d0) ts sack cubic wscale:7,8 rto:204 rtt:0.5/0.25 mss:1448 pmtu:0 advmss:0 \
+    let expected = "\t skmem:(r1,rb2,t3,tb4,f0,w3,o0,bl0,d0) ts sack cubic wscale:7,8 rto:204 rtt:0.5/0.25 mss:1448 pmtu:0 rcvmss:0 advmss:0 \
                     cwnd:10 send 231680000bps stack:ringway if:eth0";
     assert_eq!(details, expected);
     assert_eq!(printed("-HtniO", vec![socket(1, "10.0.0.1:80", "10.0.0.2:4")]).lines().count(), 1);
@@ -138,7 +142,8 @@ fn totals_count_what_is_not_listed() {
     let mut waiting = socket(6, "10.0.0.1:80", "10.0.0.2:6");
     waiting.pid = 0;
     let all = both().into_iter().chain([orphan, waiting]);
-    let shown: Vec<Shown<'_>> = all.map(|socket| Shown { socket, service: "default", interface: "-".to_string() }).collect();
+    let shown: Vec<Shown<'_>> =
+        all.map(|socket| Shown { socket, service: "default", interface: "-".to_string(), now: NOW }).collect();
     let mut out = Vec::new();
     summary(&mut out, &shown, &Unlisted { time_wait: 2_000, others: 30 }).expect("a vector takes all");
     let text = String::from_utf8(out).expect("text");
@@ -149,4 +154,28 @@ fn totals_count_what_is_not_listed() {
 #[test]
 fn times_are_short() {
     assert_eq!([0, 52, 500, 204_000, 1_000_500].map(detail::milliseconds), ["0", "0.052", "0.5", "204", "1000.5"]);
+}
+
+/// `-o` says which timer runs, how long still, and how often it has run out, in the words of iproute2.
+#[test]
+fn timers_are_those_of_ss() {
+    let with = |kind: u8, retries: u8, left_ms: u64| {
+        let due = Instant::from_millis(NOW.as_millis() + left_ms);
+        let mut socket = socket(1, "10.0.0.1:80", "[fd00::2]:40000");
+        socket.timer = Some(TimerRecord { kind, retries, due });
+        printed("-Htano", vec![socket]).trim_end().rsplit(' ').next().expect("a word").to_string()
+    };
+    assert_eq!(with(TimerRecord::RETRANSMIT, 0, 204), "timer:(on,204ms,0)");
+    assert_eq!(with(TimerRecord::RETRANSMIT, 3, 1_632), "timer:(on,1.632ms,3)");
+    assert_eq!(with(TimerRecord::PERSIST, 5, 26_500), "timer:(persist,26sec,5)");
+    assert_eq!(with(TimerRecord::KEEPALIVE, 0, 7_199_000), "timer:(keepalive,119min,0)");
+    assert_eq!(with(TimerRecord::KEEPALIVE, 0, 75_000), "timer:(keepalive,1min15sec,0)");
+    assert_eq!(with(TimerRecord::TIME_WAIT, 0, 60_000), "timer:(timewait,1min,0)");
+    assert_eq!(with(TimerRecord::RETRANSMIT, 1, 0), "timer:(on,,1)");
+    assert!(!printed("-Htano", both()).contains("timer"), "nothing is waited for");
+    let mut socket = socket(1, "10.0.0.1:80", "10.0.0.2:40000");
+    socket.timer = Some(TimerRecord { kind: TimerRecord::RETRANSMIT, retries: 0, due: NOW });
+    assert!(!printed("-Htan", vec![socket.clone()]).contains("timer"));
+    socket.timer = Some(TimerRecord { kind: 99, retries: 0, due: NOW });
+    assert!(printed("-Htano", vec![socket]).contains("timer:(unknown,,0)"));
 }

@@ -2,7 +2,7 @@
 
 use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Failure, SlotIndex, SocketOption};
-use ringway_stack::{CongestionControl, PathMtuDiscovery, TcpOptions};
+use ringway_stack::{CongestionControl, FastOpenKeys, PathMtuDiscovery, TcpOptions};
 
 use super::datagram;
 use super::region::Region;
@@ -35,6 +35,28 @@ impl Region {
             self.open_limits(slot);
         }
         ControlAnswer::Done
+    }
+
+    /// TCP_FASTOPEN_KEY: one key takes the place of all there were; a backup comes beside it.
+    pub(super) fn set_fast_open_key(&mut self, slot: SlotIndex, key: [u8; 16], backup: bool, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let keys = match socket.fast_open_keys.as_deref() {
+            Some(keys) if backup => FastOpenKeys { backup: Some(key), ..*keys },
+            _ => FastOpenKeys { primary: key, backup: None },
+        };
+        socket.fast_open_keys = Some(Box::new(keys));
+        if socket.kind == Kind::Listener {
+            self.use_fast_open_keys(slot, keys, core);
+        }
+    }
+
+    /// The stack's listeners of the slot have these keys.
+    pub(super) fn use_fast_open_keys(&mut self, slot: SlotIndex, keys: FastOpenKeys, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let second = socket.listening.as_ref().and_then(|listening| listening.second);
+        for id in [socket.id, second].into_iter().flatten() {
+            core.stack.set_fast_open_keys(Some(id), keys);
+        }
     }
 }
 

@@ -1,13 +1,16 @@
 //! What statistics and `TCP_INFO` tell of a socket.
 
 use ringway_shm::channel::SlotIndex;
-use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord};
-use ringway_stack::{Protocol, SocketAddress, SocketId, SocketSummary, State, TcpInfo};
+use ringway_shm::stats::{Endpoint, InfoRecord, SocketRecord, TimerRecord};
+use ringway_shm::{Duration, Instant};
+use ringway_stack::{Protocol, SocketAddress, SocketId, SocketSummary, SocketTimer, State, TcpInfo};
 
 use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
 
+/// Sockets with a retransmission timer whose statistics are kept fresh though nothing happens on them.
+const WAITING_MAX: usize = 256;
 /// Linux's number of a closed socket.
 const UNCONNECTED: u8 = 7;
 /// Bytes of the IP and TCP headers without options.
@@ -19,13 +22,19 @@ const NO_THRESHOLD: u32 = i32::MAX as u32;
 impl Region {
     /// Writes the statistics of the sockets that have changed.
     pub(super) fn write_records(&mut self, core: &mut Core) {
+        let mut again = Vec::new();
         for slot in std::mem::take(&mut self.touched) {
             let Some(socket) = self.sockets.get(slot) else { continue };
             socket.touched = false;
             let Some(index) = socket.record else { continue };
             let record = self.record(slot, core);
             core.metrics.write_socket(index, &record);
+            // Nobody hears of a retransmission: who waits for one is looked at again, as far as there are few.
+            if again.len() < WAITING_MAX && record.timer.is_some_and(|timer| timer.retransmits()) {
+                again.push(slot);
+            }
         }
+        again.into_iter().for_each(|slot| self.touch(slot));
     }
 
     fn record(&mut self, slot: SlotIndex, core: &Core) -> SocketRecord {
@@ -37,6 +46,7 @@ impl Region {
         let datagrams = socket.kind == Kind::Datagram;
         let tcp_id = socket.id.filter(|_| !datagrams);
         let info = tcp_id.and_then(|id| info_record(id, core)).unwrap_or_default();
+        let timer = tcp_id.and_then(|id| core.stack.summary(id)).and_then(|summary| timer_record(&summary, core.now));
         let held = tcp_id.map_or(0, |id| core.stack.unread(id)) as u32;
         let options = socket.options;
         let listening = socket.listening.as_ref();
@@ -67,13 +77,14 @@ impl Region {
             slot,
             congestion_control: if listening.is_some() { String::new() } else { options.congestion_control.name().into() },
             info,
+            timer,
             memory: [receive_queue, limit(options.receive_buffer_bytes), send_queue, limit(options.send_buffer_bytes)],
         }
     }
 }
 
 /// A socket that no application has.
-pub(super) fn stray(summary: &SocketSummary) -> SocketRecord {
+pub(super) fn stray(summary: &SocketSummary, now: Instant) -> SocketRecord {
     let endpoint = |address: SocketAddress| Endpoint { ip: address.ip, port: address.port };
     SocketRecord {
         state: linux_state(summary.state),
@@ -90,8 +101,21 @@ pub(super) fn stray(summary: &SocketSummary) -> SocketRecord {
         slot: u32::MAX,
         congestion_control: String::new(),
         info: InfoRecord::default(),
+        timer: timer_record(summary, now),
         memory: [summary.receive_queue, 0, summary.send_queue, 0],
     }
+}
+
+/// What the socket waits for, as ss numbers it.
+fn timer_record(summary: &SocketSummary, now: Instant) -> Option<TimerRecord> {
+    let (timer, left_ms) = summary.timer?;
+    let kind = match timer {
+        SocketTimer::Retransmit => TimerRecord::RETRANSMIT,
+        SocketTimer::Keepalive => TimerRecord::KEEPALIVE,
+        SocketTimer::TimeWait => TimerRecord::TIME_WAIT,
+        SocketTimer::Persist => TimerRecord::PERSIST,
+    };
+    Some(TimerRecord { kind, retries: summary.retransmits, due: now + Duration::from_millis(left_ms.into()) })
 }
 
 /// The stack's description of a connection in the form that travels.
@@ -112,7 +136,8 @@ fn record_of(info: &TcpInfo, header_bytes: u64) -> InfoRecord {
         rtt_variance_us: info.rtt_variance_us.into(),
         rtt_min_us: info.min_rtt_us.into(),
         mss: info.send_mss.into(),
-        mss_advertised: info.receive_mss.into(),
+        mss_received: info.receive_mss.into(),
+        mss_advertised: info.advertised_mss.into(),
         path_mtu: u64::from(info.send_mss) + header_bytes + if info.timestamps { 12 } else { 0 },
         cwnd_segments: u64::from(info.cwnd_bytes) / segment,
         ssthresh_segments: if has_threshold { u64::from(info.ssthresh_bytes) / segment } else { u64::MAX },

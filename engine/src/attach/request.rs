@@ -61,6 +61,7 @@ impl Region {
                 let answer = self.set_option(slot, option, value, core);
                 self.channel.answer(request, answer);
             }
+            Operation::FastOpenKey { key, backup } => self.set_fast_open_key(slot, key, backup, core),
             Operation::Info => self.info(request, core),
             Operation::Urgent { position } => self.send_urgent(slot, position, core),
             Operation::Close { linger_s } => self.close(slot, linger_s == Some(0), core),
@@ -96,9 +97,13 @@ impl Region {
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.kind = Kind::Listener;
         socket.id = Some(id);
+        let keys = socket.fast_open_keys.clone();
         let listening = Listening { port: local.port(), local: addresses, second, owned: Vec::new(), backlog };
         socket.listening = Some(Box::new(listening));
         socket.record = core.metrics.claim_record();
+        if let Some(keys) = keys {
+            self.use_fast_open_keys(slot, *keys, core);
+        }
         if let Err(error) = self.own_addresses(slot, core) {
             self.close(slot, true, core);
             return ControlAnswer::Failed(failure_of(error));

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ringway_shm::Frame;
 use ringway_shm::channel::{SlotIndex, SlotRef};
-use ringway_stack::{SocketId, TcpOptions};
+use ringway_stack::{FastOpenKeys, SocketId, TcpOptions};
 
 use super::datagram::Datagrams;
 
@@ -51,6 +51,8 @@ pub(super) struct Socket {
     /// The stack's name; `None`: not yet or no longer there.
     pub(super) id: Option<SocketId>,
     pub(super) options: TcpOptions,
+    /// Of a listener's cookies, when it has keys of its own.
+    pub(super) fast_open_keys: Option<Box<FastOpenKeys>>,
     /// Of a datagram socket.
     pub(super) datagrams: Datagrams,
     pub(super) listening: Option<Box<Listening>>,
@@ -89,6 +91,7 @@ impl Socket {
             kind: Kind::Fresh,
             id: None,
             options,
+            fast_open_keys: None,
             datagrams: Datagrams::default(),
             listening: None,
             every_worker: false,

@@ -3,9 +3,9 @@
 mod harness;
 
 use ringway_device::memory::MemoryOptions;
-use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, SocketOption, State};
+use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, Request, SocketOption, State};
 use ringway_shm::stats::InfoRecord;
-use ringway_stack::Counter;
+use ringway_stack::{Counter, FastOpenKeys};
 
 use harness::{Net, SERVER, pattern, socket};
 
@@ -83,6 +83,34 @@ fn fast_open() {
         net.close(1, client);
         net.run_for_ms(10);
     }
+}
+
+/// TCP_FASTOPEN_KEY, before and after `listen`: the keys are the listener's own, and one key takes the place of two.
+#[test]
+fn fast_open_keys() {
+    let mut net = Net::new();
+    let keys = |net: &Net| {
+        let mut found = Vec::new();
+        let stack = &net.workers[0].core.stack;
+        stack.for_each_socket(&mut |socket| found.push(stack.fast_open_keys(Some(socket.id))));
+        found
+    };
+    let submit = |net: &Net, slot, key, backup| {
+        let operation = Operation::FastOpenKey { key: [key; 16], backup };
+        assert!(net.apps[0].client.submit(Request { slot, sequence: 0, operation }));
+    };
+    let slot = net.open(0);
+    submit(&net, slot, 1, false);
+    submit(&net, slot, 2, true);
+    let operation = Operation::Listen { local: socket([0, 0, 0, 0], 80), backlog: 16, dual_stack: false };
+    assert_eq!(net.control(0, slot, operation), ControlAnswer::Done);
+    assert_eq!(keys(&net), [FastOpenKeys { primary: [1; 16], backup: Some([2; 16]) }]);
+    submit(&net, slot, 3, false);
+    net.run_for_ms(1);
+    assert_eq!(keys(&net), [FastOpenKeys { primary: [3; 16], backup: None }]);
+    submit(&net, slot, 4, true);
+    net.run_for_ms(1);
+    assert_eq!(keys(&net), [FastOpenKeys { primary: [3; 16], backup: Some([4; 16]) }]);
 }
 
 /// A refused connection says so.

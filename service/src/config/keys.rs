@@ -256,6 +256,12 @@ pub const KEYS: &[Key] = &[
         "RFC 7413 Fast Open, as Linux's tcp_fastopen: 1 clients, 2 servers, 4 clients without a cookie, 512 servers without \
          a cookie, 1024 all listeners; a sum of them.",
     ),
+    text(
+        "tcp.fast_open_keys",
+        "",
+        "Keys of Fast Open cookies of listeners that set none: one, or two with a comma between them, as \
+         net.ipv4.tcp_fastopen_key has them. The cookies of the second are good too. Empty: a key of this boot.",
+    ),
     choice(
         "tcp.syn_cookies",
         "when_full",

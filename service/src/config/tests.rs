@@ -1,5 +1,5 @@
 use ringway_shm::Duration;
-use ringway_stack::{Autoconfiguration, StackConfig, TcpConfig};
+use ringway_stack::{Autoconfiguration, FastOpenKeys, StackConfig, TcpConfig};
 
 use super::keys::KEYS;
 use super::{Config, DeviceChoice};
@@ -188,4 +188,22 @@ fn workers_and_slots_fit_the_numbers_of_sockets() {
     parse("[worker]\ncount = 9").expect_err("more are not");
     let error = parse("[worker]\ncount = 3\n[memory]\nslots = 524288").expect_err("four times as many are too many");
     assert!(error.contains("worker.count"), "{error}");
+}
+
+/// Keys are written as Linux writes them, whose words are little-endian; what is no key is told with the key's name.
+#[test]
+fn fast_open_keys() {
+    let keys =
+        |value: &str| parse(&format!("[tcp]\nfast_open_keys = \"{value}\"\n")).map(|config| config.stack.tcp.fast_open.keys);
+    let one = "00112233-44556677-8899aabb-ccddeeff";
+    let bytes = *b"\x33\x22\x11\x00\x77\x66\x55\x44\xbb\xaa\x99\x88\xff\xee\xdd\xcc";
+    assert_eq!(keys("").expect("good"), None);
+    assert_eq!(keys(one).expect("good"), Some(FastOpenKeys { primary: bytes, backup: None }));
+    let two = keys(&format!("00000000-00000000-00000000-00000001,{one}")).expect("good").expect("keys");
+    assert_eq!((two.primary[12], two.backup), (1, Some(bytes)));
+    for bad in ["x", "00112233-44556677-8899aabb", "0011223-344556677-8899aabb-ccddeeff", "+0112233-44556677-8899aabb-ccddeeff"] {
+        let error = keys(bad).expect_err("no key");
+        assert!(error.contains("tcp.fast_open_keys"), "{bad}: {error}");
+    }
+    assert!(keys(&format!("{one},")).is_err() && keys(&format!("{one},{one},{one}")).is_err());
 }

@@ -203,6 +203,13 @@ pub enum Operation {
         /// Its process number in the kernel; 0: the fork failed, there is no child.
         pid: u32,
     },
+    /// A key of a listener's Fast Open cookies (TCP_FASTOPEN_KEY).
+    FastOpenKey {
+        /// The key's bytes.
+        key: [u8; 16],
+        /// It is the second one, beside the one that was given before; else the only one.
+        backup: bool,
+    },
     /// Receive chunks came back while the worker lacked some. `slot` is not used.
     Reclaim,
 }
@@ -241,6 +248,7 @@ impl Request {
             Operation::Route { remote, interface } => (15, remote.port(), interface, remote),
             Operation::Urgent { position } => (16, 0, position, NO_ADDRESS),
             Operation::Owns { local } => (17, local.port(), 0, local),
+            Operation::FastOpenKey { key, backup } => (18, 0, backup.into(), SocketAddr::new(IpAddr::V6(key.into()), 0)),
         };
         let ip = wide(address.ip());
         [
@@ -275,6 +283,7 @@ impl Request {
             15 => Operation::Route { remote: address, interface: argument },
             16 => Operation::Urgent { position: argument },
             17 => Operation::Owns { local: address },
+            18 => Operation::FastOpenKey { key: wide(ip).to_be_bytes(), backup: argument != 0 },
             _ => return None,
         };
         let slot = SlotRef { index: (words[0] >> 32) as u32, generation: words[1] as u32 };

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Endpoint;
+use crate::Instant;
 
 /// Words of a record.
 pub(super) const WORDS: usize = 96;
@@ -40,8 +41,37 @@ pub struct SocketRecord {
     pub congestion_control: String,
     /// What `ss -i` prints.
     pub info: InfoRecord,
+    /// What `ss -o` prints; `None`: nothing is waited for.
+    pub timer: Option<TimerRecord>,
     /// What `ss -m` prints: memory of received data, its limit, of data to send, its limit.
     pub memory: [u32; 4],
+}
+
+/// The timer of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerRecord {
+    /// As Linux's inet_diag numbers them.
+    pub kind: u8,
+    /// Timeouts, or probes without an answer, in a row.
+    pub retries: u8,
+    /// When it expires.
+    pub due: Instant,
+}
+
+impl TimerRecord {
+    /// Something is sent again.
+    pub const RETRANSMIT: u8 = 1;
+    /// An idle connection is looked at.
+    pub const KEEPALIVE: u8 = 2;
+    /// TIME-WAIT ends.
+    pub const TIME_WAIT: u8 = 3;
+    /// A window that is shut is probed.
+    pub const PERSIST: u8 = 4;
+
+    /// Whether it sends again until it is answered.
+    pub fn retransmits(&self) -> bool {
+        matches!(self.kind, TimerRecord::RETRANSMIT | TimerRecord::PERSIST)
+    }
 }
 
 macro_rules! info_record {
@@ -77,6 +107,8 @@ info_record! {
     rtt_min_us,
     /// Maximum segment size sent.
     mss,
+    /// Size of the peer's segments, as far as known.
+    mss_received,
     /// Maximum segment size advertised.
     mss_advertised,
     /// Path MTU.
@@ -317,6 +349,9 @@ impl SocketRecord {
         writer.put_text(&self.congestion_control);
         writer.put_pair(self.memory[0], self.memory[1]);
         writer.put_pair(self.memory[2], self.memory[3]);
+        let timer = self.timer.unwrap_or(TimerRecord { kind: 0, retries: 0, due: Instant::ZERO });
+        writer.put_pair(timer.kind.into(), timer.retries.into());
+        writer.put(timer.due.as_nanos());
         self.info.encode(&mut writer);
         words
     }
@@ -338,6 +373,8 @@ impl SocketRecord {
         let congestion_control = reader.take_text();
         let (read_memory, read_limit) = reader.take_pair();
         let (write_memory, write_limit) = reader.take_pair();
+        let (kind, retries) = reader.take_pair();
+        let due = Instant::from_nanos(reader.take());
         Some(SocketRecord {
             state: state as u8,
             datagrams: datagrams != 0,
@@ -353,6 +390,7 @@ impl SocketRecord {
             slot,
             congestion_control,
             info: InfoRecord::decode(&mut reader),
+            timer: (kind != 0).then_some(TimerRecord { kind: kind as u8, retries: retries as u8, due }),
             memory: [read_memory, read_limit, write_memory, write_limit],
         })
     }

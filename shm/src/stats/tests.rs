@@ -34,6 +34,7 @@ fn socket(port: u16) -> SocketRecord {
         slot: 6,
         congestion_control: "cubic".into(),
         info: InfoRecord { rtt_us: 123, delivery_rate: u64::MAX, ..InfoRecord::default() },
+        timer: Some(TimerRecord { kind: 4, retries: 255, due: crate::Instant::from_nanos(u64::MAX - 7) }),
         memory: [1, 2, 3, 4],
     }
 }

@@ -12,6 +12,7 @@ use crate::wire::tcp::{ByteCounters, CWR, ECE, HEADER_BYTES_MAX, Header, Timesta
 use super::connection::Connection;
 use super::ecn::{CE, ECT_0, EcnMode};
 use super::segment::Segment;
+use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
 
 /// §3.2.1: where the count of packets begins.
@@ -24,6 +25,9 @@ const BYTES_MASK: u32 = 0xff_ffff;
 const MARKS_UNTOLD_MAX: u32 = 2;
 /// §3.2.2.5.1: as before, for pure ACKs.
 const MARKED_ACKS_UNTOLD_MAX: u32 = 3;
+/// So many times the window is reduced while every packet is marked: from ten segments to the smallest window, and once more.
+/// After that it is the way that marks, not a queue.
+const MARKED_ROUNDS_MAX: u8 = 4;
 /// More packets than ACE can tell.
 const ACE_MAX: u32 = 7;
 /// Linux: a peer that acknowledges so many at once on average does not lose ACKs, it joins them.
@@ -34,6 +38,8 @@ const AVERAGE_SHIFT: u32 = 6;
 const OPTION_BYTES_WITHOUT_ECT_0: usize = 8;
 /// A SACK block in its option.
 const SACK_BLOCK_BYTES: usize = 8;
+/// So many timeouts in a row say that packets with the option do not arrive.
+const TIMEOUTS_MAX: u8 = 2;
 /// ECT(1) in the IP header.
 const ECT_1: u8 = 1;
 
@@ -60,6 +66,14 @@ pub(crate) struct Accurate {
     delivered: [u32; 3],
     /// Segments that an ACK acknowledges on average.
     acked_average: u32,
+    /// Something has arrived at the peer without a mark, or may have.
+    unmarked_seen: bool,
+    /// How often the window was reduced before that.
+    marked_rounds: u8,
+    /// Where the duplicate began that our last ACK with the option has told of.
+    duplicate_told: Option<SeqNum>,
+    /// Packets with our option seem to vanish: it is sent no more.
+    option_blocked: bool,
 }
 
 impl Accurate {
@@ -75,7 +89,19 @@ impl Accurate {
             option_words: 0,
             delivered: [BYTES_INITIAL, 0, BYTES_INITIAL],
             acked_average: 0,
+            unmarked_seen: false,
+            marked_rounds: 0,
+            duplicate_told: None,
+            option_blocked: false,
         }
+    }
+
+    /// `marked` of `segments` have arrived at the peer with a mark, and (`reduces`) the window becomes smaller for it. `true`:
+    /// so has everything since the beginning, over so many round trips that it is not congestion (§3.2.2.3).
+    fn is_marked_for_ever(&mut self, marked: u32, segments: u32, reduces: bool) -> bool {
+        self.unmarked_seen |= marked < segments;
+        self.marked_rounds = self.marked_rounds.saturating_add(reduces.into());
+        !self.unmarked_seen && self.marked_rounds > MARKED_ROUNDS_MAX
     }
 
     /// Payload bytes that have come with ECT(1), CE, ECT(0).
@@ -314,7 +340,13 @@ impl Connection<'_, '_> {
             accurate.delivered[1] = told;
             accurate.note_others(segment);
         }
-        let segments = accurate.safest(ace, delivered.div_ceil(mss), mss, marked_bytes);
+        let delivered_segments = delivered.div_ceil(mss);
+        let segments = accurate.safest(ace, delivered_segments, mss, marked_bytes);
+        let reduces = segments > 0 && delivered > 0 && self.may_react_to_mark();
+        let for_ever = self.accurate().is_some_and(|it| it.is_marked_for_ever(segments, delivered_segments, reduces));
+        if for_ever {
+            self.stop_marking();
+        }
         if segments == 0 {
             return;
         }
@@ -343,7 +375,10 @@ impl Connection<'_, '_> {
         if !self.shared.config.accurate_option {
             return;
         }
-        let Some(accurate) = self.accurate().filter(|accurate| accurate.options_seen) else { return };
+        let duplicate = self.cold().and_then(|cold| cold.duplicate).filter(|_| !header.options.sack().is_empty());
+        let Some(accurate) = self.accurate().filter(|accurate| accurate.options_seen && !accurate.option_blocked) else {
+            return;
+        };
         let option = accurate.option();
         // What has changed must be in it.
         let needed = if accurate.received[2] == BYTES_INITIAL { OPTION_BYTES_WITHOUT_ECT_0 } else { option.len() };
@@ -356,6 +391,25 @@ impl Connection<'_, '_> {
             header.options.pop_sack();
         }
         header.options.add_counters(option, room as usize);
+        if header.options.counters().is_some() {
+            accurate.duplicate_told = duplicate.map(|block| block.left);
+        }
+    }
+
+    /// What begins at `left` has come again. When the ACK that said so the last time had the option, that ACK may have been
+    /// lost for it: there are ways that drop what they do not know (§3.2.3.2.3; Linux, tcp_rcv_spurious_retrans).
+    pub(crate) fn heed_duplicate(&mut self, left: SeqNum) {
+        if let Some(accurate) = self.accurate() {
+            accurate.option_blocked |= accurate.duplicate_told == Some(left);
+        }
+    }
+
+    /// Nothing of ours has arrived for two timeouts in a row: the same about what we send.
+    pub(crate) fn heed_timeouts(&mut self) {
+        let (backoff, in_use) = (self.tcb.backoff, self.shared.config.accurate_option);
+        if let Some(accurate) = self.accurate().filter(|accurate| in_use && accurate.options_seen) {
+            accurate.option_blocked |= backoff >= TIMEOUTS_MAX;
+        }
     }
 
     /// Whether ACE has the bit that a link which cuts packets clears in all but the first.

@@ -23,6 +23,7 @@ impl Segment {
         self.header.flags |= next.header.flags;
         self.payload.append(arena, &mut next.payload);
         self.len += next.len;
+        self.packet_len = self.packet_len.max(next.packet_len);
         self.memory += next.memory;
         self.packets = self.packets.saturating_add(next.packets);
         None

@@ -146,6 +146,7 @@ impl Connection<'_, '_> {
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
         let clamp = TcpOptions { maximum_segment_size: limit, ..TcpOptions::default() };
         let mss = mss_to_offer(transport_max, &clamp);
+        self.tally().offered_mss = mss;
         let timestamp = self.timestamp();
         let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
         if answer {

@@ -24,6 +24,7 @@ impl Connection<'_, '_> {
         if !self.tcb.has(flag::SACK) || !left.before(right) {
             return;
         }
+        self.heed_duplicate(left);
         let duplicate = &mut self.demand_cold().duplicate;
         // What touches the one that waits is reported with it; otherwise the later one is.
         let joined = duplicate.filter(|d| d.left.at_or_before(right) && left.at_or_before(d.right));

@@ -300,10 +300,15 @@ impl Connection<'_, '_> {
         cold.ecn.delivered_ce = cold.ecn.delivered_ce.wrapping_add(segments);
     }
 
+    /// Whether a mark that is told now would reduce the window.
+    pub(crate) fn may_react_to_mark(&self) -> bool {
+        self.tcb.recovery == Recovery::Open && self.ecn().reduction.is_none()
+    }
+
     /// Once per window, and not in a recovery, which has reduced the window already. `delivered` bytes are not under
     /// way any more since the ACK that tells of the mark.
     pub(crate) fn react_to_mark(&mut self, delivered: u32) {
-        if self.tcb.recovery != Recovery::Open || self.ecn().reduction.is_some() {
+        if !self.may_react_to_mark() {
             return;
         }
         if self.is_modelled() {

@@ -2,7 +2,7 @@
 //!
 //! Read RFC 7413 first. `fast_open_client` sends data in a SYN, `fast_open_server` takes it. A cookie is what
 //! Linux computes with the same key (SipHash-2-4 of both addresses), so that several machines behind one address
-//! may share a key. A key that is replaced stays good as the backup until the next one comes.
+//! may share a key. The cookies of a backup key are good too, so that keys can be changed while they are used.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -64,13 +64,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Keys that follow from `seed`, an empty cache.
-    pub(crate) fn new(seed: u64) -> Shared {
+    /// The keys that were configured, or those that follow from `seed`; an empty cache.
+    pub(crate) fn new(seed: u64, keys: Option<FastOpenKeys>) -> Shared {
         let half = |n: u64| mix(seed ^ 0x7413 ^ (n << 32)).to_le_bytes();
         let mut primary = [0; 16];
         primary[..8].copy_from_slice(&half(1));
         primary[8..].copy_from_slice(&half(2));
-        Shared { cache: Cache::default(), keys: FastOpenKeys { primary, backup: None }, finished: Vec::new() }
+        let keys = keys.unwrap_or(FastOpenKeys { primary, backup: None });
+        Shared { cache: Cache::default(), keys, finished: Vec::new() }
     }
 }
 

@@ -161,8 +161,7 @@ impl Tcp {
         }
     }
 
-    /// Replaces the keys of a listener, or those of all that have none of their own. Without a backup in `keys` the
-    /// one that is replaced becomes it.
+    /// Replaces the keys of a listener, or those of all that have none of their own.
     pub(crate) fn set_fast_open_keys(&mut self, listener: Option<SocketId>, keys: FastOpenKeys) {
         let index = listener.and_then(|id| self.listener_index(id));
         let place = match (listener, index.and_then(|index| self.listeners.get_mut(index))) {

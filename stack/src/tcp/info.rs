@@ -7,6 +7,7 @@ use super::Tcp;
 use super::ecn::{EcnMode, EcnState};
 use super::fast_open::{Early, Failure};
 use super::listener::LISTENER_BIT;
+use super::receive_mss;
 use super::rtt;
 use super::state::State;
 use super::tally::Tally;
@@ -40,8 +41,10 @@ pub struct TcpInfo {
     pub ato_us: u32,
     /// Payload bytes of a full segment to the peer.
     pub send_mss: u32,
-    /// Payload bytes of a full segment from the peer, as far as known.
+    /// Payload bytes of a full segment from the peer, as far as known: guessed from those that come.
     pub receive_mss: u32,
+    /// Payload bytes of the largest segment that the peer may send.
+    pub advertised_mss: u32,
     /// Bytes sent and not acknowledged.
     pub unacked_bytes: u32,
     /// Bytes that the peer holds out of order.
@@ -194,7 +197,7 @@ pub struct SocketSummary {
     pub cookie: u64,
     /// The timer that comes next, and in how many milliseconds.
     pub timer: Option<(SocketTimer, u32)>,
-    /// Timeouts in a row.
+    /// Timeouts, or probes without an answer, in a row.
     pub retransmits: u8,
     /// Nobody holds it: closed, but not finished.
     pub orphan: bool,
@@ -239,7 +242,6 @@ impl Tcp {
             rto_us: rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, tcb.backoff) as u32,
             ato_us: self.shared.config.delayed_ack.as_micros() as u32,
             send_mss: tcb.mss as u32,
-            receive_mss: tcb.mss as u32,
             unacked_bytes: tcb.flight(),
             sacked_bytes: board.map_or(0, |board| board.sacked()),
             lost_bytes: self.lost_bytes(tcb),
@@ -270,6 +272,7 @@ impl Tcp {
         let ledger = self.shared.tallies.ledger(id.index).copied().unwrap_or_default();
         let now = timer::tick_at(self.now);
         let times = self.shared.tallies.times(id.index, now);
+        let (advertised_mss, receive_mss) = receive_mss::figures(tally, tcb);
         let (receive_rtt_us, receive_rate_bytes) = ledger.receive.figures();
         let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| ledger.rate.latest());
         let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, tally), true));
@@ -278,6 +281,8 @@ impl Tcp {
             last_received_ms: now.wrapping_sub(tcb.last_received),
             last_data_received_ms: now.wrapping_sub(tally.data_received_at),
             last_data_sent_ms: now.wrapping_sub(tally.data_sent_at),
+            receive_mss,
+            advertised_mss,
             delivery_rate,
             application_limited,
             receive_rtt_us,
@@ -349,14 +354,22 @@ impl Tcp {
         for record in self.syn_queue.iter() {
             visit(&SocketSummary { retransmits: record.retries, ..of_key(State::SynReceived, &record.key) });
         }
-        for record in self.time_wait.iter() {
-            visit(&of_key(State::TimeWait, &record.key));
+        let now = timer::tick_at(self.now);
+        for (record, expires) in self.time_wait.iter() {
+            let left = expires.wrapping_sub(now).cast_signed().max(0).cast_unsigned();
+            let timer = Some((SocketTimer::TimeWait, left));
+            visit(&SocketSummary { timer, ..of_key(State::TimeWait, &record.key) });
         }
     }
 
     /// Records that no application can have: half-open connections, and those in TIME-WAIT.
     pub(crate) fn records(&self) -> (usize, usize) {
         (self.syn_queue.iter().count(), self.time_wait.iter().count())
+    }
+
+    /// The line of one connection.
+    pub(crate) fn summary_of(&self, id: SocketId) -> Option<SocketSummary> {
+        self.resolve(id).map(|tcb| self.summary(id.index, tcb))
     }
 
     fn summary(&self, index: u32, tcb: &Tcb) -> SocketSummary {
@@ -375,7 +388,7 @@ impl Tcp {
             send_queue: tcb.flight() + tcb.unsent(),
             cookie: tcb.cookie,
             timer,
-            retransmits: tcb.backoff,
+            retransmits: if matches!(timer, Some((SocketTimer::Keepalive, _))) { tcb.probes } else { tcb.backoff },
             orphan: tcb.has(flag::ORPHAN),
             ..bare(tcb.state, local, remote)
         }

@@ -26,6 +26,9 @@ impl Connection<'_, '_> {
     /// A segment for this connection. What is left of its payload afterwards is the caller's.
     pub(crate) fn receive(&mut self, segment: &mut Segment) {
         self.tally_arrival(segment.packets.into(), segment.len);
+        if segment.len > 0 {
+            self.measure_receive_mss(&segment.header, segment.packet_len.into());
+        }
         if self.predicted(segment) {
             self.env.counters.count(Counter::TcpHpHits);
             return;

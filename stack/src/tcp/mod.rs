@@ -46,6 +46,7 @@ mod rack;
 mod ranges;
 mod rate;
 mod reassembly;
+mod receive_mss;
 mod receive_queue;
 mod receive_tuning;
 mod replies;
@@ -171,7 +172,7 @@ impl Tcp {
                 tallies: tally::Tallies::default(),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
-                fast_open: fast_open::Shared::new(config.seed),
+                fast_open: fast_open::Shared::new(config.seed, config.tcp.fast_open.keys),
                 replies: replies::Replies::new(config.replies_per_second),
                 control: VecDeque::new(),
                 data: VecDeque::new(),

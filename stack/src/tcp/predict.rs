@@ -23,6 +23,8 @@ use super::tcb::{Recovery, flag};
 
 /// Bytes of a header with timestamps and no other option.
 pub(crate) const PLAIN_BYTES: usize = 32;
+/// Bytes of its options.
+const PLAIN_OPTIONS: u32 = 12;
 /// The data offset of such a header.
 pub(crate) const PLAIN_WORDS: u32 = 8;
 /// RFC 7323 appendix A: how such a header pads its timestamps.
@@ -111,6 +113,8 @@ impl Connection<'_, '_> {
         }
         self.update_window(plain.window, plain.sequence, acked != 0);
         if len != 0 {
+            let pushed = frame.bytes()[13] & PSH != 0;
+            self.tally().measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
             frame.pull(PLAIN_BYTES);
             self.append_frame(frame, Note { sequence: plain.sequence.0, ..Note::default() });
             self.received_in_order(len);

@@ -101,6 +101,7 @@ impl Connection<'_, '_> {
         self.env.counters.count(Counter::TcpTimeouts);
         self.tally_timeout();
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
+        self.heed_timeouts();
         let given_up = self.is_given_up(self.retries_max());
         if self.tcb.state == State::SynSent {
             self.fast_open_timed_out(given_up);

@@ -24,6 +24,8 @@ pub(crate) struct Segment {
     pub(crate) ecn: u8,
     /// Packets that a device or `coalesce` has made one of.
     pub(crate) packets: u16,
+    /// Payload of the largest of them, bytes.
+    pub(crate) packet_len: u16,
     /// Bytes in `payload`.
     pub(crate) len: u32,
     pub(crate) payload: FrameQueue,
@@ -59,6 +61,7 @@ impl Segment {
             word,
             ecn,
             packets: 1,
+            packet_len: 0,
             len: 0,
             payload: FrameQueue::default(),
             memory: 0,
@@ -69,7 +72,9 @@ impl Segment {
             more = frame.continues();
             segment.push(frame);
         }
+        segment.packet_len = segment.len.min(u32::from(u16::MAX)) as u16;
         if segmentation.kind != SegmentationKind::None {
+            segment.packet_len = segment.packet_len.min(segmentation.size);
             segment.packets = segment.len.div_ceil(segmentation.size.max(1) as u32).max(1) as u16;
         }
         Some(segment)

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use super::clocks::Clock;
 use super::connection::Connection;
+use super::receive_mss;
 use super::receive_tuning::ReceiveTuning;
 use super::sampling::Sampler;
 use super::table;
@@ -29,13 +30,17 @@ pub(crate) struct Tally {
     /// When payload last left, tick.
     pub(crate) data_sent_at: u32,
     pub(crate) clock: Clock,
+    /// What our SYN has offered, the size of the peer's segments, and that of the last one if it was smaller and looked full.
+    pub(crate) offered_mss: u16,
+    pub(crate) receive_mss: u16,
+    pub(crate) smaller: u16,
     ledger: u32,
 }
 
-const _: () = assert!(size_of::<Tally>() == 36, "there is one for each connection");
+const _: () = assert!(size_of::<Tally>() == 44, "there is one for each connection");
 
 impl Tally {
-    fn new(tick: u32) -> Tally {
+    pub(super) fn new(tick: u32) -> Tally {
         Tally {
             segments_in: 0,
             segments_out: 0,
@@ -44,6 +49,9 @@ impl Tally {
             data_received_at: tick,
             data_sent_at: tick,
             clock: Clock::default(),
+            offered_mss: 0,
+            receive_mss: receive_mss::SIZE_DEFAULT,
+            smaller: 0,
             ledger: NONE,
         }
     }

@@ -19,6 +19,7 @@ mod options;
 mod pacing;
 mod path_mtu;
 mod rack;
+mod receive_mss;
 mod receive_tuning;
 mod recovery;
 mod rig;

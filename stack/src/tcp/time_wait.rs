@@ -193,9 +193,9 @@ impl TimeWait {
         self.ring.front().map(|front| timer::instant_of(front.expires, now_ms))
     }
 
-    /// Records that are alive, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> {
-        self.ring.iter().filter(|packed| packed.marks & ALIVE != 0).map(|packed| self.unpack(packed))
+    /// Records that are alive, oldest first, and the tick at which each ends.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Record, u32)> {
+        self.ring.iter().filter(|packed| packed.marks & ALIVE != 0).map(|packed| (self.unpack(packed), packed.expires))
     }
 
     /// Bytes of all records that there is room for, and of the addresses beside them.

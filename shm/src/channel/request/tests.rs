@@ -23,6 +23,9 @@ fn what_is_written_is_read() {
         Operation::Datagram { local: address, dual_stack: false },
         Operation::Datagram { local: wide, dual_stack: true },
         Operation::ConnectDatagram { remote: wide },
+        Operation::FastOpenKey { key: [0xa5; 16], backup: false },
+        // The bytes of an IPv4-mapped address.
+        Operation::FastOpenKey { key: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 1, 2, 3, 4], backup: true },
         Operation::Route { remote: address, interface: 0 },
         Operation::Route { remote: address, interface: u32::MAX },
         Operation::Owns { local: address },

@@ -26,5 +26,7 @@ fn what_cookies_depend_on() {
     assert_ne!(cookie(&KEY, &one), cookie(&KEY, &flow("2001:db8::1", "fd3d::2")));
     assert_ne!(cookie(&KEY, &one), cookie(&[1; 16], &one));
     assert_eq!(cookie(&KEY, &one), cookie(&KEY, &FlowKey { remote_port: 9, ..one }));
-    assert_ne!(Shared::new(1).keys, Shared::new(2).keys);
+    assert_ne!(Shared::new(1, None).keys, Shared::new(2, None).keys);
+    let own = FastOpenKeys { primary: KEY, backup: Some([1; 16]) };
+    assert_eq!(Shared::new(1, Some(own)).keys, own, "what was configured");
 }

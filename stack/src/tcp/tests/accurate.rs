@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::rig::*;
 use crate::config::Ecn;
+use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
 use crate::tcp::accurate::{ace, set_ace};
 use crate::wire::tcp::{ACK, ByteCounters, CWR, ECE, Header, SYN};
@@ -309,4 +310,86 @@ fn classic_fallback() {
     assert_eq!(rig.brief(), vec![(ACK | ECE, 1, 101, 0)]);
     rig.receive(seg(ACK | CWR, 101, 1).data(100).ecn(ECT_0));
     assert_eq!(rig.brief(), vec![(ACK, 1, 201, 0)]);
+}
+
+in_both_families! {
+    marked_for_ever
+    acks_that_vanish
+    segments_that_vanish
+}
+
+/// With SACK, and options both ways.
+fn agreed_with_sack(family: Family) -> Rig {
+    let mut config = speaking(Ecn::AccuratePassive);
+    config.tcp.sack = true;
+    let mut rig = Rig::of(family, config);
+    let listener = rig.listen(newreno(), 16);
+    rig.receive(syn().sack_permitted());
+    rig.sent();
+    rig.receive(seg(ACK, 1, 1).ace(0b010).counts(1, 0, 1));
+    rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+    rig.events();
+    rig
+}
+
+/// RFC 9768 §3.2.2.3: a way that marks everything, whatever the sender does, is no congestion: what leaves is not
+/// ECN-capable any more. One packet without a mark, and it may be.
+fn marked_for_ever(family: Family) {
+    for (spared, field) in [(None, NOT_ECT), (Some(3), ECT_0)] {
+        let mut rig = agreed_with_sack(family);
+        rig.send(1, 40 * MSS);
+        assert!(rig.sent().iter().all(|segment| segment.ecn == ECT_0));
+        let mut count = 5;
+        for n in 1..=35 {
+            count += u32::from(spared != Some(n));
+            rig.receive(seg(ACK, 1, 1 + n * MSS).ace(count & 7));
+            rig.sent();
+        }
+        assert_eq!(rig.info().cwnd_bytes, 2 * MSS, "every mark was heeded");
+        rig.receive(seg(ACK, 1, 1 + 40 * MSS).ace((count + 5) & 7));
+        rig.send(1 + 40 * MSS, 100);
+        let sent = rig.sent();
+        assert_eq!(sent.iter().map(|segment| segment.ecn).collect::<Vec<_>>(), vec![field], "spared: {spared:?}");
+        assert!(rig.info().marks.unmarked == spared.is_none() && sent[0].number() == 5, "feedback goes on");
+    }
+}
+
+/// RFC 9768 §3.2.3.2.3: an ACK with the option and a D-SACK that the peer does not seem to have had: the next ones go without.
+fn acks_that_vanish(family: Family) {
+    let mut rig = agreed_with_sack(family);
+    let data = |at: u32| seg(ACK, at, 1).ace(5).data(100).ecn(ECT_0);
+    let has_option = |rig: &mut Rig, segment: Seg| rig.receive_and_next(segment)[0].options.counters().is_some();
+    assert!(has_option(&mut rig, data(1)));
+    assert!(has_option(&mut rig, data(1)), "the first report");
+    assert!(has_option(&mut rig, data(101)), "which has arrived");
+    assert!(has_option(&mut rig, data(101)), "one about something else");
+    assert!(!has_option(&mut rig, data(101)), "which seems not to have arrived");
+    assert!(!has_option(&mut rig, data(201)), "and so it stays");
+    assert_eq!(rig.receive_and_next(data(301).ecn(CE))[0].number(), 6, "the header tells marks as before");
+}
+
+/// Two timeouts in a row: what carries the option may be what does not arrive.
+fn segments_that_vanish(family: Family) {
+    let mut rig = agreed_with_sack(family);
+    rig.send(1, 100);
+    assert!(rig.sent()[0].options.counters().is_some());
+    let mut options = vec![];
+    while rig.count(Counter::TcpTimeouts) < 3 {
+        let (_, sent) = rig.next_sent();
+        let timeouts = rig.count(Counter::TcpTimeouts);
+        options.extend(sent.iter().map(|segment| (timeouts, segment.options.counters().is_some())));
+    }
+    assert!(options.iter().all(|&(timeouts, option)| option == (timeouts < 2)), "{options:?}");
+    rig.receive(seg(ACK, 1, 101).ace(5).counts(1, 0, 101));
+    rig.send(101, 100);
+    assert_eq!(rig.sent()[0].options.counters(), None, "and so it stays");
+}
+
+impl Rig {
+    /// What is sent when `segment` has come, at once or soon.
+    fn receive_and_next(&mut self, segment: Seg) -> Vec<Seg> {
+        self.receive(segment);
+        let sent = self.sent();
+        if sent.is_empty() { self.next_sent().1 } else { sent }
+    }
 }

@@ -1,0 +1,72 @@
+//! How large the peer's segments are (tcpi_rcv_mss): guessed from those that arrive, as Linux does.
+//!
+//! A segment that is larger than all before is the new size. A smaller one may be the end of what an application wrote, so it
+//! counts only when two in a row are alike and it looks full: it is not small, or the peer has not pushed it. Promises: never
+//! more than what our SYN has offered. Does nothing but tell: ACKs go by what the reader does (`receive_queue`).
+
+use super::connection::Connection;
+use super::tally::Tally;
+use super::tcb::{Tcb, flag};
+use crate::wire::tcp::{FIN, Header, PSH, SYN, URG};
+
+/// Before anything has come (RFC 9293 §3.7.1); also what segments are compared with that may be the end of something.
+pub(crate) const SIZE_DEFAULT: u16 = 536;
+/// Linux: TCP_MIN_MSS. Smaller segments are nobody's full ones.
+const SIZE_MIN: u32 = 88;
+/// Bytes of a TCP header without options, and of the timestamps option with its padding.
+const HEADER: u32 = 20;
+const TIMESTAMPS: u32 = 12;
+
+impl Tally {
+    /// A segment with `len` bytes of payload and `options` bytes of options has come, or several of this size in one;
+    /// `fixed` of those bytes are in every segment. `ends`: it may be the end of something.
+    #[inline]
+    pub(crate) fn measure_segment(&mut self, len: u32, options: u32, fixed: u32, ends: bool) {
+        let size = len.min(u32::from(u16::MAX)) as u16;
+        if size == self.receive_mss {
+            self.smaller = 0;
+            return;
+        }
+        self.measure_other(size, options, fixed, ends);
+    }
+
+    /// net/ipv4/tcp_input.c, tcp_measure_rcv_mss.
+    fn measure_other(&mut self, size: u16, options: u32, fixed: u32, ends: bool) {
+        let before = core::mem::take(&mut self.smaller);
+        if size > self.receive_mss {
+            self.receive_mss = size.min(self.offered_mss.saturating_sub(fixed as u16).max(SIZE_MIN as u16));
+            return;
+        }
+        // SACK blocks take their room from the payload of full segments.
+        let whole = u32::from(size) + options;
+        if whole >= u32::from(SIZE_DEFAULT) || (whole >= SIZE_MIN && !ends) {
+            self.smaller = whole.saturating_sub(fixed) as u16;
+            if self.smaller == before {
+                self.receive_mss = before;
+            }
+        }
+    }
+}
+
+impl Connection<'_, '_> {
+    /// A segment has come whose packets carry up to `len` bytes each.
+    pub(crate) fn measure_receive_mss(&mut self, header: &Header, len: u32) {
+        let fixed = fixed_options(self.tcb);
+        let options = (header.len() as u32).saturating_sub(HEADER);
+        self.tally().measure_segment(len, options, fixed, header.flags & (FIN | URG | SYN | PSH) != 0);
+    }
+}
+
+/// What the peer may send in one segment, and what it does send, as far as known.
+pub(crate) fn figures(tally: &Tally, tcb: &Tcb) -> (u32, u32) {
+    let advertised = u32::from(tally.offered_mss).saturating_sub(fixed_options(tcb));
+    let first = if tally.data_segments_in == 0 { u32::from(tcb.mss) } else { u32::MAX };
+    (advertised, u32::from(tally.receive_mss).min(advertised).min(first).max(SIZE_MIN))
+}
+
+fn fixed_options(tcb: &Tcb) -> u32 {
+    if tcb.has(flag::TIMESTAMPS) { TIMESTAMPS } else { 0 }
+}
+
+#[cfg(test)]
+mod tests;
