@@ -101,7 +101,7 @@ impl Connection<'_, '_> {
             }
         }
         self.persist_if_blocked();
-        self.postpone_probe();
+        self.postpone_probe(flight);
         self.look_at_clock();
         self.tell_of_sending();
         self.sample_sent(flight);

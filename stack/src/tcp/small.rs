@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
         if self.tcb.rto_deadline == 0 {
             self.restart_rto_plain();
         } else {
-            self.postpone_probe();
+            self.postpone_probe(flight);
         }
         self.clock_of_all_sent();
         self.sample_sent(flight);
