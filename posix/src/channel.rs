@@ -30,6 +30,8 @@ pub enum Failure {
     Refused,
     /// The peer reset the connection.
     Reset,
+    /// The peer reset the connection after it had closed its side.
+    Broken,
     /// No answer for too long.
     TimedOut,
     /// ICMP: host not reachable.

@@ -124,7 +124,8 @@ impl Posix {
         }
     }
 
-    /// connect(2) on a socket that is the stack's already. `None`: an attempt that failed and was reported; begin anew.
+    /// connect(2) on a socket that is the stack's already. `None`: an attempt that failed, or a connection in the background that
+    /// has ended, and this call's predecessor has said so; begin anew (net/ipv4/af_inet.c, __inet_stream_connect).
     fn connect_again(&self, socket: SocketRef) -> Option<Answer<()>> {
         let Some(channel) = self.attached() else { return Some(Err(Errno::CONNABORTED)) };
         let Some(view) = channel.view(socket) else { return Some(Err(Errno::CONNABORTED)) };
@@ -137,14 +138,11 @@ impl Posix {
             State::Connected => Some(Ok(())),
             State::Listening => Some(Err(Errno::ISCONN)),
             State::Opening => Some(Err(Errno::ALREADY)),
-            State::Closed => match self.take_failure(socket) {
-                Some(error) => {
-                    description.mark(Flag::CONNECT_FAILED);
-                    Some(Err(error))
-                }
-                None if description.is(Flag::KERNEL_TCP) && !description.is(Flag::CONNECT_REPORTED) => None,
-                None => Some(Err(Errno::ISCONN)),
-            },
+            State::Closed if description.is(Flag::CONNECT_REPORTED) || !description.is(Flag::KERNEL_TCP) => {
+                Some(Err(Errno::ISCONN))
+            }
+            State::Closed if description.mark(Flag::CONNECT_FAILED) => None,
+            State::Closed => Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED))),
         }
     }
 
@@ -183,3 +181,6 @@ impl Posix {
 pub(crate) fn is_unspecified_family(address: &[u8]) -> bool {
     address.first_chunk::<2>().is_some_and(|family| i32::from(u16::from_ne_bytes(*family)) == libc::AF_UNSPEC)
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use crate::options::timeout_nanos;
+use crate::readiness::failure_errno;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::{Receive, Send};
 use pieces::{Added, Piece, Unfinished};
@@ -274,7 +275,7 @@ impl Posix {
                 return Some(Ok(Arrival::Surrendered));
             }
             Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
-            Err(TransferError::Failed(failure)) => return Some(Err(self.failure_errno(socket, failure))),
+            Err(TransferError::Failed(failure)) => return Some(Err(failure_errno(failure))),
         }
         if description.is(Flag::READ_SHUT) {
             return Some(Ok(Arrival::End));
@@ -433,7 +434,7 @@ impl Posix {
                 gone = true;
                 Some(Err(Errno::CONNRESET))
             }
-            Err(TransferError::Failed(failure)) => Some(Err(self.failure_errno(socket, failure))),
+            Err(TransferError::Failed(failure)) => Some(Err(failure_errno(failure))),
         };
         let answer = match attempt() {
             Some(answer) => answer,

@@ -46,8 +46,6 @@ impl Flag {
     pub(crate) const KERNEL_TCP: Flag = Flag(1 << 4);
     /// The program made it an AF_INET6 socket: addresses are shown v4-mapped.
     pub(crate) const INET6: Flag = Flag(1 << 5);
-    /// The program has read the end of the stream.
-    pub(crate) const END_SEEN: Flag = Flag(1 << 6);
     /// `connect` has reported a failure: the socket is as it was before.
     pub(crate) const CONNECT_FAILED: Flag = Flag(1 << 7);
     /// IP_RECVERR is set: errors are the kernel socket's to tell.

@@ -44,25 +44,24 @@ impl Posix {
     /// The socket's pending failure, reported once (SO_ERROR, and the call that meets it first).
     pub(crate) fn take_failure(&self, socket: SocketRef) -> Option<Errno> {
         let failure = self.attached()?.take_failure(socket)?;
-        Some(self.failure_errno(socket, failure))
+        Some(failure_errno(failure))
     }
+}
 
-    /// The number that a failure has for the program.
-    pub(crate) fn failure_errno(&self, socket: SocketRef, failure: Failure) -> Errno {
-        match failure {
-            // net/ipv4/tcp_input.c, tcp_reset: a reset after the peer's FIN is a broken pipe.
-            Failure::Reset if self.descriptions.of(socket).is(Flag::END_SEEN) => Errno::PIPE,
-            Failure::Reset | Failure::ServiceGone | Failure::Other => Errno::CONNRESET,
-            Failure::TimedOut => Errno::TIMEDOUT,
-            Failure::Refused => Errno::CONNREFUSED,
-            Failure::HostUnreachable => Errno::HOSTUNREACH,
-            Failure::NetworkUnreachable => Errno::NETUNREACH,
-            Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
-            Failure::Prohibited => Errno::ACCES,
-            Failure::Aborted => Errno::CONNABORTED,
-            Failure::MessageTooLong => Errno::MSGSIZE,
-            Failure::NoDestination => Errno::DESTADDRREQ,
-        }
+/// The number that a failure has for the program.
+pub(crate) fn failure_errno(failure: Failure) -> Errno {
+    match failure {
+        Failure::Broken => Errno::PIPE,
+        Failure::Reset | Failure::ServiceGone | Failure::Other => Errno::CONNRESET,
+        Failure::TimedOut => Errno::TIMEDOUT,
+        Failure::Refused => Errno::CONNREFUSED,
+        Failure::HostUnreachable => Errno::HOSTUNREACH,
+        Failure::NetworkUnreachable => Errno::NETUNREACH,
+        Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
+        Failure::Prohibited => Errno::ACCES,
+        Failure::Aborted => Errno::CONNABORTED,
+        Failure::MessageTooLong => Errno::MSGSIZE,
+        Failure::NoDestination => Errno::DESTADDRREQ,
     }
 }
 
@@ -70,6 +69,10 @@ impl Posix {
 fn events(view: &View, description: &Description) -> u32 {
     if view.state == State::Listening {
         return if view.readable > 0 { IN } else { 0 };
+    }
+    if description.is(Flag::CONNECT_FAILED) {
+        // net/ipv4/tcp.c, tcp_disconnect: as if it had never been connected.
+        return OUT | HUP;
     }
     let read_over = view.peer_closed || view.hung_up || description.is(Flag::READ_SHUT);
     let write_over = view.write_closed || description.is(Flag::WRITE_SHUT);

@@ -192,6 +192,10 @@ impl Posix {
             _ => return Err(Errno::NOTCONN),
         }
         let description = self.descriptions.of(socket);
+        if view.state == State::Connected && !description.is(Flag::DATAGRAM) {
+            // net/ipv4/af_inet.c, inet_shutdown: who shuts down knows that it is connected.
+            description.mark(Flag::CONNECT_REPORTED);
+        }
         if read {
             description.mark(Flag::READ_SHUT);
         }

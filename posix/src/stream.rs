@@ -7,6 +7,7 @@ use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fd_table::SocketRef;
 use crate::options::receive_low_water;
+use crate::readiness::failure_errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
@@ -137,10 +138,7 @@ impl Posix {
                 Ok(0) if *done > 0 => return Some(Ok(*done)),
                 // net/ipv4/tcp.c, tcp_disconnect: the failed attempt leaves nothing behind.
                 Ok(0) if self.descriptions.of(socket).is(Flag::CONNECT_FAILED) => return Some(Err(Errno::NOTCONN)),
-                Ok(0) => {
-                    self.descriptions.of(socket).mark(Flag::END_SEEN);
-                    return Some(Ok(0));
-                }
+                Ok(0) => return Some(Ok(0)),
                 Ok(count) => *done = from + count,
                 Err(TransferError::WouldBlock) if self.descriptions.of(socket).is(Flag::READ_SHUT) => return Some(Ok(*done)),
                 Err(TransferError::WouldBlock) if *done >= target => return Some(Ok(*done)),
@@ -307,7 +305,7 @@ impl Posix {
             TransferError::NotConnected => Errno::NOTCONN,
             // Told once, as a reset is; after that writing is a broken pipe.
             TransferError::Failed(Failure::ServiceGone) if self.descriptions.of(socket).mark(Flag::DEATH_REPORTED) => Errno::PIPE,
-            TransferError::Failed(failure) => self.failure_errno(socket, failure),
+            TransferError::Failed(failure) => failure_errno(failure),
         }
     }
 }

@@ -172,8 +172,13 @@ impl Region {
     pub(super) fn failed(&mut self, slot: SlotIndex, error: SocketError, core: &mut Core) {
         self.read_last(slot, core);
         let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
-        self.channel.set_error(slot, failure(error), over);
-        let refused = failure(error) == Failure::Refused;
+        let failure = match failure(error) {
+            // net/ipv4/tcp_input.c, tcp_reset: the peer will not take what it is sent.
+            Failure::Reset if self.channel.slot(slot).flags().has(Flags::PEER_CLOSED) => Failure::Broken,
+            failure => failure,
+        };
+        self.channel.set_error(slot, failure, over);
+        let refused = failure == Failure::Refused;
         self.end(slot, if refused { Ending::Refused } else { Ending::Reset }, core);
     }
 

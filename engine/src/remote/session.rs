@@ -144,6 +144,7 @@ pub(super) fn error_of(failure: Failure) -> io::Error {
     let errno = match failure {
         Failure::Refused => Errno::CONNREFUSED,
         Failure::Reset | Failure::ServiceGone => Errno::CONNRESET,
+        Failure::Broken => Errno::PIPE,
         Failure::TimedOut => Errno::TIMEDOUT,
         Failure::HostUnreachable => Errno::HOSTUNREACH,
         Failure::NetworkUnreachable => Errno::NETUNREACH,

@@ -17,6 +17,7 @@ pub(super) fn failure_of(failure: shm::Failure) -> Failure {
     match failure {
         shm::Failure::Refused => Failure::Refused,
         shm::Failure::Reset => Failure::Reset,
+        shm::Failure::Broken => Failure::Broken,
         shm::Failure::TimedOut => Failure::TimedOut,
         shm::Failure::HostUnreachable => Failure::HostUnreachable,
         shm::Failure::NetworkUnreachable => Failure::NetworkUnreachable,

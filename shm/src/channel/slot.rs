@@ -101,6 +101,8 @@ pub enum Failure {
     Prohibited = 15,
     /// A datagram was larger than the path takes.
     MessageTooLong = 16,
+    /// The peer reset the connection after it had closed its side: nobody takes what is written.
+    Broken = 17,
 }
 
 impl Failure {
@@ -123,6 +125,7 @@ impl Failure {
             14 => Failure::ProtocolUnreachable,
             15 => Failure::Prohibited,
             16 => Failure::MessageTooLong,
+            17 => Failure::Broken,
             _ => Failure::Reset,
         })
     }

@@ -115,7 +115,12 @@ impl Client {
         flags: Flags,
         failed: bool,
     ) -> Result<usize, ReceiveError> {
-        if failed && let Some(failure) = shared.take_error() {
+        // net/ipv4/tcp.c, tcp_recvmsg: behind the peer's end nothing else is read; who writes, or asks, is told.
+        let ended_well = flags.has(Flags::PEER_CLOSED) && shared.error() == Some(Failure::Broken);
+        if failed
+            && !ended_well
+            && let Some(failure) = shared.take_error()
+        {
             return Err(ReceiveError::Failed(failure));
         }
         if flags.has(Flags::PEER_CLOSED) || flags.has(Flags::HUNG_UP) {
