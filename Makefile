@@ -56,7 +56,8 @@ miri:
 	else echo "miri: not on this machine (rustup component add miri rust-src --toolchain nightly)"; fi
 
 # Every fuzz target for MINUTES in turn; what is new is kept in target/fuzz-corpus. `make unit` runs the same bodies over
-# the seeds and a few thousand mutations without any of this.
+# the seeds and a few thousand mutations without any of this. libFuzzer would start a symbolizer for each function that it
+# sees for the first time, and weigh all features of each input: both take longer than the inputs.
 fuzz:
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || { \
 		echo "make fuzz needs: rustup toolchain install nightly; cargo install cargo-fuzz"; exit 1; }
@@ -65,7 +66,7 @@ fuzz:
 		mkdir -p target/fuzz-corpus/$$target target/fuzz-artifacts/$$target; \
 		echo "== $$target, $(MINUTES) minutes"; \
 		(cd fuzz && $(CARGO) +nightly fuzz run --target-dir ../target/fuzz $$target ../target/fuzz-corpus/$$target seeds/$$target \
-			-- -max_total_time=$$(($(MINUTES) * 60)) -timeout=20 -max_len=8192 -print_final_stats=1 \
+			-- -max_total_time=$$(($(MINUTES) * 60)) -timeout=20 -max_len=8192 -print_final_stats=1 -print_funcs=0 -entropic=0 \
 			-artifact_prefix=../target/fuzz-artifacts/$$target/) || exit 1; \
 	done
 

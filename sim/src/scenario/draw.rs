@@ -118,9 +118,11 @@ impl Scenario {
     fn with_queues(mut self) -> Scenario {
         let mut random = Random::new(self.seed ^ QUEUE_SALT);
         if random.one_in(2) {
-            // Two packets at least: what is larger than the queue would never arrive.
+            // Two packets at least: what is larger than the queue would never arrive. And one for each connection: where others
+            // fill it again and again, one may lose all it sends until its stack gives it up.
             let packet = u64::from(self.link.segmentation_max_bytes).max(self.link.mtu.into());
-            self.faults.wire.rate_queue_bytes = (2 * packet) << random.between(0, 8);
+            let least = packet * self.at_once as u64;
+            self.faults.wire.rate_queue_bytes = ((2 * packet) << random.between(0, 8)).max(least);
         }
         if random.one_in(4) {
             self.link.burst = random.between(1, 64) as usize;
