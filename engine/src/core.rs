@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) forks: Vec<(RegionId, u32, u32)>,
     /// Connections that no application has any more, and the ports that they still use.
     orphans: HashMap<SocketId, (IpAddr, u16)>,
+    /// Of those, the ones that are reset as soon as the next transmission is over.
+    departing: Vec<SocketId>,
 }
 
 impl Core {
@@ -79,6 +81,7 @@ impl Core {
             kernel_numbers: Vec::new(),
             forks: Vec::new(),
             orphans: HashMap::new(),
+            departing: Vec::new(),
         }
     }
 
@@ -110,6 +113,24 @@ impl Core {
         if let Some(port) = port {
             self.orphans.insert(id, port);
         }
+    }
+
+    /// As [`adopt`](Core::adopt), for a connection that is reset when what its windows let go of the queued bytes has gone.
+    pub(crate) fn reset_behind_data(&mut self, id: SocketId, port: Option<(IpAddr, u16)>) {
+        self.adopt(id, port);
+        self.departing.push(id);
+    }
+
+    /// A transmission is over: resets those that have waited for it. Says whether there were any.
+    pub(crate) fn reset_departing(&mut self) -> bool {
+        let any = !self.departing.is_empty();
+        let mut departing = std::mem::take(&mut self.departing);
+        for id in departing.drain(..) {
+            self.stack.abort(self.now, id);
+            self.bury(id, Ending::Reset);
+        }
+        self.departing = departing;
+        any
     }
 
     /// A connection without an application has ended.

@@ -316,6 +316,9 @@ impl Worker {
 
     fn transmit(&mut self) {
         self.more = self.interfaces.transmit(self.core.now, &mut self.core.stack, self.capture.as_mut());
+        if !self.more && self.core.reset_departing() {
+            self.more = self.interfaces.transmit(self.core.now, &mut self.core.stack, self.capture.as_mut());
+        }
     }
 
     /// Sends what code on this thread has written since the last turn. Its answers carry the ACKs of what they answer, so

@@ -1,6 +1,7 @@
 //! The ends that applications make: close, abort, death.
 
 use ringway_shm::channel::{Failure, Flags, SlotIndex};
+use ringway_stack::SocketId;
 
 use super::region::Region;
 use super::socket::Kind;
@@ -22,7 +23,7 @@ impl Region {
             (Kind::Connection, Some(id)) => {
                 let unread = socket.leftover.is_some() || self.channel.unread(slot) > 0 || core.stack.unread(id) > 0;
                 if reset || unread {
-                    self.abort(slot, core);
+                    self.reset(slot, id, core);
                 } else {
                     let socket = self.sockets.get(slot).expect("it was there");
                     socket.closing = true;
@@ -31,6 +32,19 @@ impl Region {
             }
             (Kind::Connection | Kind::Fresh, _) => self.forget(slot, core),
         }
+    }
+
+    /// RST, behind what was written, as far as the windows let that go: Linux sends it while it is written. The slot is free.
+    fn reset(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        self.pump_send(slot, id, core);
+        if core.stack.send_queued(id) == 0 {
+            return self.abort(slot, core);
+        }
+        let Some(socket) = self.sockets.get(slot) else { return };
+        socket.id = None;
+        let port = socket.port.take();
+        core.reset_behind_data(id, port);
+        self.forget(slot, core);
     }
 
     /// RST, and the slot is free.

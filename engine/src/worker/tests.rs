@@ -55,6 +55,37 @@ fn a_reset_that_a_program_asked_for_before_its_end_is_no_fin() {
     }
 }
 
+/// Linux sends while it is written. So an answer that was written arrives although the connection is reset in the same
+/// turn, by SO_LINGER of zero or since the request was never read.
+#[test]
+fn what_was_written_goes_before_a_reset() {
+    for unread in [false, true] {
+        let mut net = Net::new();
+        let listener = net.listen(0, 80);
+        let client = net.connect(1, 80);
+        let server = net.accept(0, listener);
+        net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+        if unread {
+            net.send(1, client, b"request");
+            net.run_until(|net| net.apps[0].client.slot(server.index).unread() > 0);
+        }
+        net.send_some(0, server, b"answer");
+        assert!(net.apps[0].client.release(server.index));
+        net.apps[0].client.close(server, if unread { None } else { Some(0) });
+        net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::HUNG_UP));
+        assert_eq!(net.apps[1].client.slot(client.index).error(), Some(Failure::Reset));
+        let mut got = Vec::new();
+        net.receive_into(1, client, &mut got);
+        assert_eq!(got, b"answer");
+        net.close(1, client);
+        net.close(0, listener);
+        net.run_until(|net| net.workers.iter().all(|worker| worker.attachments.sockets() == 0));
+        net.run_for_ms(3_000);
+        assert_eq!(net.ports_in_use(), 0);
+        assert!(net.frames_are_all_free(), "a frame was lost");
+    }
+}
+
 /// RFC 7413: the first connection gets a cookie; the second one is open at once, and what is written goes with its SYN.
 #[test]
 fn fast_open() {

@@ -30,6 +30,16 @@ def server():
         c.send(b"x")
         os._exit(0)
     say("SIGPIPE", os.waitpid(pid, 0)[1] == signal.SIGPIPE)
+    # What was written goes before the reset, whatever the reason of the reset.
+    c, _ = l.accept()
+    exactly(c, 1)
+    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_RESET)
+    c.sendall(b"written")
+    c.close()
+    c, _ = l.accept()
+    c.recv(1, socket.MSG_PEEK)
+    c.sendall(b"too large")
+    c.close()
 
 
 def poll(s, timeout):
@@ -55,6 +65,14 @@ def client():
     c.close()
     c = connect()
     c.close()
+    for word in [b"x", b"a request that nobody reads"]:
+        c = connect()
+        c.sendall(word)
+        p = select.poll()
+        p.register(c, select.POLLRDHUP)
+        p.poll(20_000)
+        say("before the reset", c.recv(100))
+        attempt("reset", c.recv, 1)
     say("done")
 
 
