@@ -4,6 +4,7 @@
 //! where its libc function goes; all others go to the kernel as they are. Does not do: numbers of other machines than those
 //! below, for which the whole symbol stays libc's; system calls that a program makes with an instruction of its own.
 
+use crate::c::may_be_memory;
 use crate::shim::posix;
 use crate::{epoll, files, io, message, poll, process, set_errno, sockets};
 use libc::{c_int, c_long, c_uint, c_ulong};
@@ -48,7 +49,8 @@ pub unsafe extern "C" fn syscall(
     if posix().is_some() {
         // SAFETY: the program's own call, with the arguments that the number stands for.
         let answer = unsafe {
-            descriptors(number, arguments)
+            children(number, arguments)
+                .or_else(|| descriptors(number, arguments))
                 .or_else(|| bytes(number, arguments))
                 .or_else(|| names(number, arguments))
                 .or_else(|| waits(number, arguments))
@@ -58,7 +60,11 @@ pub unsafe extern "C" fn syscall(
         }
     }
     // SAFETY: the program's own call.
-    let answer = unsafe { system_call(number, arguments.0) };
+    said(unsafe { system_call(number, arguments.0) })
+}
+
+/// A kernel's answer as libc gives it: errno and -1.
+fn said(answer: c_long) -> c_long {
     if (-ERRNO_MAX..0).contains(&answer) {
         set_errno(-answer as c_int);
         return -1;
@@ -68,6 +74,28 @@ pub unsafe extern "C" fn syscall(
 
 /// Answers of the kernel that are errors: include/linux/err.h.
 const ERRNO_MAX: c_long = 4095;
+
+/// Children that get a copy of the memory, which libc does not hear of: its handlers do not run (vsftpd makes them so). In a PID
+/// namespace of its own a child does not know the number by which the service would watch it; it has no sockets of ours.
+unsafe fn children(number: c_long, a: Arguments) -> Option<c_long> {
+    let flags = match number {
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_fork => 0,
+        libc::SYS_clone => a.0[0] as u64,
+        // SAFETY: the program's promise: a `struct clone_args`, which begins with the flags.
+        libc::SYS_clone3 if may_be_memory(a.pointer(0), size_of::<u64>()) => unsafe { *a.pointer(0) },
+        _ => return None,
+    };
+    let posix = posix().filter(|_| flags & (libc::CLONE_VM | libc::CLONE_NEWPID) as u64 == 0)?;
+    posix.before_fork();
+    // SAFETY: the program's own call; the child goes on with a copy of this very stack.
+    let answer = unsafe { system_call(number, a.0) };
+    match answer {
+        0 => posix.after_fork_in_child(),
+        child => posix.after_fork_in_parent(u32::try_from(child).ok()),
+    }
+    Some(said(answer))
+}
 
 /// Calls that make, double and close descriptors.
 unsafe fn descriptors(number: c_long, a: Arguments) -> Option<c_long> {
