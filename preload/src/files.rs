@@ -62,7 +62,7 @@ pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     match (posix(), entry(fd)) {
-        (Some(posix), Entry::Socket(socket)) => number(posix.duplicate(fd, socket, 0, false)),
+        (Some(posix), Entry::Socket(socket)) => followed(posix.duplicate(fd, socket, 0, false)),
         (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, false) => number(answer),
         (_, Entry::Internal) => number(Err(Errno::BADF)),
         // SAFETY: the program's own call.
@@ -116,7 +116,16 @@ fn fcntl_of_ours(fd: c_int, command: c_int, argument: c_ulong) -> Option<c_int> 
         return posix.duplicate_epoll(fd, argument as c_int, close_on_exec).map(number);
     }
     let (posix, socket) = ours(fd)?;
-    posix.fcntl(fd, socket, command, i64::from(argument as c_int)).map(number)
+    let answer = posix.fcntl(fd, socket, command, i64::from(argument as c_int))?;
+    Some(if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) { followed(answer) } else { number(answer) })
+}
+
+/// Answers a new number of a socket; where it is one of a standard stream's (who has closed 1 and gets it again), stdio uses it.
+fn followed(new: Answer<c_int>) -> c_int {
+    if let Ok(new) = new {
+        crate::stdio::follow(new);
+    }
+    number(new)
 }
 
 /// linux/sockios.h

@@ -62,6 +62,7 @@ unsafe fn accept_with(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, fl
     Some(number(posix.accept(fd, socket, flags).map(|(new, name)| {
         // SAFETY: the program's promise about `address` and `len`.
         unsafe { c::put_address(&name, address, len) };
+        crate::stdio::follow(new);
         new
     })))
 }

@@ -64,7 +64,7 @@ macro_rules! scripts {
 scripts! {
     Net::address;
     corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names, nested_epoll,
-    old_kernel, options, raw, rights, streams, urgent, congestion,
+    old_kernel, options, raw, rights, standard, streams, urgent, congestion,
 }
 
 /// Its requests would go past the sockets of the stack; a program that hears of none waits in another way.
@@ -116,7 +116,7 @@ mod ipv6 {
     scripts! {
         Net::address6;
         corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names,
-        nested_epoll, old_kernel, raw, rights, streams, options, urgent,
+        nested_epoll, old_kernel, raw, rights, standard, streams, options, urgent,
     }
 
     #[test]
