@@ -279,7 +279,8 @@ impl Posix {
         how: Send,
     ) -> Option<Answer<usize>> {
         if description.is(Flag::WRITE_SHUT) {
-            return Some(if *done > 0 { Ok(*done) } else { Err(Errno::PIPE) });
+            // net/core/stream.c, sk_stream_error: a failure that nobody has been told of comes first.
+            return Some(if *done > 0 { Ok(*done) } else { Err(self.take_failure(socket).unwrap_or(Errno::PIPE)) });
         }
         let sent = match *done {
             done if how.urgent => channel.send_urgent(socket, &rest_of(pieces, done)),

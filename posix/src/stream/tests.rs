@@ -129,6 +129,18 @@ fn a_reset_is_told_once_and_after_the_bytes() {
     assert_eq!(bench.sent(socket, 1, Send::default()), Err(Errno::PIPE));
 }
 
+/// Found by a differential run, seed 119: the failure stayed.
+#[test]
+fn who_has_shut_down_and_writes_is_told_of_a_reset_first() {
+    let (bench, socket) = connected();
+    bench.posix.shutdown(0, socket, libc::SHUT_WR).expect("it is connected");
+    let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
+    bench.turn(|worker| worker.set_error(socket.index, ringway_shm::channel::Failure::Reset, over));
+    let quietly = Send { no_signal: true, ..Send::default() };
+    assert_eq!(bench.sent(socket, 1, quietly), Err(Errno::CONNRESET));
+    assert_eq!(bench.sent(socket, 1, quietly), Err(Errno::PIPE));
+}
+
 /// A reset behind the end of the stream: reading goes on to say the end, and leaves the error to those who write or ask.
 #[test]
 fn behind_the_end_a_reset_is_a_broken_pipe() {
