@@ -122,15 +122,22 @@ impl Core {
     }
 
     /// A transmission is over: resets those that have waited for it. Says whether there were any.
+    #[inline]
     pub(crate) fn reset_departing(&mut self) -> bool {
         let any = !self.departing.is_empty();
+        if any {
+            self.reset_all_departing();
+        }
+        any
+    }
+
+    fn reset_all_departing(&mut self) {
         let mut departing = std::mem::take(&mut self.departing);
         for id in departing.drain(..) {
             self.stack.abort(self.now, id);
             self.bury(id, Ending::Reset);
         }
         self.departing = departing;
-        any
     }
 
     /// A connection without an application has ended.
