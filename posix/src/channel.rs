@@ -254,6 +254,8 @@ pub enum SocketOption {
     SegmentSize,
     /// UDP_GRO, 0 or 1.
     Coalesce,
+    /// SHUT_RD, 1.
+    ReadShut,
 }
 
 pub use ringway_shm::channel::{Envelope, Received};

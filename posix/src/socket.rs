@@ -7,7 +7,7 @@
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Place, Request, State};
+use crate::channel::{Channel, ControlAnswer, Place, Request, SocketOption, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -196,8 +196,8 @@ impl Posix {
             // net/ipv4/af_inet.c, inet_shutdown: who shuts down knows that it is connected.
             description.mark(Flag::CONNECT_REPORTED);
         }
-        if read {
-            description.mark(Flag::READ_SHUT);
+        if read && !description.mark(Flag::READ_SHUT) && !description.is(Flag::DATAGRAM) {
+            channel.set_option(socket, SocketOption::ReadShut, 1);
         }
         if description.is(Flag::DATAGRAM) {
             if write {

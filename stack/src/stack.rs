@@ -407,6 +407,12 @@ impl Stack {
         tcp.set_options(now, env, id, options);
     }
 
+    /// The application of a connection reads no more: once it has also shut its writing, what still comes is answered with RST.
+    pub fn shutdown_read(&mut self, now: Instant, id: SocketId) {
+        let (tcp, env) = env!(self);
+        tcp.shutdown_read(now, env, id);
+    }
+
     /// Sends FIN after what is queued. Of UDP: nothing more is sent.
     pub fn shutdown_write(&mut self, now: Instant, id: SocketId) {
         if Udp::names(id) {

@@ -16,6 +16,12 @@ impl Region {
             socket.every_worker = value != 0;
             return ControlAnswer::Done;
         }
+        if option == SocketOption::ReadShut {
+            if let (Kind::Connection, Some(id)) = (socket.kind, socket.id) {
+                core.stack.shutdown_read(core.now, id);
+            }
+            return ControlAnswer::Done;
+        }
         let applied = apply(&mut socket.options, option, value);
         if !applied || !datagram::apply(&mut socket.datagrams.options, option, value) {
             return ControlAnswer::Failed(Failure::Invalid);
@@ -122,6 +128,7 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::ReceiveLowWater
         // The socket's, not the stack's.
         | SocketOption::EveryWorker
+        | SocketOption::ReadShut
         // Of datagrams alone.
         | SocketOption::ReuseAddress
         | SocketOption::ReusePort

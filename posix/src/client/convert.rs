@@ -94,5 +94,6 @@ pub(super) fn option_of(option: SocketOption) -> shm::SocketOption {
         SocketOption::PathMtuDiscovery => shm::SocketOption::PathMtuDiscovery,
         SocketOption::SegmentSize => shm::SocketOption::SegmentSize,
         SocketOption::Coalesce => shm::SocketOption::Coalesce,
+        SocketOption::ReadShut => shm::SocketOption::ReadShut,
     }
 }

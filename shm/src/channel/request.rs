@@ -83,10 +83,12 @@ pub enum SocketOption {
     /// 0 or 1: every worker of the service has a listener of the same program for the same port, and each accepts its
     /// share of the flows
     EveryWorker = 33,
+    /// 1: the application reads no more (SHUT_RD)
+    ReadShut = 34,
 }
 
 impl SocketOption {
-    const ALL: [SocketOption; 33] = [
+    const ALL: [SocketOption; 34] = [
         SocketOption::NoDelay,
         SocketOption::Cork,
         SocketOption::KeepAlive,
@@ -120,6 +122,7 @@ impl SocketOption {
         SocketOption::Coalesce,
         SocketOption::FinTimeout,
         SocketOption::EveryWorker,
+        SocketOption::ReadShut,
     ];
 
     fn from_number(number: u16) -> Option<SocketOption> {

@@ -241,7 +241,9 @@ impl Machine {
             }
             return Ok(0);
         }
-        socket.read_shut |= how != libc::SHUT_WR;
+        if how != libc::SHUT_WR && !std::mem::replace(&mut socket.read_shut, true) {
+            self.stack.shutdown_read(now, id);
+        }
         if how != libc::SHUT_RD && !std::mem::replace(&mut socket.write_shut, true) {
             self.stack.shutdown_write(now, id);
         }

@@ -35,6 +35,18 @@ impl Connection<'_, '_> {
         }
     }
 
+    /// The application reads no more. What comes once it has sent its FIN, too, is answered with RST (RFC 1122 §4.2.2.13;
+    /// Linux, tcp_rcv_state_process); before that it is taken, and may still be read.
+    pub(crate) fn shutdown_read(&mut self) {
+        self.ledger().read_shut = true;
+    }
+
+    /// Whether text has no reader.
+    pub(crate) fn refuses_text(&self) -> bool {
+        let is_shut = || self.shared.tallies.ledger(self.index).is_some_and(|ledger| ledger.read_shut);
+        self.tcb.has(flag::ORPHAN) || (matches!(self.tcb.state, State::FinWait1 | State::FinWait2) && is_shut())
+    }
+
     /// The application gives the connection up; what it queued is still sent.
     pub(crate) fn close(&mut self) {
         let unread = self.tcb.unread > 0;

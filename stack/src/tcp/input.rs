@@ -288,7 +288,7 @@ impl Connection<'_, '_> {
             }
             return Ok(fin);
         }
-        if self.tcb.has(flag::ORPHAN) {
+        if self.refuses_text() {
             return Err(self.refuse_text(segment));
         }
         self.heed_mark(segment);
@@ -318,7 +318,11 @@ impl Connection<'_, '_> {
     /// RFC 2525 §2.17, RFC 1122 §4.2.2.13: data for an application that has gone.
     fn refuse_text(&mut self, segment: &Segment) -> Drop {
         self.shared.replies.reset(self.now, self.env, segment);
-        self.end();
+        if self.tcb.has(flag::ORPHAN) {
+            self.end();
+        } else {
+            self.fail(SocketError::Reset);
+        }
         Drop::TcpAbortOnData
     }
 

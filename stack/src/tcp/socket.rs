@@ -299,6 +299,14 @@ impl Tcp {
         }
     }
 
+    /// No more data for the application.
+    pub(crate) fn shutdown_read(&mut self, now: Instant, env: &mut Env, id: SocketId) {
+        self.set_now(now);
+        if let Some(mut connection) = self.named(env, id) {
+            connection.shutdown_read();
+        }
+    }
+
     /// Gives a socket up.
     pub(crate) fn close(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);

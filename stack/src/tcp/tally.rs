@@ -4,7 +4,7 @@
 //! like the control blocks (what each segment counts is one addition), and a [`Ledger`] from a pool for those that
 //! have something rarer to tell: retransmissions, limits, a rate, a tuned receive window. Nothing here decides what is
 //! sent but `ledger.receive`, which is `receive_tuning`'s, and
-//! `ledger.send_buffer_locked`, which is `send_tuning`'s.
+//! `ledger.send_buffer_locked`, which is `send_tuning`'s, and `ledger.read_shut`, which is `close`'s.
 
 use alloc::vec::Vec;
 
@@ -82,6 +82,8 @@ pub(crate) struct Ledger {
     pub(crate) receive: ReceiveTuning,
     /// SO_SNDBUF was set.
     pub(crate) send_buffer_locked: bool,
+    /// The application reads no more.
+    pub(crate) read_shut: bool,
 }
 
 /// The tallies of all connections of a stack.

@@ -1,6 +1,7 @@
 //! TCP as its peer sees it: a stack on one side, segments written by hand on the other.
 
 mod accurate;
+mod bbr;
 mod close;
 mod coalesce;
 mod data;

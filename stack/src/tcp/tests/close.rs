@@ -6,6 +6,7 @@ use super::rig::*;
 use crate::config::TcpOptions;
 use crate::error::{ReceiveError, SendError};
 use crate::event::{Event, SocketError};
+use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
 use crate::tcp::State;
 use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
@@ -26,6 +27,53 @@ fn sockets(rig: &Rig, state: State) -> usize {
     let mut count = 0;
     rig.stack.for_each_socket(&mut |socket| count += usize::from(socket.state == state));
     count
+}
+
+in_both_families! {
+    text_for_nobody
+    text_for_a_reader
+}
+
+/// RFC 1122 §4.2.2.13: both directions are shut, so nobody reads what comes: RST, and the application hears of it.
+fn text_for_nobody(family: Family) {
+    for acknowledged in [false, true] {
+        let mut rig = Rig::accepted_over(family, Rig::config(), TcpOptions::default());
+        let now = rig.now;
+        rig.stack.shutdown_read(now, rig.id);
+        rig.receive(seg(ACK | PSH, 1, 1).data(10));
+        assert_eq!(rig.read(1), Ok(10), "one direction is open, and what comes can be read");
+        rig.events();
+        rig.stack.shutdown_write(now, rig.id);
+        assert_eq!(rig.next_sent().1[0].brief(), (ACK | FIN, 1, 11, 0));
+        let ack = if acknowledged { 2 } else { 1 };
+        rig.receive(seg(ACK, 11, ack));
+        rig.receive(seg(ACK | PSH, 1, ack).data(10));
+        assert!(rig.sent().iter().all(|segment| segment.flags & RST == 0), "that has come before");
+        rig.receive(seg(ACK | PSH, 11, ack).data(10));
+        let sent = rig.sent();
+        assert_eq!((sent.len(), sent[0].flags & RST), (1, RST));
+        assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset }]);
+        assert_eq!(rig.count(Counter::TcpAbortOnData), 1);
+        rig.assert_no_leak();
+    }
+}
+
+/// Who has only shut its own direction reads on; and the FIN alone is text for nobody's reader either way.
+fn text_for_a_reader(family: Family) {
+    for read_shut in [false, true] {
+        let mut rig = Rig::accepted_over(family, Rig::config(), TcpOptions::default());
+        let now = rig.now;
+        rig.stack.shutdown_write(now, rig.id);
+        rig.sent();
+        if read_shut {
+            rig.stack.shutdown_read(now, rig.id);
+            rig.receive(seg(ACK | FIN, 1, 2));
+            assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)], "no text, no reset");
+            continue;
+        }
+        rig.receive(seg(ACK | PSH, 1, 2).data(10));
+        assert_eq!(rig.read(1), Ok(10));
+    }
 }
 
 /// We close first: FIN-WAIT-1, FIN-WAIT-2, TIME-WAIT for a minute.
