@@ -101,7 +101,11 @@ impl Connection<'_, '_> {
         if !expected {
             return Err(frame);
         }
-        self.tally_arrival(1, len);
+        let pushed = frame.bytes()[13] & PSH != 0;
+        let tally = self.tally_arrival(1, len);
+        if len != 0 {
+            tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
+        }
         if plain.sequence.at_or_before(self.tcb.last_ack_sent) {
             self.tcb.ts_recent = plain.time.value;
         }
@@ -113,8 +117,6 @@ impl Connection<'_, '_> {
         }
         self.update_window(plain.window, plain.sequence, acked != 0);
         if len != 0 {
-            let pushed = frame.bytes()[13] & PSH != 0;
-            self.tally().measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
             frame.pull(PLAIN_BYTES);
             self.append_frame(frame, Note { sequence: plain.sequence.0, ..Note::default() });
             self.received_in_order(len);

@@ -23,7 +23,8 @@ impl Tally {
     #[inline]
     pub(crate) fn measure_segment(&mut self, len: u32, options: u32, fixed: u32, ends: bool) {
         let size = len.min(u32::from(u16::MAX)) as u16;
-        if size == self.receive_mss {
+        let is_message = ends && size < self.receive_mss && len + options < u32::from(SIZE_DEFAULT);
+        if is_message || size == self.receive_mss {
             self.smaller = 0;
             return;
         }
@@ -31,6 +32,7 @@ impl Tally {
     }
 
     /// net/ipv4/tcp_input.c, tcp_measure_rcv_mss.
+    #[inline(never)]
     fn measure_other(&mut self, size: u16, options: u32, fixed: u32, ends: bool) {
         let before = core::mem::take(&mut self.smaller);
         if size > self.receive_mss {

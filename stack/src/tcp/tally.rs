@@ -175,9 +175,9 @@ impl Connection<'_, '_> {
         self.shared.tallies.demand(self.index)
     }
 
-    /// `packets` have arrived, with `len` bytes of payload together.
+    /// `packets` have arrived, with `len` bytes of payload together. Returns the tally.
     #[inline]
-    pub(crate) fn tally_arrival(&mut self, packets: u32, len: u32) {
+    pub(crate) fn tally_arrival(&mut self, packets: u32, len: u32) -> &mut Tally {
         let tick = self.tick();
         let tally = self.tally();
         tally.segments_in = tally.segments_in.wrapping_add(packets);
@@ -185,6 +185,7 @@ impl Connection<'_, '_> {
             tally.data_segments_in = tally.data_segments_in.wrapping_add(packets);
             tally.data_received_at = tick;
         }
+        tally
     }
 
     /// `segments` leave, with `len` bytes of payload together.
