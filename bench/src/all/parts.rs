@@ -61,6 +61,8 @@ fn words(scenario: &Scenario) -> &'static [&'static str] {
     match scenario.name {
         "conns" => &["--target", "linux,linux-uring,preload,service,embedded"],
         "cores" => &["--target", "linux,embedded"],
+        // The shorter ways are those of `host loss`; on this one a round must last many round trips.
+        "loss" => &["--rtt", "20ms", "--loss", "1%"],
         _ => &[],
     }
 }
@@ -68,8 +70,10 @@ fn words(scenario: &Scenario) -> &'static [&'static str] {
 /// Everything.
 pub(super) fn all(form: Form) -> Vec<Part> {
     let mut parts: Vec<Part> = scenario::ALL.iter().map(|scenario| part(scenario, words(scenario), &form)).collect();
-    let conns = scenario::find("conns").expect("it is in the list");
-    parts.push(part(conns, &["--wire", "memory"], &form));
+    for name in ["conns", "crr", "bulk"] {
+        let scenario = scenario::find(name).expect("it is in the list");
+        parts.push(part(scenario, &["--wire", "memory"], &form));
+    }
     let whole = form.whole_seconds.to_string();
     let (rounds, patience) = (form.rounds.to_string(), form.patience.to_string());
     let apps_s = APPS_ROUNDS * (form.rounds_at_most() * (f64::from(form.whole_seconds) + 0.3) + 0.5);
