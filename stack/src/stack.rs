@@ -477,6 +477,11 @@ impl Stack {
         self.tcp.take_the_long_way();
     }
 
+    #[cfg(test)]
+    pub(crate) fn shortest_ways(&self) -> u64 {
+        self.tcp.shortest_ways()
+    }
+
     /// All counters.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -53,6 +53,9 @@ pub(crate) struct Shared {
     /// Nothing is predicted: for the proof that this changes nothing.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
+    /// Segments that have taken the shortest ways, in and out.
+    #[cfg(test)]
+    pub(crate) shortest: u64,
 }
 
 /// See the module's text.

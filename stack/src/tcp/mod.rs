@@ -182,6 +182,8 @@ impl Tcp {
                 signalled: Vec::new(),
                 #[cfg(test)]
                 long_way_only: false,
+                #[cfg(test)]
+                shortest: 0,
             },
             port_counters: ports::PortCounters::new(config.seed),
             now,
@@ -205,6 +207,12 @@ impl Tcp {
     #[cfg(test)]
     pub(crate) fn take_the_long_way(&mut self) {
         self.shared.long_way_only = true;
+    }
+
+    /// Segments that have taken the shortest ways, in and out.
+    #[cfg(test)]
+    pub(crate) fn shortest_ways(&self) -> u64 {
+        self.shared.shortest
     }
 
     /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.

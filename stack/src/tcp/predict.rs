@@ -128,6 +128,10 @@ impl Connection<'_, '_> {
         }
         self.tcb.last_received = self.tick().max(1);
         self.env.counters.count(Counter::TcpHpHits);
+        #[cfg(test)]
+        {
+            self.shared.shortest += 1;
+        }
         Ok(())
     }
 
