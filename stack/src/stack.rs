@@ -446,7 +446,7 @@ impl Stack {
 
     /// What `TCP_INFO` tells of a connection.
     pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
-        self.tcp.info(id)
+        self.tcp.info(&self.ip, id)
     }
 
     /// Calls `visit` for every listener, connection, TIME-WAIT record and UDP socket.

@@ -96,7 +96,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
         ("tcpi_rttvar", number(info.rtt_variance_us)),
         ("tcpi_snd_ssthresh", ssthresh),
         ("tcpi_snd_cwnd", number(info.cwnd_bytes / mss)),
-        ("tcpi_advmss", number(info.receive_mss)),
+        ("tcpi_advmss", number(info.advertised_mss)),
         ("tcpi_reordering", number(info.reordering)),
         ("tcpi_rcv_rtt", number(info.receive_rtt_us)),
         ("tcpi_rcv_space", number(info.receive_rate_bytes.max(10 * info.receive_mss))),

@@ -51,10 +51,10 @@ pub(crate) fn window_shift(buffer: u32) -> u8 {
 }
 
 /// RFC 6691: the MSS that we tell the peer; packets on its link have room for `transport_max` bytes behind
-/// the IP header.
-pub(crate) fn mss_to_offer(transport_max: u16, options: &TcpOptions) -> u16 {
+/// the IP header. `limit` is TCP_MAXSEG, 0: none.
+pub(crate) fn mss_to_offer(transport_max: u16, limit: u16) -> u16 {
     let mss = transport_max.saturating_sub(HEADER_BYTES as u16).max(MSS_MIN);
-    if options.maximum_segment_size == 0 { mss } else { mss.min(options.maximum_segment_size.max(MSS_MIN)) }
+    if limit == 0 { mss } else { mss.min(limit.max(MSS_MIN)) }
 }
 
 /// Payload of a full segment to a peer.
@@ -144,9 +144,7 @@ impl Connection<'_, '_> {
         // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
         let early = self.early_answer();
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
-        let clamp = TcpOptions { maximum_segment_size: limit, ..TcpOptions::default() };
-        let mss = mss_to_offer(transport_max, &clamp);
-        self.tally().offered_mss = mss;
+        let mss = mss_to_offer(transport_max, limit);
         let timestamp = self.timestamp();
         let mut options = syn_options(&self.shared.config, mss, self.tcb.receive_buffer, timestamp, self.tcb.ts_recent);
         if answer {

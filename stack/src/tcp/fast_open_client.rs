@@ -100,7 +100,8 @@ impl Connection<'_, '_> {
         let path = self.env.ip.route(remote, Some(local));
         let transport_max = path.as_ref().map_or(0, |path| path.transport_max());
         let gathers = path.is_some_and(|path| self.env.ip.link(path.interface).gathers);
-        let own = mss_to_offer(transport_max, options).min(if gathers { u16::MAX } else { FRAME_PAYLOAD_MAX });
+        let own =
+            mss_to_offer(transport_max, options.maximum_segment_size).min(if gathers { u16::MAX } else { FRAME_PAYLOAD_MAX });
         let room = own.min(if peer.mss == 0 { MSS_UNKNOWN } else { peer.mss }).saturating_sub(OPTIONS_BYTES_MAX);
         self.open(iss);
         if !may {

@@ -2,8 +2,10 @@
 
 use crate::address::SocketAddress;
 use crate::event::SocketId;
+use crate::ip::Ip;
 
 use super::Tcp;
+use super::connect::mss_to_offer;
 use super::ecn::{EcnMode, EcnState};
 use super::fast_open::{Early, Failure};
 use super::listener::LISTENER_BIT;
@@ -207,7 +209,7 @@ const NO_NAME: SocketId = SocketId { index: u32::MAX, generation: u32::MAX };
 
 impl Tcp {
     /// What `TCP_INFO` tells of a connection.
-    pub(crate) fn info(&self, id: SocketId) -> Option<TcpInfo> {
+    pub(crate) fn info(&self, ip: &Ip, id: SocketId) -> Option<TcpInfo> {
         let tcb = self.resolve(id)?;
         let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
         let ecn = self.shared.cold.get(tcb.cold).map_or(EcnState::default(), |cold| cold.ecn);
@@ -262,17 +264,17 @@ impl Tcp {
             fast_open_failure: failure as u8,
             pacing_rate: if pacing_rate_max == 0 { pacing_rate } else { pacing_rate.min(pacing_rate_max) },
             pacing_rate_max,
-            ..self.tallied(id, tcb, sampled)
+            ..self.tallied(ip, id, tcb, sampled)
         })
     }
 
     /// What is counted, not measured; and the rate, of which `sampled` is a model's.
-    fn tallied(&self, id: SocketId, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
+    fn tallied(&self, ip: &Ip, id: SocketId, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
         let tally = self.shared.tallies.of(id.index);
         let ledger = self.shared.tallies.ledger(id.index).copied().unwrap_or_default();
         let now = timer::tick_at(self.now);
         let times = self.shared.tallies.times(id.index, now);
-        let (advertised_mss, receive_mss) = receive_mss::figures(tally, tcb);
+        let (advertised_mss, receive_mss) = receive_mss::figures(offered(ip, tcb, ledger.offer_limit), tally, tcb);
         let (receive_rtt_us, receive_rate_bytes) = ledger.receive.figures();
         let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| ledger.rate.latest());
         let (delivery_rate, application_limited) = sampled.unwrap_or_else(|| (message_rate(tcb, tally), true));
@@ -399,6 +401,12 @@ impl Tcp {
 fn message_rate(tcb: &Tcb, tally: &Tally) -> u64 {
     let average = tcb.bytes_acked.checked_div(tally.data_segments_out as u64).unwrap_or(0);
     (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
+}
+
+/// What our SYN would offer now, TCP_MAXSEG being `limit`. Where no way leads to the peer any more: what we send to it.
+fn offered(ip: &Ip, tcb: &Tcb, limit: u16) -> u16 {
+    let (local, remote) = tcb.template.addresses();
+    ip.route(remote, Some(local)).map_or(tcb.mss, |path| mss_to_offer(ip.offered_max(&path), limit))
 }
 
 /// Segments that have arrived at the peer: those sent for the first time that are not under way.

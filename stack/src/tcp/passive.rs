@@ -10,7 +10,7 @@ use crate::stats::Counter;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, FastOpen, RST, SYN};
 
-use super::connect::{Agreed, agree, mss_to_offer};
+use super::connect::{Agreed, agree};
 use super::demux::Target;
 use super::ecn;
 use super::retransmit::SUSPECT_AFTER;
@@ -314,10 +314,7 @@ impl Tcp {
         tcb.state = State::SynReceived;
         tcb.backoff = record.retries;
         let round_trip = record.round_trip_us(connection.now);
-        let (local, remote) = tcb.template.addresses();
-        let path = connection.env.ip.route(remote, Some(local));
-        let offered = path.map_or(0, |path| mss_to_offer(connection.env.ip.offered_max(&path), &options));
-        connection.tally().offered_mss = offered;
+        connection.remember_offer_limit(options.maximum_segment_size);
         connection.established(segment);
         connection.begin_accurate();
         connection.check_reflection(segment);

@@ -30,10 +30,13 @@ pub(crate) const PLAIN_WORDS: u32 = 8;
 /// RFC 7323 appendix A: how such a header pads its timestamps.
 pub(crate) const TIMESTAMPS_LAYOUT: u32 = 0x0101_080a;
 
+/// PSH in the word.
+const PUSHED: u32 = (PSH as u32) << 16;
+
 /// The header of a segment with timestamps and no other option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
-    /// As [`Segment::word`](super::segment::Segment).
+    /// As [`Segment::word`](super::segment::Segment), with PSH.
     word: u32,
     /// Remote and local, as one number.
     pub(crate) ports: u32,
@@ -44,6 +47,12 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
+    /// The word that is predicted: all of it but PSH.
+    #[inline]
+    fn kind(&self) -> u32 {
+        self.word & !PUSHED
+    }
+
     /// The header at the start of `bytes`, if it is of this layout.
     #[inline]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Plain> {
@@ -54,7 +63,7 @@ impl Plain {
             return None;
         }
         Some(Plain {
-            word: word & !(u32::from(PSH) << 16) & 0xffff_0000,
+            word: word & 0xffff_0000,
             ports: read(0),
             sequence: SeqNum(read(4)),
             acknowledgment: SeqNum(read(8)),
@@ -85,7 +94,7 @@ impl Connection<'_, '_> {
         if self.shared.long_way_only {
             return Err(frame);
         }
-        if plain.word != self.tcb.pred_word || !self.settle() {
+        if plain.kind() != self.tcb.pred_word || !self.settle() {
             return Err(frame);
         }
         let len = (frame.len() - PLAIN_BYTES) as u32;
@@ -101,10 +110,9 @@ impl Connection<'_, '_> {
         if !expected {
             return Err(frame);
         }
-        let pushed = frame.bytes()[13] & PSH != 0;
         let tally = self.tally_arrival(1, len);
         if len != 0 {
-            tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
+            tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, plain.word & PUSHED != 0);
         }
         if plain.sequence.at_or_before(self.tcb.last_ack_sent) {
             self.tcb.ts_recent = plain.time.value;

@@ -1,8 +1,10 @@
 //! How large the peer's segments are (tcpi_rcv_mss): guessed from those that arrive, as Linux does.
 //!
 //! A segment that is larger than all before is the new size. A smaller one may be the end of what an application wrote, so it
-//! counts only when two in a row are alike and it looks full: it is not small, or the peer has not pushed it. Promises: never
-//! more than what our SYN has offered. Does nothing but tell: ACKs go by what the reader does (`receive_queue`).
+//! counts only when two in a row are alike and it looks full: it is not small, or the peer has not pushed it. Promises: what is
+//! told is never more than what our SYN has offered, which is not remembered: it is what a SYN would offer now, and differs
+//! when the route or the MTU of our link has changed since (tcpi_advmss, where Linux remembers). Does nothing but tell: ACKs
+//! go by what the reader does (`receive_queue`).
 
 use super::connection::Connection;
 use super::tally::Tally;
@@ -20,23 +22,24 @@ const TIMESTAMPS: u32 = 12;
 impl Tally {
     /// A segment with `len` bytes of payload and `options` bytes of options has come, or several of this size in one;
     /// `fixed` of those bytes are in every segment. `ends`: it may be the end of something.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn measure_segment(&mut self, len: u32, options: u32, fixed: u32, ends: bool) {
-        let size = len.min(u32::from(u16::MAX)) as u16;
-        let is_message = ends && size < self.receive_mss && len + options < u32::from(SIZE_DEFAULT);
-        if is_message || size == self.receive_mss {
+        let known = u32::from(self.receive_mss);
+        let is_message = ends && len <= known && len + options < u32::from(SIZE_DEFAULT);
+        if is_message || len == known {
             self.smaller = 0;
             return;
         }
-        self.measure_other(size, options, fixed, ends);
+        self.measure_other(len, options, fixed, ends);
     }
 
     /// net/ipv4/tcp_input.c, tcp_measure_rcv_mss.
     #[inline(never)]
-    fn measure_other(&mut self, size: u16, options: u32, fixed: u32, ends: bool) {
+    fn measure_other(&mut self, len: u32, options: u32, fixed: u32, ends: bool) {
+        let size = len.min(u32::from(u16::MAX)) as u16;
         let before = core::mem::take(&mut self.smaller);
         if size > self.receive_mss {
-            self.receive_mss = size.min(self.offered_mss.saturating_sub(fixed as u16).max(SIZE_MIN as u16));
+            self.receive_mss = size;
             return;
         }
         // SACK blocks take their room from the payload of full segments.
@@ -51,6 +54,13 @@ impl Tally {
 }
 
 impl Connection<'_, '_> {
+    /// TCP_MAXSEG when our SYN is sent, 0: not set.
+    pub(crate) fn remember_offer_limit(&mut self, limit: u16) {
+        if limit != 0 {
+            self.ledger().offer_limit = limit;
+        }
+    }
+
     /// A segment has come whose packets carry up to `len` bytes each.
     pub(crate) fn measure_receive_mss(&mut self, header: &Header, len: u32) {
         let fixed = fixed_options(self.tcb);
@@ -59,9 +69,9 @@ impl Connection<'_, '_> {
     }
 }
 
-/// What the peer may send in one segment, and what it does send, as far as known.
-pub(crate) fn figures(tally: &Tally, tcb: &Tcb) -> (u32, u32) {
-    let advertised = u32::from(tally.offered_mss).saturating_sub(fixed_options(tcb));
+/// What the peer may send in one segment, of which our SYN has `offered`, and what it does send, as far as known.
+pub(crate) fn figures(offered: u16, tally: &Tally, tcb: &Tcb) -> (u32, u32) {
+    let advertised = u32::from(offered).saturating_sub(fixed_options(tcb));
     let first = if tally.data_segments_in == 0 { u32::from(tcb.mss) } else { u32::MAX };
     (advertised, u32::from(tally.receive_mss).min(advertised).min(first).max(SIZE_MIN))
 }

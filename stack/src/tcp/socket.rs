@@ -101,6 +101,7 @@ impl Tcp {
         if options.maximum_segment_size != 0 {
             connection.tcb.mss = options.maximum_segment_size;
         }
+        connection.remember_offer_limit(options.maximum_segment_size);
         connection.apply_timeouts(&options);
         if options.fast_open {
             connection.open_fast(iss, &options);

@@ -102,7 +102,7 @@ impl HalfOpen {
         receive_buffer: u32,
         timestamp: u32,
     ) -> Header {
-        let mss = mss_to_offer(transport_max, options);
+        let mss = mss_to_offer(transport_max, options.maximum_segment_size);
         let mut offered = syn_options(config, mss, receive_buffer, timestamp, self.agreed.ts_recent);
         offered.sack_permitted &= self.agreed.sack;
         offered.timestamps = offered.timestamps.filter(|_| self.agreed.timestamps);

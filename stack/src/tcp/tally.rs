@@ -30,14 +30,13 @@ pub(crate) struct Tally {
     /// When payload last left, tick.
     pub(crate) data_sent_at: u32,
     pub(crate) clock: Clock,
-    /// What our SYN has offered, the size of the peer's segments, and that of the last one if it was smaller and looked full.
-    pub(crate) offered_mss: u16,
+    /// The size of the peer's segments, and that of the last one if it was smaller and looked full.
     pub(crate) receive_mss: u16,
     pub(crate) smaller: u16,
     ledger: u32,
 }
 
-const _: () = assert!(size_of::<Tally>() == 44, "there is one for each connection");
+const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection");
 
 impl Tally {
     pub(super) fn new(tick: u32) -> Tally {
@@ -49,7 +48,6 @@ impl Tally {
             data_received_at: tick,
             data_sent_at: tick,
             clock: Clock::default(),
-            offered_mss: 0,
             receive_mss: receive_mss::SIZE_DEFAULT,
             smaller: 0,
             ledger: NONE,
@@ -82,6 +80,8 @@ pub(crate) struct Ledger {
     pub(crate) receive: ReceiveTuning,
     /// SO_SNDBUF was set.
     pub(crate) send_buffer_locked: bool,
+    /// TCP_MAXSEG of when our SYN was sent; 0: not set.
+    pub(crate) offer_limit: u16,
     /// The application reads no more.
     pub(crate) read_shut: bool,
 }

@@ -23,7 +23,7 @@ fn a_plain_header_is_read_as_any_other() {
     header.emit(&mut bytes);
     let plain = Plain::parse(&bytes).expect("timestamps and nothing else");
     assert_eq!((plain.sequence, plain.acknowledgment, plain.window), (header.sequence, header.acknowledgment, 513));
-    assert_eq!((plain.ports, plain.word), (40_000 << 16 | 80, PLAIN_WORDS << 28 | u32::from(ACK) << 16));
+    assert_eq!((plain.ports, plain.kind()), (40_000 << 16 | 80, PLAIN_WORDS << 28 | u32::from(ACK) << 16));
     assert_eq!(plain.time, time);
     assert!(Plain::parse(&bytes[..31]).is_none(), "cut off");
     bytes[20] = 0;
@@ -42,7 +42,7 @@ fn the_word_tells_flags_apart() {
         header.options.timestamps = time;
         let mut bytes = vec![0; header.len()];
         header.emit(&mut bytes);
-        Plain::parse(&bytes).map(|plain| plain.word)
+        Plain::parse(&bytes).map(|plain| plain.kind())
     };
     assert_eq!(parse(ACK), parse(ACK | PSH));
     for flag in [FIN, SYN, 1 << 2, 1 << 5, 1 << 6, 1 << 7] {

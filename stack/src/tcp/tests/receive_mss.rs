@@ -1,6 +1,7 @@
 //! Segments as they come, and what is made of their sizes.
 
 use super::rig::*;
+use crate::config::TcpOptions;
 use crate::family::{Family, in_both_families};
 use crate::wire::tcp::{ACK, PSH};
 use alloc::vec::Vec;
@@ -8,6 +9,7 @@ use alloc::vec::Vec;
 in_both_families! {
     full_segments
     what_our_syn_has_offered
+    what_the_application_allows
     smaller_segments
 }
 
@@ -42,6 +44,16 @@ fn what_our_syn_has_offered(family: Family) {
     assert_eq!(offered, 1_460, "the links of both families carry that");
     rig.receive_burst(&[seg(ACK, 1, 1).data(offered), seg(ACK, 1 + offered, 1).data(offered)]);
     assert_eq!(rig.info().receive_mss, offered, "two that were joined are two");
+}
+
+/// TCP_MAXSEG of the listener is what its connections have offered, whatever is asked for later.
+fn what_the_application_allows(family: Family) {
+    let options = TcpOptions { maximum_segment_size: 700, ..TcpOptions::default() };
+    let mut rig = Rig::accepted_over(family, Rig::config(), options);
+    assert_eq!(rig.info().advertised_mss, 700);
+    rig.stack.set_options(rig.now, rig.id, TcpOptions::default());
+    assert_eq!(rig.info().advertised_mss, 700);
+    assert_eq!(sizes(&mut rig, ACK, &[1_000]), [700], "more than was offered");
 }
 
 /// A path that has become smaller: two alike, which are not small or end nothing.
