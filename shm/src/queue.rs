@@ -6,7 +6,7 @@
 
 use core::mem;
 
-use crate::arena::{Arena, FLAG_QUEUED, NIL};
+use crate::arena::{Arena, FLAG_QUEUED, NIL, SlotMeta};
 use crate::frame::{Frame, SegmentationKind};
 
 /// What the owner of a queue remembers of each slot: 12 bytes, meaning is the owner's.
@@ -160,15 +160,21 @@ impl FrameQueue {
         if !wanted(meta.len.get() as usize, note) {
             return None;
         }
-        let memory = arena.queued_memory(Slot(slot));
+        Some((note, self.free_front(arena, Slot(slot), meta)))
+    }
+
+    /// Gives the first frame back to the arena, which is `slot`'s; returns the memory behind it, bytes.
+    #[inline(always)]
+    fn free_front(&mut self, arena: &Arena, slot: Slot, meta: &SlotMeta) -> usize {
+        let memory = arena.queued_memory(slot);
         self.head = meta.next.get();
         if self.head == NIL {
             self.tail = NIL;
         }
         meta.flags.set(meta.flags.get() & !FLAG_QUEUED);
         // The handle that we were given is an owner too, so this one is not the last.
-        arena.inner().release_reference(slot, meta);
-        Some((note, memory))
+        arena.inner().release_reference(slot.0, meta);
+        memory
     }
 
     /// Shows `visit` up to `max` bytes at the front of the queue, and takes them out; a frame of which nothing is left goes
@@ -186,8 +192,7 @@ impl FrameQueue {
         // another one may only read.
         visit(unsafe { core::slice::from_raw_parts(arena.inner().slot_pointer(slot.0).add(offset), count) });
         if count == len {
-            let memory = self.free_front_if(arena, |_, _| true).map_or(0, |(_, memory)| memory);
-            return Some((count, memory));
+            return Some((count, self.free_front(arena, slot, meta)));
         }
         meta.offset.set((offset + count) as u16);
         meta.len.set((len - count) as u16);

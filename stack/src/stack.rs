@@ -231,6 +231,9 @@ impl Stack {
     /// The next event: those of sockets in the order in which they happened, then those of interfaces.
     pub fn poll_event(&mut self) -> Option<Event> {
         if let Some(event) = self.events.pop_front() {
+            if let Event::Ready { socket, .. } = event {
+                self.tcp.told(socket);
+            }
             return Some(event);
         }
         let resolve = self.ip.poll_resolve().map(|(interface, ip)| Event::ResolveNeighbor { interface, ip });

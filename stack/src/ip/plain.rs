@@ -53,12 +53,13 @@ impl Ip {
         datagrams: &mut Datagrams,
     ) -> Result<(), Frame> {
         let own = &self.interfaces[interface as usize].interface;
+        let bytes = first.bytes();
         let link_len = match own.medium {
             Medium::Ip => 0,
-            Medium::Ethernet if own.vlan.is_none() && is_to(own.mac, first.bytes()) => ethernet::HEADER_LEN,
+            Medium::Ethernet if own.vlan.is_none() && is_to(own.mac, bytes) => ethernet::HEADER_LEN,
             Medium::Ethernet => return Err(first),
         };
-        let packet = &first.bytes()[link_len..];
+        let packet = &bytes[link_len..];
         let Some(&header) = packet.first_chunk::<{ ipv4::HEADER_LEN }>() else { return Err(first) };
         let read = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let total_len = (read(0) & 0xffff) as usize;

@@ -7,7 +7,8 @@
 //!
 //! The shortest delay is what busy connections on near links have, again and again; it lasts equally
 //! long for all, so those wait in a queue instead of the timer wheel. So do ACKs that are due within
-//! [`SOON_TICKS`]: there the queue's order is off by a tick at most.
+//! [`SOON_TICKS`]: there the queue's order is off by a tick at most. A deadline outlives the ACK that it was for: what has
+//! to be acknowledged next is often due in the same tick, and finds its place in the queue taken.
 
 use super::connection::Connection;
 use super::tcb::flag;
@@ -19,9 +20,18 @@ impl Connection<'_, '_> {
     /// Data was taken: it has to be acknowledged, in this turn or soon. What may wait costs the turn nothing but its deadline.
     #[inline]
     pub(crate) fn ack_soon(&mut self) {
+        if self.tcb.has(flag::ACK_PENDING) {
+            if self.is_ack_due() {
+                self.mark_control();
+            }
+            return;
+        }
         self.tcb.set(flag::ACK_PENDING);
-        if self.is_ack_due() {
+        if self.tcb.has(flag::ACK_NOW) || self.is_due_at_once() {
+            self.tcb.ack_deadline = 0;
             self.mark_control();
+        } else {
+            self.delay_ack();
         }
     }
 
@@ -34,23 +44,38 @@ impl Connection<'_, '_> {
         if !self.tcb.has(flag::ACK_PENDING) {
             return false;
         }
-        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
-        if self.tcb.has(flag::QUICK_ACK) || unacknowledged >= 2 * self.tcb.mss as u32 || self.is_quick_start() {
+        if self.is_due_at_once() {
             return true;
         }
         if self.tcb.ack_deadline == 0 {
-            let timing = &self.shared.timing;
-            let least = timing.ack_delay_min_us;
-            let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(timing.ack_delay_max_us);
-            self.tcb.ack_deadline = self.deadline(delay);
-            let soon = self.tcb.ack_deadline.wrapping_sub(self.tick()) <= SOON_TICKS;
-            if soon || delay == least {
-                self.shared.delayed.push_back((self.index, self.tcb.ack_deadline));
-            } else {
-                self.arm();
-            }
+            self.delay_ack();
         }
         false
+    }
+
+    /// Whether what was received is no matter for a delay.
+    #[inline]
+    fn is_due_at_once(&self) -> bool {
+        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
+        self.tcb.has(flag::QUICK_ACK) || unacknowledged >= 2 * self.tcb.mss as u32 || self.is_quick_start()
+    }
+
+    /// Begins the delay. A deadline that an ACK has left stands in the queue, or in the wheel at or before its time.
+    #[inline]
+    fn delay_ack(&mut self) {
+        let timing = &self.shared.timing;
+        let least = timing.ack_delay_min_us;
+        let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(timing.ack_delay_max_us);
+        let deadline = self.deadline(delay);
+        if core::mem::replace(&mut self.tcb.ack_deadline, deadline) == deadline {
+            return;
+        }
+        let soon = deadline.wrapping_sub(self.tick()) <= SOON_TICKS;
+        if soon || delay == least {
+            self.shared.delayed.push_back((self.index, deadline));
+        } else {
+            self.arm();
+        }
     }
 
     /// The peer is still in slow start and lives on our ACKs.
@@ -83,7 +108,6 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn ack_sent(&mut self) {
         self.tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
-        self.tcb.ack_deadline = 0;
         self.tcb.last_ack_sent = self.tcb.rcv_nxt;
     }
 }

@@ -33,18 +33,17 @@ impl Tcp {
             self.flows.touch(hash);
             arrivals.push(Arrival { hash, alone: false, likely: None });
         }
-        for at in 0..arrivals.len() {
-            let hash = arrivals[at].hash;
-            let follows = at > 0 && arrivals[at - 1].hash == hash;
-            let leads = arrivals.get(at + 1).is_some_and(|next| next.hash == hash);
-            if follows || leads {
-                continue;
-            }
-            arrivals[at].alone = true;
-            if let Some(index) = self.flows.likely(hash) {
+        let (mut follows, mut rest) = (false, arrivals.as_mut_slice());
+        while let Some((arrival, behind)) = rest.split_first_mut() {
+            let leads = behind.first().is_some_and(|next| next.hash == arrival.hash);
+            arrival.alone = !(follows || leads);
+            if arrival.alone
+                && let Some(index) = self.flows.likely(arrival.hash)
+            {
                 self.tcbs[index as usize].touch();
-                arrivals[at].likely = Some(index);
+                arrival.likely = Some(index);
             }
+            (follows, rest) = (leads, behind);
         }
     }
 

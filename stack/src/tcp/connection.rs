@@ -48,8 +48,6 @@ pub(crate) struct Shared {
     pub(crate) delayed: VecDeque<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
     pub(crate) ended: Vec<u32>,
-    /// Connections whose application was told in this turn that something can be done.
-    pub(crate) signalled: Vec<u32>,
     /// Nothing is predicted: for the proof that this changes nothing.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
@@ -200,14 +198,13 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Tells the application that something can be done now; once in a turn.
+    /// Tells the application that something can be done now, unless an event that says so waits for it.
     #[inline]
     pub(crate) fn signal(&mut self) {
         if self.tcb.has(flag::SIGNALLED | flag::ORPHAN) || self.tcb.listener != NO_LISTENER {
             return;
         }
         self.tcb.set(flag::SIGNALLED);
-        self.shared.signalled.push(self.index);
         self.env.events.push_back(Event::Ready { socket: self.id(), cookie: self.tcb.cookie });
     }
 

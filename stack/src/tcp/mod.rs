@@ -179,7 +179,6 @@ impl Tcp {
                 starved: BTreeSet::new(),
                 delayed: VecDeque::new(),
                 ended: Vec::new(),
-                signalled: Vec::new(),
                 #[cfg(test)]
                 long_way_only: false,
                 #[cfg(test)]
@@ -217,7 +216,7 @@ impl Tcp {
 
     /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
-        self.begin_turn(now);
+        self.set_now(now);
         let mut arrivals = core::mem::take(&mut self.arrivals);
         self.look_up(datagrams, &mut arrivals);
         env.counters.add(Counter::TcpInSegs, arrivals.len() as u64);
@@ -279,11 +278,11 @@ impl Tcp {
         self.settle(env);
     }
 
-    /// A connection may be told of again.
-    fn begin_turn(&mut self, now: Instant) {
-        self.set_now(now);
-        while let Some(index) = self.shared.signalled.pop() {
-            self.tcbs[index as usize].clear(flag::SIGNALLED);
+    /// The application is told of an event of this socket: the next one is news.
+    #[inline]
+    pub(crate) fn told(&mut self, id: SocketId) {
+        if let Some(tcb) = self.tcbs.get_mut(id.index as usize) {
+            tcb.clear(flag::SIGNALLED);
         }
     }
 
@@ -469,8 +468,11 @@ impl Tcp {
 
     /// As [`resolve`](Tcp::resolve), with all that the connection needs.
     fn named<'a, 'e>(&'a mut self, env: &'a mut Env<'e>, id: SocketId) -> Option<Connection<'a, 'e>> {
-        self.resolve(id)?;
-        Some(self.connection(env, id.index))
+        let tcb = self.tcbs.get_mut(id.index as usize)?;
+        if tcb.generation != id.generation || tcb.has(flag::ORPHAN) {
+            return None;
+        }
+        Some(Connection { index: id.index, now: self.now, tcb, shared: &mut self.shared, env })
     }
 
     /// Writes what is marked: control segments first, then data. Returns whether more is to write.
@@ -530,7 +532,7 @@ impl Tcp {
 
     /// Wakes connections, SYN-queue records and TIME-WAIT records whose time has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
-        self.begin_turn(now);
+        self.set_now(now);
         let mut expired = core::mem::take(&mut self.expired);
         self.shared.timers.expire(now, EXPIRIES_MAX, &mut expired);
         for (owner, tick) in expired.drain(..) {

@@ -111,6 +111,7 @@ impl Connection<'_, '_> {
             return Err(frame);
         }
         let tally = self.tally_arrival(1, len);
+        let has_ledger = tally.has_ledger();
         if len != 0 {
             tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, plain.word & PUSHED != 0);
         }
@@ -128,11 +129,13 @@ impl Connection<'_, '_> {
             frame.pull(PLAIN_BYTES);
             self.append_frame(frame, Note { sequence: plain.sequence.0, ..Note::default() });
             self.received_in_order(len);
-            self.measure_arrival(Some(plain.time), len);
             self.ack_soon();
             self.signal();
         } else {
             self.env.counters.count(Counter::TcpPureAcks);
+        }
+        if has_ledger {
+            self.measure_plain(acked, len, plain.time);
         }
         self.tcb.last_received = self.tick().max(1);
         self.env.counters.count(Counter::TcpHpHits);
@@ -163,12 +166,23 @@ impl Connection<'_, '_> {
         } else {
             self.restart_rto_plain();
         }
-        self.sample_acknowledged();
         if self.tcb.flight() + self.tcb.unsent() == 0 {
             self.stop_clock();
         }
         if before_space < self.tcb.send_buffer as usize / 3 {
             self.resume_writer();
+        }
+    }
+
+    /// A segment that has acknowledged `acked` bytes and brought `len` in order: what those learn from it of whom there is
+    /// more to tell.
+    #[inline(never)]
+    fn measure_plain(&mut self, acked: u32, len: u32, time: Timestamps) {
+        if acked != 0 {
+            self.sample_acknowledged();
+        }
+        if len != 0 {
+            self.measure_arrival(Some(time), len);
         }
     }
 

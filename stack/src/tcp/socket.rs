@@ -158,20 +158,6 @@ impl Tcp {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
     }
 
-    /// How many of `wanted` bytes can be queued.
-    #[inline]
-    fn sendable(&mut self, id: SocketId, wanted: usize) -> Result<usize, SendError> {
-        let tcb = self.resolve(id).ok_or(SendError::NotConnected)?;
-        if !tcb.state.accepts_data() || tcb.has(flag::FIN_QUEUED) {
-            return Err(SendError::Closed);
-        }
-        let room = self.shared.room(tcb);
-        if room < wanted {
-            self.shared.tallies.of_mut(id.index).clock.writer_waits();
-        }
-        if room == 0 { Err(SendError::WouldBlock) } else { Ok(wanted.min(room)) }
-    }
-
     /// Queues bytes of `source`.
     pub(crate) fn send_from(
         &mut self,
@@ -180,8 +166,8 @@ impl Tcp {
         count: usize,
         source: &mut dyn Source,
     ) -> Result<usize, SendError> {
-        let count = self.sendable(id, count)?;
-        let connection = &mut self.connection(env, id.index);
+        let connection = &mut self.named(env, id).ok_or(SendError::NotConnected)?;
+        let count = connection.sendable(count)?;
         connection.check_application_limited();
         let shape = connection.extent_shape();
         let queued = connection.tcb.enqueue_from(connection.env.arena, shape, count, source);
@@ -199,13 +185,13 @@ impl Tcp {
 
     /// Queues a frame.
     pub(crate) fn send_frame(&mut self, env: &mut Env, id: SocketId, frame: Frame) -> Result<(), (Frame, SendError)> {
-        if let Err(error) = self.sendable(id, frame.len()) {
+        let Some(mut connection) = self.named(env, id) else { return Err((frame, SendError::NotConnected)) };
+        if let Err(error) = connection.sendable(frame.len()) {
             return Err((frame, error));
         }
         if frame.is_empty() {
             return Ok(());
         }
-        let mut connection = self.connection(env, id.index);
         connection.check_application_limited();
         let shape = connection.extent_shape();
         let sum = shape.sum.then(|| checksum::sum(frame.bytes()));
@@ -345,6 +331,19 @@ impl Tcp {
 }
 
 impl Connection<'_, '_> {
+    /// How many of `wanted` bytes can be queued.
+    #[inline]
+    fn sendable(&mut self, wanted: usize) -> Result<usize, SendError> {
+        if !self.tcb.state.accepts_data() || self.tcb.has(flag::FIN_QUEUED) {
+            return Err(SendError::Closed);
+        }
+        let room = self.shared.room(self.tcb);
+        if room < wanted {
+            self.tally().clock.writer_waits();
+        }
+        if room == 0 { Err(SendError::WouldBlock) } else { Ok(wanted.min(room)) }
+    }
+
     /// Takes over the timeouts and the pacing rate that the application has set.
     pub(crate) fn apply_timeouts(&mut self, options: &TcpOptions) {
         let milliseconds = |duration: crate::Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);

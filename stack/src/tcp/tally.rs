@@ -39,6 +39,12 @@ pub(crate) struct Tally {
 const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection");
 
 impl Tally {
+    /// Whether there is more to tell: a [`Ledger`].
+    #[inline]
+    pub(super) fn has_ledger(&self) -> bool {
+        self.ledger != NONE
+    }
+
     pub(super) fn new(tick: u32) -> Tally {
         Tally {
             segments_in: 0,

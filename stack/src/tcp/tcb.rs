@@ -47,7 +47,7 @@ pub(crate) mod flag {
     pub(crate) const ORPHAN: u16 = 1 << 9;
     /// A FIN follows the queued data.
     pub(crate) const FIN_QUEUED: u16 = 1 << 10;
-    /// A `Ready` event was already put out in this turn.
+    /// A `Ready` event waits for the application.
     pub(crate) const SIGNALLED: u16 = 1 << 11;
     /// The first unacknowledged segment must be sent again.
     pub(crate) const RETRANSMIT: u16 = 1 << 12;
@@ -129,7 +129,7 @@ pub(crate) struct Tcb {
     pub(crate) rttvar_us: u32,
     /// Retransmission or persist timer.
     pub(crate) rto_deadline: u32,
-    /// Delayed ACK.
+    /// Delayed ACK; when none is pending: of the last one, see `ack`.
     pub(crate) ack_deadline: u32,
     /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
     pub(crate) idle_deadline: u32,

@@ -154,3 +154,28 @@ fn a_delayed_ack_behind_another_timer() {
         assert_eq!(rig.next_sent().0, 20);
     }
 }
+
+/// Each ACK waits for its own time, whatever an earlier one has left, which went out with an answer: in the same tick, before
+/// the end of the earlier delay and after it.
+#[test]
+fn a_delayed_ack_after_one_that_an_answer_has_carried() {
+    for millis in [1, 4, 12, 40, 100] {
+        for pause in 0..=8 {
+            let mut config = Rig::config();
+            config.tcp.quick_start_segments = 0;
+            let least_us = config.tcp.delayed_ack_min.as_micros() as u32;
+            let most_us = config.tcp.delayed_ack.as_micros() as u32;
+            let mut rig = with_round_trip(config, millis);
+            rig.receive(seg(ACK, 1, 61).data(10));
+            rig.send(61, 1);
+            assert_eq!(rig.brief(), [(ACK | PSH, 61, 11, 1)]);
+            rig.wait_ms(pause);
+            assert_eq!(rig.brief(), []);
+            rig.receive(seg(ACK, 11, 62).data(10));
+            let delay_ms = u64::from((rig.info().rtt_us / 4).max(least_us).min(most_us).div_ceil(1_000));
+            let (waited_ms, sent) = rig.next_sent();
+            assert_eq!((waited_ms, sent[0].brief()), (delay_ms, (ACK, 62, 21, 0)), "{millis} ms, {pause} ms later");
+            rig.assert_idle();
+        }
+    }
+}
