@@ -39,7 +39,7 @@ mod vnet;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use ringway_shm::{Burst, Frame, Instant};
+use ringway_shm::{Burst, Duration, Frame, Instant};
 
 /// What a link carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,11 @@ pub trait Device {
     /// there already, so that sleeping would be wrong.
     fn arm(&mut self) -> bool;
 
+    /// When the packet that is received next arrived, on the wall clock since 1970. `None`: there is none, or nobody notes it.
+    fn first_arrival(&self) -> Option<Duration> {
+        None
+    }
+
     /// When the device itself has something to do next (delayed packets), if ever.
     fn poll_timeout(&self) -> Option<Instant> {
         None
@@ -183,6 +188,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn arm(&mut self) -> bool {
         (**self).arm()
+    }
+    fn first_arrival(&self) -> Option<Duration> {
+        (**self).first_arrival()
     }
     fn poll_timeout(&self) -> Option<Instant> {
         (**self).poll_timeout()

@@ -369,6 +369,10 @@ impl Device for Offload {
         self.inner.arm()
     }
 
+    fn first_arrival(&self) -> Option<Duration> {
+        self.inner.first_arrival()
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         [self.retry_at, self.inner.poll_timeout()].into_iter().flatten().min()
     }

@@ -361,6 +361,10 @@ impl Device for Packet {
         self.failure.is_some()
     }
 
+    fn first_arrival(&self) -> Option<Duration> {
+        self.ring.first_arrival()
+    }
+
     fn counters(&self) -> Counters {
         let lost = sys::lost(self.fd.as_fd());
         self.ring.lost.set(self.ring.lost.get() + u64::from(lost));

@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 
-use ringway_shm::{Burst, Checksum, Frame, Instant};
+use ringway_shm::{Burst, Checksum, Duration, Frame, Instant};
 
 use crate::run::take_packet;
 use crate::{Capabilities, Counters, Device, Medium};
@@ -263,6 +263,10 @@ impl Device for Pcap {
 
     fn arm(&mut self) -> bool {
         self.inner.arm()
+    }
+
+    fn first_arrival(&self) -> Option<Duration> {
+        self.inner.first_arrival()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -19,7 +19,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use ringway_shm::wire::{self, WireEnd};
-use ringway_shm::{Arena, Burst, Frame, Instant};
+use ringway_shm::{Arena, Burst, Duration, Frame, Instant};
 
 use crate::memory::link::{CAPACITY, Link, LinkOptions};
 use crate::run::{copy_packet, give_packet, take_packet};
@@ -163,6 +163,10 @@ impl Device for Share {
             ready |= link.arm();
         }
         ready
+    }
+
+    fn first_arrival(&self) -> Option<Duration> {
+        self.device.first_arrival()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -199,11 +199,11 @@ impl Attachments {
         }
     }
 
-    /// Asks all applications to ring; `true` when one has something already.
-    pub(crate) fn arm(&mut self) -> bool {
+    /// Asks all applications to ring, and says how long they may look before they sleep; `true` when one has something already.
+    pub(crate) fn arm(&mut self, spin_limit: Duration) -> bool {
         let mut ready = false;
         for &number in &self.live {
-            ready |= self.regions[number as usize].as_mut().is_some_and(|region| region.arm());
+            ready |= self.regions[number as usize].as_mut().is_some_and(|region| region.arm(spin_limit));
         }
         ready
     }

@@ -1,9 +1,10 @@
 //! The only caller of the operating system's clock.
 //!
 //! Promises: time never goes backwards and does not follow changes of the wall clock. Workers of
-//! one machine share the same start, so their instants can be compared. Does not do: calendars.
+//! one machine share the same start, so their instants can be compared. The wall clock is only good for the age of what
+//! the kernel has just stamped with it. Does not do: calendars.
 
-use ringway_shm::Instant;
+use ringway_shm::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The monotonic time now.
@@ -11,6 +12,12 @@ use rustix::time::{ClockId, clock_gettime};
 pub fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// The wall clock, since 1970.
+pub(crate) fn wall() -> Duration {
+    let time = clock_gettime(ClockId::Realtime);
+    Duration::from_secs(time.tv_sec as u64) + Duration::from_nanos(time.tv_nsec as u64)
 }
 
 /// CPU time that the calling thread has used, nanoseconds.

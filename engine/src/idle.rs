@@ -6,9 +6,11 @@
 //! had more than his share), or run a stranger for a whole slice, so what counts is success in time: of 16
 //! spins of a kind (see [`Awaited`]) half must find work, or the next 64 idle times of that kind are slept through from their start, and twice as many
 //! after every further failure. So at a low load the worker waits for the program's answer, but not for
-//! the next request. A spin is bounded. Promises: a worker that sleeps
-//! wakes only for an event or the time it asked for. Does not do: arming; the caller arms everything
-//! and checks it once more before `wait`, or wakes are lost.
+//! the next request. A spin is bounded by what the configuration says, or by what a wake-up costs (`wakeup_cost`).
+//! Promises: a worker that sleeps wakes only for an event or the time it asked for. Does not do: arming; the
+//! caller arms everything and checks it once more before `wait`, or wakes are lost.
+
+mod wakeup_cost;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +18,9 @@ use std::time::Duration as StdDuration;
 
 use ringway_shm::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
+
+use crate::metrics::{Metrics, Work};
+use wakeup_cost::WakeupCost;
 
 /// Spins over which spinning is judged.
 const JUDGED: u32 = 16;
@@ -49,12 +54,17 @@ pub(crate) enum Awaited {
 pub(crate) struct Idle {
     epoll: OwnedFd,
     spin: Spin,
+    /// What sets the limit of spinning; `None`: the configuration has.
+    cost: Option<WakeupCost>,
 }
 
 impl Idle {
-    pub(crate) fn new(spin_limit: Duration) -> io::Result<Idle> {
+    /// `spin_limit`: `None`: by what wake-ups turn out to cost.
+    pub(crate) fn new(spin_limit: Option<Duration>) -> io::Result<Idle> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Idle { epoll, spin: Spin::new(spin_limit) })
+        let cost = spin_limit.is_none().then(WakeupCost::default);
+        let limit = spin_limit.unwrap_or_else(|| WakeupCost::default().spin_limit());
+        Ok(Idle { epoll, spin: Spin::new(limit), cost })
     }
 
     /// From now on `fd` ends a wait.
@@ -81,6 +91,28 @@ impl Idle {
     #[inline]
     pub(crate) fn spins(&mut self, now: Instant) -> bool {
         self.spin.spins(now)
+    }
+
+    /// How long a spin lasts at most.
+    pub(crate) fn spin_limit(&self) -> Duration {
+        self.spin.limit
+    }
+
+    /// A wait ended for what arrived at `arrival`, and the worker runs since `now`; both on the same clock.
+    pub(crate) fn woken_by(&mut self, arrival: Duration, now: Duration) {
+        if let Some(cost) = &mut self.cost {
+            cost.measured(Duration::from_nanos(now.as_nanos().saturating_sub(arrival.as_nanos())));
+            self.spin.limit = cost.spin_limit();
+        }
+    }
+
+    /// Writes what spinning is judged by.
+    pub(crate) fn write_metrics(&self, metrics: &mut Metrics) {
+        let cost = self.cost.as_ref().and_then(WakeupCost::median);
+        metrics.set(Work::WakeupCostNanos, cost.map_or(0, Duration::as_nanos));
+        metrics.set(Work::SpinLimitNanos, self.spin.limit.as_nanos());
+        metrics.set(Work::Spins, self.spin.spins);
+        metrics.set(Work::SpinsInVain, self.spin.in_vain);
     }
 
     /// Lets whoever else wants this processor have it before the next look.
@@ -115,6 +147,9 @@ struct Spin {
     last_work: Instant,
     /// The idle time that lasts.
     idle: Option<Idling>,
+    /// Idle times that began with spinning, and how many of these brought nothing in time.
+    spins: u64,
+    in_vain: u64,
 }
 
 /// How an idle time is spent.
@@ -159,14 +194,27 @@ impl Judge {
 
 impl Spin {
     fn new(limit: Duration) -> Spin {
-        Spin { limit, judges: [Judge::new(); 2], awaited: Awaited::Wire, last_work: Instant::ZERO, idle: None }
+        Spin {
+            limit,
+            judges: [Judge::new(); 2],
+            awaited: Awaited::Wire,
+            last_work: Instant::ZERO,
+            idle: None,
+            spins: 0,
+            in_vain: 0,
+        }
     }
 
     fn worked(&mut self, now: Instant, awaited: Awaited) {
         let judge = &mut self.judges[self.awaited as usize];
         match self.idle.take() {
             Some(Idling::Sleeps) => judge.skip -= 1,
-            Some(idling) => judge.judge(idling == Idling::Spins && now.since(self.last_work) < self.limit.times(LATE)),
+            Some(idling) => {
+                let hit = idling == Idling::Spins && now.since(self.last_work) < self.limit.times(LATE);
+                judge.judge(hit);
+                self.spins += 1;
+                self.in_vain += u64::from(!hit);
+            }
             None => {}
         }
         self.last_work = now;

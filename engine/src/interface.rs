@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 use ringway_device::offload::Offload;
 use ringway_device::{Capabilities, Counters, Device, Medium, Rooms};
 use ringway_shm::capture::{CaptureWriter, Direction};
-use ringway_shm::{Arena, Burst, Frame, Instant};
+use ringway_shm::{Arena, Burst, Duration, Frame, Instant};
 use ringway_stack::{Interface, Role, Stack};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType};
@@ -169,6 +169,11 @@ impl Interfaces {
     /// Arms all devices; `true` when one has packets already.
     pub(crate) fn arm(&mut self) -> bool {
         self.ports.iter_mut().fold(false, |ready, port| port.device.arm() | ready)
+    }
+
+    /// When the first of the packets that wait arrived, on the wall clock since 1970, if a device has noted it.
+    pub(crate) fn first_arrival(&self) -> Option<Duration> {
+        self.ports.iter().filter_map(|port| port.device.first_arrival()).min()
     }
 
     /// When a device has something to do next.

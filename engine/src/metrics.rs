@@ -49,6 +49,10 @@ pub(crate) enum Work {
     SmallFramesFree,
     BulkChunksLent,
     RoomsFree,
+    WakeupCostNanos,
+    SpinLimitNanos,
+    Spins,
+    SpinsInVain,
     BatchFirst,
 }
 
@@ -75,6 +79,10 @@ const NAMES: [&str; WORKS] = [
     "RingwaySmallFramesFree",
     "RingwayBulkChunksLent",
     "RingwayRoomsFree",
+    "RingwayWakeupCostNanos",
+    "RingwaySpinLimitNanos",
+    "RingwaySpins",
+    "RingwaySpinsInVain",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",

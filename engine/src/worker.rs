@@ -47,8 +47,9 @@ pub struct WorkerConfig {
     pub arena: ArenaConfig,
     /// Sizes of each application group's region.
     pub shape: Shape,
-    /// How long to look for work before sleeping; zero: not at all.
-    pub spin: Duration,
+    /// How long to look for work before sleeping, while that pays; zero: not at all. `None`: twice what a wake-up costs here,
+    /// which is measured.
+    pub spin: Option<Duration>,
     /// Application groups at most.
     pub regions_max: u32,
     /// Sockets that one group may have at most.
@@ -66,7 +67,7 @@ impl Default for WorkerConfig {
             stack: StackConfig::default(),
             arena: ArenaConfig { large: 65_536, small: 65_536 },
             shape: Shape::default(),
-            spin: Duration::from_micros(20),
+            spin: None,
             regions_max: 256,
             sockets_per_region_max: 65_536,
             stats_path: None,
@@ -404,11 +405,14 @@ impl Worker {
 
     /// Arms everything, looks once more and waits.
     fn sleep(&mut self, now: Instant) -> io::Result<()> {
-        let ready = self.attachments.arm() | self.interfaces.arm();
+        let ready = self.attachments.arm(self.idle.spin_limit()) | self.interfaces.arm();
         let next = self.next_timeout(now);
         if !ready && next.is_none_or(|at| at > now) {
             self.idle.wait(next.map(|at| at.since(now)))?;
             self.core.metrics.add(Work::Wakeups, 1);
+            if let Some(arrival) = self.interfaces.first_arrival() {
+                self.idle.woken_by(arrival, clock::wall());
+            }
         }
         self.attachments.disarm();
         self.core.now = clock::now();
@@ -436,6 +440,7 @@ impl Worker {
         self.attachments.write_records(&mut self.core);
         let core = &mut self.core;
         self.interfaces.advise();
+        self.idle.write_metrics(&mut core.metrics);
         core.metrics.write(core.now, &core.stack, &self.interfaces, &self.arena);
         if let Some(capture) = self.capture.as_ref().filter(|capture| capture.is_wanted()) {
             capture.forget_readers(is_alive);

@@ -84,7 +84,7 @@ impl<'a> Waiter<'a> {
 
     /// Gives way before a sleep; whether an event has come meanwhile. Only those after `forget_events` count.
     pub(crate) fn give_way(&self) -> bool {
-        self.posix.courtesy.give_way(&*self.posix.kernel, || self.channel.has_event(self.context))
+        self.posix.courtesy.give_way(&*self.posix.kernel, self.channel.spin_limit(), || self.channel.has_event(self.context))
     }
 
     /// The one kernel wait. `set[0]` and `set[1]` are filled in here (bell, control connection); the caller's own kernel

@@ -5,6 +5,7 @@
 
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
+use ringway_shm::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 
@@ -387,6 +388,9 @@ pub trait Channel: Send + Sync {
     fn next_event(&self, context: Context) -> Option<SocketRef>;
     /// Whether `next_event` would name one.
     fn has_event(&self, context: Context) -> bool;
+
+    /// How long to look for events before sleeping, as the service says; nobody has checked it.
+    fn spin_limit(&self) -> Duration;
 
     /// Before a child process is made: reserves a number for it, under which it holds all that we hold.
     fn before_fork(&self);

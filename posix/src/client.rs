@@ -18,6 +18,7 @@ use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::tcp_info;
 use convert::{answer_of, failure_of, option_of, receive_error, send_error, state_of};
+use ringway_shm::Duration;
 use ringway_shm::channel as shm;
 use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
 use ringway_shm::stats::InfoRecord;
@@ -451,6 +452,10 @@ impl Channel for Attached {
         for (worker, client) in self.clients.iter().enumerate() {
             client.disarm(self.context(context, worker));
         }
+    }
+
+    fn spin_limit(&self) -> Duration {
+        self.clients[0].spin_limit()
     }
 
     fn has_event(&self, context: Context) -> bool {

@@ -3,9 +3,10 @@
 //!
 //! Where the service's worker shares the processor, it runs at once and has often brought something when
 //! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
-//! short spin. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
-//! bring something in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming; that comes after it, before
-//! the kernel's wait.
+//! short spin. How long it may be the worker says, which measures what a wake-up costs; it is bounded here, because the
+//! word that says it is shared. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
+//! bring something in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming;
+//! that comes after it, before the kernel's wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -13,13 +14,13 @@ use ringway_shm::Duration;
 
 use crate::fallback::Kernel;
 
-/// How long a thread gives way at most: about what a sleep and a wake-up cost both sides.
-const LIMIT: Duration = Duration::from_micros(20);
-/// What is found after this was found late: a stranger had the processor for a slice, and a sleeper would have been woken
-/// before its end.
-const LATE: Duration = Duration::from_micros(80);
+/// How long a thread gives way at most, whatever it is told.
+const LIMIT_MAX: Duration = Duration::from_micros(100);
+/// What is found after so many times the limit was found late: a stranger had the processor for a slice, and a sleeper
+/// would have been woken before its end.
+const LATE: u64 = 4;
 /// How often at most, whatever the clock says.
-const LOOKS_MAX: u32 = 64;
+const LOOKS_MAX: u32 = 512;
 /// Attempts over which giving way is judged.
 const JUDGED: u32 = 16;
 /// Waits that sleep at once after a bad judgement, and after many.
@@ -40,9 +41,10 @@ pub(crate) struct Courtesy {
 }
 
 impl Courtesy {
-    /// Gives way until `ready` says that there is something, or the limit is reached. Says whether there is.
-    pub(crate) fn give_way(&self, kernel: &dyn Kernel, mut ready: impl FnMut() -> bool) -> bool {
-        if self.forbidden.load(Ordering::Relaxed) {
+    /// Gives way until `ready` says that there is something, or `limit` is reached (zero: not at all). Says whether there is.
+    pub(crate) fn give_way(&self, kernel: &dyn Kernel, limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
+        let limit = limit.min(LIMIT_MAX);
+        if limit == Duration::ZERO || self.forbidden.load(Ordering::Relaxed) {
             return false;
         }
         let skip = self.skip.load(Ordering::Relaxed);
@@ -56,11 +58,11 @@ impl Courtesy {
             kernel.give_way();
             found = ready();
             spent = kernel.now().since(start);
-            if found || spent >= LIMIT {
+            if found || spent >= limit {
                 break;
             }
         }
-        self.judge(found && spent < LATE);
+        self.judge(found && spent < limit.times(LATE));
         found
     }
 

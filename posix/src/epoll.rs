@@ -323,7 +323,7 @@ impl Posix {
     fn epoll_give_way(&self, number: u32) -> bool {
         let bell = self.epolls.lock(number).as_ref().and_then(|instance| instance.bell);
         let (Some((context, _)), Some(channel)) = (bell, self.attached()) else { return false };
-        self.courtesy.give_way(&*self.kernel, || channel.has_event(context))
+        self.courtesy.give_way(&*self.kernel, channel.spin_limit(), || channel.has_event(context))
     }
 
     /// Have sockets of the stack kept a wait from asking the kernel too often?

@@ -90,7 +90,7 @@ fn neighbor_of(Cidr { ip, prefix_len }: Cidr) -> IpAddr {
 /// The worker threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkerChoice {
-    /// How long to look for work before sleeping; `None`: the engine's choice for this machine.
+    /// How long to look for work before sleeping; `None`: by what a wake-up costs, which the worker measures.
     pub spin: Option<Duration>,
     /// Processor that the first one runs on, each other one on the next; `None`: any.
     pub core: Option<u32>,

@@ -37,10 +37,6 @@ use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
 use crate::workers::Workers;
 
-/// How long a worker looks for work before it sleeps. It gives way to whoever shares its processor, so
-/// this needs no spare one (nginx and the worker on one of two shared processors, one request at a time:
-/// p50 of 20 us instead of 48, and half the CPU).
-const SPIN: Duration = Duration::from_micros(20);
 /// The workers' threads have this name and their number.
 const WORKER_NAME: &str = "ringway-w";
 /// Said where more workers are configured than there can be.
@@ -355,7 +351,7 @@ fn start_worker(
         stack,
         arena: config.arena,
         shape: config.region,
-        spin: config.worker.spin.unwrap_or(SPIN),
+        spin: config.worker.spin,
         regions_max: config.limits.groups,
         sockets_per_region_max: config.limits.sockets_per_group,
         stats_path: own_file(claim.stats_path()),

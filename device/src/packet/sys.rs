@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ringway_shm::Burst;
+use ringway_shm::{Burst, Duration};
 
 use crate::sys::{check, piece};
 use crate::vnet;
@@ -249,6 +249,16 @@ impl Ring {
             .copy_from_slice(unsafe { std::slice::from_raw_parts(self.slot().add(mac - vnet::BYTES).as_ptr(), vnet::BYTES) });
         let (tagged, queued) = (status & TP_STATUS_VLAN_VALID != 0, status & TP_STATUS_COPY != 0);
         Some(Slot { header: vnet_header, bytes, len: header.len as usize, tagged, queued })
+    }
+
+    /// When the next packet arrived, on the wall clock since 1970.
+    pub(super) fn first_arrival(&self) -> Option<Duration> {
+        if !self.is_ready() {
+            return None;
+        }
+        // SAFETY: the slot starts with this header; the kernel does not write a slot that is ours.
+        let header: SlotHeader = unsafe { self.slot().cast().read() };
+        Some(Duration::from_secs(header.seconds.into()) + Duration::from_nanos(header.nanos.into()))
     }
 
     /// Gives the front slot back to the kernel.

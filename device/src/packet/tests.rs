@@ -43,6 +43,29 @@ fn requests_of_many_connections_wait_for_a_worker_that_is_late() {
     });
 }
 
+/// The worker measures what a wake-up costs by when the packet that woke it arrived.
+#[test]
+fn the_packet_that_waits_says_when_it_arrived() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = ends();
+        let mut burst = Burst::with_capacity(64);
+        while right.receive(Instant::ZERO, &mut burst).expect("the wire is up") > 0 {
+            burst.clear();
+        }
+        let mut send = || {
+            Packet { macs, payload: &[7; 64], ..Packet::default() }.push(&left.arena, &mut burst, 0, false);
+            left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+        };
+        send();
+        let first = right.first_arrival().expect("a packet waits");
+        send();
+        assert_eq!(right.first_arrival(), Some(first), "of both the first");
+        let mut burst = Burst::with_capacity(64);
+        right.receive(Instant::ZERO, &mut burst).expect("the wire is up");
+        assert_eq!(right.first_arrival(), None);
+    });
+}
+
 /// Payload bytes of the super-segment below, and of its pieces.
 const WHOLE: usize = 14_480;
 const PIECE: u16 = 1448;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex};
-use ringway_shm::{Arena, Frame};
+use ringway_shm::{Arena, Duration, Frame};
 use ringway_stack::{Event, SocketId};
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -211,7 +211,8 @@ impl Region {
         self.sockets.get(slot.index).expect("it was there or has just been inserted")
     }
 
-    pub(super) fn arm(&mut self) -> bool {
+    pub(super) fn arm(&mut self, spin_limit: Duration) -> bool {
+        self.channel.set_spin_limit(spin_limit);
         !self.channel.arm()
     }
 

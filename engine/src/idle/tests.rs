@@ -91,7 +91,7 @@ fn spinning_is_bounded() {
 #[test]
 fn a_bell_wakes_once_per_ring() {
     use rustix::event::{EventfdFlags, eventfd};
-    let mut idle = Idle::new(Duration::ZERO).expect("an epoll instance");
+    let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
     let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
     idle.add(&bell, Source::Bell).expect("registered");
     let rings = |idle: &mut Idle| {
@@ -105,4 +105,34 @@ fn a_bell_wakes_once_per_ring() {
         assert_eq!(rings(&mut idle), 1);
         assert_eq!(rings(&mut idle), 0);
     }
+}
+
+/// Two ends that both sleep: the answer comes when the peer has woken too, later than one wake-up costs. The first limit misses it;
+/// the measured one does not.
+#[test]
+fn a_measured_limit_outlasts_the_wake_up_of_a_peer() {
+    let mut idle = Idle::new(None).expect("an epoll instance");
+    let (wakeup, answer) = (Duration::from_micros(22), Duration::from_micros(38));
+    let mut now = Instant::ZERO;
+    let mut sleeps = 0;
+    for _ in 0..100 {
+        idle.worked(now, Awaited::Wire);
+        let arrival = now + answer;
+        let gave_up = (1..38).any(|micros| !idle.spins(now + Duration::from_micros(micros)));
+        now = if gave_up { arrival + wakeup } else { arrival };
+        if gave_up {
+            sleeps += 1;
+            idle.woken_by(arrival.since(Instant::ZERO), now.since(Instant::ZERO));
+        }
+    }
+    assert_eq!(idle.spin_limit(), wakeup.times(2));
+    assert_eq!(sleeps, 3, "as many as it takes to know the cost");
+}
+
+/// What the configuration says stays, whatever wake-ups cost.
+#[test]
+fn a_limit_that_is_configured_stays() {
+    let mut idle = Idle::new(Some(Duration::from_micros(7))).expect("an epoll instance");
+    (0..20).for_each(|_| idle.woken_by(Duration::ZERO, Duration::from_micros(30)));
+    assert_eq!(idle.spin_limit(), Duration::from_micros(7));
 }

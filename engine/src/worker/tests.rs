@@ -3,6 +3,7 @@
 mod harness;
 
 use ringway_device::memory::MemoryOptions;
+use ringway_shm::Duration;
 use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, Request, SocketOption, State};
 use ringway_shm::stats::InfoRecord;
 use ringway_stack::{Counter, FastOpenKeys};
@@ -298,7 +299,7 @@ fn an_idle_worker_sleeps_for_ever() {
     net.accept(0, listener);
     net.run_for_ms(5_000);
     for worker in &mut net.workers {
-        assert!(!worker.attachments.arm());
+        assert!(!worker.attachments.arm(Duration::ZERO));
         assert_eq!(worker.next_timeout(net.now), None, "stack {:?}", worker.core.stack.poll_timeout());
     }
     assert_eq!(net.apps[1].client.slot(client.index).state(), State::Connected);

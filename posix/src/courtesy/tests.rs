@@ -1,6 +1,8 @@
 use super::*;
 use crate::mock::TestKernel;
 
+const LIMIT: Duration = Duration::from_micros(20);
+
 /// One attempt that finds something at the `hit`-th look (0: at none); whether it found it, and how often it looked.
 fn attempt(courtesy: &Courtesy, hit: u32) -> (bool, u32) {
     attempt_of(courtesy, hit, Duration::from_micros(1))
@@ -11,7 +13,7 @@ fn attempt_of(courtesy: &Courtesy, hit: u32, takes: Duration) -> (bool, u32) {
     let kernel = TestKernel::default();
     kernel.courtesy_takes.store(takes.as_nanos(), Ordering::Relaxed);
     let mut looks = 0;
-    let found = courtesy.give_way(&kernel, || {
+    let found = courtesy.give_way(&kernel, LIMIT, || {
         looks += 1;
         looks == hit
     });
@@ -74,4 +76,19 @@ fn a_filtered_process_sleeps_at_once() {
     for _ in 0..4 * JUDGED {
         assert_eq!(attempt(&courtesy, 1), (false, 0));
     }
+}
+
+/// The service's word is shared memory: nobody waits longer for it than the bound, and not at all when it says zero.
+#[test]
+fn what_the_service_says_is_bounded() {
+    let kernel = TestKernel::default();
+    kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    let mut looks = 0;
+    let courtesy = Courtesy::default();
+    assert!(!courtesy.give_way(&kernel, Duration::from_secs(4), || {
+        looks += 1;
+        false
+    }));
+    assert_eq!(looks, 100, "microseconds");
+    assert!(!courtesy.give_way(&kernel, Duration::ZERO, || true));
 }

@@ -15,7 +15,7 @@ use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Wait contexts in a region.
 pub const CONTEXTS: u32 = 256;
 /// Processes in a region.
@@ -212,6 +212,8 @@ impl FreeList {
 pub(crate) struct Header {
     /// The worker sleeps or is about to: ring its doorbell for new requests.
     pub(crate) worker_need_wake: Line<AtomicU32>,
+    /// How long whoever waits may look before it sleeps, nanoseconds: what the worker does itself.
+    pub(crate) spin_limit_ns: Line<AtomicU32>,
     /// The worker lacks receive chunks: tell it when some come back.
     pub(crate) rx_starved: Line<AtomicU32>,
     /// Which request rings have something.

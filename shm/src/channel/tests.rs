@@ -8,7 +8,7 @@ use std::thread;
 
 use super::attach::{ClientMessage, ControlListener};
 use super::*;
-use crate::sys;
+use crate::{Duration, sys};
 
 pub(super) const SHAPE: Shape =
     Shape { slots: 128, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 0, rx_bulk: 0 };
@@ -405,6 +405,15 @@ fn an_event_from_before_the_bell_was_known_is_rung_when_it_is() {
     assert_eq!(bench.worker.flush_wakes(), 0);
     assert!(bench.worker.register_context(context, handed));
     assert_eq!(bench.worker.flush_wakes(), 1);
+}
+
+/// The application looks as long as the worker does; before the worker has said anything, not at all.
+#[test]
+fn the_worker_says_how_long_looking_pays() {
+    let bench = Bench::new(SHAPE);
+    assert_eq!(bench.client.spin_limit(), Duration::ZERO);
+    bench.worker.set_spin_limit(Duration::from_micros(44));
+    assert_eq!(bench.client.spin_limit(), Duration::from_micros(44));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::super::layout::CONTEXTS;
 use super::super::lock;
 use super::super::slot::{Flags, Readiness, SlotRef, State};
 use super::Client;
+use crate::Duration;
 use crate::sync::{Ordering, fence};
 use crate::{doorbell, list};
 
@@ -113,6 +114,12 @@ impl Client {
     pub fn has_event(&self, context: ContextIndex) -> bool {
         let shared = self.map.context(context);
         shared.tail.0.load(Ordering::Acquire) != shared.head.0.load(Ordering::Relaxed)
+    }
+
+    /// How long looking for events may last before a sleep, as the worker thinks; zero: it has not slept itself yet, or
+    /// nobody should. The word is shared with others: bound it.
+    pub fn spin_limit(&self) -> Duration {
+        Duration::from_nanos(self.map.header().spin_limit_ns.0.load(Ordering::Relaxed).into())
     }
 
     /// Says that the caller will sleep on the context's event descriptor. Look for events and at the

@@ -4,7 +4,7 @@ use super::super::layout::{Bits, RING_ENTRIES, RINGS};
 use super::super::request::{ControlAnswer, Request, completion};
 use super::Attachment;
 use crate::sync::{Ordering, fence};
-use crate::{doorbell, ring};
+use crate::{Duration, doorbell, ring};
 
 /// Entries without a request that one call looks at, at most.
 const SKIPPED_MAX: u32 = RINGS * RING_ENTRIES;
@@ -67,6 +67,12 @@ impl Attachment {
         self.requests.heads[number as usize] = head.wrapping_add(1);
         shared.head.0.store(head.wrapping_add(1), Ordering::Release);
         Some(entry)
+    }
+
+    /// Says how long the application may look for something to do before it sleeps.
+    pub fn set_spin_limit(&self, limit: Duration) {
+        let nanos = u32::try_from(limit.as_nanos()).unwrap_or(u32::MAX);
+        self.map.header().spin_limit_ns.0.store(nanos, Ordering::Relaxed);
     }
 
     /// Says that the worker is about to sleep. `false`: there is work, do not.
