@@ -4,8 +4,9 @@
 //! Packets that the device can carry as they are pass through untouched. Super-segments are cut by
 //! sharing the payload when the device gathers, by copying otherwise. Does not coalesce on the way in.
 //!
-//! Needs small (or large) frames of its own; when the arena is short of them, packets wait in the
-//! caller's burst.
+//! Needs small (or large) frames of its own, one for each piece: a super-segment may have more pieces than the arena has
+//! frames. So it is cut piece by piece as frames come back; when none does for [`PATIENCE`], the rest of it is dropped, since
+//! frames may be held by those who wait for the device.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,6 +21,8 @@ use crate::{Capabilities, Counters, Device};
 const STAGED_MAX: usize = 256;
 /// When to try again while the device takes nothing.
 const RETRY: Duration = Duration::from_micros(50);
+/// How long a packet waits for a frame.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// The largest super-segment that is offered, bytes with headers.
 const SEGMENTATION_MAX: u32 = 65_535;
 
@@ -30,9 +33,24 @@ pub struct Offload {
     can: Capabilities,
     staged: Burst,
     retry_at: Option<Instant>,
+    /// The packet that is worked on; while `cut` says so, what is left of it.
     packet: Vec<Frame>,
+    cut: Option<Cut>,
+    /// Since when there is no frame.
+    short_since: Option<Instant>,
     piece: Vec<Frame>,
     dropped: u64,
+}
+
+/// How far a super-segment is cut.
+struct Cut {
+    headers: Headers,
+    /// Payload bytes in all.
+    total: usize,
+    /// Of how many pieces this is the next.
+    count: usize,
+    next: usize,
+    cursor: Cursor,
 }
 
 impl Offload {
@@ -46,6 +64,8 @@ impl Offload {
             staged: Burst::default(),
             retry_at: None,
             packet: Vec::new(),
+            cut: None,
+            short_since: None,
             piece: Vec::new(),
             dropped: 0,
         }
@@ -69,12 +89,13 @@ impl Offload {
         Box::new(Offload::new(inner, arena))
     }
 
-    /// Moves the first packet of `burst` to `staged` in a form that the device carries. `false`: it
-    /// stays, because frames are short.
-    fn stage(&mut self, burst: &mut Burst) -> bool {
-        let Some(first) = burst.front_packet().next() else { return false };
-        let segmentation = first.segmentation();
-        let len = burst.front_len();
+    /// Takes the first packet of `burst`: to `staged` as it is, or to be cut. `false`: there is none.
+    fn take(&mut self, burst: &mut Burst) -> bool {
+        if !take_packet(burst, &mut self.packet) {
+            return false;
+        }
+        let segmentation = self.packet[0].segmentation();
+        let len = packet_len(&self.packet);
         let segments = len / usize::from(segmentation.size.max(1)) + 1;
         let too_large = len > self.can.segmentation_max_bytes as usize || segments > self.can.segmentation_max_segments as usize;
         let cut = match segmentation.kind {
@@ -82,12 +103,8 @@ impl Offload {
             SegmentationKind::Udp => too_large || !self.can.segments_udp,
             SegmentationKind::TcpIpv4 | SegmentationKind::TcpIpv6 => too_large,
         };
-        if cut && (self.arena.free(Class::Large) as usize) < segments + 1 {
-            return false;
-        }
-        take_packet(burst, &mut self.packet);
         if cut {
-            self.stage_pieces(segmentation)
+            self.begin_cut(segmentation)
         } else {
             self.stage_whole()
         }
@@ -116,38 +133,49 @@ impl Offload {
         self.packet.clear();
     }
 
-    /// Cuts the packet into pieces of `segmentation.size` payload bytes.
-    fn stage_pieces(&mut self, segmentation: Segmentation) {
+    /// The packet is to be cut into pieces of `segmentation.size` payload bytes.
+    fn begin_cut(&mut self, segmentation: Segmentation) {
         let Some(headers) = Headers::parse(&self.packet[0], segmentation, self.can.medium.header_bytes()) else {
             return self.drop_packet();
         };
         self.packet[0].pull(headers.len);
         let total = packet_len(&self.packet);
-        let size = usize::from(segmentation.size);
-        let count = total.div_ceil(size).max(1);
-        let mut cursor = Cursor::default();
-        for index in 0..count {
-            let payload = (total - index * size).min(size);
-            if !self.build_piece(&headers, index, count, payload, &mut cursor) {
-                self.dropped += 1;
-                break;
-            }
-            give_packet(&mut self.staged, &mut self.piece);
-        }
-        self.piece.clear();
-        self.packet.clear();
+        let count = total.div_ceil(headers.size).max(1);
+        self.cut = Some(Cut { headers, total, count, next: 0, cursor: Cursor::default() });
     }
 
-    /// Builds piece `index` of `count` in `self.piece`. `false`: the arena is used up.
-    fn build_piece(&mut self, headers: &Headers, index: usize, count: usize, payload: usize, cursor: &mut Cursor) -> bool {
+    /// Stages pieces of the packet that is cut, until it is over or enough are staged. `false`: frames are short.
+    fn stage_pieces(&mut self) -> bool {
+        let Some(mut cut) = self.cut.take() else { return true };
+        while cut.next < cut.count {
+            let class = if self.can.gathers { Class::Small } else { Class::Large };
+            let head = self.arena.alloc(class).or_else(|| self.arena.alloc(Class::Large));
+            let Some(head) = head.filter(|_| self.staged.packets() < STAGED_MAX) else {
+                self.cut = Some(cut);
+                return self.staged.packets() >= STAGED_MAX;
+            };
+            if !self.build_piece(head, &mut cut) {
+                self.drop_packet();
+                return true;
+            }
+            give_packet(&mut self.staged, &mut self.piece);
+            cut.next += 1;
+            self.short_since = None;
+        }
+        self.packet.clear();
+        true
+    }
+
+    /// Builds the next piece in `self.piece`, its headers in `head`. `false`: it does not fit there, or there is no memory.
+    fn build_piece(&mut self, mut head: Frame, cut: &mut Cut) -> bool {
+        let Cut { headers, total, count, next, cursor } = cut;
+        let payload = (*total - *next * headers.size).min(headers.size);
         self.piece.clear();
-        let class = if self.can.gathers { Class::Small } else { Class::Large };
-        let Some(mut head) = self.arena.alloc(class).or_else(|| self.arena.alloc(Class::Large)) else { return false };
         if head.tailroom() < headers.len + if self.can.gathers { 0 } else { payload } {
             return false;
         }
         head.extend(headers.len).copy_from_slice(&headers.bytes[..headers.len]);
-        headers.patch(head.bytes_mut(), index, count, payload);
+        headers.patch(head.bytes_mut(), *next, *count, payload);
         head.set_checksum(Checksum::Partial { start: headers.transport as u16, offset: headers.checksum_offset() });
         if self.can.gathers {
             self.piece.push(head);
@@ -157,6 +185,28 @@ impl Offload {
             self.piece.push(head);
         }
         self.can.sends_partial_checksums || complete(&self.arena, &mut self.piece)
+    }
+
+    /// Fills `staged`. Returns how many packets of `burst` were taken.
+    fn stage(&mut self, now: Instant, burst: &mut Burst) -> usize {
+        let mut taken = 0;
+        while self.staged.packets() < STAGED_MAX {
+            if !self.stage_pieces() {
+                let since = *self.short_since.get_or_insert(now);
+                if now.since(since) < PATIENCE {
+                    break;
+                }
+                (self.cut, self.short_since) = (None, None);
+                self.drop_packet();
+            }
+            if self.cut.is_none() {
+                if !self.take(burst) {
+                    break;
+                }
+                taken += 1;
+            }
+        }
+        taken
     }
 }
 
@@ -342,9 +392,7 @@ impl Device for Offload {
         let mut taken = 0;
         let mut result = Ok(());
         loop {
-            while self.staged.packets() < STAGED_MAX && self.stage(burst) {
-                taken += 1;
-            }
+            taken += self.stage(now, burst);
             if self.staged.is_empty() {
                 break;
             }
@@ -357,7 +405,7 @@ impl Device for Offload {
                 }
             }
         }
-        self.retry_at = (!self.staged.is_empty()).then_some(now + RETRY);
+        self.retry_at = (!self.staged.is_empty() || self.cut.is_some()).then_some(now + RETRY);
         result.map(|()| taken)
     }
 

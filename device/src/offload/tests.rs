@@ -2,6 +2,7 @@
 use super::*;
 use crate::memory::{Memory, MemoryOptions, pair};
 use crate::testing::{Arrived, Packet, arena, arrived};
+use ringway_shm::ArenaConfig;
 
 fn through(options: MemoryOptions, packet: Packet, segment_size: u16) -> Vec<Arrived> {
     let (left, right) = (arena(), arena());
@@ -75,6 +76,55 @@ fn cut_pieces_wait_for_a_full_wire_and_a_timeout_is_asked_for() {
     b.receive(Instant::ZERO, &mut got).expect("memory does not fail");
     assert_eq!(turns, 3);
     assert_eq!(arrived(&mut got).len(), 10);
+}
+
+/// A super-segment of more pieces than the arena has frames goes piece by piece. It used to wait for as many free frames at once,
+/// which never were, and all behind it with it (seed 24028552651 of the simulator: 63 bytes a piece after a black hole).
+#[test]
+fn more_pieces_than_frames_all_go() {
+    for options in wires() {
+        let (left, right) = (Arena::new(ArenaConfig { large: 64, small: 64 }), arena());
+        let (a, mut b) = pair(&left, &right, MemoryOptions { queue_packets: 32, ..options });
+        let mut offload = Offload::new(Box::new(a), &left);
+        let payload: Vec<u8> = (0..60_000u32).map(|i| (i * 7) as u8).collect();
+        let (mut burst, mut got, mut bytes) = (Burst::default(), Burst::default(), Vec::new());
+        Packet { payload: &payload, ..Packet::default() }.push(&left, &mut burst, 63, true);
+        assert_eq!(offload.transmit(Instant::ZERO, &mut burst).expect("memory does not fail"), 1);
+        while let Some(at) = offload.poll_timeout() {
+            b.receive(at, &mut got).expect("memory does not fail");
+            bytes.extend(arrived(&mut got).iter().flat_map(|packet| packet.payload().to_vec()));
+            offload.transmit(at, &mut burst).expect("memory does not fail");
+        }
+        b.receive(Instant::ZERO, &mut got).expect("memory does not fail");
+        bytes.extend(arrived(&mut got).iter().flat_map(|packet| packet.payload().to_vec()));
+        assert!(bytes == payload && offload.counters().tx_dropped == 0);
+        assert_eq!((left.free(Class::Large), left.free(Class::Small)), (64, 64));
+    }
+}
+
+/// Where no frame comes back what is left of the packet is dropped, and what is behind it goes.
+#[test]
+fn without_frames_the_packet_is_given_up() {
+    let (left, right) = (Arena::new(ArenaConfig { large: 8, small: 4 }), arena());
+    let (a, mut b) = pair(&left, &right, MemoryOptions::default());
+    let mut offload = Offload::new(Box::new(a), &left);
+    let mut burst = Burst::default();
+    Packet { payload: &[9; 500], ..Packet::default() }.push(&left, &mut burst, 100, true);
+    Packet { payload: b"behind", ..Packet::default() }.push(&left, &mut burst, 0, true);
+    let held: Vec<Frame> = [Class::Large, Class::Small]
+        .into_iter()
+        .flat_map(|class| std::iter::from_fn(|| left.alloc(class)).collect::<Vec<_>>())
+        .collect();
+    let (mut now, mut got) = (Instant::ZERO, Burst::default());
+    offload.transmit(now, &mut burst).expect("memory does not fail");
+    while let Some(at) = offload.poll_timeout() {
+        now = at;
+        offload.transmit(now, &mut burst).expect("memory does not fail");
+    }
+    b.receive(now, &mut got).expect("memory does not fail");
+    assert_eq!(arrived(&mut got).iter().map(|packet| packet.payload().to_vec()).collect::<Vec<_>>(), [b"behind"]);
+    assert!(now.since(Instant::ZERO) >= PATIENCE && offload.counters().tx_dropped == 1);
+    drop(held);
 }
 
 #[test]
