@@ -3,11 +3,12 @@
 //! Read RFC 4987 §3.6 and appendix A first; the layout is Linux's. The ISN of the SYN-ACK is the cookie:
 //!
 //! ```text
-//! cookie = F(4-tuple) + peer's ISN + (minute << 24) + ((F(4-tuple, minute) + index of MSS) mod 2^24)
+//! cookie = F(4-tuple) + peer's ISN + (minute << 24) + ((F(4-tuple, minute, peer's ISN) + index of MSS) mod 2^24)
 //! ```
 //!
 //! Who sends it back as SEG.ACK has received the SYN-ACK. It is good for two minutes: the second F is another
-//! one each minute. What else was agreed on lies in the low six bits of the timestamp that we send and the
+//! one each minute. Unlike Linux's it depends on the peer's ISN: else SEG.ACK and SEG.SEQ of a connection that is over and
+//! has carried as much each way would differ by as much as a cookie's, and a late segment of it would open it again. What else was agreed on lies in the low six bits of the timestamp that we send and the
 //! peer echoes; without timestamps there is neither window scaling nor SACK. Cookies are sent where the
 //! SYN queue is full (or always), and believed only by listeners that have sent some lately.
 
@@ -38,9 +39,9 @@ const OPTION_BITS: u32 = 6;
 const NO_SCALING: u32 = 15;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
-/// Purposes of keyed hashes, so that none tells anything about another.
+/// Purposes of keyed hashes, so that none tells anything about another; above the second are a minute and an ISN.
 const STATIC: u64 = 0x4987_0001;
-const ROTATING: u64 = 0x4987_0002;
+const ROTATING: u64 = 0x4987;
 const MASK: u32 = (1 << 24) - 1;
 
 /// The minute on which cookies made at `now` depend.
@@ -52,11 +53,16 @@ fn sizes(key: &FlowKey) -> &'static [u16; 4] {
     if key.local.is_ipv4() { &MSS_V4 } else { &MSS_V6 }
 }
 
+/// The part of a cookie that is another one each minute and for each ISN of the peer.
+fn rotating(secrets: &Secrets, key: &FlowKey, minute: u32, irs: SeqNum) -> u32 {
+    secrets.keyed(key, u64::from(irs.0) << 32 | u64::from(minute as u16) << 16 | ROTATING) as u32
+}
+
 /// The ISN that answers a SYN with ISN `irs` whose sender takes segments of `mss` bytes.
 fn make(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, mss: u16) -> SeqNum {
     let index = sizes(key).iter().rposition(|&size| size <= mss).unwrap_or(0) as u32;
     let minute = minute(now);
-    let rotating = secrets.keyed(key, ROTATING | ((minute as u64) << 32)) as u32;
+    let rotating = rotating(secrets, key, minute, irs);
     let fixed = secrets.keyed(key, STATIC) as u32;
     SeqNum(fixed.wrapping_add(irs.0).wrapping_add(minute << 24).wrapping_add(rotating.wrapping_add(index) & MASK))
 }
@@ -71,7 +77,7 @@ fn check(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, cookie: Se
         return None;
     }
     let made = minute.wrapping_sub(age);
-    let rotating = secrets.keyed(key, ROTATING | ((made as u64) << 32)) as u32;
+    let rotating = rotating(secrets, key, made, irs);
     sizes(key).get((rest.wrapping_sub(rotating) & MASK) as usize).copied()
 }
 

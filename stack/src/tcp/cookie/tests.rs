@@ -52,6 +52,19 @@ fn cannot_be_guessed() {
     assert_eq!(hits.count(), 0);
 }
 
+/// A late segment of a connection that is over is no cookie, though as many bytes went each way as the other: the difference of
+/// SEG.ACK and SEG.SEQ is a cookie's then (seed 24028501408 of the simulator).
+#[test]
+fn equal_bytes_each_way_are_no_cookie() {
+    let secrets = Secrets::new(8);
+    let cookie = make(&secrets, at(100), &key(), SeqNum(7), 1_440);
+    let later = |up: u32, down: u32| check(&secrets, at(101), &key(), SeqNum(7) + up, cookie + down);
+    assert_eq!(later(0, 0), Some(1_440));
+    let taken = (1..100_000).filter(|&bytes| later(bytes, bytes).is_some() || later(bytes, bytes + 1).is_some());
+    // 4 MSS values of 2^24, twice 100,000 times: one in 20.
+    assert_eq!(taken.count(), 0);
+}
+
 /// The timestamp tells window scale, SACK and ECN; it never lies in the future and at most 2^6 ms in the past.
 #[test]
 fn timestamps_tell_options() {
