@@ -222,7 +222,9 @@ impl Connection<'_, '_> {
             return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, whole: false });
         }
         let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
-        let room = tcb.cwnd.saturating_sub(pipe);
+        // A segment may always be under way (RFC 5681 §3.1: loss window), even where the size has grown beyond the window since
+        // that was set: nothing else would ever open it.
+        let room = if pipe == 0 { tcb.cwnd.max(mss) } else { tcb.cwnd.saturating_sub(pipe) };
         let usable = offered.min(room);
         tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
         let mut len = unsent.min(usable).min(link_max);

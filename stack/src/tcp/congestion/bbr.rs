@@ -357,7 +357,7 @@ impl Bbr {
         cwnd = cwnd.max(minimum);
         // BoundCwndForProbeRTT
         if self.phase == Phase::ProbeRtt {
-            cwnd = cwnd.min(self.probe_rtt_cwnd);
+            cwnd = cwnd.min(self.probe_rtt_cwnd.max(minimum));
         }
         // BoundCwndForModel
         let cap = match self.phase {

@@ -18,6 +18,8 @@ struct Link {
     now_us: u64,
     bbr: Bbr,
     rate: Rate,
+    /// What the model is told; packets are of `MSS`.
+    mss: u32,
     cwnd: u32,
     next_us: u64,
     sent: u32,
@@ -59,6 +61,7 @@ impl Link {
             now_us: 1_000_000,
             bbr: Bbr::new(&view, 42),
             rate,
+            mss: MSS,
             cwnd: 10 * MSS,
             next_us: 0,
             sent: 0,
@@ -80,7 +83,7 @@ impl Link {
     fn view(&self) -> Flow {
         Flow {
             now_us: self.now_us,
-            mss: MSS,
+            mss: self.mss,
             cwnd: self.cwnd,
             initial_cwnd: 10 * MSS,
             in_flight: self.under_way.len() as u32 * MSS,
@@ -251,6 +254,21 @@ fn probes_the_round_trip() {
     assert!(link.phases.contains(&Phase::ProbeRtt), "{:?}", link.phases);
     assert!((60_000..64_000).contains(&link.bbr.min_rtt_us), "{}", link.bbr.min_rtt_us);
     assert!(link.run(3_000) > RATE * 90 / 100);
+}
+
+/// Where segments have grown since (RFC 4821), the window of a measurement still holds four of them.
+#[test]
+fn measures_with_segments_that_have_grown() {
+    let mut link = Link::new();
+    link.run(2_000);
+    (link.rtt_us, link.mss) = (60_000, 9 * MSS);
+    let mut least = u32::MAX;
+    for _ in 0..13_000 {
+        link.run(1);
+        least = least.min(link.cwnd);
+    }
+    assert!(link.phases.contains(&Phase::ProbeRtt), "{:?}", link.phases);
+    assert!(least >= 4 * link.mss, "{least}");
 }
 
 /// A loss episode in Startup that was none: back to Startup, with the window from before.
