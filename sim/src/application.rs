@@ -268,19 +268,18 @@ impl Endpoint {
         failure(format!("{:?}: the stream ended after {} of {expected} bytes", self.side, self.received))
     }
 
-    fn on_failed(&mut self, now: Instant, stack: &mut Stack, error: ringway_stack::SocketError) -> Result<(), Failure> {
+    /// Returns whether it was reset though nobody had planned that.
+    fn on_failed(&mut self, now: Instant, stack: &mut Stack, error: ringway_stack::SocketError) -> bool {
         let Plan { client_aborts_after, server_aborts_after, gives_up, .. } = self.plan;
         let planned = client_aborts_after.is_some() || server_aborts_after.is_some() || gives_up;
-        if !planned && self.outcome.is_none() && error == ringway_stack::SocketError::Reset {
-            return failure(format!("{:?}: reset without reason after {} bytes", self.side, self.received));
-        }
+        let lost = !planned && self.outcome.is_none() && error == ringway_stack::SocketError::Reset;
         self.outcome.get_or_insert(Outcome::Failed(error));
         if !self.closed {
             self.closed = true;
             stack.close(now, self.id);
         }
         self.gone = true;
-        Ok(())
+        lost
     }
 }
 
@@ -304,6 +303,7 @@ pub struct Application {
     to_open: Vec<Opening>,
     open_at_once: usize,
     mixed_control: bool,
+    lost_peers: u64,
 }
 
 /// Cookie of a listener; endpoints are named by their index.
@@ -321,6 +321,7 @@ impl Application {
             to_open: Vec::new(),
             open_at_once: 1,
             mixed_control: false,
+            lost_peers: 0,
         }
     }
 
@@ -357,6 +358,26 @@ impl Application {
     /// Payload received in order.
     pub fn received_bytes(&self) -> u64 {
         self.endpoints.iter().map(|endpoint| endpoint.received).sum()
+    }
+
+    /// Ends whose peer is gone though nobody had planned it: reset, or left alone.
+    pub fn lost_peers(&self) -> u64 {
+        self.lost_peers
+    }
+
+    /// Loses patience with the peers of all ends that still wait, if there are `most` at most. Returns whether it has.
+    pub fn lose_patience(&mut self, now: Instant, stack: &mut Stack, most: u64) -> bool {
+        let waits = |endpoint: &&mut Endpoint| !endpoint.gone && !endpoint.closed;
+        let count = self.endpoints.iter_mut().filter(waits).count() as u64;
+        if count == 0 || count > most {
+            return false;
+        }
+        for endpoint in self.endpoints.iter_mut().filter(waits) {
+            stack.abort(now, endpoint.id);
+            (endpoint.closed, endpoint.outcome) = (true, Some(Outcome::Aborted));
+        }
+        self.lost_peers += count;
+        true
     }
 
     /// Whether it has opened all its connections and all of them are over.
@@ -400,7 +421,11 @@ impl Application {
                 }
                 Ok(())
             }
-            Event::Failed { cookie, error, .. } => self.endpoint(cookie)?.on_failed(now, stack, error),
+            Event::Failed { cookie, error, .. } => {
+                let lost = self.endpoint(cookie)?.on_failed(now, stack, error);
+                self.lost_peers += u64::from(lost);
+                Ok(())
+            }
             Event::Closed { cookie, .. } => {
                 if cookie != LISTENER {
                     self.endpoint(cookie)?.gone = true;

@@ -70,12 +70,13 @@ fn soak(arguments: &Arguments) -> ExitCode {
         println!("seed {seed}: {what}\nreplay: cargo run -p ringway-sim -- --seed {seed}");
     });
     println!(
-        "{} scenarios in {:.1} s, {:.1} a second, {} bytes compared, {} segments looked at, {} failed",
+        "{} scenarios in {:.1} s, {:.1} a second, {} bytes compared, {} segments looked at, {} ends given up by their peers, {} failed",
         tally.runs,
         tally.millis as f64 / 1_000.0,
         tally.rate(),
         tally.received_bytes,
         tally.segments,
+        tally.given_up,
         tally.failed
     );
     if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ringway_shm::{Duration, Instant};
+use ringway_stack::Counter;
 
 use crate::check::wire::WireCheck;
 use crate::check::{Failure, failure, memory};
@@ -50,6 +51,7 @@ impl Network {
             match self.next_time() {
                 Some(at) if at <= end => self.now = self.now.max(at),
                 Some(_) => return self.explain(&format!("not done after {} ms", limit.as_millis())),
+                None if self.lose_patience() => {}
                 None => return self.explain("nothing is due and somebody waits"),
             }
         }
@@ -92,6 +94,9 @@ impl Network {
                     Err(Failure(text)) => return self.explain(&text),
                 }
                 self.turns += 1;
+                if self.losses_left(at).is_none() {
+                    return self.explain(&format!("{}: reset without reason", self.hosts[at].name));
+                }
             }
             let violation = self.wire.borrow().violation().map(str::to_string);
             if let Some(violation) = violation {
@@ -103,6 +108,24 @@ impl Network {
             }
         }
         self.explain("turns at one instant do not end")
+    }
+
+    /// How many peers host `at` may still lose: a stack that gives a connection up after its last retransmission tells nobody
+    /// (RFC 9293 §3.8.3), so the other end waits, or asks in vain and is reset.
+    fn losses_left(&self, at: usize) -> Option<u64> {
+        let others = self.hosts.iter().enumerate().filter(|(other, _)| *other != at);
+        let given_up: u64 = others.map(|(_, host)| host.stack.counters().get(Counter::TcpAbortOnTimeout)).sum();
+        given_up.checked_sub(self.hosts[at].application.lost_peers())
+    }
+
+    /// What a program's own time limit is for: those whose peers have given up stop waiting. Returns whether anybody has.
+    fn lose_patience(&mut self) -> bool {
+        let now = self.now;
+        (0..self.hosts.len()).any(|at| {
+            let most = self.losses_left(at).unwrap_or(0);
+            let host = &mut self.hosts[at];
+            host.application.lose_patience(now, &mut host.stack, most)
+        })
     }
 
     fn next_time(&self) -> Option<Instant> {

@@ -57,12 +57,14 @@ impl Packet {
         Some(Packet { link: bytes, network })
     }
 
-    /// Appends the packet to `burst`, in frames of `arena`. Without frames it is lost.
+    /// Appends the packet to `burst`, in frames of `arena`, in one where it fits: not every link gathers. Without frames it
+    /// is lost.
     pub fn push(&self, arena: &Arena, burst: &mut Burst) {
         let mut rest = [&self.link[..], &self.network[..]].concat();
         let mut frames: Vec<Frame> = Vec::new();
         while !rest.is_empty() {
             let Some(mut frame) = arena.alloc(Class::Large) else { return };
+            frame.reserve(0);
             let later = rest.split_off(rest.len().min(frame.tailroom()));
             frame.extend(rest.len()).copy_from_slice(&rest);
             frame.set_continues(!later.is_empty());

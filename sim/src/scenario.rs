@@ -72,6 +72,8 @@ pub struct Report {
     pub complete: u64,
     /// Client ends that ended otherwise.
     pub otherwise: u64,
+    /// Ends whose peer has given them up after its last retransmission.
+    pub given_up: u64,
     /// Segments sent, before faults.
     pub segments: u64,
     /// Segments sent again, both hosts.
@@ -234,6 +236,7 @@ impl Scenario {
             received_bytes: network.hosts.iter().map(|host| host.application.received_bytes()).sum(),
             complete,
             otherwise: outcomes.len() as u64 - complete,
+            given_up: network.hosts.iter().map(|host| host.application.lost_peers()).sum(),
             segments: network.wire.borrow().segments(),
             retransmitted: network.hosts.iter().map(|host| host.stack.counters().get(Counter::TcpRetransSegs)).sum(),
             millis: network.now().as_millis(),

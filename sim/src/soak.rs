@@ -38,6 +38,8 @@ pub struct Tally {
     pub received_bytes: u64,
     /// Segments that were looked at.
     pub segments: u64,
+    /// Ends whose peer has given them up after its last retransmission.
+    pub given_up: u64,
     /// The machine's time, milliseconds.
     pub millis: u64,
 }
@@ -66,6 +68,7 @@ impl Soak {
                     Ok(report) => {
                         tally.received_bytes += report.received_bytes;
                         tally.segments += report.segments;
+                        tally.given_up += report.given_up;
                     }
                     Err(_) => tally.failed += 1,
                 }

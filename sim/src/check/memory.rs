@@ -23,7 +23,7 @@ pub fn check_nothing_left(host: &Host) -> Result<(), Failure> {
     for class in [Class::Large, Class::Small] {
         let (free, all) = (host.arena.free(class), host.arena.capacity(class));
         if free != all {
-            return failure(format!("{}: {} of {all} {class:?} frames leaked", host.name, all - free));
+            return failure(format!("{}: {} of {all} {class:?} frames leaked\n{}", host.name, all - free, host.describe()));
         }
     }
     Ok(())

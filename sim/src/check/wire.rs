@@ -54,6 +54,8 @@ struct End {
     timestamp: Option<u32>,
     /// Its SYN offered timestamps.
     offered_timestamps: bool,
+    /// It has sent a FIN: what it begins now is another connection, even with the same ISN at the same instant.
+    finished: bool,
 }
 
 type Key = ((IpAddr, u16), (IpAddr, u16));
@@ -153,7 +155,8 @@ impl WireCheck {
                 self.ends.remove(&theirs);
                 return Ok(());
             }
-            let old = self.ends.get(&mine).filter(|end| end.initial_sequence == segment.sequence).copied();
+            let is_again = |end: &&End| end.initial_sequence == segment.sequence && !end.finished;
+            let old = self.ends.get(&mine).filter(is_again).copied();
             let end = End {
                 initial_sequence: segment.sequence,
                 window_scale: segment.window_scale,
@@ -161,7 +164,8 @@ impl WireCheck {
                 ..old.unwrap_or_default()
             };
             self.ends.insert(mine, end);
-            if segment.flags & ACK == 0 {
+            // A SYN that is sent again changes nothing at the other end.
+            if segment.flags & ACK == 0 && old.is_none() {
                 self.ends.remove(&theirs);
             }
         }
@@ -169,6 +173,7 @@ impl WireCheck {
         let scale = self.scale(mine, theirs, segment.flags & SYN != 0);
         let agreed = self.ends.get(&theirs).is_some_and(|end| end.offered_timestamps);
         let Some(end) = self.ends.get_mut(&mine) else { return Ok(()) };
+        end.finished |= segment.flags & FIN != 0;
         end.check_timestamp(segment, agreed)?;
         if segment.flags & ACK != 0 { end.check_acknowledgment(segment, scale) } else { Ok(()) }
     }

@@ -90,8 +90,8 @@ impl Scenario {
         for config in &mut self.configs {
             config.tcp = random_choices(&mut random);
         }
-        // A cookie is a difference of two sequence numbers: an ACK that comes late, of a connection that is over and has
-        // carried as much each way, passes for one. So only where nothing comes late or twice.
+        // A cookie is good as often as it comes: the first segment behind a handshake opens a connection that is over once more when
+        // it comes late or twice. So only where nothing does.
         let server = &mut self.configs[1];
         match random.between(0, 3) {
             0 if self.faults.keeps_order() => server.tcp.syn_cookies = SynCookies::Always,
@@ -137,8 +137,9 @@ impl Scenario {
             let least = if self.ipv6 { ipv6::MTU_MIN } else { 576 };
             let most = self.link.mtu.max(least + 1) - 1;
             let mut manner = [Manner::Cuts, Manner::Tells, Manner::Swallows][random.between(0, 2) as usize];
-            // Reassembly takes a share of the frames alone: of a few not enough for one packet.
-            if manner == Manner::Cuts && self.frames < FRAMES_AMPLE {
+            // Reassembly takes a share of the frames alone: of a few not enough for one packet. And where the wire flips bits
+            // no packet goes in pieces: of two flips in one packet the checksum sees only their sum.
+            if manner == Manner::Cuts && (self.frames < FRAMES_AMPLE || self.faults.wire.corrupt_ppm > 0) {
                 manner = Manner::Tells;
             }
             self.path.hop = Some(Narrow { mtu: random.between(least.into(), most.into()) as u16, manner });
@@ -191,11 +192,13 @@ impl Scenario {
         let mut random = Random::new(self.seed ^ COMPANY_SALT);
         if random.one_in(4) {
             let train_of = if random.one_in(3) { random.between(16, 1_400) as u16 } else { 0 };
+            // As for cutting hops.
+            let most = if self.faults.wire.corrupt_ppm > 0 { WHOLE_ANYWHERE } else { u16::MAX };
             self.datagrams = Some(Datagrams {
                 count: 1 + random.magnitude(300) as u32,
-                bytes_max: random.between(1, 12_000) as u32,
+                bytes_max: (random.between(1, 12_000) as u32).min(most.into()),
                 every: Duration::from_micros(random.between(100, 100_000)),
-                train_of,
+                train_of: train_of.min(most),
             });
         }
         if random.one_in(4) {
@@ -264,5 +267,7 @@ const CHOICES_SALT: u64 = 0x7323;
 const QUEUE_SALT: u64 = 0x7567;
 const PATH_SALT: u64 = 0x1191;
 const COMPANY_SALT: u64 = 0x8085;
+/// Datagrams of so many bytes go in one piece whatever routers say (RFC 1191: no path is believed to be narrower than 552).
+const WHOLE_ANYWHERE: u16 = 500;
 /// So many frames that no packet is lost for want of one.
 const FRAMES_AMPLE: u32 = 8_192;

@@ -186,11 +186,17 @@ fn seeds_that_have_failed() {
 /// With company: a SYN that was sent again as data when a router refused what followed it, an early connection that believed
 /// an ICMP message, a window that a mark had reduced to nothing when all was acknowledged; a delayed ACK that no timer stood
 /// for, a pace that held back retransmissions, a SYN-ACK sent again that took back the window of the data before it; a queue of
-/// two packets for seven connections, one of which was starved until its stack gave it up (queues hold one for each now).
+/// two packets for seven connections, one of which was starved until its stack gave it up (queues hold one for each now); a
+/// super-segment of more pieces than the arena has frames, a window that BBR had set before a probe raised the MSS above it, late
+/// segments that passed for SYN cookies. And what was wrong here: a SYN sent again that made the checker forget the window
+/// scale, a connection of the same instant with the ISN of the one before, fragments that no link without gathering took, and a
+/// peer that gave up after eight retransmissions.
 #[test]
 fn seeds_with_company_that_have_failed() {
     let first = [689, 2_203, 200_005_078, 200_017_678, 200_020_837, 300_000_320, 300_005_032];
-    for seed in first.into_iter().chain([200_032_082, 200_041_396, 17_619_693_900]) {
+    let later = [200_032_082, 200_041_396, 17_619_693_900, 24_028_552_651, 24_028_772_618, 24_028_501_408, 24_028_651_798];
+    let models = [21_338_323_063, 22_100_797_476, 22_100_902_460, 21_338_268_493];
+    for seed in first.into_iter().chain(later).chain(models) {
         run(&Scenario::random(seed));
     }
 }
@@ -320,7 +326,7 @@ const EXCLUDED: [(&str, &[&str]); 10] = [
     ("IPv4", &["IPv6"]),
     ("IPv6", &["fragmenting router"]),
     ("black hole", &["fragmenting router", "narrow path"]),
-    ("fragmenting router", &["narrow path", "few frames"]),
+    ("fragmenting router", &["narrow path", "few frames", "corruption"]),
     ("super-segments", &["corruption", "frames not gathered", "raw IP"]),
     ("optimistic ACK", &HURTS),
     ("nothing lost", &HURTS),
