@@ -5,7 +5,7 @@
 //! sharing the payload when the device gathers, by copying otherwise. Does not coalesce on the way in.
 //!
 //! Needs small (or large) frames of its own, one for each piece: a super-segment may have more pieces than the arena has
-//! frames. So it is cut piece by piece as frames come back; when none does for [`PATIENCE`], the rest of it is dropped, since
+//! frames. So it is cut piece by piece as frames come back; when none does for 10 ms, the rest of it is dropped, since
 //! frames may be held by those who wait for the device.
 
 use std::io;
