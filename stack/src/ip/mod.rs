@@ -30,6 +30,7 @@ mod redirect;
 mod route;
 mod router;
 mod source;
+mod templates;
 mod uniqueness;
 mod ways;
 
@@ -56,6 +57,7 @@ use path_mtu::PathMtus;
 use reassembly::Reassembly;
 use redirect::Redirects;
 use route::RouteTable;
+use templates::Templates;
 use ways::{Way, Ways};
 
 pub(crate) use input::trim;
@@ -177,6 +179,7 @@ pub(crate) struct Ip {
     configured_routes: Vec<Route>,
     redirects: Redirects,
     ways: Ways,
+    templates: Templates,
     neighbors: NeighborTable,
     generation: u32,
     /// Flows that are this stack's to serve.
@@ -232,6 +235,7 @@ impl Ip {
             configured_routes: Vec::new(),
             redirects: Redirects::default(),
             ways: Ways::default(),
+            templates: Templates::default(),
             neighbors: NeighborTable::new(limits),
             generation: 0,
             groups: GroupSet::ALL,

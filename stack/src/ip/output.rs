@@ -3,6 +3,7 @@
 
 use core::net::IpAddr;
 
+use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 
 use super::loopback::LOOPBACK;
@@ -207,6 +208,15 @@ impl Template {
 impl Ip {
     /// The header template of a flow; asks for the neighbor when it is not known.
     pub(crate) fn template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
+        if let Some(template) = self.templates.find(now, flow, self.generation) {
+            return Ok(*template);
+        }
+        let template = self.make_template(now, flow)?;
+        self.templates.remember(now, flow, template);
+        Ok(template)
+    }
+
+    fn make_template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
         let path = self.route(flow.remote, Some(flow.local)).ok_or(OutputError::NoRoute)?;
         if path.interface == LOOPBACK {
             return Err(OutputError::Unresolved);
@@ -278,6 +288,9 @@ impl Ip {
     /// `Partial`) and whose first frame is nobody else's and has 64 bytes of headroom or more: adds
     /// headers, or holds it while the neighbor is being resolved. Without a route it is dropped.
     pub(crate) fn send(&mut self, now: Instant, counters: &mut Counters, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) {
+        if self.send_like_others(now, flow, packets, out) {
+            return;
+        }
         let len = packets.front_len();
         let mut header = [0; ipv6::HEADER_LEN];
         let header = &mut header[..network_header_len(flow.remote)];
@@ -291,6 +304,18 @@ impl Ip {
         let Some(mut first) = packets.pop() else { return };
         first.push(header.len()).copy_from_slice(header);
         self.place(now, &path, first, packets, out);
+    }
+
+    /// As [`send`](Ip::send) if the packet has one frame and others have gone the same way: then its headers are known.
+    #[inline]
+    fn send_like_others(&self, now: Instant, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) -> bool {
+        let is_small = packets.iter().next().is_some_and(|first| !first.continues() && first.len() <= LARGE_BYTES);
+        let Some(template) = self.templates.find(now, flow, self.generation).filter(|_| is_small) else { return false };
+        let Some(mut first) = packets.pop() else { return false };
+        let transport_len = first.len();
+        template.push_headers(&mut first, transport_len);
+        out[template.interface as usize].push(first);
+        true
     }
 
     /// Sends the packet of `first`, which starts at the IP header, and of the frames that it continues

@@ -5,7 +5,7 @@
 //! change. Path MTUs change without that, so they are not kept here. Ways to ourselves are not kept either.
 
 use alloc::boxed::Box;
-use core::cell::Cell;
+use core::cell::RefCell;
 use core::net::IpAddr;
 
 /// Hosts that are remembered at most; a power of two.
@@ -30,34 +30,37 @@ struct Entry {
 
 /// See the module's text.
 pub(super) struct Ways {
-    entries: Box<[Cell<Option<Entry>>; WAYS]>,
+    entries: Box<[RefCell<Option<Entry>>; WAYS]>,
 }
 
 impl Default for Ways {
     fn default() -> Ways {
-        Ways { entries: Box::new([const { Cell::new(None) }; WAYS]) }
+        Ways { entries: Box::new([const { RefCell::new(None) }; WAYS]) }
     }
 }
 
-impl Ways {
-    fn place(remote: IpAddr) -> usize {
-        let bits = match remote {
-            IpAddr::V4(ip) => ip.to_bits(),
-            IpAddr::V6(ip) => (ip.to_bits() as u32) ^ (ip.to_bits() >> 64) as u32,
-        };
-        (bits ^ bits >> 6 ^ bits >> 16) as usize % WAYS
-    }
+/// Where a host is looked for in a small table, modulo its size.
+#[inline]
+pub(super) fn place(remote: IpAddr) -> usize {
+    let bits = match remote {
+        IpAddr::V4(ip) => ip.to_bits(),
+        IpAddr::V6(ip) => (ip.to_bits() as u32) ^ (ip.to_bits() >> 64) as u32,
+    };
+    (bits ^ bits >> 6 ^ bits >> 16) as usize
+}
 
+impl Ways {
     /// What was found for packets to `remote`, from `local` if that is said.
     #[inline]
     pub(super) fn find(&self, remote: IpAddr, local: Option<IpAddr>, generation: u32) -> Option<Way> {
-        let entry = self.entries[Ways::place(remote)].get()?;
+        let entry = self.entries[place(remote) % WAYS].borrow();
+        let entry = entry.as_ref()?;
         (entry.generation == generation && entry.remote == remote && entry.local == local).then_some(entry.way)
     }
 
     /// As was found just now.
     pub(super) fn remember(&self, remote: IpAddr, local: Option<IpAddr>, generation: u32, way: Way) {
-        self.entries[Ways::place(remote)].set(Some(Entry { remote, local, generation, way }));
+        *self.entries[place(remote) % WAYS].borrow_mut() = Some(Entry { remote, local, generation, way });
     }
 }
 

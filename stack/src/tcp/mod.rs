@@ -383,7 +383,15 @@ impl Tcp {
     }
 
     /// Takes connections that have ended out of the tables, and frees those that nobody holds.
+    #[inline]
     fn settle(&mut self, env: &mut Env) {
+        if !self.shared.ended.is_empty() || !self.shared.fast_open.finished.is_empty() {
+            self.bury(env);
+        }
+    }
+
+    #[inline(never)]
+    fn bury(&mut self, env: &mut Env) {
         while let Some(index) = self.shared.ended.pop() {
             self.connection(env, index).leave_early();
             let key = self.tcbs[index as usize].key();

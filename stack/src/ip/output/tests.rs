@@ -29,7 +29,10 @@ fn templates_agree_with_the_slow_path() {
             let mut frame = rig.arena.alloc(Class::Large).expect("a frame");
             frame.extend(len).copy_from_slice(&payload);
             template.push_headers(&mut frame, len);
-            assert_eq!([frame.bytes()], *send(&mut rig, ms(0), &flow(), &payload), "{medium:?}, {len} bytes");
+            // Once it is forgotten, and while it is remembered.
+            for at in [ms(5_000), ms(0)] {
+                assert_eq!([frame.bytes()], *send(&mut rig, at, &flow(), &payload), "{medium:?}, {len} bytes");
+            }
         }
         let pseudo = checksum::pseudo_header(OWN.into(), PEER.into(), 6, 0);
         assert_eq!(template.pseudo_sum, pseudo);

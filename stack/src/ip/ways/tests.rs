@@ -16,7 +16,7 @@ fn changes_are_heard_of_at_once() {
     }
     // Another host on the same place of the table does not get the first one's way.
     let other = core::net::Ipv4Addr::from_bits(core::net::Ipv4Addr::new(192, 0, 2, 9).to_bits() ^ 0x40 ^ 0x1);
-    assert_eq!(super::Ways::place(other.into()), super::Ways::place(far), "the places are the same");
+    assert_eq!(super::place(other.into()) % super::WAYS, super::place(far) % super::WAYS, "the places are the same");
     assert_eq!(rig.ip.route(other.into(), None).map(|path| path.next_hop), Some([10, 0, 0, 254].into()));
     let default = Cidr { ip: [0; 4].into(), prefix_len: 0 };
     rig.ip.set_routes(vec![Route {
