@@ -54,7 +54,7 @@ impl Tcp {
         let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;
         let Some(plain) = Plain::parse(first.bytes()).filter(|_| single) else { return Err(first) };
         let mut connection = self.connection(env, index);
-        if !connection.tcb.is_of(datagram.local, datagram.remote, plain.ports) {
+        if !plain.is_predicted(connection.tcb) || !connection.tcb.is_of(datagram.local, datagram.remote, plain.ports) {
             return Err(first);
         }
         connection.receive_plain(&plain, first)

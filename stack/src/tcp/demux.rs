@@ -164,6 +164,20 @@ impl Table {
         }
     }
 
+    fn replace(&mut self, tag: u32, from: u32, to: u32) -> bool {
+        let mut bucket = self.home(tag);
+        loop {
+            if let Some(slot) = self.buckets[bucket].slots.iter_mut().find(|slot| **slot == (tag, from)) {
+                slot.1 = to;
+                return true;
+            }
+            if self.overflow[bucket] == 0 {
+                return false;
+            }
+            bucket = (bucket + 1) & self.mask;
+        }
+    }
+
     fn remove(&mut self, tag: u32, packed: u32) -> bool {
         let home = self.home(tag);
         let mut bucket = home;
@@ -221,6 +235,12 @@ impl FlowTable {
         self.grow();
         self.current.insert(hash, target.pack());
         self.entries += 1;
+    }
+
+    /// A flow is something else from now on. Returns whether it was there.
+    pub(crate) fn replace(&mut self, hash: u32, from: Target, to: Target) -> bool {
+        let (from, to) = (from.pack(), to.pack());
+        self.current.replace(hash, from, to) || self.old.as_mut().is_some_and(|(old, _)| old.replace(hash, from, to))
     }
 
     /// Removes a flow. Returns whether it was there.

@@ -23,6 +23,7 @@ mod cookie;
 pub(crate) mod demux;
 mod dsack;
 mod ecn;
+mod ended;
 mod fast_open;
 mod fast_open_client;
 mod fast_open_server;
@@ -80,12 +81,12 @@ use alloc::vec::Vec;
 use ringway_shm::{Arena, Burst, Class, Frame, Instant};
 
 use crate::config::StackConfig;
-use crate::event::{Event, SocketId};
+use crate::event::SocketId;
 use crate::ip::{Datagram, Datagrams};
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::timer::{self, Moment, TimerWheel};
-use crate::wire::tcp::{Header, SYN};
+use crate::wire::tcp::SYN;
 
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use output::HEADROOM;
@@ -101,8 +102,8 @@ use rtt::Timing;
 use segment::Segment;
 use sequence::SeqNum;
 use syn_queue::SynQueue;
-use tcb::{NO_LISTENER, Tcb, flag};
-use time_wait::{Record, TimeWait, Verdict};
+use tcb::{Tcb, flag};
+use time_wait::{TimeWait, Verdict};
 
 /// IPPROTO_TCP
 pub(crate) const PROTOCOL: u8 = 6;
@@ -315,14 +316,6 @@ impl Tcp {
         Some((SocketId { index, generation: tcb.generation }, tcb.cookie))
     }
 
-    fn is_in_time_wait(&self, key: &demux::FlowKey) -> bool {
-        let found = self.flows.find(self.hasher.hash(key), |target| match target {
-            Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
-            Target::Connection(_) | Target::HalfOpen(_) => false,
-        });
-        found.is_some()
-    }
-
     /// RFC 9293 §3.10.7.1-2: no connection; perhaps a listener.
     fn receive_unknown(&mut self, env: &mut Env, segment: &mut Segment, iss_min: Option<SeqNum>) {
         let key = &segment.key;
@@ -351,7 +344,7 @@ impl Tcp {
             Verdict::Acknowledge { restart } => {
                 if restart {
                     self.forget_time_wait(index, hash);
-                    self.remember_time_wait(env, record);
+                    self.remember_time_wait(env, record, hash);
                 }
                 if self.shared.replies.allow(self.now, env) {
                     let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
@@ -364,70 +357,6 @@ impl Tcp {
                 self.forget_time_wait(index, hash);
                 self.receive_unknown(env, segment, Some(iss_min));
             }
-        }
-    }
-
-    fn remember_time_wait(&mut self, env: &mut Env, record: Record) {
-        let hash = self.hasher.hash(&record.key);
-        if let Some((index, oldest)) = self.time_wait.make_room() {
-            env.counters.count(Counter::TimeWaitOverflow);
-            self.flows.remove(self.hasher.hash(&oldest.key), Target::TimeWait(index));
-        }
-        let index = self.time_wait.push(self.now, record);
-        self.flows.insert(hash, Target::TimeWait(index));
-    }
-
-    fn forget_time_wait(&mut self, index: u32, hash: u32) {
-        self.time_wait.remove(index);
-        self.flows.remove(hash, Target::TimeWait(index));
-    }
-
-    /// Takes connections that have ended out of the tables, and frees those that nobody holds.
-    #[inline]
-    fn settle(&mut self, env: &mut Env) {
-        if !self.shared.ended.is_empty() || !self.shared.fast_open.finished.is_empty() {
-            self.bury(env);
-        }
-    }
-
-    #[inline(never)]
-    fn bury(&mut self, env: &mut Env) {
-        while let Some(index) = self.shared.ended.pop() {
-            self.connection(env, index).leave_early();
-            let key = self.tcbs[index as usize].key();
-            let attached = self.flows.remove(self.hasher.hash(&key), Target::Connection(index));
-            if self.tcbs[index as usize].state == State::TimeWait {
-                self.enter_time_wait(env, index, attached);
-            }
-            if self.tcbs[index as usize].has(flag::ORPHAN) {
-                self.free(env, index);
-            }
-        }
-        if !self.shared.fast_open.finished.is_empty() {
-            self.finish_early();
-        }
-    }
-
-    /// A record takes over from the control block.
-    fn enter_time_wait(&mut self, env: &mut Env, index: u32, attached: bool) {
-        let mut connection = self.connection(env, index);
-        let window = connection.advertise_window();
-        let mut header = Header::default();
-        connection.mark_header(&mut header);
-        let tcb = &mut *connection.tcb;
-        let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent);
-        let mut record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
-        record.ace = accurate::ace(&header) as u8;
-        let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
-        tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
-        tcb.state = State::Closed;
-        if owes_ack {
-            let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
-            self.shared.replies.push(record.key, 0, header);
-        }
-        if attached {
-            env.counters.count(Counter::TimeWaits);
-            self.remember_time_wait(env, record);
         }
     }
 
@@ -447,26 +376,6 @@ impl Tcp {
         let index = self.tcbs.len() as u32 - 1;
         self.shared.tallies.begin(index, timer::tick_at(self.now), self.connections_max);
         Some(index)
-    }
-
-    fn free(&mut self, env: &mut Env, index: u32) {
-        self.shared.starved.remove(&index);
-        let mut connection = self.connection(env, index);
-        connection.release();
-        let (socket, cookie) = (connection.id(), connection.tcb.cookie);
-        let named = connection.tcb.listener == NO_LISTENER;
-        let tcb = &mut *connection.tcb;
-        tcb.flags = 0;
-        tcb.timer_tick = 0;
-        tcb.pred_word = 0;
-        tcb.state = State::Closed;
-        let key = tcb.key();
-        tcb.generation = tcb.generation.wrapping_add(1);
-        if named {
-            let time_wait = self.is_in_time_wait(&key);
-            env.events.push_back(Event::Closed { socket, cookie, time_wait });
-        }
-        self.free.push(index);
     }
 
     /// The control block of a name that is not stale.

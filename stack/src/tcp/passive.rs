@@ -192,10 +192,16 @@ impl Tcp {
 
     /// Removes a record from all tables.
     pub(super) fn forget_half_open(&mut self, index: u32) {
-        let Some(listener) = self.syn_queue.get(index).map(|record| record.listener) else { return };
-        let Some(entry) = self.listeners.get_mut(listener) else { return };
-        let Some(record) = self.syn_queue.remove(&mut entry.half_open, index) else { return };
-        self.flows.remove(self.hasher.hash(&record.key), Target::HalfOpen(index));
+        if let Some(record) = self.take_half_open(index) {
+            self.flows.remove(self.hasher.hash(&record.key), Target::HalfOpen(index));
+        }
+    }
+
+    /// Takes a record out of the SYN queue; the flow table still names it.
+    fn take_half_open(&mut self, index: u32) -> Option<HalfOpen> {
+        let listener = self.syn_queue.get(index)?.listener;
+        let entry = self.listeners.get_mut(listener)?;
+        self.syn_queue.remove(&mut entry.half_open, index)
     }
 
     /// RFC 9293 §3.10.7.4 for a record in SYN-RECEIVED.
@@ -283,10 +289,14 @@ impl Tcp {
             env.counters.count(Counter::ListenDrops);
             return;
         };
-        if let Some(index) = index {
-            self.forget_half_open(index);
+        let (hash, target) = (self.hasher.hash(&record.key), Target::Connection(connection));
+        let replaced = index.is_some_and(|index| {
+            self.take_half_open(index);
+            self.flows.replace(hash, Target::HalfOpen(index), target)
+        });
+        if !replaced {
+            self.flows.insert(hash, target);
         }
-        self.flows.insert(self.hasher.hash(&record.key), Target::Connection(connection));
         self.establish(env, connection, record, segment);
         self.offer(env, connection, record.listener);
         self.connection(env, connection).receive(segment);

@@ -19,7 +19,7 @@ use super::ecn::EcnMode;
 use super::segment::{Segment, frame_memory};
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{Recovery, flag};
+use super::tcb::{Recovery, Tcb, flag};
 
 /// Bytes of a header with timestamps and no other option.
 pub(crate) const PLAIN_BYTES: usize = 32;
@@ -47,10 +47,16 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// The word that is predicted: all of it but PSH.
+    /// The word without PSH.
     #[inline]
     fn kind(&self) -> u32 {
         self.word & !PUSHED
+    }
+
+    /// Whether the word is what the connection expects.
+    #[inline]
+    pub(crate) fn is_predicted(&self, tcb: &Tcb) -> bool {
+        self.kind() == tcb.pred_word
     }
 
     /// The header at the start of `bytes`, if it is of this layout.
@@ -86,15 +92,15 @@ impl Connection<'_, '_> {
         self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) | ace } else { 0 };
     }
 
-    /// A packet of one frame that starts at the TCP header `plain`, not marked by ECN, is for this connection. It comes
-    /// back, and nothing has happened, unless it is the next segment of a connection with nothing unusual.
+    /// A packet of one frame that starts at the TCP header `plain`, not marked by ECN and with the predicted word, is for
+    /// this connection. It comes back, and nothing has happened, unless it is the next segment of a connection with nothing unusual.
     #[inline(always)]
     pub(crate) fn receive_plain(&mut self, plain: &Plain, mut frame: Frame) -> Result<(), Frame> {
         #[cfg(test)]
         if self.shared.long_way_only {
             return Err(frame);
         }
-        if plain.kind() != self.tcb.pred_word || !self.settle() {
+        if !self.settle() {
             return Err(frame);
         }
         let len = (frame.len() - PLAIN_BYTES) as u32;

@@ -37,7 +37,8 @@ impl Segment {
     /// Takes the packet of `first` and the frames that it continues with at the front of `packets`. `None`: the header
     /// was bad and the packet is dropped.
     pub(crate) fn take(datagram: &Datagram, mut first: Frame, packets: &mut Burst) -> Option<Segment> {
-        let parsed = Header::parse(first.bytes());
+        let bytes = first.bytes();
+        let parsed = Header::parse(bytes);
         let mut more = first.continues();
         let Some((header, header_len)) = parsed else {
             while more {
@@ -46,7 +47,7 @@ impl Segment {
             return None;
         };
         let ecn = datagram.tos & ecn::CE;
-        let word = u32::from_be_bytes([first.bytes()[12], first.bytes()[13] & !PSH, 0, (ecn == ecn::CE) as u8]);
+        let word = u32::from_be_bytes([bytes[12], bytes[13] & !PSH, 0, (ecn == ecn::CE) as u8]);
         let segmentation = first.segmentation();
         first.pull(header_len);
         let mut segment = Segment {
