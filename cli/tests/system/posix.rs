@@ -102,6 +102,29 @@ fn refuse_routes(net: &Net) {
     }
 }
 
+/// The kernel's stack and ours take data with SYNs on both sides; what a client knows of cookies is forgotten before each play.
+#[test]
+fn fast_open() {
+    for address in [Net::address, Net::address6] {
+        let net = Net::new();
+        net.file("common.py", COMMON);
+        net.file("fast_open.py", include_str!("posix/fast_open.py"));
+        for side in [Server, Client] {
+            net.output(side, &["sysctl", "-qw", "net.ipv4.tcp_fastopen=3"]);
+        }
+        let address = address(&net, Server);
+        let ringway = ["env", "RINGWAY_TCP_FAST_OPEN=3", RINGWAY, "run", "-q", "--"];
+        let plays = [(&[][..], &[][..]), (&ringway[..], &[][..]), (&[][..], &ringway[..])].map(|(server, client)| {
+            net.output(Client, &["ip", "tcp_metrics", "flush"]);
+            play(&net, "fast_open", &address, server, client)
+        });
+        let [reference, server_on_ringway, client_on_ringway] = plays;
+        assert!(reference[0].matches("with the SYN True").count() == 4, "{reference:?}");
+        assert_eq!(server_on_ringway, reference, "the server on Ringway against the kernel's (left: Ringway)");
+        assert_eq!(client_on_ringway, reference, "the client on Ringway against the kernel's (left: Ringway)");
+    }
+}
+
 #[test]
 fn unreachable() {
     for address in [Net::address, Net::address6] {
