@@ -234,7 +234,15 @@ impl FrameQueue {
     }
 
     /// Returns all frames to the arena.
+    #[inline]
     pub fn clear(&mut self, arena: &Arena) {
+        if self.head != NIL {
+            self.clear_frames(arena);
+        }
+    }
+
+    #[inline(never)]
+    fn clear_frames(&mut self, arena: &Arena) {
         while self.pop_front(arena).is_some() {}
     }
 

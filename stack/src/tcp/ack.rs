@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
     }
 
     /// Begins the delay. A deadline that an ACK has left stands in the queue, or in the wheel at or before its time.
-    #[inline]
+    #[inline(always)]
     fn delay_ack(&mut self) {
         let timing = &self.shared.timing;
         let least = timing.ack_delay_min_us;

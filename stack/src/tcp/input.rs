@@ -252,7 +252,7 @@ impl Connection<'_, '_> {
     }
 
     /// Data, a FIN or a retransmission waits to go out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mark_data_if_any(&mut self) {
         if self.has_to_send() {
             self.mark_data();

@@ -298,8 +298,9 @@ impl Tcp {
 
     fn find(&self, segment: &Segment, hash: u32) -> Option<Target> {
         let key = &segment.key;
+        let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
         self.flows.find(hash, |target| match target {
-            Target::Connection(index) => self.tcbs[index as usize].key() == *key,
+            Target::Connection(index) => self.tcbs[index as usize].is_of(key.local, key.remote, ports),
             Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
             Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
         })

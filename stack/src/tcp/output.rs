@@ -110,7 +110,7 @@ impl Connection<'_, '_> {
     }
 
     /// Whether data, a FIN or a retransmission waits to go out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn has_to_send(&self) -> bool {
         let fin_waits = self.tcb.has(flag::FIN_QUEUED) && !self.tcb.is_fin_sent();
         self.tcb.unsent() > 0 || self.tcb.recovery != Recovery::Open || self.tcb.has(flag::RETRANSMIT) || fin_waits
@@ -390,13 +390,14 @@ impl Connection<'_, '_> {
         let link = self.env.ip.link(interface);
         let len = plan.map_or(0, |plan| plan.len);
         let (mut first, shared) = self.build(header, plan, &link)?;
+        let transport_len = first.len() + if shared.is_some() { len as usize } else { 0 };
         let unmarked = self.tcb.ect() != 0 && !self.is_markable(plan);
         // What goes whole is one packet, whatever the MSS.
         let segments = if plan.is_some_and(|plan| plan.whole) { 1 } else { len.div_ceil(self.tcb.mss as u32).max(1) };
         self.env.counters.add(Counter::TcpOutSegs, segments as u64);
         self.tally_departure(segments, len);
         if fresh {
-            self.tcb.template.push_headers(&mut first, header.len() + len as usize);
+            self.tcb.template.push_headers(&mut first, transport_len);
             if self.tcb.template.is_cuttable() {
                 self.number_packet(&mut first, segments);
             }
@@ -420,7 +421,7 @@ impl Connection<'_, '_> {
     /// The first frame of a packet (TCP header, checksum, and payload unless that is shared), and
     /// where shared payload begins.
     fn build(&mut self, header: &Header, plan: Option<&Plan>, link: &LinkInfo) -> Result<(Frame, Option<Slot>), WriteError> {
-        let arena = self.env.arena;
+        let (arena, header_len) = (self.env.arena, header.len());
         let len = plan.map_or(0, |plan| plan.len) as usize;
         let inline = len <= INLINE_BYTES;
         let class = if inline || link.gathers { Class::Small } else { Class::Large };
@@ -435,21 +436,21 @@ impl Connection<'_, '_> {
         if let Some(plan) = plan.filter(|plan| plan.len > 0) {
             next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
                 mark_sent(arena, &piece, now_us, plan.again, pushed);
-                let view = arena.share(piece.slot, piece.offset, piece.len);
+                let view = || arena.share(piece.slot, piece.offset, piece.len);
                 if !link.sends_partial_checksums {
-                    let part = piece.sum.unwrap_or_else(|| checksum::sum(view.bytes()));
+                    let part = piece.sum.unwrap_or_else(|| checksum::sum(view().bytes()));
                     sum = checksum::add_at(sum, written, part);
                 }
                 if inline || !link.gathers {
-                    first.extend(piece.len).copy_from_slice(view.bytes());
+                    first.extend(piece.len).copy_from_slice(view().bytes());
                 }
                 written += piece.len;
             });
             debug_assert_eq!(written, len, "the send queue holds all that is planned");
         }
         self.move_cursor(plan, start, next);
-        header.emit(first.push(header.len()));
-        self.finish_checksum(&mut first, header.len(), len, sum, link);
+        header.emit(first.push(header_len));
+        self.finish_checksum(&mut first, header_len, len, sum, link);
         if len > self.tcb.mss as usize && plan.is_some_and(|plan| !plan.whole) {
             let is_ipv6 = self.tcb.template.is_ipv6();
             let kind = if is_ipv6 { SegmentationKind::TcpIpv6 } else { SegmentationKind::TcpIpv4 };

@@ -62,6 +62,10 @@ pub(crate) struct Piece {
     pub(crate) len: usize,
     /// The sum of exactly these bytes, when it is known.
     pub(crate) sum: Option<u16>,
+    /// The extent ends with it.
+    ends: bool,
+    /// Of the extent.
+    note: Note,
 }
 
 impl Tcb {
@@ -85,7 +89,7 @@ impl Tcb {
     }
 
     /// Queues a frame of payload, whose sum is known or not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue(&mut self, frame: Frame, sum: Option<u16>) {
         let flags = if sum.is_some() { SUM_VALID } else { 0 };
         let len = frame.len() as u32;
@@ -254,10 +258,11 @@ pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u
         let offset = (sequence - SeqNum(note.sequence)) as usize;
         let count = (extent - offset).min(rest);
         let whole = offset == 0 && count == extent && note.flags & SUM_VALID != 0;
-        visit(Piece { slot, offset, len: count, sum: whole.then_some(note.sum) });
+        let ends = offset + count == extent;
+        visit(Piece { slot, offset, len: count, sum: whole.then_some(note.sum), ends, note });
         rest -= count;
         sequence += count as u32;
-        if offset + count == extent {
+        if ends {
             slot = arena.next(slot);
         }
     }
@@ -265,10 +270,10 @@ pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u
 }
 
 /// Writes down that a piece was sent at `now_us`, or again if `again`: when again, RACK remembers.
+#[inline]
 pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool, pushed: bool) {
-    let note = arena.note(piece.slot);
-    let ends = pushed && piece.offset + piece.len == arena.queued_len(piece.slot);
-    let flags = if ends { note.flags | PUSHED } else { note.flags };
+    let note = piece.note;
+    let flags = if pushed && piece.ends { note.flags | PUSHED } else { note.flags };
     let sent_at = if again { note.sent_at } else { now_us };
     let retransmits = note.retransmits.saturating_add(again as u8);
     arena.set_note(piece.slot, Note { sent_at, retransmits, flags, ..note });
