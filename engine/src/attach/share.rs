@@ -16,6 +16,11 @@ use super::region::Region;
 const UNREAD_MAX: u32 = 256 << 10;
 /// Bytes that an application may have written ahead of the stack at most.
 const SEND_LIMIT: u32 = 256 << 10;
+/// The same while few of the bulk chunks are in use: program and worker take turns on a processor less often, and what they
+/// write and send still fits into its cache. With many writers it would not, and the chunks would be used up.
+const SEND_LIMIT_ALONE: u32 = 768 << 10;
+/// One in so many bulk chunks is few.
+const FEW: u32 = 4;
 /// However little the stack has room for, so much may be written ahead; TCP_NOTSENT_LOWAT does not make that smaller.
 const LEAD: u32 = 16 << 10;
 /// After so many bytes read the application says so.
@@ -29,7 +34,7 @@ impl Region {
     /// Tells the application how much it may write, and when to speak of what it has read.
     pub(super) fn open_limits(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
-        let (send, notify) = (send_limit(&socket.options), notify_bytes(socket.options.receive_buffer_bytes));
+        let (send, notify) = (send_limit(&socket.options, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
         socket.send_limit = send;
         self.channel.set_send_limit(slot, send);
         self.channel.set_notify_bytes(slot, notify);
@@ -70,7 +75,8 @@ impl Region {
         let waiting = self.channel.tx_available(slot) as u32;
         let Some(socket) = self.sockets.get(slot) else { return };
         let room = u32::try_from(room).unwrap_or(u32::MAX) & !(LEAD - 1);
-        let usual = send_limit(&socket.options).min(room.max(LEAD));
+        let most = most_ahead(self.channel.lent_tx(), self.channel.shape().tx_bulk);
+        let usual = send_limit(&socket.options, most).min(room.max(LEAD));
         if waiting == 0 && socket.waiting == 0 {
             if socket.send_limit != usual {
                 socket.send_limit = usual;
@@ -102,9 +108,14 @@ fn share_of(free: u32, most: u32) -> u32 {
     (free.saturating_mul(LARGE_CHUNK as u32) / SHARE).max(LEAST).min(most)
 }
 
-/// Bytes that may wait in the channel at most.
-fn send_limit(options: &TcpOptions) -> u32 {
-    let send = asked_or(options.send_buffer_bytes, SEND_LIMIT);
+/// Bytes that may be written ahead while `lent` of `bulk` chunks are in use.
+fn most_ahead(lent: u32, bulk: u32) -> u32 {
+    if lent < bulk / FEW { SEND_LIMIT_ALONE } else { SEND_LIMIT }
+}
+
+/// Bytes that may wait in the channel: `most`, if the program wants no less.
+fn send_limit(options: &TcpOptions, most: u32) -> u32 {
+    let send = asked_or(options.send_buffer_bytes, most);
     // TCP_NOTSENT_LOWAT: what waits in the channel was not sent either.
     match options.not_sent_low_water {
         0 => send,
@@ -119,3 +130,6 @@ fn notify_bytes(receive_buffer_bytes: u32) -> u32 {
 fn asked_or(asked: u32, most: u32) -> u32 {
     if asked == 0 { most } else { asked.min(most) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -238,9 +238,10 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     let server = net.accept(0, listener);
     let all = net.workers[0].attachments.free_rooms();
     let bytes = pattern(3 << 20, 5);
-    let (mut sent, mut least, mut most, mut got) = (0, all, 0, Vec::new());
+    let (mut sent, mut least, mut most, mut ahead, mut got) = (0, all, 0, 0, Vec::new());
     net.run_until(|net| {
         net.write_some((1, client), &bytes, &mut sent);
+        ahead = ahead.max(net.apps[1].client.slot(client.index).send_limit());
         least = least.min(net.workers[0].attachments.free_rooms());
         most = most.max(net.workers[1].attachments.lent_chunks());
         if net.now.as_millis() % 2 == 0 {
@@ -251,6 +252,7 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
     assert!(least < all, "nothing was read to the reader's memory");
     assert!(most > 0, "nothing has left from the writer's memory");
+    assert!(ahead > 256 << 10, "the only writer may write far ahead, not only {ahead} bytes");
     net.run_for_ms(100);
     assert_eq!((net.workers[0].attachments.free_rooms(), net.workers[1].attachments.lent_chunks()), (all, 0));
     net.close(0, server);

@@ -22,6 +22,8 @@ pub(super) struct Lender {
     first: u32,
     /// For each bulk chunk: frames over it, and one for the slot's queue while it is there.
     holders: Box<[AtomicU32]>,
+    /// Chunks with holders.
+    held: AtomicU32,
     /// Chunks that an application has kept from being given back, by changing the list all the time.
     lost: AtomicU64,
 }
@@ -29,7 +31,7 @@ pub(super) struct Lender {
 impl Lender {
     pub(super) fn new(map: &Arc<Map>) -> Lender {
         let holders = (0..map.shape().tx_bulk).map(|_| AtomicU32::new(0)).collect();
-        Lender { map: map.clone(), first: map.shape().first_bulk(), holders, lost: AtomicU64::new(0) }
+        Lender { map: map.clone(), first: map.shape().first_bulk(), holders, held: AtomicU32::new(0), lost: AtomicU64::new(0) }
     }
 
     /// The count of a chunk, if it is a bulk chunk.
@@ -44,8 +46,10 @@ impl Lender {
 
     /// One more needs the chunk; nothing for one of another class.
     pub(super) fn hold(&self, chunk: u32) {
-        if let Some(holders) = self.holders(chunk) {
-            holders.fetch_add(1, Ordering::Relaxed);
+        if let Some(holders) = self.holders(chunk)
+            && holders.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            self.held.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -60,6 +64,7 @@ impl Backing for Lender {
     fn release(&self, chunk: u32) {
         let Some(holders) = self.holders(chunk) else { return };
         if holders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.held.fetch_sub(1, Ordering::Relaxed);
             let (list, _, first) = self.map.tx_free(TxClass::Bulk);
             if !list.give_bounded(chunk - first, &self.map.tx_record(chunk).next) {
                 self.lost.fetch_add(1, Ordering::Relaxed);
@@ -93,7 +98,7 @@ impl Attachment {
 
     /// Bulk chunks that are in a queue or under a frame now.
     pub fn lent_tx(&self) -> u32 {
-        self.lender.holders.iter().filter(|holders| holders.load(Ordering::Relaxed) > 0).count() as u32
+        self.lender.held.load(Ordering::Relaxed)
     }
 }
 
