@@ -327,6 +327,9 @@ fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Pe
     if let Some(mtu) = setup.mtu {
         wire.set_mtu(mtu)?;
     }
+    if setup.tuning.congestion.is_some() {
+        wire.free_congestion_control()?;
+    }
     Ok((Some(wire), path))
 }
 

@@ -110,18 +110,28 @@ impl Wire {
             ip(&["-n", &namespace, "address", "add", &address6, "dev", INTERFACE, "nodad"])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
             // The kernel's default differs from machine to machine; named per route, as a namespace may not set its own.
-            let (subnet, address) = (format!("10.77.{}.0/24", self.subnet), self.address(side));
-            let route = [
-                "route", "change", &subnet, "dev", INTERFACE, "proto", "kernel", "scope", "link", "src", &address, "congctl",
-                "cubic",
-            ];
-            ip(&[&["-n", &namespace][..], &route].concat())?;
-            let subnet6 = format!("fd77:{:x}::/64", self.subnet);
-            let route6 =
-                ["-6", "route", "change", &subnet6, "dev", INTERFACE, "proto", "kernel", "metric", "256", "congctl", "cubic"];
-            ip(&[&["-n", &namespace][..], &route6].concat())?;
+            self.route(side, &["congctl", "cubic"])?;
         }
         Ok(joined)
+    }
+
+    /// The routes to the other side, with `more` said of them.
+    fn route(&self, side: Side, more: &[&str]) -> io::Result<()> {
+        let (namespace, address) = (self.namespace(side), self.address(side));
+        let (subnet, subnet6) = (format!("10.77.{}.0/24", self.subnet), format!("fd77:{:x}::/64", self.subnet));
+        let change = ["route", "change", &subnet, "dev", INTERFACE, "proto", "kernel", "scope", "link", "src", &address];
+        ip(&[&["-n", &namespace][..], &change, more].concat())?;
+        let change6 = ["-6", "route", "change", &subnet6, "dev", INTERFACE, "proto", "kernel", "metric", "256"];
+        ip(&[&["-n", &namespace][..], &change6, more].concat())
+    }
+
+    /// The kernel's sockets choose their congestion control themselves: what a route names would be stronger than TCP_CONGESTION.
+    ///
+    /// # Errors
+    /// The routes cannot be changed.
+    pub fn free_congestion_control(&self) -> io::Result<()> {
+        self.route(Side::Server, &[])?;
+        self.route(Side::Client, &[])
     }
 
     /// A folder of this wire, readable by all users.

@@ -253,6 +253,26 @@ fn a_path_delays_and_loses_what_it_is_told() {
     }
 }
 
+/// The kernel's sockets have the congestion control that was asked for, not the one of the wire's routes. (BBR needs a module: Reno
+/// is always there.)
+#[test]
+fn congestion_control_reaches_the_kernels_sockets() {
+    let net = Net::new();
+    let what =
+        ["bench", "loss", "--rtt", "5ms", "--loss", "1%", "--cc", "reno", "--target", "linux", "--seconds", "3", "--rounds", "1"];
+    let bench = net.spawn_here(&[&[RINGWAY][..], &what].concat());
+    let namespace = format!("rw-{}-0-a", bench.pid().as_raw_pid());
+    let sockets = || {
+        let list = Command::new("ip").args(["netns", "exec", &namespace, "ss", "-tniOH"]).output().expect("ip runs");
+        String::from_utf8_lossy(&list.stdout).into_owned()
+    };
+    wait_until("a connection", DEADLINE, || sockets().contains("ESTAB"));
+    let seen = sockets();
+    assert!(seen.contains(" reno ") && !seen.contains(" cubic "), "{seen}");
+    bench.signal(Signal::TERM);
+    bench.finish(DEADLINE);
+}
+
 #[test]
 fn conns_over_memory_needs_no_kernel_and_has_no_ratio() {
     let rows = rows(&[
