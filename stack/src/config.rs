@@ -439,7 +439,7 @@ impl Default for TcpConfig {
             congestion_control: CongestionControl::Cubic,
             send_buffer_bytes: 4 << 20,
             send_buffer_initial_bytes: 256 << 10,
-            receive_buffer_bytes: 2 << 20,
+            receive_buffer_bytes: 16 << 20,
             rto_min: Duration::from_millis(200),
             rto_max: Duration::from_secs(120),
             rto_initial: Duration::from_secs(1),

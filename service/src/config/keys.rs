@@ -226,10 +226,10 @@ pub const KEYS: &[Key] = &[
     ),
     number(
         "tcp.receive_buffer_bytes",
-        2_097_152,
+        16_777_216,
         4_096,
         1_073_741_824,
-        "Data of one connection that may be unread; bounds the window. 2 MiB fill 1 Gb/s at 16 ms.",
+        "Data of one connection that may be unread; bounds the window, which grows as the program reads. 16 MiB fill 1 Gb/s at 128 ms.",
     ),
     number("tcp.rto_min_ms", 200, 1, 60_000, "Shortest retransmission timeout. RFC 6298 says 1 s; Linux and we say 200 ms."),
     number(

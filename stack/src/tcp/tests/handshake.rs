@@ -26,7 +26,7 @@ fn passive_open_with_options() {
     let mut rig = Rig::with(crate::StackConfig::default());
     rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_460).scale(3).sack_permitted().time(100, 0));
     let info = rig.info();
-    assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (3, 6, true, true));
+    assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (3, 9, true, true));
     assert_eq!(info.send_mss, 1_448);
     // The window of the ACK was not that of a SYN: it is scaled.
     assert_eq!(info.send_window, 65_535 << 3);
@@ -39,7 +39,7 @@ fn active_open() {
     rig.connect(TcpOptions::default());
     let syn = rig.sent();
     assert_eq!(syn[0].brief(), (SYN, 0, 0, 0));
-    assert_eq!((syn[0].options.maximum_segment_size, syn[0].options.window_scale), (Some(1_460), Some(6)));
+    assert_eq!((syn[0].options.maximum_segment_size, syn[0].options.window_scale), (Some(1_460), Some(9)));
     assert!(syn[0].options.sack_permitted && syn[0].options.timestamps.is_some());
     rig.wait_ms(30);
     rig.receive(seg(SYN | ACK, 0, 1).mss(1_000));

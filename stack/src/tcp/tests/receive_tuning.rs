@@ -86,7 +86,7 @@ fn unread_data_earns_nothing() {
         rig.sent();
     }
     // Every ACK may round the edge up by what the scaled field cannot say.
-    let rounded = at / FULL * (1 << 7);
+    let rounded = at / FULL * (1 << 9);
     assert!(at - 1 <= TRUST + FULL + rounded, "{at}");
     assert!(window(&rig) < FULL);
 }
