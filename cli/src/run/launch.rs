@@ -2,7 +2,8 @@
 //!
 //! Promises: SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT that somebody
 //! sends to us reach the program; those that the terminal sends to its whole foreground group are
-//! not doubled. Signals that were ignored when we started stay ignored (nohup). Does not do: follow
+//! not doubled. Signals that were ignored when we started (nohup; SIGINT and SIGQUIT of what a script starts with `&`) are ignored
+//! by the program too until it says otherwise, and so reach it as well; they do not end us. Does not do: follow
 //! children of the program, or go on serving while it is stopped by job control together with us.
 
 use std::io;
@@ -25,6 +26,8 @@ const ENDING: [i32; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 /// The signals that reach this process, from now on.
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
+    /// Those that were ignored when we started.
+    ignored: Vec<i32>,
 }
 
 impl Signals {
@@ -33,20 +36,25 @@ impl Signals {
     /// # Errors
     /// The system refuses.
     pub(crate) fn take() -> io::Result<Signals> {
-        let ignored = ignored_signals(&std::fs::read_to_string("/proc/self/status")?);
-        let wanted = FORWARDED.into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0).chain([SIGCHLD]);
+        let mask = ignored_signals(&std::fs::read_to_string("/proc/self/status")?);
+        let (ignored, wanted): (Vec<i32>, Vec<i32>) = FORWARDED.into_iter().partition(|signal| mask & (1 << (signal - 1)) != 0);
         let (read, write) = UnixStream::pair()?;
-        Ok(Signals { delivery: SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)? })
+        let wanted = wanted.into_iter().chain([SIGCHLD]);
+        Ok(Signals { delivery: SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)?, ignored })
     }
 
     /// Waits for the end of `child` and passes signals on meanwhile.
     ///
     /// # Errors
-    /// The child cannot be waited for.
+    /// The child cannot be waited for, or signals cannot be taken.
     ///
     /// # Blocking
     /// Until the child has ended.
     pub(crate) fn accompany(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
+        // Only now: the child was to inherit that they are ignored.
+        for signal in &self.ignored {
+            self.delivery.handle().add_signal(*signal)?;
+        }
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
@@ -68,7 +76,8 @@ impl Signals {
     pub(crate) fn wait_for(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         loop {
             let readable = self.wait(Some(fd))?;
-            if self.delivery.pending().any(|origin| ENDING.contains(&origin.signal)) {
+            let ends = |origin: Origin| ENDING.contains(&origin.signal) && !self.ignored.contains(&origin.signal);
+            if self.delivery.pending().any(ends) {
                 return Ok(true);
             }
             if readable {

@@ -46,6 +46,23 @@ fn signals_reach_the_program() {
     }
 }
 
+/// What a script starts with `&` ignores SIGQUIT: so does the program, and when it changes its mind (nginx) the signal reaches it.
+#[test]
+fn a_signal_that_was_ignored_reaches_a_program_that_wants_it() {
+    let net = Net::new();
+    let script = "import os, signal, sys
+print(signal.getsignal(signal.SIGQUIT) == signal.SIG_IGN, flush=True)
+signal.signal(signal.SIGQUIT, lambda *_: os._exit(42))
+print('ready', flush=True)
+while True: signal.pause()";
+    let ignoring = ["sh", "-c", "trap '' QUIT; exec \"$0\" \"$@\""];
+    let mut program = net.spawn(Server, &[&ignoring[..], &ringway(&["python3", "-c", script])].concat());
+    net.wait_printed(&mut program, "ready");
+    program.signal(Signal::QUIT);
+    let ended = program.finish(DEADLINE);
+    assert_eq!((ended.code(), ended.stdout.as_str()), (42, "True\nready\n"), "{}", ended.stderr);
+}
+
 #[test]
 fn standard_streams_are_the_programs_own() {
     let net = Net::new();
