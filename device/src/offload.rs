@@ -148,11 +148,14 @@ impl Offload {
     fn stage_pieces(&mut self) -> bool {
         let Some(mut cut) = self.cut.take() else { return true };
         while cut.next < cut.count {
-            let class = if self.can.gathers { Class::Small } else { Class::Large };
-            let head = self.arena.alloc(class).or_else(|| self.arena.alloc(Class::Large));
-            let Some(head) = head.filter(|_| self.staged.packets() < STAGED_MAX) else {
+            if self.staged.packets() >= STAGED_MAX {
                 self.cut = Some(cut);
-                return self.staged.packets() >= STAGED_MAX;
+                return true;
+            }
+            let class = if self.can.gathers { Class::Small } else { Class::Large };
+            let Some(head) = self.arena.alloc(class).or_else(|| self.arena.alloc(Class::Large)) else {
+                self.cut = Some(cut);
+                return false;
             };
             if !self.build_piece(head, &mut cut) {
                 self.drop_packet();

@@ -157,6 +157,21 @@ fn few_frames() {
 }
 
 /// A network without work does nothing: no timers, no turns.
+/// A reset that nobody has planned is a failure, unless the peer's stack has given the connection up.
+#[test]
+fn a_reset_without_reason_is_told() {
+    let mut scenario = Scenario::transfer(1, 50_000, Faults::none(Duration::from_millis(1)));
+    scenario.plans.down_bytes = (50_000, 50_000);
+    let honest = scenario.plans;
+    scenario.plans.abort_one_in = 1;
+    let mut network = scenario.network();
+    let client = &mut network.hosts[0];
+    client.application = Application::new(honest, &Pattern::new(scenario.seed), scenario.options);
+    client.application.connect(SocketAddress { ip: Host::address(2, false), port: 80 }, 1, 1);
+    let Err(Failure(text)) = network.run_until_done(scenario.limit) else { panic!("nobody has noticed") };
+    assert!(text.starts_with("client: reset without reason"), "{text}");
+}
+
 #[test]
 fn idle_hosts_have_nothing_due() {
     let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 0, Faults::none(Duration::from_millis(1))) };
