@@ -199,14 +199,10 @@ impl Maker {
 
     fn send(&mut self, end: End) {
         let other = *self.half(end.other());
-        if other.write_closed && other.read_closed {
-            // What comes then is a known difference: docs/posix-deviations.md.
-            return;
-        }
         let unread = self.half(end).sent - other.received;
         let bytes = self.random.magnitude(UNREAD_MAX).min(UNREAD_MAX.saturating_sub(unread));
-        let usable = !self.half(end).write_closed && !self.half(end.other()).closed && !self.broken;
-        if !usable || bytes == 0 {
+        let nobody_reads = other.closed || other.write_closed && other.read_closed;
+        if self.half(end).write_closed || nobody_reads || self.broken || bytes == 0 {
             self.add(end, Kind::Once, format!("send it {} 0 10", Maker::pattern(end)));
             // What was sent to nobody is answered by a reset.
             self.broken = true;

@@ -145,7 +145,8 @@ fn settled(agent: &mut Agent, call: &str, patience: Duration) -> Result<String, 
 }
 
 /// Sends or receives `bytes` bytes, however many calls that takes: in `call`, COUNT is what is left and FROM where the
-/// stream is. The answer is how far it came, and what stopped it.
+/// stream is. The answer is how far it came, and what stopped it. Who has shut down its reading is told 0 also while bytes are
+/// still on their way, held back by Nagle's rule until an ACK that is delayed: 0 is an answer when it stays.
 fn stream(agent: &mut Agent, call: &str, from: u64, bytes: u64) -> Result<String, Failure> {
     let mut end = clock::now() + STREAM_WITHIN;
     let mut done = 0;
@@ -155,6 +156,7 @@ fn stream(agent: &mut Agent, call: &str, from: u64, bytes: u64) -> Result<String
         let (count, rest) = answer.split_once(' ').unwrap_or((&answer, ""));
         match count.parse::<u64>() {
             Ok(count) if count > 0 && rest != "OTHER" => (done, end) = (done + count, clock::now() + STREAM_WITHIN),
+            Ok(0) if clock::now() < end => {}
             _ if answer == "EAGAIN" && clock::now() < end => {}
             _ => return Ok(format!("{done} then {answer}")),
         }

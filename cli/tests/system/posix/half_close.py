@@ -1,9 +1,10 @@
-"""FIN in one direction while the other goes on."""
+"""FIN in one direction while the other goes on; what arrives at an end that has shut down its reading."""
 from common import *
 
 
 def server():
-    c, _ = listener().accept()
+    l = listener()
+    c, _ = l.accept()
     got = to_end(c)
     say("got", len(got), got == noise(3_000_000))
     say("again", c.recv(10))
@@ -11,6 +12,12 @@ def server():
     c.shutdown(socket.SHUT_WR)
     attempt("send after shutdown", c.send, b"x", socket.MSG_NOSIGNAL)
     say("client end", c.recv(1))
+    reading_shut, _ = l.accept()
+    say("client has shut down its reading", reading_shut.recv(1))
+    # The second piece waits for the ACK of the first.
+    reading_shut.sendall(b"early")
+    reading_shut.sendall(b"late")
+    say("client end", reading_shut.recv(1))
 
 
 def client():
@@ -19,6 +26,15 @@ def client():
     c.shutdown(socket.SHUT_WR)
     got = to_end(c)
     say("got", len(got), got[::-1] == noise(3_000_000))
+    c = connect()
+    c.shutdown(socket.SHUT_RD)
+    say("nothing yet", c.recv(9))
+    c.sendall(b"x")
+    got = b""
+    while len(got) < 9:
+        got += c.recv(9 - len(got))
+    say("what has come nevertheless", got)
+    say("then", c.recv(9))
 
 
 run(server, client)
