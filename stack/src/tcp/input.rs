@@ -8,7 +8,7 @@ use ringway_shm::FrameQueue;
 
 use crate::event::SocketError;
 use crate::stats::Counter;
-use crate::wire::tcp::{ACK, FIN, RST, SYN};
+use crate::wire::tcp::{ACK, FIN, PSH, RST, SYN};
 
 use super::connection::Connection;
 use super::segment::Segment;
@@ -310,7 +310,7 @@ impl Connection<'_, '_> {
         }
         self.append_in_order(frames, len, false);
         self.measure_arrival(segment.header.options.timestamps, len);
-        self.ack_soon();
+        self.ack_soon(segment.header.flags & PSH != 0);
         self.signal();
         Ok(self.fill_from_reassembly() || fin)
     }

@@ -135,7 +135,7 @@ impl Connection<'_, '_> {
             frame.pull(PLAIN_BYTES);
             self.append_frame(frame, Note { sequence: plain.sequence.0, ..Note::default() });
             self.received_in_order(len);
-            self.ack_soon();
+            self.ack_soon(plain.word & PUSHED != 0);
             self.signal();
         } else {
             self.env.counters.count(Counter::TcpPureAcks);
@@ -240,7 +240,7 @@ impl Connection<'_, '_> {
             let (frames, len) = (core::mem::take(&mut segment.payload), core::mem::take(&mut segment.len));
             self.append_in_order(frames, len, false);
             self.measure_arrival(segment.header.options.timestamps, len);
-            self.ack_soon();
+            self.ack_soon(segment.header.flags & PSH != 0);
             self.signal();
         } else {
             self.env.counters.count(Counter::TcpPureAcks);

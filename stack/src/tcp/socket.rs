@@ -401,7 +401,7 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::PROBE) {
             self.write_probe(out)?;
         }
-        if self.is_ack_due() && !self.is_ack_carried_by_data() {
+        if self.owes_ack() && !self.is_ack_carried_by_data() {
             self.write_ack(out)?;
         }
         Ok(())

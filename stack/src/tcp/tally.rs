@@ -90,6 +90,8 @@ pub(crate) struct Ledger {
     pub(crate) offer_limit: u16,
     /// The application reads no more.
     pub(crate) read_shut: bool,
+    /// ACKs of messages that do not wait for an answer, because one has waited in vain.
+    pub(crate) hasty_acks: u8,
 }
 
 /// The tallies of all connections of a stack.

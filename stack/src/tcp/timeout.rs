@@ -36,6 +36,7 @@ impl Connection<'_, '_> {
         self.tcb.ack_deadline = 0;
         if self.tcb.has(flag::ACK_PENDING) {
             self.env.counters.count(Counter::DelayedAcks);
+            self.waited_in_vain();
             self.ack_now();
         }
     }
