@@ -33,7 +33,8 @@ const ETH_P_ALL: u16 = 3;
 
 /// The kernel's headers in front of a packet in its slot, generously.
 const SLOT_HEADER_BYTES: usize = 128;
-const SLOT_BYTES_MIN: usize = 2048;
+/// The smallest packet that a slot is made for, bytes: a message of 8 KiB in one super-segment.
+const PACKET_BYTES_MIN: usize = 8192 + 14 + 40 + 60;
 const BLOCK_BYTES: usize = 1 << 17;
 
 /// `struct tpacket_req`
@@ -190,7 +191,7 @@ pub(super) struct Slot<'a> {
 impl Ring {
     /// Makes and maps a ring of about `slots` slots for packets of `packet_bytes`.
     pub(super) fn map(fd: BorrowedFd<'_>, slots: u32, packet_bytes: usize) -> io::Result<Ring> {
-        let slot_bytes = (packet_bytes + SLOT_HEADER_BYTES).next_multiple_of(64).clamp(SLOT_BYTES_MIN, BLOCK_BYTES);
+        let slot_bytes = (packet_bytes.max(PACKET_BYTES_MIN) + SLOT_HEADER_BYTES).next_multiple_of(64).min(BLOCK_BYTES);
         let slots_per_block = BLOCK_BYTES / slot_bytes;
         let blocks = (slots as usize).clamp(1, 1 << 16).div_ceil(slots_per_block);
         let request = RingRequest {

@@ -47,7 +47,7 @@ fn shared() -> Shared {
     let filter = steering.port_filter().expect("a descriptor is left");
     filter.own(Protocol::Tcp, SERVER, OWNED, 1).expect("room");
     filter.own(Protocol::Tcp, SERVER_V6.into(), OWNED, 1).expect("room");
-    let options = PacketOptions { ring_slots: 15, ..PacketOptions::default() };
+    let options = PacketOptions { ring_slots: 63, ..PacketOptions::default() };
     let client = PacketDevice::open("client", None, options, &arena).expect("made above");
     let server = PacketDevice::open("server", Some(program.as_fd()), options, &arena).expect("made above");
     Shared { client, server, arena, macs, filter, hidden: Some(hidden), steering }
@@ -328,7 +328,7 @@ fn workers_get_their_own_ports_and_their_flows_of_common_ports() {
             .clone()
             .map(|seat| {
                 let filter = shared.steering.socket_filter(seat).expect("the verifier accepts it");
-                let options = PacketOptions { ring_slots: 15, ..PacketOptions::default() };
+                let options = PacketOptions { ring_slots: 63, ..PacketOptions::default() };
                 PacketDevice::open("server", Some(filter.as_fd()), options, &shared.arena).expect("root")
             })
             .collect();

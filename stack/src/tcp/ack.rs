@@ -21,7 +21,7 @@ use super::tcb::flag;
 pub(crate) const SOON_TICKS: u32 = 2;
 /// After an ACK of two full segments or more has waited in vain, so many of them go at once.
 const HASTY_ACKS: u8 = 64;
-/// Of a connection's receive buffer, one part in so many may wait for its ACK.
+/// Of what a connection may receive now, one part in so many may wait for its ACK.
 const WAITING_SHARE: u32 = 4;
 
 impl Connection<'_, '_> {
@@ -52,7 +52,7 @@ impl Connection<'_, '_> {
 
     /// Whether the peer, which has sent all of its message, will soon have an answer.
     fn is_answer_expected(&mut self, unacknowledged: u32) -> bool {
-        if self.tcb.bytes_acked == 0 || unacknowledged > self.tcb.receive_buffer / WAITING_SHARE {
+        if self.tcb.bytes_acked == 0 || unacknowledged > self.receive_limit() / WAITING_SHARE {
             return false;
         }
         let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return true };

@@ -23,7 +23,7 @@ fn bed() -> Bed {
         set_up(name, None, None).expect("it was made above");
     }
     let arena = arena();
-    let options = PacketOptions { ring_slots: 15, ..PacketOptions::default() };
+    let options = PacketOptions { ring_slots: 63, ..PacketOptions::default() };
     let groups = Groups::new(WORKERS);
     let client = Packet::open("client", None, options, &arena).expect("made above");
     let workers: Vec<Packet> = (0..WORKERS).map(|_| Packet::open("server", None, options, &arena).expect("made above")).collect();

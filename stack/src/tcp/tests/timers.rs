@@ -1,6 +1,7 @@
 //! Zero-window probes and keepalive.
 
 use alloc::vec;
+use alloc::vec::Vec;
 
 use super::rig::*;
 use crate::config::{StackConfig, TcpOptions};
@@ -178,4 +179,76 @@ fn a_delayed_ack_after_one_that_an_answer_has_carried() {
             rig.assert_idle();
         }
     }
+}
+
+/// A connection of 4 ms on which we have sent data; the sequence numbers of both sides go on at 1 and 61.
+fn conversation() -> Rig {
+    let mut config = Rig::config();
+    config.tcp.quick_start_segments = 0;
+    with_round_trip(config, 4)
+}
+
+/// The peer's next message: two full segments, the last one pushed. Returns what it is to be acknowledged with.
+fn message(rig: &mut Rig, sequence: u32) -> u32 {
+    rig.receive(seg(ACK, sequence, 61).data(MSS));
+    rig.receive(seg(ACK | PSH, sequence + MSS, 61).data(MSS));
+    sequence + 2 * MSS
+}
+
+/// A client that writes 4 KiB and waits for the answer had an ACK of its own for each request, a packet in four.
+#[test]
+fn the_answer_acknowledges_a_message_of_two_segments() {
+    let mut rig = conversation();
+    let next = message(&mut rig, 1);
+    assert_eq!(rig.brief(), []);
+    rig.send(61, 10);
+    assert_eq!(rig.brief(), [(ACK | PSH, 61, next, 10)]);
+    rig.receive(seg(ACK, next, 71));
+    rig.assert_idle();
+}
+
+#[test]
+fn after_an_answer_that_did_not_come_messages_are_acknowledged_at_once() {
+    let mut rig = conversation();
+    let mut next = message(&mut rig, 1);
+    let (waited_ms, sent) = rig.next_sent();
+    assert_eq!((waited_ms, sent[0].brief()), (1, (ACK, 61, next, 0)));
+    for _ in 0..64 {
+        rig.read(next - 2 * MSS).expect("a message is there");
+        next = message(&mut rig, next);
+        assert_eq!(rig.brief(), [(ACK, 61, next, 0)]);
+    }
+    rig.read(next - 2 * MSS).expect("a message is there");
+    next = message(&mut rig, next);
+    assert_eq!(rig.brief(), [], "it is tried again");
+    assert_eq!(rig.next_sent().1[0].brief(), (ACK, 61, next, 0));
+}
+
+/// RFC 5681 §4.2: every second full segment, when there is no reason to think that an answer follows.
+#[test]
+fn two_segments_are_acknowledged_at_once() {
+    let mut config = Rig::config();
+    config.tcp.quick_start_segments = 0;
+    let mut upload = Rig::accepted(config, TcpOptions::default());
+    upload.receive(seg(ACK, 1, 1).data(MSS));
+    upload.receive(seg(ACK | PSH, 1 + MSS, 1).data(MSS));
+    assert_eq!(upload.brief(), [(ACK, 1, 1 + 2 * MSS, 0)], "we have never sent anything");
+    let mut rig = conversation();
+    rig.receive(seg(ACK, 1, 61).data(MSS));
+    rig.receive(seg(ACK, 1 + MSS, 61).data(MSS));
+    assert_eq!(rig.brief(), [(ACK, 61, 1 + 2 * MSS, 0)], "the message goes on");
+}
+
+/// A quarter of the receive buffer is not held back.
+#[test]
+fn a_large_message_is_acknowledged_at_once() {
+    let mut config = Rig::config();
+    config.tcp.quick_start_segments = 0;
+    config.tcp.receive_buffer_bytes = 32_768;
+    let mut rig = with_round_trip(config, 4);
+    let segments = 8_192 / MSS + 1;
+    let flags = |n| if n + 1 == segments { ACK | PSH } else { ACK };
+    let message: Vec<Seg> = (0..segments).map(|n| seg(flags(n), 1 + n * MSS, 61).data(MSS)).collect();
+    rig.receive_burst(&message);
+    assert_eq!(rig.brief(), [(ACK, 61, 1 + segments * MSS, 0)]);
 }
