@@ -23,6 +23,7 @@ use crate::options::timeout_nanos;
 use crate::readiness::failure_errno;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::{Receive, Send};
+use control::Sends;
 use pieces::{Added, Piece, Unfinished};
 use ringway_shm::{Duration, Instant};
 use routes::Way;
@@ -350,7 +351,12 @@ impl Posix {
             return Some(Err(Errno::PIPE));
         }
         let mut envelope = Envelope { len, peer, ..Envelope::default() };
-        if let Err(error) = control::apply(&mut envelope, control) {
+        let sends = match (description.is(Flag::INET6), remote.is_ipv4()) {
+            (false, _) => Sends::Ipv4,
+            (true, true) => Sends::Mapped,
+            (true, false) => Sends::Ipv6,
+        };
+        if let Err(error) = control::apply(&mut envelope, control, sends) {
             return Some(Err(error));
         }
         let way = Way { remote: remote.ip(), source: envelope.local, interface: envelope.interface };

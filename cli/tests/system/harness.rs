@@ -20,6 +20,8 @@ pub(crate) use ringway_bench::wire::veth::{INTERFACE, Side, Side::Client, Side::
 
 /// The built command.
 pub(crate) const RINGWAY: &str = env!("CARGO_BIN_EXE_ringway");
+/// `common.py`: what the scripts of sockets have in common.
+pub(crate) const SCRIPTS_SHARE: &str = include_str!("common.py");
 /// A file size that needs many windows: 20 MB.
 pub(crate) const LARGE: usize = 20_000_000;
 /// How long one program may take.

@@ -7,7 +7,6 @@
 use crate::harness::*;
 
 const PORT: &str = "5500";
-const COMMON: &str = include_str!("posix/common.py");
 
 /// What server and client printed.
 fn play(net: &Net, name: &str, address: &str, server: &[&str], client: &[&str]) -> [String; 2] {
@@ -37,7 +36,7 @@ fn same_on_both_after(prepare: fn(&Net), name: &str, script: &str, address: fn(&
     let net = Net::new();
     prepare(&net);
     let address = address(&net, Server);
-    net.file("common.py", COMMON);
+    net.file("common.py", SCRIPTS_SHARE);
     net.file(&format!("{name}.py"), script);
     let ringway = [RINGWAY, "run", "-q", "--"];
     let reference = play(&net, name, &address, &[], &[]);
@@ -107,21 +106,25 @@ fn refuse_routes(net: &Net) {
 fn fast_open() {
     for address in [Net::address, Net::address6] {
         let net = Net::new();
-        net.file("common.py", COMMON);
+        net.file("common.py", SCRIPTS_SHARE);
         net.file("fast_open.py", include_str!("posix/fast_open.py"));
         for side in [Server, Client] {
             net.output(side, &["sysctl", "-qw", "net.ipv4.tcp_fastopen=3"]);
         }
         let address = address(&net, Server);
-        let ringway = ["env", "RINGWAY_TCP_FAST_OPEN=3", RINGWAY, "run", "-q", "--"];
-        let plays = [(&[][..], &[][..]), (&ringway[..], &[][..]), (&[][..], &ringway[..])].map(|(server, client)| {
+        let ringway = ["env", "RINGWAY_TCP_FAST_OPEN=3", RINGWAY, "run", "-q", "--workers", "1", "--"];
+        // The listener of several workers is one listener, also when its keys change.
+        let two = ["env", "RINGWAY_TCP_FAST_OPEN=3", RINGWAY, "run", "-q", "--workers", "2", "--"];
+        let plays = [[&[][..], &[][..]], [&ringway[..], &[][..]], [&[][..], &ringway[..]], [&two[..], &[][..]]];
+        let plays = plays.map(|[server, client]| {
             net.output(Client, &["ip", "tcp_metrics", "flush"]);
             play(&net, "fast_open", &address, server, client)
         });
-        let [reference, server_on_ringway, client_on_ringway] = plays;
+        let [reference, server_on_ringway, client_on_ringway, server_of_two] = plays;
         assert!(reference[0].matches("with the SYN True").count() == 4, "{reference:?}");
         assert_eq!(server_on_ringway, reference, "the server on Ringway against the kernel's (left: Ringway)");
         assert_eq!(client_on_ringway, reference, "the client on Ringway against the kernel's (left: Ringway)");
+        assert_eq!(server_of_two, reference, "the server on two workers against the kernel's (left: Ringway)");
     }
 }
 

@@ -24,6 +24,7 @@ fn play(net: &Net, script: &str, address: &str, server: &[&str], client: &[&str]
 fn same_on_both(name: &str, script: &str, address: fn(&Net, Side) -> String) {
     let net = Net::new();
     let address = address(&net, Server);
+    net.file("common.py", SCRIPTS_SHARE);
     let script = net.file(&format!("{name}.py"), script);
     let ringway = [RINGWAY, "run", "-q", "--"];
     let reference = play(&net, &script, &address, &[], &[]);

@@ -34,12 +34,26 @@ pub(crate) const ANY_STAMP: u32 = STAMP | STAMP_NANOS | STAMP_NEW | STAMP_NANOS_
 /// linux/socket.h, 64-bit time.
 pub(crate) const SO_TIMESTAMP_NEW: i32 = 63;
 pub(crate) const SO_TIMESTAMPNS_NEW: i32 = 64;
+const SO_TIMESTAMPING_NEW: i32 = 65;
+/// Of `::ffff:0.0.0.0/96` (RFC 4291 §2.5.5.2).
+const MAPPED_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+/// Whose control data a send understands; Linux passes over that of other levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sends {
+    /// An AF_INET socket.
+    Ipv4,
+    /// An AF_INET6 socket to an IPv4-mapped address.
+    Mapped,
+    /// An AF_INET6 socket to an IPv6 address.
+    Ipv6,
+}
 
 /// What the control data of one send asks for.
 ///
 /// # Errors
 /// EINVAL: a header or a value that Linux refuses, too.
-pub(crate) fn apply(envelope: &mut Envelope, control: &[u8]) -> Answer<()> {
+pub(crate) fn apply(envelope: &mut Envelope, control: &[u8], sends: Sends) -> Answer<()> {
     let mut rest = control;
     while let Some(header) = rest.first_chunk::<HEADER>() {
         let len = usize::from_ne_bytes(header[..8].try_into().expect("eight bytes"));
@@ -48,43 +62,83 @@ pub(crate) fn apply(envelope: &mut Envelope, control: &[u8]) -> Answer<()> {
         if len < HEADER || len > rest.len() {
             return Err(Errno::INVAL);
         }
-        apply_one(envelope, level, kind, &rest[HEADER..len])?;
+        let value = &rest[HEADER..len];
+        match (level, sends) {
+            (libc::SOL_UDP, _) => apply_udp(envelope, kind, value)?,
+            (libc::SOL_SOCKET, _) => check_socket(kind, value)?,
+            (libc::IPPROTO_IP, Sends::Ipv4 | Sends::Mapped) => apply_ipv4(envelope, kind, value)?,
+            (libc::IPPROTO_IPV6, Sends::Ipv6) => apply_ipv6(envelope, kind, value)?,
+            (libc::IPPROTO_IPV6, Sends::Mapped) if kind == libc::IPV6_PKTINFO => {
+                // net/ipv4/ip_sockglue.c, ip_cmsg_send.
+                if !value.starts_with(&MAPPED_PREFIX) {
+                    return Err(Errno::INVAL);
+                }
+                apply_ipv6(envelope, kind, value)?;
+            }
+            _ => {}
+        }
         rest = rest.get(len.next_multiple_of(8)..).unwrap_or(&[]);
     }
     Ok(())
 }
 
-fn apply_one(envelope: &mut Envelope, level: i32, kind: i32, value: &[u8]) -> Answer<()> {
-    let number = || value.first_chunk::<4>().map(|bytes| i32::from_ne_bytes(*bytes)).ok_or(Errno::INVAL);
-    match (level, kind) {
-        (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-            let bytes: &[u8; 12] = value.first_chunk().ok_or(Errno::INVAL)?;
+/// net/ipv4/udp.c, __udp_cmsg_send.
+fn apply_udp(envelope: &mut Envelope, kind: i32, value: &[u8]) -> Answer<()> {
+    match (kind, value.try_into()) {
+        (libc::UDP_SEGMENT, Ok(size)) => {
+            envelope.segment_size = Some(u16::from_ne_bytes(size));
+            Ok(())
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// net/core/sock.c, __sock_cmsg_send: marks, stamps and priorities are for the kernel's queues.
+fn check_socket(kind: i32, value: &[u8]) -> Answer<()> {
+    match kind {
+        libc::SO_MARK | libc::SO_PRIORITY | libc::SO_TIMESTAMPING | SO_TIMESTAMPING_NEW => integer(value).map(|_| ()),
+        libc::SCM_RIGHTS | libc::SCM_CREDENTIALS => Ok(()),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// net/ipv4/ip_sockglue.c, ip_cmsg_send.
+fn apply_ipv4(envelope: &mut Envelope, kind: i32, value: &[u8]) -> Answer<()> {
+    match kind {
+        libc::IP_PKTINFO => {
+            let bytes: [u8; 12] = value.try_into().map_err(|_| Errno::INVAL)?;
             let source = Ipv4Addr::new(bytes[4], bytes[5], bytes[6], bytes[7]);
             envelope.local = Some(IpAddr::V4(source)).filter(|ip| !ip.is_unspecified());
             envelope.interface = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         }
-        (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-            let bytes: &[u8; 16] = value.get(..20).and_then(<[u8]>::first_chunk).ok_or(Errno::INVAL)?;
-            envelope.local = Some(IpAddr::V6(Ipv6Addr::from(*bytes)).to_canonical()).filter(|ip| !ip.is_unspecified());
-            envelope.interface =
-                value.get(16..20).map_or(0, |index| u32::from_ne_bytes([index[0], index[1], index[2], index[3]]));
+        libc::IP_TOS => {
+            envelope.type_of_service = Some(if let [tos] = value { *tos } else { byte(integer(value)?, 0)? });
         }
-        (libc::IPPROTO_IP, libc::IP_TOS) if value.len() == 1 => envelope.type_of_service = Some(value[0]),
-        (libc::IPPROTO_IP, libc::IP_TOS) => envelope.type_of_service = Some(byte(number()?, 0)?),
-        (libc::IPPROTO_IP, libc::IP_TTL) => envelope.time_to_live = Some(byte(number()?, 1)?),
-        // -1: the socket's own (RFC 3542 §6.3, §6.5).
-        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS | libc::IPV6_HOPLIMIT) if number()? == -1 => {}
-        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => envelope.type_of_service = Some(byte(number()?, 0)?),
-        (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => envelope.time_to_live = Some(byte(number()?, 0)?),
-        (libc::SOL_UDP, libc::UDP_SEGMENT) => {
-            let size: &[u8; 2] = value.first_chunk().ok_or(Errno::INVAL)?;
-            envelope.segment_size = Some(u16::from_ne_bytes(*size));
-        }
-        // Marks, times and priorities are for the kernel's queues.
-        (libc::SOL_SOCKET, _) => {}
+        libc::IP_TTL => envelope.time_to_live = Some(byte(integer(value)?, 1)?),
         _ => return Err(Errno::INVAL),
     }
     Ok(())
+}
+
+/// net/ipv6/datagram.c, ip6_datagram_send_ctl. -1: the socket's own (RFC 3542 §6.3, §6.5).
+fn apply_ipv6(envelope: &mut Envelope, kind: i32, value: &[u8]) -> Answer<()> {
+    match kind {
+        libc::IPV6_PKTINFO => {
+            let bytes: &[u8; 20] = value.first_chunk().ok_or(Errno::INVAL)?;
+            let (ip, index) = bytes.split_first_chunk::<16>().ok_or(Errno::INVAL)?;
+            envelope.local = Some(Ipv6Addr::from(*ip).to_canonical()).filter(|ip| !ip.is_unspecified());
+            envelope.interface = u32::from_ne_bytes([index[0], index[1], index[2], index[3]]);
+        }
+        libc::IPV6_TCLASS | libc::IPV6_HOPLIMIT if integer(value)? == -1 => {}
+        libc::IPV6_TCLASS => envelope.type_of_service = Some(byte(integer(value)?, 0)?),
+        libc::IPV6_HOPLIMIT => envelope.time_to_live = Some(byte(integer(value)?, 0)?),
+        _ => return Err(Errno::INVAL),
+    }
+    Ok(())
+}
+
+fn integer(value: &[u8]) -> Answer<i32> {
+    value.try_into().map(i32::from_ne_bytes).map_err(|_| Errno::INVAL)
 }
 
 fn byte(number: i32, least: u8) -> Answer<u8> {

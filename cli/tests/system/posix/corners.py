@@ -37,7 +37,7 @@ def client():
     misuse(c)
     exactly(c, 4)
     say("segments of", c.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG))
-    nobody = address[:-1] + "fa" if ":" in address else address.rsplit(".", 1)[0] + ".250"
+    nobody = address[:-1] + "fa" if six else address.rsplit(".", 1)[0] + ".250"
     s = fresh_socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 0, 100_000))
     attempt("connect", s.connect, (nobody, 9))

@@ -9,7 +9,6 @@ def server():
 
 
 def client():
-    six = ":" in address
     start = address[:-1] if six else address.rsplit(".", 1)[0] + "."
     for name, place in (("nobody", start + ("fa" if six else "250")), ("refused by a router", "fd79::1" if six else "10.79.0.1"),
                         ("refused by a route", "fd80::1" if six else "10.80.0.1"), ("no route", "fd81::1" if six else "10.81.0.1")):

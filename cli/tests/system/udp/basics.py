@@ -1,12 +1,7 @@
 """Bound, connected, large, empty, peeked, truncated datagrams; poll and epoll; refusals."""
-import errno, hashlib, os, select, socket, sys
+import hashlib
 
-role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
-def say(*words):
-    print(*words, flush=True)
+from common import *
 
 
 def pattern(size, seed):
@@ -17,17 +12,14 @@ SIZES = [0, 1, 2, 207, 208, 209, 1399, 1472, 1473, 2000, 9000, 20000, 65507]
 
 
 def server():
-    wild = "::" if family == socket.AF_INET6 else ""
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    sock.bind((wild, port))
-    sock.settimeout(20)
+    sock = fresh_datagram_socket()
+    sock.bind((anywhere, port))
     say("ready", sock.getsockname()[1])
     while True:
         data, peer = sock.recvfrom(70000)
         if data == b"end":
             break
         sock.sendto(data, peer)
-    say("peer", peer[0] == sock_peer(peer))
     # A buffer that is too small, a look without taking.
     sock.sendto(b"go", peer)
     say("peek", sock.recvfrom(4, socket.MSG_PEEK)[0])
@@ -37,10 +29,7 @@ def server():
     ready, _, _ = select.select([sock], [], [], 10)
     say("select", ready == [sock], sock.recv(100))
     sock.setblocking(False)
-    try:
-        sock.recv(10)
-    except BlockingIOError as error:
-        say("empty", error.errno == errno.EAGAIN)
+    attempt("empty", sock.recv, 10)
     sock.setblocking(True)
     sock.connect(peer[:2])
     say("connected", sock.getpeername()[0] == peer[0])
@@ -51,13 +40,8 @@ def server():
     sock.close()
 
 
-def sock_peer(peer):
-    return peer[0]
-
-
 def client():
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    sock.settimeout(20)
+    sock = fresh_datagram_socket()
     for size in SIZES:
         data = pattern(size, size)
         sock.sendto(data, (address, port))
@@ -67,10 +51,7 @@ def client():
     for data in many:
         sock.sendto(data, (address, port))
     say("many", [sock.recv(2000) for _ in many] == many)
-    try:
-        sock.sendto(bytes(65536), (address, port))
-    except OSError as error:
-        say("too long", errno.errorcode[error.errno])
+    attempt("too long", sock.sendto, bytes(65536), (address, port))
     sock.sendto(b"end", (address, port))
     say(sock.recv(10))
     sock.sendto(b"abcdefgh", (address, port))
@@ -103,18 +84,12 @@ def refused(old):
     sock.connect((address, port + 1))
     sock.settimeout(10)
     sock.send(b"?")
-    try:
-        sock.recv(10)
-    except OSError as error:
-        say("recv", errno.errorcode[error.errno])
+    attempt("recv", sock.recv, 10)
     say("pending", sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
     local = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        local.connect(("127.0.0.1", 9))
-        local.send(b"x")
-        local.recv(10)
-    except OSError as error:
-        say("loopback", errno.errorcode[error.errno])
+    local.connect(("127.0.0.1", 9))
+    local.send(b"x")
+    attempt("loopback", local.recv, 10)
 
 
-server() if role == "server" else client()
+run(server, client)

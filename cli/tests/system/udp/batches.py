@@ -1,8 +1,8 @@
 """sendmmsg and recvmmsg, SO_REUSEPORT, a socket that a child inherits."""
-import ctypes, errno, os, select, socket, struct, sys
+import ctypes
 
-role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
+from common import *
+
 libc = ctypes.CDLL(None, use_errno=True)
 COUNT, SIZE = 8, 2048
 
@@ -20,10 +20,6 @@ class Msghdr(ctypes.Structure):
 
 class Mmsghdr(ctypes.Structure):
     _fields_ = [("header", Msghdr), ("len", ctypes.c_uint32)]
-
-
-def say(*words):
-    print(*words, flush=True)
 
 
 def messages(buffers):
@@ -61,21 +57,17 @@ PAYLOADS = [bytes([65 + number]) * (1 + 150 * number) for number in range(COUNT)
 
 
 def bound(reuse):
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = fresh_datagram_socket()
     if reuse:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    sock.bind(("::" if family == socket.AF_INET6 else "", port))
-    sock.settimeout(20)
+    sock.bind((anywhere, port))
     return sock
 
 
 def server():
     first = bound(True)
     second = bound(True)
-    try:
-        bound(False)
-    except OSError as error:
-        say("without SO_REUSEPORT", errno.errorcode[error.errno])
+    attempt("without SO_REUSEPORT", bound, False)
     say("ready")
     # Which of the two gets a flow is the hash's affair; each flow stays with one.
     got = {}
@@ -105,15 +97,13 @@ def server():
 
 def client():
     for _ in range(8):
-        one = socket.socket(family, socket.SOCK_DGRAM)
+        one = fresh_datagram_socket()
         one.connect((address, port))
-        one.settimeout(20)
         for word in (b"one", b"two"):
             one.send(word)
             assert one.recv(100) == word
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = fresh_datagram_socket()
     sock.connect((address, port))
-    sock.settimeout(20)
     say("sent", send_batch(sock, PAYLOADS))
     sock.send(b"hello")
     sock.send(b"again")
@@ -121,4 +111,4 @@ def client():
     say(sock.recv(100))
 
 
-(server if role == "server" else client)()
+run(server, client)

@@ -1,16 +1,11 @@
 """sendmsg, recvmsg and their ancillary data; trains of datagrams; a queue that is waited for."""
-import errno, hashlib, socket, struct, sys
+import hashlib
 
-role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-six = ":" in address
-family = socket.AF_INET6 if six else socket.AF_INET
+from common import *
+
 SOL_UDP, UDP_SEGMENT, UDP_GRO = 17, 103, 104
 IP_PKTINFO, IP_RECVTTL, IP_RECVTOS = 8, 12, 13
 TRAIN = hashlib.shake_128(b"train").digest(30000)
-
-
-def say(*words):
-    print(*words, flush=True)
 
 
 def name(kind):
@@ -22,7 +17,7 @@ def name(kind):
 
 
 def server():
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = fresh_datagram_socket()
     if six:
         sock.setsockopt(41, 49, 1)
         sock.setsockopt(41, 51, 1)
@@ -30,10 +25,9 @@ def server():
     else:
         sock.setsockopt(0, IP_PKTINFO, 1)
         sock.setsockopt(0, IP_RECVTTL, 1)
-    sock.bind(("::" if six else "0.0.0.0", port))
+    sock.bind((anywhere, port))
     if not six:
         sock.setsockopt(0, IP_RECVTOS, 1)
-    sock.settimeout(20)
     say("ready")
     data, control, flags, peer = sock.recvmsg(100, 1000)
     for level, kind, value in control:
@@ -76,15 +70,11 @@ def server():
     say("joined", whole == TRAIN, bad)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, 50000))
     sock.setblocking(True)
-    try:
-        sock.recv(1)
-    except OSError as error:
-        say("receive timeout", errno.errorcode[error.errno])
+    attempt("receive timeout", sock.recv, 1)
 
 
 def client():
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    sock.settimeout(20)
+    sock = fresh_datagram_socket()
     if six:
         sock.setsockopt(41, 67, 0x48)
         sock.setsockopt(41, 16, 33)
@@ -95,6 +85,13 @@ def client():
     say(sock.recv(100))
     for word in [b"aaaabbbbcccc", b"too long", b"plain", b"cut", b"cut again"]:
         sock.sendto(word, (address, port))
+    # Control data: of levels that nobody knows, of the other family, of kinds and lengths that there are not.
+    to_nobody = fresh_datagram_socket()
+    other = (0, socket.IP_TTL) if six else (41, 52)
+    for level, kind, value in [(99, 1, b"any"), (*other, b"any"), (1, 9999, b"any"), (17, UDP_SEGMENT, b"any"), (17, 99, b"any"),
+                               (41 if six else 0, 52 if six else socket.IP_TTL, bytes(5))]:
+        attempt((level, kind), to_nobody.sendmsg, [b"x"], [(level, kind, value)], 0, (address, port + 1))
+    to_nobody.close()
     sock.connect((address, port))
     sock.sendmsg([TRAIN], [(SOL_UDP, UDP_SEGMENT, struct.pack("H", 1200))])
     say(sock.recv(100))
@@ -103,4 +100,4 @@ def client():
     say("mtu", sock.getsockopt(41 if six else 0, 24 if six else 14))
 
 
-server() if role == "server" else client()
+run(server, client)

@@ -1,28 +1,13 @@
 """Datagrams that several calls write: MSG_MORE, UDP_CORK, and what is refused."""
-import errno, os, socket, sys
+from common import *
 
-role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-six = ":" in address
-family = socket.AF_INET6 if six else socket.AF_INET
 SOL_UDP, UDP_CORK = 17, 1
 MORE = 0x8000
 
 
-def say(*words):
-    print(*words, flush=True)
-
-
-def attempt(what, call):
-    try:
-        say(what, call())
-    except OSError as error:
-        say(what, errno.errorcode[error.errno])
-
-
 def server():
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = fresh_datagram_socket()
     sock.bind((address, port))
-    sock.settimeout(20)
     say("ready")
     while True:
         data, peer = sock.recvfrom(70000)
@@ -34,8 +19,7 @@ def server():
 
 def client():
     to = (address, port)
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    sock.settimeout(20)
+    sock = fresh_datagram_socket()
 
     def answer(what):
         say(what, sock.recv(100))
@@ -80,7 +64,7 @@ def client():
     os.write(sock.fileno(), b"ted")
     answer("connected")
     # What a closed socket has not sent is gone.
-    other = socket.socket(family, socket.SOCK_DGRAM)
+    other = fresh_datagram_socket()
     other.sendto(b"never", MORE, to)
     other.close()
     attempt("urgent", lambda: sock.send(b"x", MORE | socket.MSG_OOB))
@@ -90,4 +74,4 @@ def client():
     answer("bye")
 
 
-server() if role == "server" else client()
+run(server, client)

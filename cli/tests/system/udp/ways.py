@@ -1,23 +1,11 @@
 """When and where datagrams came: SO_TIMESTAMP in all its forms, SIOCGSTAMP, IP_PKTINFO; and how they shall leave."""
-import errno, fcntl, socket, struct, sys, time
+import fcntl
 
-role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-six = ":" in address
-family = socket.AF_INET6 if six else socket.AF_INET
+from common import *
+
 SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW = 29, 35, 63, 64
 FORMS = [SO_TIMESTAMP, SO_TIMESTAMPNS, SO_TIMESTAMP_NEW, SO_TIMESTAMPNS_NEW]
 IP_PKTINFO, IPV6_RECVPKTINFO, IPV6_PKTINFO = 8, 49, 50
-
-
-def say(*words):
-    print(*words, flush=True)
-
-
-def attempt(what, call):
-    try:
-        say(what, call())
-    except OSError as error:
-        say(what, errno.errorcode[error.errno])
 
 
 def near(value, fraction):
@@ -36,10 +24,9 @@ def info(index, source):
 
 
 def server():
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = fresh_datagram_socket()
     sock.setsockopt(1, SO_TIMESTAMP, 1)
-    sock.bind(("::" if six else "0.0.0.0", port))
-    sock.settimeout(20)
+    sock.bind((anywhere, port))
     say("ready")
     for form in FORMS:
         for other in FORMS:
@@ -80,8 +67,7 @@ def server():
 
 
 def client():
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    sock.settimeout(20)
+    sock = fresh_datagram_socket()
     sock.connect((address, port))
     for form in FORMS:
         sock.send(b"%d" % form)
@@ -94,4 +80,4 @@ def client():
         say(sock.recv(100))
 
 
-server() if role == "server" else client()
+run(server, client)

@@ -30,18 +30,54 @@ fn what_was_asked_for_is_written_in_the_kernels_order() {
 fn what_is_written_is_understood_on_sending() {
     let control = describe(&datagram(), PACKET_INFO | TYPE_OF_SERVICE | TIME_TO_LIVE, Duration::ZERO, false);
     let mut envelope = Envelope { len: 100, ..Envelope::default() };
-    assert_eq!(apply(&mut envelope, &control), Ok(()));
+    assert_eq!(apply(&mut envelope, &control, Sends::Ipv4), Ok(()));
     assert_eq!(envelope, datagram());
 }
 
 #[test]
 fn bad_control_data_is_refused() {
     let mut control = describe(&datagram(), TIME_TO_LIVE, Duration::ZERO, false);
-    assert_eq!(apply(&mut Envelope::default(), &control[..18]), Err(Errno::INVAL), "longer than there is");
+    assert_eq!(apply(&mut Envelope::default(), &control[..18], Sends::Ipv4), Err(Errno::INVAL), "longer than there is");
     control[16..20].copy_from_slice(&0i32.to_ne_bytes());
-    assert_eq!(apply(&mut Envelope::default(), &control), Err(Errno::INVAL), "no hop is left");
+    assert_eq!(apply(&mut Envelope::default(), &control, Sends::Ipv4), Err(Errno::INVAL), "no hop is left");
     control[12..16].copy_from_slice(&999i32.to_ne_bytes());
-    assert_eq!(apply(&mut Envelope::default(), &control), Err(Errno::INVAL), "unknown");
+    assert_eq!(apply(&mut Envelope::default(), &control, Sends::Ipv4), Err(Errno::INVAL), "unknown");
+}
+
+/// One value of control data.
+fn one(level: i32, kind: i32, value: &[u8]) -> Vec<u8> {
+    let mut control = Vec::new();
+    put(&mut control, level, kind, value);
+    control
+}
+
+/// Each way of sending passes over the levels of others; a value has exactly its type's length.
+#[test]
+fn control_data_of_other_levels_changes_nothing() {
+    let (ttl, hops) = (one(0, libc::IP_TTL, &[9, 0, 0, 0]), one(41, libc::IPV6_HOPLIMIT, &[9, 0, 0, 0]));
+    let asked = |control: &[u8], sends| {
+        let mut envelope = Envelope::default();
+        apply(&mut envelope, control, sends).map(|()| envelope.time_to_live)
+    };
+    for (sends, from_ttl, from_hops) in
+        [(Sends::Ipv4, Some(9), None), (Sends::Mapped, Some(9), None), (Sends::Ipv6, None, Some(9))]
+    {
+        assert_eq!((asked(&ttl, sends), asked(&hops, sends)), (Ok(from_ttl), Ok(from_hops)), "{sends:?}");
+        assert_eq!(asked(&one(99, 1, b"any"), sends), Ok(None), "{sends:?}: a level that nobody knows");
+        assert_eq!(asked(&one(libc::SOL_SOCKET, 9_999, b"any"), sends), Err(Errno::INVAL), "{sends:?}: a kind of a known one");
+        assert_eq!(asked(&one(libc::SOL_UDP, libc::UDP_SEGMENT, &[1, 2, 3]), sends), Err(Errno::INVAL), "{sends:?}: a length");
+    }
+    assert_eq!(asked(&one(0, libc::IP_TTL, &[9, 0, 0, 0, 0]), Sends::Ipv4), Err(Errno::INVAL), "longer than an int");
+}
+
+/// net/ipv4/ip_sockglue.c, ip_cmsg_send: an IPv4-mapped source, or none.
+#[test]
+fn an_ipv4_mapped_peer_wants_an_ipv4_mapped_source() {
+    for (source, answer) in [("::ffff:10.0.0.1", Ok(())), ("::ffff:0.0.0.0", Ok(())), ("fd00::1", Err(Errno::INVAL))] {
+        let source: Ipv6Addr = source.parse().expect("an address");
+        let control = one(41, libc::IPV6_PKTINFO, &[&source.octets()[..], &[0; 4]].concat());
+        assert_eq!(apply(&mut Envelope::default(), &control, Sends::Mapped), answer, "{source}");
+    }
 }
 
 /// net/socket.c, __sock_recv_timestamp: in front of all else, in the form that was asked for.

@@ -2,8 +2,9 @@
 import errno, os, select, signal, socket, struct, sys, time
 
 role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-anywhere, loopback = ("::", "::1") if ":" in address else ("0.0.0.0", "127.0.0.1")
+six = ":" in address
+family = socket.AF_INET6 if six else socket.AF_INET
+anywhere, loopback = ("::", "::1") if six else ("0.0.0.0", "127.0.0.1")
 
 
 def say(*words):
@@ -24,6 +25,12 @@ def attempt(name, call, *arguments):
 
 def fresh_socket():
     return socket.socket(family, socket.SOCK_STREAM)
+
+
+def fresh_datagram_socket():
+    s = socket.socket(family, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    return s
 
 
 def listener(backlog=16):
