@@ -188,6 +188,8 @@ pub enum Request {
         /// The address; its port says nothing.
         local: SocketAddr,
     },
+    /// Nothing: the answer comes when all that was asked for the socket before has been done, at all its workers.
+    Settle,
     /// Describe the connection, laid out as Linux's `struct tcp_info`.
     Info,
 }
@@ -341,6 +343,8 @@ pub trait Channel: Send + Sync {
     ) -> Result<Received, TransferError>;
     /// Payload of the next datagram, bytes.
     fn next_datagram(&self, socket: SocketRef) -> Option<usize>;
+    /// Whether several workers serve the socket. They do what they are asked at different times.
+    fn is_served_by_several(&self, socket: SocketRef) -> bool;
     /// Takes the next accepted connection of a listener.
     fn accept(&self, listener: SocketRef) -> Option<SocketRef>;
 

@@ -167,7 +167,11 @@ impl Channel for Attached {
         let slot = client.is_current(named).then(|| client.slot(named.index))?;
         // Before what they stand for: then a change meanwhile is one more edge, not one less.
         let (mut receive_sequence, send_sequence) = (slot.arrivals(), slot.releases());
-        let (state, flags) = (state_of(slot.state()), slot.flags());
+        let (mut state, flags) = (state_of(slot.state()), slot.flags());
+        if state == State::Connecting && flags.has(shm::Flags::HUNG_UP) {
+            // The worker tells the failure, gives the port back, then says that the attempt is over.
+            state = State::Closed;
+        }
         // `readiness` also asks the worker to tell when there is room, if there is none.
         let writable = state == State::Connected && client.readiness(named).writable;
         let mut readable = if state == State::Listening { slot.unaccepted() } else { slot.unread() };
@@ -289,6 +293,10 @@ impl Channel for Attached {
         client.next_datagram_len(slot)
     }
 
+    fn is_served_by_several(&self, socket: SocketRef) -> bool {
+        self.partners(socket).next().is_some()
+    }
+
     fn accept(&self, listener: SocketRef) -> Option<SocketRef> {
         let accepted = self.accept_anywhere(listener)?;
         if self.current(listener).is_some_and(shm::slot::SlotShared::is_urgent_in_line) {
@@ -311,6 +319,8 @@ impl Channel for Attached {
             Request::ConnectDatagrams { remote } => shm::Operation::ConnectDatagram { remote },
             Request::Route { remote, interface } => shm::Operation::Route { remote, interface },
             Request::Owns { local } => shm::Operation::Owns { local },
+            // What it says already.
+            Request::Settle => shm::Operation::SetOption { option: shm::SocketOption::EveryWorker, value: 1 },
             Request::Info => shm::Operation::Info,
         };
         self.ask_everywhere(socket, operation)
@@ -488,3 +498,6 @@ impl Channel for Attached {
 
 /// The bit of the slot's application flags that is O_NONBLOCK.
 const NONBLOCKING: u32 = 1;
+
+#[cfg(test)]
+mod tests;

@@ -200,6 +200,24 @@ impl Posix {
         if description.is(Flag::DATAGRAM) {
             return self.set_datagram_option(fd, socket, level, name, value);
         }
+        let answer = self.set_stream_option(channel, fd, socket, level, name, value);
+        if channel.is_served_by_several(socket) {
+            // A connection that comes after this call has the option, whichever worker it comes to.
+            self.ask(channel, socket, Request::Settle, &mut []);
+        }
+        answer
+    }
+
+    fn set_stream_option(
+        &self,
+        channel: &dyn Channel,
+        fd: Fd,
+        socket: SocketRef,
+        level: i32,
+        name: i32,
+        value: &[u8],
+    ) -> Answer<()> {
+        let description = self.descriptions.of(socket);
         if let Some(answer) = self.set_special(channel, socket, description, level, name, value) {
             return answer;
         }

@@ -98,12 +98,12 @@ impl Attached {
         self.places(listener).skip(from).find_map(take).or_else(|| self.places(listener).take(from).find_map(take))
     }
 
-    /// Asks the socket's worker, and a listener's partners the same.
+    /// Asks the socket's worker, and a listener's partners the same where the answer of all of them counts.
     pub(super) fn ask_everywhere(&self, socket: SocketRef, operation: shm::Operation) -> Option<Ticket> {
         let (client, slot) = self.place(socket);
         let first = client.control(slot, operation)?;
         let mut ticket = Ticket { worker: self.worker_of(socket) as u8, first, partners: [None; PARTNERS_MAX] };
-        if matches!(operation, shm::Operation::Listen { .. }) {
+        if matches!(operation, shm::Operation::Listen { .. } | shm::Operation::SetOption { .. }) {
             for ((client, partner), place) in self.partners(socket).zip(&mut ticket.partners) {
                 *place = client.control(partner, operation);
             }

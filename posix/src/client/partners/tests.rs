@@ -14,8 +14,8 @@ fn serve(worker: &mut Attachment, answer: ringway_shm::channel::ControlAnswer) -
     while let Some(request) = worker.next_request() {
         if let Operation::Listen { .. } = request.operation {
             worker.set_state(request.slot.index, ringway_shm::channel::State::Listening);
-            worker.answer(&request, answer);
         }
+        worker.answer(&request, answer);
         seen.push(request.operation);
     }
     worker.flush_wakes();
@@ -79,6 +79,26 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     for worker in [&mut first, &mut second] {
         assert_eq!(serve(worker, done), [Operation::Close { linger_s: None }]);
     }
+}
+
+/// An option is set when all workers of the listener have it; a connection has one worker, and nobody waits for it.
+#[test]
+fn options_of_a_listener_are_awaited_at_each_worker() {
+    let house = two_workers();
+    let channel = Attached::new(house.clients());
+    let [listener, connection] = [Place::Every, Place::Any].map(|place| channel.open(place).expect("slots are free"));
+    assert!(channel.is_served_by_several(listener) && !channel.is_served_by_several(connection));
+    let (mut first, mut second) = house.workers();
+    channel.set_fast_open_keys(listener, [7; 16], None);
+    let ticket = channel.request(listener, Request::Settle).expect("nobody else asks");
+    let done = ringway_shm::channel::ControlAnswer::Done;
+    let is_key = |operation: &Operation| matches!(operation, Operation::FastOpenKey { .. });
+    for worker in [&mut first, &mut second] {
+        assert_eq!(channel.answer(ticket, &mut []), None, "somebody has not done it");
+        let asked = serve(worker, done);
+        assert!(asked.len() >= 2 && is_key(&asked[asked.len() - 2]), "{asked:?}");
+    }
+    assert_eq!(channel.answer(ticket, &mut []), Some(ControlAnswer::Done));
 }
 
 #[test]
