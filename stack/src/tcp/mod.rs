@@ -282,7 +282,7 @@ impl Tcp {
     /// The application is told of an event of this socket: the next one is news.
     #[inline]
     pub(crate) fn told(&mut self, id: SocketId) {
-        if let Some(tcb) = self.tcbs.get_mut(id.index as usize) {
+        if let Some(tcb) = self.tcbs.get_mut(id.index as usize).filter(|tcb| tcb.generation == id.generation) {
             tcb.clear(flag::SIGNALLED);
         }
     }

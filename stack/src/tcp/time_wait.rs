@@ -149,13 +149,16 @@ impl TimeWait {
         index
     }
 
-    /// Removes a record before its time.
+    /// Removes a record before its time. The newest one leaves no place behind: a peer that repeats its FIN takes one.
     pub(crate) fn remove(&mut self, index: u32) {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
         if let Some(packed) = self.ring.get_mut(at as usize).filter(|packed| packed.marks & ALIVE != 0) {
             packed.marks &= !ALIVE;
             let packed = *packed;
             self.release(&packed);
+        }
+        while self.ring.back().is_some_and(|packed| packed.marks & ALIVE == 0) {
+            self.ring.pop_back();
         }
     }
 

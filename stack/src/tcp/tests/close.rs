@@ -273,6 +273,30 @@ fn time_wait() {
     assert_eq!(rig.count(Counter::TimeWaitRecycled), 1);
 }
 
+/// An event of a connection that has gone says nothing about the one that has its place now: news of that are told once.
+#[test]
+fn events_of_the_place_before() {
+    let mut rig = Rig::with(Rig::config());
+    let listener = rig.listen(TcpOptions::default(), 16);
+    let [gone, here] = [0, 1].map(|time| {
+        if time > 0 {
+            let now = rig.now;
+            rig.stack.abort(now, rig.id);
+        }
+        rig.receive(seg(SYN, 0, 0));
+        rig.sent();
+        rig.receive(seg(ACK, 1, 1));
+        rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+        rig.receive(seg(ACK | PSH, 1, 1).data(10));
+        rig.id
+    });
+    assert_eq!(here.index, gone.index, "the same place");
+    let is_news_of = |id| move |event: &Event| matches!(event, Event::Ready { socket, .. } if *socket == id);
+    while rig.stack.poll_event().is_some_and(|event| !is_news_of(gone)(&event)) {}
+    rig.receive(seg(ACK | PSH, 11, 1).data(10));
+    assert_eq!(rig.events().iter().filter(|event| is_news_of(here)(event)).count(), 1);
+}
+
 /// Closing a listener resets what waits in its queue.
 #[test]
 fn close_a_listener() {

@@ -56,6 +56,21 @@ fn full() {
     assert_eq!((rest.iter().count(), rest.memory().0), (64, 64 * 32));
 }
 
+/// A wait that begins anew, as often as the peer likes, displaces nobody's.
+#[test]
+fn begun_anew() {
+    let mut rest = TimeWait::new(64, MINUTE_US);
+    let now = Instant::from_millis(1_000);
+    let older = rest.push(now, ipv4(1));
+    let mut newest = rest.push(now, ipv4(2));
+    for _ in 0..200 {
+        rest.remove(newest);
+        assert_eq!(rest.make_room(), None);
+        newest = rest.push(now, ipv4(2));
+    }
+    assert_eq!((rest.ring.len(), rest.get(older), rest.get(newest)), (2, Some(ipv4(1)), Some(ipv4(2))));
+}
+
 /// A record that is taken away gives its addresses back once.
 #[test]
 fn taken_away() {
