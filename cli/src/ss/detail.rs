@@ -37,8 +37,11 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
 
 /// `timer:(name,time left,retries)`, as ss writes it.
 fn text_of(timer: TimerRecord, now: Instant) -> String {
-    let name = ["off", "on", "keepalive", "timewait", "persist"].get(usize::from(timer.kind)).copied().unwrap_or("unknown");
-    format!(" timer:({name},{},{})", time_left(timer.due.since(now)), timer.retries)
+    format!(" timer:({},{},{})", timer_name(timer), time_left(timer.due.since(now)), timer.retries)
+}
+
+fn timer_name(timer: TimerRecord) -> &'static str {
+    ["off", "on", "keepalive", "timewait", "persist"].get(usize::from(timer.kind)).copied().unwrap_or("unknown")
 }
 
 /// Minutes, or seconds, or milliseconds, and what is below them while that says something (iproute2, print_ms_timer).
@@ -200,6 +203,10 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     if socket.state != LISTEN && !socket.datagrams {
         value["tcp"] = tcp_json(&socket.info, &socket.congestion_control);
         value["tally"] = tally_json(&socket.info);
+    }
+    if let Some(timer) = socket.timer {
+        let left_ms = timer.due.since(shown.now).as_millis();
+        value["timer"] = json!({ "name": timer_name(timer), "left_ms": left_ms, "retries": timer.retries });
     }
     value
 }

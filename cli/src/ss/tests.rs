@@ -179,3 +179,16 @@ fn timers_are_those_of_ss() {
     socket.timer = Some(TimerRecord { kind: 99, retries: 0, due: NOW });
     assert!(printed("-Htano", vec![socket]).contains("timer:(unknown,,0)"));
 }
+
+/// JSON has the timer as a name and numbers, whatever the flags; a socket that waits for nothing has none.
+#[test]
+fn json_has_the_timer() {
+    let json_of = |timer| {
+        let socket = SocketRecord { timer, ..socket(1, "10.0.0.1:80", "10.0.0.2:40000") };
+        detail::json(&Shown { socket, service: "default", interface: "eth0".to_string(), now: NOW })
+    };
+    let due = Instant::from_millis(NOW.as_millis() + 204);
+    let timer = &json_of(Some(TimerRecord { kind: TimerRecord::RETRANSMIT, retries: 2, due }))["timer"];
+    assert_eq!(timer, &json!({ "name": "on", "left_ms": 204, "retries": 2 }));
+    assert!(json_of(None).get("timer").is_none());
+}
