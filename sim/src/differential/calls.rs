@@ -202,10 +202,13 @@ impl Maker {
         let unread = self.half(end).sent - other.received;
         let bytes = self.random.magnitude(UNREAD_MAX).min(UNREAD_MAX.saturating_sub(unread));
         let nobody_reads = other.closed || other.write_closed && other.read_closed;
-        if self.half(end).write_closed || nobody_reads || self.broken || bytes == 0 {
+        if self.half(end).write_closed || nobody_reads || self.broken {
             self.add(end, Kind::Once, format!("send it {} 0 10", Maker::pattern(end)));
-            // What was sent to nobody is answered by a reset.
-            self.broken = true;
+            // What was sent to nobody is answered by a reset; behind one's own end nothing is sent.
+            self.broken |= !self.half(end).write_closed;
+            return;
+        }
+        if bytes == 0 {
             return;
         }
         let from = self.half(end).sent;
