@@ -96,6 +96,8 @@ pub(crate) struct Inner {
     allocation: NonNull<u8>,
     layout: Layout,
     large: u32,
+    /// Where a small slot with number 0 would be: so much more do the large ones take.
+    small_skew: usize,
     /// Slots with memory of the arena's own.
     pub(crate) slots: u32,
     /// Of these and of the extents, which follow.
@@ -144,6 +146,7 @@ impl Arena {
             allocation,
             layout,
             large: config.large,
+            small_skew: config.large as usize * (LARGE_BYTES - SMALL_BYTES),
             slots,
             meta: meta.into_boxed_slice(),
             extents: extents.into_boxed_slice(),
@@ -283,20 +286,19 @@ impl Inner {
 
     #[inline]
     pub(crate) fn slot_offset(&self, slot: u32) -> usize {
-        if slot < self.large {
-            slot as usize * LARGE_BYTES
-        } else {
-            self.large as usize * LARGE_BYTES + (slot - self.large) as usize * SMALL_BYTES
-        }
+        // Small slots are numbered behind the large ones, and lie behind them.
+        if slot < self.large { slot as usize * LARGE_BYTES } else { self.small_skew + slot as usize * SMALL_BYTES }
     }
 
     #[inline]
     pub(crate) fn slot_pointer(&self, slot: u32) -> *mut u8 {
-        if slot >= self.slots {
-            return self.extent(slot).place.get();
-        }
+        let offset = match slot {
+            slot if slot < self.large => slot as usize * LARGE_BYTES,
+            slot if slot < self.slots => self.small_skew + slot as usize * SMALL_BYTES,
+            slot => return self.extent(slot).place.get(),
+        };
         // SAFETY: every slot below `slots` lies inside the allocation.
-        unsafe { self.base.as_ptr().add(self.slot_offset(slot)) }
+        unsafe { self.base.as_ptr().add(offset) }
     }
 
     fn locate(&self, address: u64) -> Option<(u32, u16)> {

@@ -1,20 +1,19 @@
 //! A burst: packets on their way between a device and the stack, in order.
 
-use alloc::collections::VecDeque;
-
+use crate::fifo::Fifo;
 use crate::frame::Frame;
 
 /// Packets in order; each is a run of frames of which all but the last say `continues`.
 #[derive(Debug, Default)]
 pub struct Burst {
-    frames: VecDeque<Frame>,
+    frames: Fifo<Frame>,
     packets: usize,
 }
 
 impl Burst {
     /// An empty burst with room for `frames` frames.
     pub fn with_capacity(frames: usize) -> Burst {
-        Burst { frames: VecDeque::with_capacity(frames), packets: 0 }
+        Burst { frames: Fifo::with_capacity(frames), packets: 0 }
     }
 
     /// Appends the next frame of the packet at the end, or the first of a new packet.

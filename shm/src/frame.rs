@@ -64,7 +64,7 @@ pub struct Frame {
 const _: () = assert!(size_of::<Frame>() == 16);
 
 impl Frame {
-    /// The caller hands over one counted owner of the arena and one reference to the slot.
+    /// The caller hands over one counted owner of the arena and one reference to the slot, which is the arena's.
     #[inline]
     pub(crate) fn from_parts(arena: NonNull<Inner>, slot: u32, offset: u16, len: u16) -> Frame {
         Frame { arena, slot, offset, len }
@@ -88,7 +88,8 @@ impl Frame {
 
     #[inline]
     pub(crate) fn meta(&self) -> &SlotMeta {
-        &self.inner().meta[self.slot() as usize]
+        // SAFETY: a frame is made of a slot of its arena (`from_parts`), and keeps it: there is bookkeeping for each.
+        unsafe { self.inner().meta.get_unchecked(self.slot() as usize) }
     }
 
     /// Bytes of the view.

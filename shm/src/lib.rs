@@ -2,7 +2,7 @@
 //! application and a worker.
 //!
 //! This is the only room besides the device system-call files and the two C door-frames where
-//! `unsafe` may stand. The part that protocols need (`arena`, `frame`, `queue`, `burst`, `time`)
+//! `unsafe` may stand. The part that protocols need (`arena`, `frame`, `queue`, `burst`, `fifo`, `time`)
 //! is `no_std + alloc`; the part that needs an operating system is compiled on Linux only.
 #![cfg_attr(not(target_os = "linux"), no_std)]
 
@@ -16,6 +16,7 @@ pub mod capture;
 pub mod channel;
 pub mod doorbell;
 pub mod extent;
+pub mod fifo;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod file_map;
 pub mod flow_group;
@@ -42,6 +43,7 @@ pub mod wire;
 pub use arena::{Arena, ArenaConfig, Class};
 pub use burst::Burst;
 pub use extent::Content;
+pub use fifo::Fifo;
 pub use flow_group::{FlowGroup, GroupSet};
 pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
 pub use prefetch::prefetch;
