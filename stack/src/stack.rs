@@ -4,11 +4,10 @@
 //! the same arguments give the same frames and events. Order of a turn: `receive`, `handle_timeout`,
 //! socket calls, `transmit`, `poll_event`.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Frame, GroupSet, Instant};
+use ringway_shm::{Arena, Burst, Fifo, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
@@ -27,14 +26,14 @@ pub(crate) struct Env<'a> {
     pub(crate) ip: &'a mut Ip,
     pub(crate) arena: &'a Arena,
     pub(crate) counters: &'a mut Counters,
-    pub(crate) events: &'a mut VecDeque<Event>,
+    pub(crate) events: &'a mut Fifo<Event>,
 }
 
 /// One stack: interfaces, addresses, routes, neighbors and sockets of one worker.
 pub struct Stack {
     arena: Arena,
     counters: Counters,
-    events: VecDeque<Event>,
+    events: Fifo<Event>,
     ip: Ip,
     tcp: Tcp,
     udp: Udp,
@@ -73,7 +72,7 @@ impl Stack {
             udp: Udp::new(&config, now),
             arena,
             counters: Counters::default(),
-            events: VecDeque::new(),
+            events: Fifo::new(),
             datagrams: Datagrams::default(),
         }
     }

@@ -41,17 +41,29 @@ pub(crate) struct TimerWheel {
     next_ms: Option<u64>,
 }
 
+/// Microseconds of a tick.
+const TICK_MICROS: u64 = 1_000;
+
 /// An instant in the units that TCP counts in: found once for each call, used by each segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// The tick that has been reached.
     pub(crate) tick: u32,
     pub(crate) micros: u64,
+    /// `micros`, and what a division by the microseconds of a tick needs to round up.
+    micros_up: u64,
 }
 
 impl Moment {
     pub(crate) fn at(now: Instant) -> Moment {
-        Moment { tick: tick_at(now), micros: now.as_micros() }
+        let micros = now.as_micros();
+        Moment { tick: tick_at(now), micros, micros_up: micros + TICK_MICROS - 1 }
+    }
+
+    /// The tick at or after this instant and `delay_us` microseconds; never 0.
+    #[inline(always)]
+    pub(crate) fn tick_after(&self, delay_us: u64) -> u32 {
+        (((self.micros_up + delay_us) / TICK_MICROS) as u32).max(1)
     }
 }
 

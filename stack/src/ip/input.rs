@@ -13,7 +13,7 @@ use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
 use super::complaint::Complaint;
 use super::control::Control;
 use super::plain::Ends;
-use super::{Datagram, Datagrams, Ip, Medium, Role, Route, is_host};
+use super::{Datagram, Datagrams, Ip, Medium, Role, Route, is_host, pair};
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
 use crate::wire::igmp::{self, PROTOCOL_IGMP};
@@ -100,7 +100,8 @@ impl Ip {
                 let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, ports: 0, to_many: false };
+                let datagram =
+                    Datagram { local, remote, interface, tos, ttl, len, header_len, pair: 0, ports: 0, to_many: false };
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
             ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
@@ -110,7 +111,8 @@ impl Ip {
                 let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                self.deliver_udp(Datagram { local, remote, interface, tos, ttl, len, header_len, ports: 0, to_many }, first);
+                let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, pair: 0, ports: 0, to_many };
+                self.deliver_udp(datagram, first);
                 Ok(())
             }
             _ => {
@@ -231,7 +233,11 @@ impl Ip {
             }
         }
         let ports = first.bytes().first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
-        datagrams.headers.push(Datagram { ports, ..datagram });
+        let pair = match (datagram.local, datagram.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => pair(local, remote),
+            _ => 0,
+        };
+        datagrams.headers.push(Datagram { pair, ports, ..datagram });
         datagrams.packets.push(first);
         self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())

@@ -84,6 +84,7 @@ impl Ip {
             ttl: header.hop_limit,
             len: (packet_len(&header) - at) as u32,
             header_len: at as u16,
+            pair: 0,
             ports: 0,
             to_many,
         };

@@ -105,6 +105,7 @@ impl Ip {
             ttl: header.ttl,
             len: u32::from(header.total_len) - u32::from(header.header_len),
             header_len: header.header_len.into(),
+            pair: 0,
             ports: 0,
             to_many: false,
         };

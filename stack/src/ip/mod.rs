@@ -98,6 +98,8 @@ impl Path {
 pub(crate) struct Datagram {
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
+    /// Of TCP over IPv4: both as one number ([`pair`]); 0: there is none.
+    pub(crate) pair: u64,
     pub(crate) interface: u32,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -109,6 +111,12 @@ pub(crate) struct Datagram {
     pub(crate) header_len: u16,
     /// It was sent to a group or to everybody (UDP only).
     pub(crate) to_many: bool,
+}
+
+/// Two addresses as one number, as they lie in the header of a packet that goes out. None is 0: no host has that address.
+#[inline]
+pub(crate) fn pair(local: Ipv4Addr, remote: Ipv4Addr) -> u64 {
+    u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits())
 }
 
 /// The datagrams of one burst for one protocol, in order: `headers[n]` belongs to the nth packet of `packets`.

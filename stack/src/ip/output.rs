@@ -7,13 +7,14 @@ use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 
 use super::loopback::LOOPBACK;
-use super::{Ip, Medium, Path, network_header_len};
+use super::{Datagram, Ip, LinkInfo, Medium, Path, network_header_len, pair};
 use crate::address::MacAddress;
 use crate::link::ethernet;
 use crate::link::neighbor::{Key, move_packet};
 use crate::stats::{Counter, Counters};
 use crate::tcp::demux::FlowKey;
 use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TAG_LEN, TYPE_AT, TYPE_IPV4, TYPE_IPV6, TYPE_VLAN};
+use crate::wire::tcp::HEADER_BYTES_MAX;
 use crate::wire::{checksum, ipv4, ipv6};
 
 /// What the headers of a flow's packets say.
@@ -45,9 +46,10 @@ pub(crate) enum OutputError {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Template {
-    /// Link header, then IP header. `len` bytes are used.
+    /// Link header, then IP header. [`len`](Template::len) bytes are used.
     pub(crate) bytes: [u8; 54],
-    pub(crate) len: u8,
+    /// Low six bits: how many of the bytes are used; then [`LINK_SUMS`] and [`LINK_SEGMENTS`].
+    shape: u8,
     pub(crate) interface: u8,
     /// One's-complement sum of the IPv4 header with length and checksum zero. IPv6 has no such sum: there it is the VLAN's
     /// number, 0 without one, since the tag finds no room in `bytes`.
@@ -58,6 +60,13 @@ pub(crate) struct Template {
 }
 
 const _: () = assert!(size_of::<Template>() == 64);
+
+/// Of a template: the bytes that are used.
+const LEN: u8 = 0x3f;
+/// Of a template: its link wants checksums left to it.
+const LINK_SUMS: u8 = 0x40;
+/// Of a template: its link takes packets of several segments.
+const LINK_SEGMENTS: u8 = 0x80;
 
 impl Template {
     /// A stale template that only names the two ends, until `Ip::template` gives a real one.
@@ -77,13 +86,31 @@ impl Template {
                 40
             }
         };
-        Template { bytes, len, interface: 0, header_sum: 0, pseudo_sum: 0, generation: generation.wrapping_sub(1) }
+        Template { bytes, shape: len, interface: 0, header_sum: 0, pseudo_sum: 0, generation: generation.wrapping_sub(1) }
+    }
+
+    /// Bytes of the headers.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.shape & LEN)
+    }
+
+    /// Whether checksums are left to the link, as far as the template is not stale.
+    #[inline]
+    pub(crate) fn link_sums(&self) -> bool {
+        self.shape & LINK_SUMS != 0
+    }
+
+    /// Whether the link takes packets of several segments, as far as the template is not stale.
+    #[inline]
+    pub(crate) fn link_segments(&self) -> bool {
+        self.shape & LINK_SEGMENTS != 0
     }
 
     /// The two ends, local first.
     #[inline]
     pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
-        let len = self.len as usize;
+        let len = self.len();
         // The addresses end the IP header.
         if !self.is_ipv6() {
             let end: &[u8; 8] = self.bytes[len - 8..len].first_chunk().expect("eight bytes");
@@ -99,10 +126,31 @@ impl Template {
     /// Whether these are the two ends.
     #[inline]
     pub(crate) fn is_between(&self, local: IpAddr, remote: IpAddr) -> bool {
-        let (IpAddr::V4(local), IpAddr::V4(remote)) = (local, remote) else { return self.addresses() == (local, remote) };
-        let end = (self.len as usize).wrapping_sub(8);
-        let ends = self.bytes.get(end..).and_then(|end| end.first_chunk::<8>()).map(|end| u64::from_be_bytes(*end));
-        !self.is_ipv6() && ends == Some(u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits()))
+        match (local, remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => self.is_between_ipv4(pair(local, remote)),
+            ends => self.addresses() == ends,
+        }
+    }
+
+    /// Whether a datagram is between the two ends.
+    #[inline]
+    pub(crate) fn is_of(&self, datagram: &Datagram) -> bool {
+        match datagram.pair {
+            0 => self.addresses() == (datagram.local, datagram.remote),
+            pair => self.is_between_ipv4(pair),
+        }
+    }
+
+    #[inline]
+    fn is_between_ipv4(&self, ends: u64) -> bool {
+        const UNTAGGED: usize = ETHERNET_LEN + ipv4::HEADER_LEN;
+        let end = match self.len() {
+            // What most have: found without a look at the length.
+            UNTAGGED => &self.bytes[UNTAGGED - 8..UNTAGGED],
+            len if len < ipv6::HEADER_LEN => &self.bytes[len - 8..len],
+            _ => return false,
+        };
+        end == ends.to_be_bytes()
     }
 
     /// Puts a VLAN tag between the link addresses and the type.
@@ -117,13 +165,13 @@ impl Template {
     /// Bytes of link header in front of the IP header that `push_headers` writes.
     pub(super) fn link_header_len(&self) -> usize {
         let tag = if self.is_ipv6() && self.header_sum != 0 { TAG_LEN } else { 0 };
-        self.len as usize - self.network_header_len() + tag
+        self.len() - self.network_header_len() + tag
     }
 
     /// Whether the headers are of IPv6: alone they have 40 bytes, while Ethernet and IPv4 have 34, or with a tag 38.
     #[inline]
     pub(crate) fn is_ipv6(&self) -> bool {
-        self.len >= 40
+        self.len() >= 40
     }
 
     /// Bytes of the IP header.
@@ -134,18 +182,18 @@ impl Template {
 
     /// The packets may be cut on their way.
     pub(crate) fn allow_cutting(&mut self) {
-        let start = self.len as usize - self.network_header_len();
+        let start = self.len() - self.network_header_len();
         if self.is_ipv6() {
             return;
         }
         self.bytes[start + ipv4::FRAGMENT_AT] = 0;
-        self.header_sum = checksum::sum(&self.bytes[start..self.len as usize]);
+        self.header_sum = checksum::sum(&self.bytes[start..self.len()]);
     }
 
     /// Whether each packet must bear an identification, since it may be cut.
     #[inline]
     pub(crate) fn is_cuttable(&self) -> bool {
-        let start = self.len as usize - ipv4::HEADER_LEN;
+        let start = self.len() - ipv4::HEADER_LEN;
         !self.is_ipv6() && self.bytes[start + ipv4::FRAGMENT_AT] == 0
     }
 
@@ -164,7 +212,7 @@ impl Template {
     /// When the frame's slot is shared or its headroom is less than `len`.
     #[inline]
     pub(crate) fn push_headers(&self, frame: &mut Frame, transport_len: usize) {
-        let len = self.len as usize;
+        let len = self.len();
         self.fill(frame.push(len), transport_len);
         if self.is_tagged_ipv6() {
             self.push_tag(frame);
@@ -183,7 +231,7 @@ impl Template {
     /// When `headers` is not `len` long.
     #[inline(always)]
     pub(crate) fn fill(&self, headers: &mut [u8], transport_len: usize) {
-        let len = self.len as usize;
+        let len = self.len();
         match headers.first_chunk_mut() {
             // What most have: copied without a loop.
             Some(headers) if len == ETHERNET_LEN + ipv4::HEADER_LEN => {
@@ -202,6 +250,20 @@ impl Template {
         let network = &mut headers[len - ipv4::HEADER_LEN..];
         network[2..4].copy_from_slice(&total.to_be_bytes());
         network[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+impl LinkInfo {
+    /// Whether it takes packets of several TCP segments.
+    pub(crate) fn segments(&self) -> bool {
+        let headers = (ipv6::HEADER_LEN + HEADER_BYTES_MAX) as u32;
+        self.gathers && self.sends_partial_checksums && self.segmentation_max_bytes > headers
+    }
+
+    /// What templates know of it.
+    fn shape(&self) -> u8 {
+        let sums = if self.sends_partial_checksums { LINK_SUMS } else { 0 };
+        sums | if self.segments() { LINK_SEGMENTS } else { 0 }
     }
 }
 
@@ -256,7 +318,7 @@ impl Ip {
             header_sum,
             pseudo_sum: checksum::pseudo_header(flow.local, flow.remote, flow.protocol, 0),
             bytes,
-            len: len as u8,
+            shape: len as u8 | self.link(path.interface).shape(),
             interface: path.interface as u8,
             generation: self.generation,
         })

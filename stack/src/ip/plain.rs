@@ -9,7 +9,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use ringway_shm::{Checksum, Frame};
 
 use super::input::ECN_COUNTERS;
-use super::{Datagram, Datagrams, Ip, Medium};
+use super::{Datagram, Datagrams, Ip, Medium, pair};
 use crate::address::MacAddress;
 use crate::stats::{Counter, Counters};
 use crate::wire::ethernet::{self, TYPE_IPV4};
@@ -25,7 +25,7 @@ const BYTES_MIN: usize = 40;
 /// Two addresses that were found good: a packet between them needs no other look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Source and destination, as in the header.
+    /// Ours is the destination.
     pair: u64,
     interface: u32,
     /// [`Ip::generation`] of then: our addresses are the same.
@@ -37,7 +37,7 @@ impl Ends {
     pub(super) const NONE: Ends = Ends { pair: 0, interface: u32::MAX, generation: 0 };
 
     pub(super) fn new(source: Ipv4Addr, destination: Ipv4Addr, interface: u32, generation: u32) -> Ends {
-        Ends { pair: u64::from(source.to_bits()) << 32 | u64::from(destination.to_bits()), interface, generation }
+        Ends { pair: pair(destination, source), interface, generation }
     }
 }
 
@@ -64,7 +64,7 @@ impl Ip {
         let read = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let total_len = (read(0) & 0xffff) as usize;
         let (source, destination) = (read(12), read(16));
-        let pair = u64::from(source) << 32 | u64::from(destination);
+        let pair = pair(destination.into(), source.into());
         let is_plain = header[0] == VERSION_AND_LENGTH
             && read(4) as u16 & FRAGMENT == 0
             && header[9] == ipv4::PROTOCOL_TCP
@@ -81,7 +81,7 @@ impl Ip {
         first.truncate(len);
         let (tos, ttl, header_len) = (header[1], header[8], ipv4::HEADER_LEN as u16);
         let (local, remote) = (IpAddr::V4(destination.into()), IpAddr::V4(source.into()));
-        let datagram = Datagram { local, remote, interface, tos, ttl, len: len as u32, header_len, ports, to_many: false };
+        let datagram = Datagram { local, remote, pair, interface, tos, ttl, len: len as u32, header_len, ports, to_many: false };
         counters.count(Counter::IpInReceives);
         counters.count(ECN_COUNTERS[usize::from(tos & 3)]);
         if first.checksum() == Checksum::Complete {

@@ -27,13 +27,13 @@ const WAITING_SHARE: u32 = 4;
 impl Connection<'_, '_> {
     /// Data was taken, `pushed` by the peer or not: it has to be acknowledged, in this turn or soon. What may wait costs the
     /// turn nothing but its deadline.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ack_soon(&mut self, pushed: bool) {
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
         if self.tcb.has(flag::ACK_NOW) || self.is_due_at_once(pushed) {
             self.tcb.ack_deadline = 0;
-            self.mark_control();
+            self.apart().mark_control();
         } else if !is_waiting || self.tcb.ack_deadline == 0 {
             // Also when what came before it in this turn was due: the message ends here.
             self.delay_ack();
@@ -41,16 +41,17 @@ impl Connection<'_, '_> {
     }
 
     /// Whether what was received is no matter for a delay.
-    #[inline]
+    #[inline(always)]
     fn is_due_at_once(&mut self, pushed: bool) -> bool {
         let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
         let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
         self.tcb.has(flag::QUICK_ACK)
             || self.is_quick_start()
-            || (two_full && !(pushed && self.is_answer_expected(unacknowledged)))
+            || (two_full && !(pushed && self.apart().is_answer_expected(unacknowledged)))
     }
 
     /// Whether the peer, which has sent all of its message, will soon have an answer.
+    #[inline(never)]
     fn is_answer_expected(&mut self, unacknowledged: u32) -> bool {
         if self.tcb.bytes_acked == 0 || unacknowledged > self.receive_limit() / WAITING_SHARE {
             return false;
@@ -64,7 +65,7 @@ impl Connection<'_, '_> {
     /// The delay of an ACK is over: if it was that of a message, the application does not answer as fast as was expected.
     pub(crate) fn waited_in_vain(&mut self) {
         if self.tcb.rcv_nxt - self.tcb.last_ack_sent >= 2 * self.tcb.mss as u32 {
-            self.shared.tallies.demand(self.index).hasty_acks = HASTY_ACKS;
+            self.ledger().hasty_acks = HASTY_ACKS;
         }
     }
 
@@ -72,21 +73,24 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn delay_ack(&mut self) {
         let timing = &self.shared.timing;
-        let least = timing.ack_delay_min_us;
-        let delay = (self.tcb.srtt_us as u64 / 4).max(least).min(timing.ack_delay_max_us);
-        let deadline = self.deadline(delay);
+        let quarter_us = u64::from(self.tcb.srtt_us / 4);
+        let is_shortest = quarter_us <= timing.ack_delay_min_us;
+        let deadline = match is_shortest {
+            true => self.shared.shortest_delay_ends,
+            false => self.deadline(quarter_us.min(timing.ack_delay_max_us)),
+        };
         if core::mem::replace(&mut self.tcb.ack_deadline, deadline) == deadline {
             return;
         }
-        let soon = deadline.wrapping_sub(self.tick()) <= SOON_TICKS;
-        if soon || delay == least {
+        if is_shortest || deadline.wrapping_sub(self.tick()) <= SOON_TICKS {
             self.shared.delayed.push_back((self.index, deadline));
         } else {
-            self.arm();
+            self.apart().arm();
         }
     }
 
     /// The peer is still in slow start and lives on our ACKs.
+    #[inline(always)]
     fn is_quick_start(&self) -> bool {
         let segments = self.shared.config.quick_start_segments as u64;
         self.tcb.bytes_received <= segments * self.tcb.mss as u64 && segments != 0

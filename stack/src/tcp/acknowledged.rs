@@ -32,7 +32,7 @@ impl Delivery {
 impl Connection<'_, '_> {
     /// SND.UNA < SEG.ACK <= SND.NXT: `ack` acknowledges something new.
     pub(crate) fn acknowledge(&mut self, ack: SeqNum, segment: &Segment) {
-        let before_space = self.tcb.send_space();
+        let was_nearly_full = self.tcb.is_nearly_full();
         let acked = ack - self.tcb.snd_una;
         let data_end = ack.earliest(self.tcb.snd_end);
         let data_acked = if self.tcb.snd_una.before(data_end) { data_end - self.tcb.snd_una } else { 0 };
@@ -74,12 +74,13 @@ impl Connection<'_, '_> {
         if self.tcb.flight() + self.tcb.unsent() == 0 {
             self.stop_clock();
         }
-        if before_space < self.tcb.send_buffer as usize / 3 {
+        if was_nearly_full {
             self.resume_writer();
         }
     }
 
     /// The buffer was nearly full and an ACK has come: who waits to write is told.
+    #[inline(never)]
     pub(crate) fn resume_writer(&mut self) {
         self.tune_send_buffer();
         if self.shared.is_writable(self.tcb) {
@@ -145,7 +146,7 @@ impl Connection<'_, '_> {
 
     /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4). Returns what was measured,
     /// microseconds; 0: nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn measure_round_trip(&mut self, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
         let sample = match sent_at {
             Some(sent_at) => (self.now_us()).wrapping_sub(sent_at),
@@ -159,6 +160,7 @@ impl Connection<'_, '_> {
     }
 
     /// Takes a measurement, microseconds.
+    #[inline(always)]
     pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
         let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
         self.tcb.srtt_us = srtt;
@@ -323,7 +325,7 @@ impl Connection<'_, '_> {
             self.tcb.snd_wnd = window;
             self.tcb.max_window = self.tcb.max_window.max(window);
             if self.tcb.has(flag::PERSIST) {
-                self.leave_persist();
+                self.apart().leave_persist();
             }
             self.mark_data_if_any();
         }

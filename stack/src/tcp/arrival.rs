@@ -7,8 +7,6 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Frame, SegmentationKind};
 
-use super::demux::FlowKey;
-use super::predict::Plain;
 use super::{Tcp, ecn};
 use crate::ip::{Datagram, Datagrams};
 use crate::stack::Env;
@@ -27,9 +25,8 @@ impl Tcp {
     /// The hashes of a burst's segments, and the connections of those that stand alone.
     #[inline(never)]
     pub(super) fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
-        for &Datagram { local, remote, ports, .. } in &datagrams.headers {
-            let (remote_port, local_port) = ((ports >> 16) as u16, ports as u16);
-            let hash = self.hasher.hash(&FlowKey { local, remote, local_port, remote_port });
+        for datagram in &datagrams.headers {
+            let hash = self.hasher.hash_of(datagram);
             self.flows.touch(hash);
             arrivals.push(Arrival { hash, alone: false, likely: None });
         }
@@ -52,11 +49,10 @@ impl Tcp {
     #[inline(never)]
     pub(super) fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {
         let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;
-        let Some(plain) = Plain::parse(first.bytes()).filter(|_| single) else { return Err(first) };
         let mut connection = self.connection(env, index);
-        if !plain.is_predicted(connection.tcb) || !connection.tcb.is_of(datagram.local, datagram.remote, plain.ports) {
+        if !single || !connection.tcb.is_of(datagram) {
             return Err(first);
         }
-        connection.receive_plain(&plain, first)
+        connection.receive_plain(first)
     }
 }

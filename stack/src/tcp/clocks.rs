@@ -32,6 +32,14 @@ pub(crate) struct Clock {
     looked: u32,
 }
 
+/// A period in which something limited a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limited {
+    /// The peer's window; else our send buffer.
+    by_window: bool,
+    span_ms: u32,
+}
+
 /// Times at an instant, milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
@@ -51,6 +59,36 @@ impl Clock {
         let waited = self.looked & WRITER_WAITS != 0;
         self.looked &= !WRITER_WAITS;
         waited
+    }
+
+    /// Everything is acknowledged. Returns as [`turn`](Clock::turn).
+    #[inline(always)]
+    pub(crate) fn stop(&mut self, tick: u32) -> Option<Limited> {
+        self.turn(Doing::Nothing, tick)
+    }
+
+    /// All that is queued has just been sent. Returns as [`turn`](Clock::turn).
+    #[inline(always)]
+    pub(crate) fn all_sent(&mut self, tick: u32) -> Option<Limited> {
+        let waits = self.looked & WRITER_WAITS != 0;
+        self.turn(if waits { Doing::WaitingForWriter } else { Doing::Sending }, tick)
+    }
+
+    /// From now on this is done. Returns what has limited the connection until now, if something has.
+    #[inline(always)]
+    fn turn(&mut self, doing: Doing, tick: u32) -> Option<Limited> {
+        let before = self.looked & DOING;
+        if before == doing as u32 {
+            return None;
+        }
+        let span_ms = self.span(tick);
+        self.looked = tick << TICK_SHIFT | self.looked & WRITER_WAITS | doing as u32;
+        if before == Doing::Nothing as u32 {
+            return None;
+        }
+        self.busy_ms = self.busy_ms.wrapping_add(span_ms);
+        let by_window = before == Doing::WaitingForWindow as u32;
+        (before != Doing::Sending as u32 && span_ms > 0).then_some(Limited { by_window, span_ms })
     }
 
     /// How long the running period has lasted.
@@ -77,43 +115,25 @@ impl Connection<'_, '_> {
         self.turn_clock(doing);
     }
 
-    /// As [`look_at_clock`](Connection::look_at_clock), when all that is queued has just been sent.
-    #[inline]
-    pub(crate) fn clock_of_all_sent(&mut self) {
-        let waits = self.shared.tallies.of(self.index).clock.looked & WRITER_WAITS != 0;
-        self.turn_clock(if waits { Doing::WaitingForWriter } else { Doing::Sending });
-    }
-
     /// Everything is acknowledged.
     #[inline]
     pub(crate) fn stop_clock(&mut self) {
         self.turn_clock(Doing::Nothing);
     }
 
-    #[inline(always)]
     fn turn_clock(&mut self, doing: Doing) {
         let tick = self.tick();
-        let clock = &mut self.shared.tallies.of_mut(self.index).clock;
-        let before = clock.looked & DOING;
-        if before == doing as u32 {
-            return;
-        }
-        let span = clock.span(tick);
-        clock.looked = tick << TICK_SHIFT | clock.looked & WRITER_WAITS | doing as u32;
-        if before == Doing::Nothing as u32 {
-            return;
-        }
-        clock.busy_ms = clock.busy_ms.wrapping_add(span);
-        if before != Doing::Sending as u32 && span > 0 {
-            self.count_limited(before == Doing::WaitingForWindow as u32, span);
+        if let Some(limited) = self.tally().clock.turn(doing, tick) {
+            self.count_limited(limited);
         }
     }
 
+    /// A period is over.
     #[cold]
-    fn count_limited(&mut self, by_window: bool, span: u32) {
+    pub(crate) fn count_limited(&mut self, limited: Limited) {
         let ledger = self.ledger();
-        let limited_ms = if by_window { &mut ledger.window_limited_ms } else { &mut ledger.buffer_limited_ms };
-        *limited_ms = limited_ms.wrapping_add(span);
+        let total_ms = if limited.by_window { &mut ledger.window_limited_ms } else { &mut ledger.buffer_limited_ms };
+        *total_ms = total_ms.wrapping_add(limited.span_ms);
     }
 }
 

@@ -162,6 +162,12 @@ impl ColdPool {
         if index == NONE { None } else { self.objects.get(index as usize) }
     }
 
+    /// Whether the object says nothing against the shortest ways.
+    #[inline(never)]
+    pub(crate) fn is_settled(&self, index: u32) -> bool {
+        self.get(index).is_none_or(Cold::is_settled)
+    }
+
     /// As [`get`](ColdPool::get), to be changed.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Cold> {

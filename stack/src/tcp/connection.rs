@@ -4,10 +4,10 @@
 //! [`Connection`], one per file. Here is what all of them use: marking for transmission, arming the
 //! timer, telling the application, ending.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use ringway_shm::Instant;
+use ringway_shm::{Fifo, Instant};
 
 use crate::config::TcpConfig;
 use crate::event::{Event, SocketError, SocketId};
@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     /// The time of this call.
     pub(crate) moment: Moment,
     pub(crate) timing: Timing,
+    /// When the shortest delay of an ACK ends that begins now, tick.
+    pub(crate) shortest_delay_ends: u32,
     pub(crate) cold: ColdPool,
     /// The first slow start of each connection that has sent something.
     pub(crate) slow_starts: super::slow_starts::SlowStarts,
@@ -39,13 +41,13 @@ pub(crate) struct Shared {
     pub(crate) replies: Replies,
     pub(crate) fast_open: super::fast_open::Shared,
     /// Connections with control work: SYN, ACK, probe.
-    pub(crate) control: VecDeque<u32>,
+    pub(crate) control: Fifo<u32>,
     /// Connections with data to send.
-    pub(crate) data: VecDeque<u32>,
+    pub(crate) data: Fifo<u32>,
     /// Connections whose application was told to wait because no frame was free.
     pub(crate) starved: BTreeSet<u32>,
     /// Connections whose ACK waits for the shortest delay, and when that ends (a tick).
-    pub(crate) delayed: VecDeque<(u32, u32)>,
+    pub(crate) delayed: Fifo<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
     pub(crate) ended: Vec<u32>,
     /// Nothing is predicted: for the proof that this changes nothing.
@@ -63,6 +65,15 @@ pub(crate) struct Connection<'a, 'e> {
     pub(crate) tcb: &'a mut Tcb,
     pub(crate) shared: &'a mut Shared,
     pub(crate) env: &'a mut Env<'e>,
+}
+
+impl<'e> Connection<'_, 'e> {
+    /// As this one, for a call that the compiler does not put into its place: who lends only what is made for such calls
+    /// keeps its own values in registers on the short ways.
+    #[inline(always)]
+    pub(crate) fn apart(&mut self) -> Connection<'_, 'e> {
+        Connection { index: self.index, now: self.now, tcb: self.tcb, shared: self.shared, env: self.env }
+    }
 }
 
 impl Connection<'_, '_> {
@@ -86,7 +97,7 @@ impl Connection<'_, '_> {
     /// forgotten is forgotten.
     #[inline(always)]
     pub(crate) fn settle(&mut self) -> bool {
-        self.tcb.cold == super::cold::NONE || self.settle_cold()
+        self.tcb.cold == super::cold::NONE || self.apart().settle_cold()
     }
 
     #[inline(never)]
@@ -105,12 +116,7 @@ impl Connection<'_, '_> {
     /// As [`settle`](Connection::settle), only looking.
     #[inline(always)]
     pub(crate) fn is_settled(&self) -> bool {
-        self.tcb.cold == super::cold::NONE || self.is_cold_settled()
-    }
-
-    #[inline(never)]
-    fn is_cold_settled(&self) -> bool {
-        self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_settled)
+        self.tcb.cold == super::cold::NONE || self.shared.cold.is_settled(self.tcb.cold)
     }
 
     /// Has control work done in the next transmission.
@@ -157,9 +163,9 @@ impl Connection<'_, '_> {
     }
 
     /// A tick that comes `delay_us` microseconds from now; never 0.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deadline(&self, delay_us: u64) -> u32 {
-        ((self.shared.moment.micros + delay_us).div_ceil(1_000) as u32).max(1)
+        self.shared.moment.tick_after(delay_us)
     }
 
     /// Makes sure that the wheel wakes the connection at its earliest deadline.
@@ -189,7 +195,7 @@ impl Connection<'_, '_> {
     }
 
     /// As [`arm`](Connection::arm), when all other deadlines have been seen to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm_by(&mut self, deadline: u32) {
         let armed = self.tcb.timer_tick;
         if armed == 0 || deadline.wrapping_sub(armed).cast_signed() < 0 {
@@ -199,7 +205,7 @@ impl Connection<'_, '_> {
     }
 
     /// Tells the application that something can be done now, unless an event that says so waits for it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn signal(&mut self) {
         if self.tcb.has(flag::SIGNALLED | flag::ORPHAN) || self.tcb.listener != NO_LISTENER {
             return;

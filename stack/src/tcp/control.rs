@@ -9,17 +9,30 @@ use super::connection::Connection;
 use super::tcb::{Recovery, flag};
 use crate::config::CongestionControl;
 
+/// Whether so much is at least half of the window (more than half, to be exact).
+fn is_half(under_way: u32, cwnd: u32) -> bool {
+    u64::from(under_way) * 2 > u64::from(cwnd)
+}
+
 impl Connection<'_, '_> {
     /// `acked` bytes were acknowledged outside recovery, of which `news` were not known to have arrived; `rtt_us` was
     /// measured, 0: nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         let was_used = in_slow_start && self.was_half_used(acked);
-        if !self.tcb.has(flag::CWND_LIMITED) && !was_used || self.is_modelled() {
+        if self.tcb.has(flag::CWND_LIMITED) || was_used {
+            self.apart().grow_used_window(news, rtt_us);
+        }
+    }
+
+    #[inline(never)]
+    fn grow_used_window(&mut self, news: u32, rtt_us: u32) {
+        if self.is_modelled() {
             return;
         }
+        let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         let mut window = self.window();
         let rest = if self.tcb.ssthresh == SSTHRESH_INITIAL {
             let round = Round { ack: self.tcb.snd_una, nxt: self.tcb.snd_nxt, acked: news, rtt_us };
@@ -38,12 +51,24 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    /// Whether at least half of the window was under way at some time in this window of data.
-    #[inline]
+    /// Whether at least half of the window was under way at some time in this window of data. Nothing is written down of who
+    /// has less under way.
+    #[inline(always)]
     fn was_half_used(&mut self, acked: u32) -> bool {
-        let (under_way, ack, nxt) = (self.tcb.flight() + acked, self.tcb.snd_una, self.tcb.snd_nxt);
-        let most = self.shared.slow_starts.of(self.index).most_under_way(under_way, ack, nxt);
-        u64::from(most) * 2 > u64::from(self.tcb.cwnd)
+        let under_way = self.tcb.flight() + acked;
+        if self.tcb.notes_most || is_half(under_way, self.tcb.cwnd) { self.apart().note_most(under_way) } else { false }
+    }
+
+    #[inline(never)]
+    fn note_most(&mut self, under_way: u32) -> bool {
+        let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);
+        let start = self.shared.slow_starts.of(self.index);
+        if !self.tcb.notes_most {
+            start.forget_most_under_way();
+        }
+        let most = start.most_under_way(under_way, ack, nxt);
+        self.tcb.notes_most = is_half(most, cwnd);
+        is_half(most, cwnd)
     }
 
     /// A loss episode begins: ssthresh as the algorithm says, unless a mark has reduced it in this window.

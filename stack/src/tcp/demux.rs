@@ -12,6 +12,8 @@ use core::net::IpAddr;
 
 use ringway_shm::prefetch;
 
+use crate::ip::{self, Datagram};
+
 const SLOTS: usize = 8;
 const EMPTY: u32 = u32::MAX;
 const KIND_SHIFT: u32 = 30;
@@ -98,16 +100,36 @@ impl FlowHasher {
     /// The hash of a flow: folded multiplication. Behind this one function it can be replaced.
     #[inline]
     pub(crate) fn hash(&self, key: &FlowKey) -> u32 {
-        let ports = ((key.local_port as u64) << 16) | key.remote_port as u64;
-        let (addresses, rest) = match (key.local, key.remote) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => (((local.to_bits() as u64) << 32) | remote.to_bits() as u64, 4),
-            (local, remote) => {
-                let (local, remote) = (wide(local), wide(remote));
-                let high = fold((local >> 64) as u64 ^ self.keys[1], (remote >> 64) as u64 ^ self.keys[0]);
-                (fold(local as u64 ^ self.keys[0] ^ high, remote as u64 ^ self.keys[1]), 6)
-            }
-        };
-        let hash = fold(addresses ^ self.keys[0], (ports | (rest << 32)) ^ self.keys[1]);
+        let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
+        match (key.local, key.remote) {
+            (IpAddr::V4(local), IpAddr::V4(remote)) => self.hash_ipv4(ip::pair(local, remote), ports),
+            (local, remote) => self.hash_ipv6(wide(local), wide(remote), ports),
+        }
+    }
+
+    /// As [`hash`](FlowHasher::hash), of the flow that a TCP datagram is of.
+    #[inline]
+    pub(crate) fn hash_of(&self, datagram: &Datagram) -> u32 {
+        match datagram.pair {
+            0 => self.hash_ipv6(wide(datagram.local), wide(datagram.remote), datagram.ports),
+            pair => self.hash_ipv4(pair, datagram.ports),
+        }
+    }
+
+    #[inline]
+    fn hash_ipv4(&self, pair: u64, ports: u32) -> u32 {
+        self.finish(pair, u64::from(ports) | 4 << 32)
+    }
+
+    fn hash_ipv6(&self, local: u128, remote: u128, ports: u32) -> u32 {
+        let high = fold((local >> 64) as u64 ^ self.keys[1], (remote >> 64) as u64 ^ self.keys[0]);
+        let addresses = fold(local as u64 ^ self.keys[0] ^ high, remote as u64 ^ self.keys[1]);
+        self.finish(addresses, u64::from(ports) | 6 << 32)
+    }
+
+    #[inline]
+    fn finish(&self, addresses: u64, rest: u64) -> u32 {
+        let hash = fold(addresses ^ self.keys[0], rest ^ self.keys[1]);
         fold(hash ^ self.keys[1], self.keys[0] | 1) as u32
     }
 }

@@ -248,7 +248,6 @@ impl Tcp {
             sacked_bytes: board.map_or(0, |board| board.sacked()),
             lost_bytes: self.lost_bytes(tcb),
             retransmitted_bytes: self.shared.cold.get(tcb.cold).map_or(0, |cold| cold.rack.again.bytes()),
-            total_retransmits: tcb.total_retransmits as u32,
             rtt_us: tcb.srtt_us,
             rtt_variance_us: tcb.rttvar_us,
             min_rtt_us: if tcb.min_rtt_us() == u32::MAX { 0 } else { tcb.min_rtt_us() },
@@ -295,10 +294,11 @@ impl Tcp {
             data_segments_out: tally.data_segments_out,
             bytes_sent: tcb.bytes_acked + tcb.data_flight() as u64 + ledger.retransmitted_bytes,
             bytes_retransmitted: ledger.retransmitted_bytes,
+            total_retransmits: ledger.retransmitted_segments,
             busy_ms: times.busy_ms,
             window_limited_ms: times.window_limited_ms,
             buffer_limited_ms: times.buffer_limited_ms,
-            delivered: delivered(tcb, tally, cold.map_or(0, |cold| cold.scoreboard.sacked())),
+            delivered: delivered(tcb, tally, ledger.retransmitted_segments, cold.map_or(0, |cold| cold.scoreboard.sacked())),
             duplicates: ledger.duplicates,
             reordered: ledger.reordered,
             reordering: ledger.reordering.max(super::sack::DUP_THRESH),
@@ -410,8 +410,8 @@ fn offered(ip: &Ip, tcb: &Tcb, limit: u16) -> u16 {
 }
 
 /// Segments that have arrived at the peer: those sent for the first time that are not under way.
-fn delivered(tcb: &Tcb, tally: &Tally, sacked: u32) -> u32 {
-    let first = tally.data_segments_out.saturating_sub(tcb.total_retransmits as u32);
+fn delivered(tcb: &Tcb, tally: &Tally, again: u32, sacked: u32) -> u32 {
+    let first = tally.data_segments_out.saturating_sub(again);
     let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss as u32).max(1));
     let syn = !matches!(tcb.state, State::SynSent | State::SynReceived) as u32;
     first.saturating_sub(under_way) + syn

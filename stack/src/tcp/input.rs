@@ -255,7 +255,7 @@ impl Connection<'_, '_> {
     #[inline(always)]
     pub(crate) fn mark_data_if_any(&mut self) {
         if self.has_to_send() {
-            self.mark_data();
+            self.apart().mark_data();
         }
     }
 

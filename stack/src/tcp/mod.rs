@@ -75,10 +75,10 @@ mod train;
 mod undo;
 mod urgent;
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use ringway_shm::{Arena, Burst, Class, Frame, Instant};
+use ringway_shm::{Arena, Burst, Class, Fifo, Frame, Instant};
 
 use crate::config::StackConfig;
 use crate::event::SocketId;
@@ -168,6 +168,7 @@ impl Tcp {
                 config: config.tcp.clone(),
                 moment: Moment::at(now),
                 timing: Timing::of(&config.tcp),
+                shortest_delay_ends: 0,
                 cold: cold::ColdPool::default(),
                 slow_starts: slow_starts::SlowStarts::default(),
                 tallies: tally::Tallies::default(),
@@ -175,10 +176,10 @@ impl Tcp {
                 secrets: isn::Secrets::new(config.seed),
                 fast_open: fast_open::Shared::new(config.seed, config.tcp.fast_open.keys),
                 replies: replies::Replies::new(config.replies_per_second),
-                control: VecDeque::new(),
-                data: VecDeque::new(),
+                control: Fifo::new(),
+                data: Fifo::new(),
                 starved: BTreeSet::new(),
-                delayed: VecDeque::new(),
+                delayed: Fifo::new(),
                 ended: Vec::new(),
                 #[cfg(test)]
                 long_way_only: false,
@@ -201,6 +202,7 @@ impl Tcp {
     fn set_now(&mut self, now: Instant) {
         self.now = now;
         self.shared.moment = Moment::at(now);
+        self.shared.shortest_delay_ends = self.shared.moment.tick_after(self.shared.timing.ack_delay_min_us);
     }
 
     /// For the proof that the short ways do what the long way does.
@@ -216,6 +218,7 @@ impl Tcp {
     }
 
     /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.
+    #[inline(never)]
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
         self.set_now(now);
         let mut arrivals = core::mem::take(&mut self.arrivals);
@@ -300,7 +303,10 @@ impl Tcp {
         let key = &segment.key;
         let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
         self.flows.find(hash, |target| match target {
-            Target::Connection(index) => self.tcbs[index as usize].is_of(key.local, key.remote, ports),
+            Target::Connection(index) => {
+                let tcb = &self.tcbs[index as usize];
+                tcb.has_ports(ports) && tcb.template.is_between(key.local, key.remote)
+            }
             Target::HalfOpen(index) => self.syn_queue.get(index).is_some_and(|record| record.key == *key),
             Target::TimeWait(index) => self.time_wait.get(index).is_some_and(|record| record.key == *key),
         })
@@ -399,35 +405,37 @@ impl Tcp {
         self.retry_at = None;
         let mut starved = !self.shared.replies.transmit(now, env, out);
         starved = starved || !self.transmit_control(env, out);
-        let mut budget = BUDGET_BYTES;
-        while !starved && budget > 0 {
-            let Some(index) = self.shared.data.pop_front() else { break };
-            if !self.tcbs[index as usize].has(flag::ON_DATA) {
-                continue;
-            }
-            let mut quantum = QUANTUM_BYTES.min(budget);
-            let given = quantum;
-            let mut connection = self.connection(env, index);
-            connection.tcb.clear(flag::ON_DATA);
-            if let Some(bytes) = connection.transmit_small(out) {
-                budget = budget.saturating_sub(bytes as usize);
-                continue;
-            }
-            let turn = connection.transmit_data(out, &mut quantum);
-            if turn != Turn::Done {
-                connection.mark_data();
-            } else if connection.owes_ack() {
-                // The data that was to carry it did not go.
-                connection.mark_control();
-            }
-            budget -= given - quantum;
-            starved = turn == Turn::NoFrame;
-        }
+        starved = starved || !self.transmit_data(env, out);
         if starved {
             self.retry_at = Some(Instant::from_millis(now.as_millis() + RETRY_MS));
             return false;
         }
         !self.shared.data.is_empty() || !self.shared.control.is_empty()
+    }
+
+    /// Writes data, each connection in its turn, up to the budget of a call. Returns `false` when no frame was free.
+    #[inline(never)]
+    fn transmit_data(&mut self, env: &mut Env, out: &mut [Burst]) -> bool {
+        let mut budget = BUDGET_BYTES;
+        while budget > 0 {
+            let Some(index) = self.shared.data.pop_front() else { break };
+            let mut connection = self.connection(env, index);
+            if !connection.tcb.has(flag::ON_DATA) {
+                continue;
+            }
+            connection.tcb.clear(flag::ON_DATA);
+            if let Some(bytes) = connection.transmit_small(out) {
+                budget = budget.saturating_sub(bytes as usize);
+                continue;
+            }
+            let mut quantum = QUANTUM_BYTES.min(budget);
+            budget -= quantum;
+            if connection.apart().transmit_turn(out, &mut quantum) == Turn::NoFrame {
+                return false;
+            }
+            budget += quantum;
+        }
+        true
     }
 
     /// Writes SYNs, pure ACKs and probes. Returns `false` when no frame was free.

@@ -80,13 +80,16 @@ impl Connection<'_, '_> {
     /// CheckIfApplicationLimited: before the application queues data, and before an ACK is taken.
     #[inline]
     pub(crate) fn check_application_limited(&mut self) {
-        if self.is_modelled() && self.tcb.unsent() == 0 && self.pipe() < self.tcb.cwnd {
-            self.mark_application_limited();
+        if self.is_modelled() && self.tcb.unsent() == 0 {
+            self.apart().mark_application_limited();
         }
     }
 
     #[inline(never)]
     fn mark_application_limited(&mut self) {
+        if self.pipe() >= self.tcb.cwnd {
+            return;
+        }
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|cold| cold.rack.lost.is_empty()) else { return };
         let in_flight = self.tcb.flight().saturating_sub(cold.scoreboard.sacked());
         if let Some(model) = cold.model.as_mut() {

@@ -60,8 +60,21 @@ pub(crate) enum WriteError {
 }
 
 impl Connection<'_, '_> {
+    /// The connection's turn to send data: what it has to send after that is marked again.
+    #[inline(never)]
+    pub(crate) fn transmit_turn(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
+        let turn = self.transmit_data(out, quantum);
+        if turn != Turn::Done {
+            self.mark_data();
+        } else if self.owes_ack() {
+            // The data that was to carry it did not go.
+            self.mark_control();
+        }
+        turn
+    }
+
     /// Sends what windows and `quantum` (bytes) allow.
-    pub(crate) fn transmit_data(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
+    fn transmit_data(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
         if !self.tcb.sends_data() {
             return Turn::Done;
         }
@@ -127,7 +140,7 @@ impl Connection<'_, '_> {
             }
         }
         let link = self.env.ip.link(self.tcb.template.interface as u32);
-        if !segments(&link) {
+        if !link.segments() {
             return mss;
         }
         let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
@@ -141,8 +154,8 @@ impl Connection<'_, '_> {
         if self.tcb.template.generation != self.env.ip.generation() {
             return Shape { bytes_max: mss, sum: true };
         }
-        let link = self.env.ip.link(self.tcb.template.interface as u32);
-        Shape { bytes_max: if segments(&link) { usize::MAX } else { mss }, sum: !link.sends_partial_checksums }
+        let template = &self.tcb.template;
+        Shape { bytes_max: if template.link_segments() { usize::MAX } else { mss }, sum: !template.link_sums() }
     }
 
     /// Decides what goes next; `None` when nothing may.
@@ -523,12 +536,6 @@ impl Connection<'_, '_> {
         self.tcb.set(retransmit);
         exists
     }
-}
-
-/// Whether a link takes packets of several segments.
-fn segments(link: &LinkInfo) -> bool {
-    let headers = (crate::wire::ipv6::HEADER_LEN + HEADER_BYTES_MAX) as u32;
-    link.gathers && link.sends_partial_checksums && link.segmentation_max_bytes > headers
 }
 
 /// Calls `push` with the frames behind a packet's first one: payload from `shared` on.

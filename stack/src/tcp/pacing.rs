@@ -7,8 +7,9 @@
 //! window per round trip in slow start, 1.2 times it otherwise, as Linux does. A connection that has nothing to send
 //! arms nothing.
 
-use super::connection::Connection;
+use super::connection::{Connection, Shared};
 use super::tcb::{Tcb, flag};
+use crate::config::CongestionControl;
 
 /// Time that was not used for sending may be made good for up to so long, microseconds: timers come late by a tick.
 const CREDIT_US: u64 = 2_000;
@@ -51,24 +52,27 @@ pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
     tcb.cwnd.max(tcb.flight()) as u64 * percent * 10_000 / round_trip_us
 }
 
+impl Shared {
+    /// As [`pacing_rate`](Connection::pacing_rate), of a connection that may be paced.
+    #[inline(never)]
+    fn choose_pacing_rate(&self, tcb: &Tcb) -> Option<u64> {
+        let cold = self.cold.get(tcb.cold);
+        let rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
+        let rate = match cold.and_then(|cold| cold.model.as_ref()) {
+            Some(model) => model.bbr.pacing_rate(),
+            None if tcb.congestion == CongestionControl::Bbr || self.config.pacing || rate_max != 0 => window_rate(tcb),
+            None => return None,
+        };
+        Some(if rate_max == 0 { rate } else { rate.min(rate_max) }.max(1))
+    }
+}
+
 impl Connection<'_, '_> {
     /// Bytes per second; `None`: the connection is not paced.
     #[inline]
     pub(crate) fn pacing_rate(&self) -> Option<u64> {
         let is_plain = self.tcb.cold == super::cold::NONE && !self.is_modelled() && !self.shared.config.pacing;
-        if is_plain { None } else { self.choose_pacing_rate() }
-    }
-
-    #[inline(never)]
-    fn choose_pacing_rate(&self) -> Option<u64> {
-        let cold = self.shared.cold.get(self.tcb.cold);
-        let rate_max = cold.map_or(0, |cold| cold.pacing.rate_max);
-        let rate = match cold.and_then(|cold| cold.model.as_ref()) {
-            Some(model) => model.bbr.pacing_rate(),
-            None if self.is_modelled() || self.shared.config.pacing || rate_max != 0 => window_rate(self.tcb),
-            None => return None,
-        };
-        Some(if rate_max == 0 { rate } else { rate.min(rate_max) }.max(1))
+        if is_plain { None } else { self.shared.choose_pacing_rate(self.tcb) }
     }
 
     /// Whether the next packet may leave now; if not, the wheel wakes the connection when it may.

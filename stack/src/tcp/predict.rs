@@ -33,50 +33,65 @@ pub(crate) const TIMESTAMPS_LAYOUT: u32 = 0x0101_080a;
 /// PSH in the word.
 const PUSHED: u32 = (PSH as u32) << 16;
 
-/// The header of a segment with timestamps and no other option.
+/// The header of a segment with timestamps and no other option, read where it lies and when it is needed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
+pub(crate) struct Plain<'a> {
+    bytes: &'a [u8; PLAIN_BYTES],
     /// As [`Segment::word`](super::segment::Segment), with PSH.
     word: u32,
-    /// Remote and local, as one number.
-    pub(crate) ports: u32,
-    sequence: SeqNum,
-    acknowledgment: SeqNum,
-    window: u16,
-    time: Timestamps,
 }
 
-impl Plain {
-    /// The word without PSH.
-    #[inline]
-    fn kind(&self) -> u32 {
-        self.word & !PUSHED
+impl Plain<'_> {
+    /// The header at the start of `bytes`, if it is of this layout.
+    #[inline(always)]
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Plain<'_>> {
+        let bytes: &[u8; PLAIN_BYTES] = bytes.first_chunk()?;
+        let plain = Plain { bytes, word: read(bytes, 12) & 0xffff_0000 };
+        (read(bytes, 20) == TIMESTAMPS_LAYOUT && plain.word >> 28 == PLAIN_WORDS).then_some(plain)
     }
 
     /// Whether the word is what the connection expects.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_predicted(&self, tcb: &Tcb) -> bool {
         self.kind() == tcb.pred_word
     }
 
-    /// The header at the start of `bytes`, if it is of this layout.
-    #[inline]
-    pub(crate) fn parse(bytes: &[u8]) -> Option<Plain> {
-        let fixed: &[u8; PLAIN_BYTES] = bytes.first_chunk()?;
-        let read = |at: usize| u32::from_be_bytes([fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]]);
-        let word = read(12);
-        if read(20) != TIMESTAMPS_LAYOUT || word >> 28 != PLAIN_WORDS {
-            return None;
-        }
-        Some(Plain {
-            word: word & 0xffff_0000,
-            ports: read(0),
-            sequence: SeqNum(read(4)),
-            acknowledgment: SeqNum(read(8)),
-            window: word as u16,
-            time: Timestamps { value: read(24), echo: read(28) },
-        })
+    /// The word without PSH.
+    #[inline(always)]
+    fn kind(&self) -> u32 {
+        self.word & !PUSHED
     }
+
+    #[inline(always)]
+    fn is_pushed(&self) -> bool {
+        self.word & PUSHED != 0
+    }
+
+    #[inline(always)]
+    fn sequence(&self) -> SeqNum {
+        SeqNum(read(self.bytes, 4))
+    }
+
+    #[inline(always)]
+    fn acknowledgment(&self) -> SeqNum {
+        SeqNum(read(self.bytes, 8))
+    }
+
+    #[inline(always)]
+    fn window(&self) -> u16 {
+        read(self.bytes, 12) as u16
+    }
+
+    #[inline(always)]
+    fn time(&self) -> Timestamps {
+        Timestamps { value: read(self.bytes, 24), echo: read(self.bytes, 28) }
+    }
+}
+
+/// The word at byte `at`.
+#[inline(always)]
+fn read(bytes: &[u8; PLAIN_BYTES], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 impl Connection<'_, '_> {
@@ -92,56 +107,54 @@ impl Connection<'_, '_> {
         self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) | ace } else { 0 };
     }
 
-    /// A packet of one frame that starts at the TCP header `plain`, not marked by ECN and with the predicted word, is for
-    /// this connection. It comes back, and nothing has happened, unless it is the next segment of a connection with nothing unusual.
+    /// A packet of one frame, not marked by ECN, is for this connection. It comes back, and nothing has happened, unless it is
+    /// the next segment of a connection with nothing unusual.
     #[inline(always)]
-    pub(crate) fn receive_plain(&mut self, plain: &Plain, mut frame: Frame) -> Result<(), Frame> {
+    pub(crate) fn receive_plain(&mut self, mut frame: Frame) -> Result<(), Frame> {
         #[cfg(test)]
         if self.shared.long_way_only {
             return Err(frame);
         }
-        if !self.settle() {
+        let Some(plain) = Plain::parse(frame.bytes()) else { return Err(frame) };
+        if !plain.is_predicted(self.tcb) || !self.settle() {
             return Err(frame);
         }
         let len = (frame.len() - PLAIN_BYTES) as u32;
         let tcb = &*self.tcb;
-        let ack = plain.acknowledgment;
-        let acked = ack - tcb.snd_una;
+        let (sequence, acked) = (plain.sequence(), plain.acknowledgment() - tcb.snd_una);
         let expected = tcb.ecn_mode() == EcnMode::Off
-            && plain.sequence == tcb.rcv_nxt
+            && sequence == tcb.rcv_nxt
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
-            && plain.time.value.wrapping_sub(tcb.ts_recent).cast_signed() >= 0
+            && plain.time().value.wrapping_sub(tcb.ts_recent).cast_signed() >= 0
             && if len == 0 { acked != 0 } else { self.fits(frame_memory(&frame), true) };
         if !expected {
             return Err(frame);
         }
-        let tally = self.tally_arrival(1, len);
-        let has_ledger = tally.has_ledger();
-        if len != 0 {
-            tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, plain.word & PUSHED != 0);
-        }
-        if plain.sequence.at_or_before(self.tcb.last_ack_sent) {
-            self.tcb.ts_recent = plain.time.value;
+        let pushed = plain.is_pushed();
+        self.tally_plain(len, acked, pushed);
+        if sequence.at_or_before(self.tcb.last_ack_sent) {
+            self.tcb.ts_recent = plain.time().value;
         }
         if acked != 0 {
-            self.acknowledge_plain(ack, acked, plain.time);
+            self.acknowledge_plain(&plain);
             if self.tcb.unsent() > 0 || self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) {
-                self.mark_data();
+                self.apart().mark_data();
             }
         }
-        self.update_window(plain.window, plain.sequence, acked != 0);
+        self.update_window(plain.window(), sequence, acked != 0);
+        if self.tcb.has_ledger {
+            let time = plain.time();
+            self.apart().measure_plain(acked, len, time);
+        }
         if len != 0 {
             frame.pull(PLAIN_BYTES);
-            self.append_frame(frame, Note { sequence: plain.sequence.0, ..Note::default() });
+            self.append_frame(frame, Note { sequence: sequence.0, ..Note::default() });
             self.received_in_order(len);
-            self.ack_soon(plain.word & PUSHED != 0);
+            self.ack_soon(pushed);
             self.signal();
         } else {
             self.env.counters.count(Counter::TcpPureAcks);
-        }
-        if has_ledger {
-            self.measure_plain(acked, len, plain.time);
         }
         self.tcb.last_received = self.tick().max(1);
         self.env.counters.count(Counter::TcpHpHits);
@@ -152,17 +165,33 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// As [`acknowledge`](Connection::acknowledge) outside recovery when the connection has settled: `acked` bytes.
+    /// What is counted of a segment that brings `len` bytes in order, acknowledges `acked`, and is `pushed` or not.
     #[inline(always)]
-    fn acknowledge_plain(&mut self, ack: SeqNum, acked: u32, time: Timestamps) {
-        let before_space = self.tcb.send_space();
+    fn tally_plain(&mut self, len: u32, acked: u32, pushed: bool) {
+        let tick = self.tick();
+        let ends = acked == self.tcb.flight() && self.tcb.unsent() == 0;
+        let tally = self.tally_arrival(1, len);
+        if len != 0 {
+            tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
+        }
+        if ends && let Some(limited) = tally.clock.stop(tick) {
+            self.apart().count_limited(limited);
+        }
+    }
+
+    /// As [`acknowledge`](Connection::acknowledge) outside recovery when the connection has settled.
+    #[inline(always)]
+    fn acknowledge_plain(&mut self, plain: &Plain) {
+        let ack = plain.acknowledgment();
+        let acked = ack - self.tcb.snd_una;
+        let was_nearly_full = self.tcb.is_nearly_full();
         let freed = self.tcb.free_plain(self.env.arena, ack);
-        let rtt_us = self.measure_round_trip(freed.sent_at, Some(time));
+        let rtt_us = self.measure_round_trip(freed.sent_at, Some(plain.time()));
         self.tcb.snd_una = ack;
         self.tcb.bytes_acked += u64::from(acked);
         if self.tcb.backoff != 0 {
             self.tcb.backoff = 0;
-            self.tally_answer();
+            self.apart().tally_answer();
         }
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         self.grow_window(acked, acked, rtt_us);
@@ -172,11 +201,8 @@ impl Connection<'_, '_> {
         } else {
             self.restart_rto_plain();
         }
-        if self.tcb.flight() + self.tcb.unsent() == 0 {
-            self.stop_clock();
-        }
-        if before_space < self.tcb.send_buffer as usize / 3 {
-            self.resume_writer();
+        if was_nearly_full {
+            self.apart().resume_writer();
         }
     }
 

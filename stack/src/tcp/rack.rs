@@ -217,7 +217,7 @@ impl Connection<'_, '_> {
         if let Some(first) = reordered {
             rack.reordering_seen = true;
             let distance = (fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
-            let ledger = self.shared.tallies.demand(self.index);
+            let ledger = self.shared.tallies.demand(self.index, self.tcb);
             ledger.reordered = ledger.reordered.wrapping_add(1);
             ledger.reordering = ledger.reordering.max(distance);
             self.env.counters.count(Counter::TcpSackReorder);

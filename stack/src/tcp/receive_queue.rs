@@ -80,7 +80,7 @@ impl Connection<'_, '_> {
     /// Appends a frame to what can be read.
     #[inline(always)]
     pub(crate) fn append_frame(&mut self, frame: Frame, note: Note) {
-        if frame.len() <= COPY_BREAK && !self.tcb.receive_queue.is_empty() && self.copy_behind(&frame) {
+        if frame.len() <= COPY_BREAK && !self.tcb.receive_queue.is_empty() && self.apart().copy_behind(&frame) {
             return;
         }
         self.tcb.receive_memory += frame_memory(&frame);
@@ -96,6 +96,7 @@ impl Connection<'_, '_> {
         self.tcb.bytes_received += len as u64;
     }
 
+    #[inline(never)]
     fn copy_behind(&mut self, frame: &Frame) -> bool {
         let arena = self.env.arena;
         let back = self.tcb.receive_queue.back();
@@ -148,7 +149,7 @@ impl Connection<'_, '_> {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
         self.tune_receive_buffer();
         if self.tcb.cold != super::cold::NONE {
-            self.forget_read_mark();
+            self.apart().forget_read_mark();
         }
         if !self.tcb.state.receives_data() {
             return;
@@ -167,11 +168,12 @@ impl Connection<'_, '_> {
             if advertised == 0 {
                 self.env.counters.count(Counter::TcpFromZeroWindowAdv);
             }
-            self.ack_now();
+            self.apart().ack_now();
         }
     }
 
     /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.
+    #[inline]
     fn silly_window(&self) -> u32 {
         (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
     }
@@ -198,6 +200,7 @@ impl Connection<'_, '_> {
     }
 
     /// The window field of the next segment; moves the right edge.
+    #[inline(always)]
     pub(crate) fn advertise_window(&mut self) -> u16 {
         let scale = self.tcb.receive_scale();
         let advertised = self.tcb.receive_window();
@@ -207,8 +210,8 @@ impl Connection<'_, '_> {
         let open = if room >= worthwhile { self.affordable(room) } else { 0 };
         let window = if open >= worthwhile { open } else { advertised };
         // Rounded up, so that the edge which the peer computes never moves left; that edge is promised.
-        let rounded = u64::from(window) + (1 << scale) - 1;
-        let field = ((rounded >> scale) as u32).min(u16::MAX as u32);
+        let rounded = window.saturating_add((1 << scale) - 1);
+        let field = (rounded >> scale).min(u16::MAX as u32);
         self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
         if field == 0 && advertised == 0 {
             self.env.counters.count(Counter::TcpToZeroWindowAdv);

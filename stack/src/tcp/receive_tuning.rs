@@ -9,9 +9,9 @@
 //! What is promised stays bounded by the buffer and by the memory that is free, whatever a peer or an
 //! application does (`receive_queue`).
 
-use super::connection::Connection;
+use super::connection::{Connection, Shared};
 use super::sequence::SeqNum;
-use super::tcb::flag;
+use super::tcb::{Tcb, flag};
 use crate::wire::tcp::Timestamps;
 
 /// Bytes that are promised before anything was measured; Linux: tcp_rmem.
@@ -83,10 +83,11 @@ impl Connection<'_, '_> {
     /// Bytes that may be unread.
     #[inline]
     pub(crate) fn receive_limit(&self) -> u32 {
-        let receive = self.shared.tallies.ledger(self.index).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));
-        let (tuned, clamp) = receive.unwrap_or_default();
-        let limit = self.tcb.receive_buffer.min(tuned.max(TRUST));
-        if clamp == 0 { limit } else { limit.min(clamp) }
+        if self.tcb.has_ledger {
+            self.shared.tuned_receive_limit(self.index, self.tcb)
+        } else {
+            self.tcb.receive_buffer.min(TRUST)
+        }
     }
 
     /// SO_RCVBUF was set.
@@ -107,8 +108,8 @@ impl Connection<'_, '_> {
     /// Payload in order has come.
     #[inline]
     pub(crate) fn measure_arrival(&mut self, time: Option<Timestamps>, len: u32) {
-        if self.shared.tallies.ledger(self.index).is_some() {
-            self.measure_receive_rtt(time, len);
+        if self.tcb.has_ledger {
+            self.apart().measure_receive_rtt(time, len);
         }
     }
 
@@ -143,7 +144,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn tune_receive_buffer(&mut self) {
         if self.tcb.bytes_received >= MEASURED_FROM {
-            self.measure_reading();
+            self.apart().measure_reading();
         }
     }
 
@@ -152,5 +153,16 @@ impl Connection<'_, '_> {
         let (now_us, read) = (self.now_us(), self.tcb.rcv_nxt - self.tcb.unconsumed);
         let mss = self.tcb.mss as u32;
         self.ledger().receive.consumed(now_us, read, mss);
+    }
+}
+
+impl Shared {
+    /// As [`receive_limit`](Connection::receive_limit), of a connection with a ledger.
+    #[inline(never)]
+    fn tuned_receive_limit(&self, index: u32, tcb: &Tcb) -> u32 {
+        let receive = self.tallies.ledger(index).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));
+        let (tuned, clamp) = receive.unwrap_or_default();
+        let limit = tcb.receive_buffer.min(tuned.max(TRUST));
+        if clamp == 0 { limit } else { limit.min(clamp) }
     }
 }

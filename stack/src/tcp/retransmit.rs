@@ -35,11 +35,11 @@ impl Connection<'_, '_> {
 
     /// As [`restart_rto`](Connection::restart_rto) while data is under way, for a connection that is established, not in
     /// recovery, and has [settled](Connection::settle).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn restart_rto_plain(&mut self) {
         let tcb = &*self.tcb;
         if tcb.backoff != 0 || tcb.srtt_us == 0 {
-            return self.restart_rto();
+            return self.apart().restart_rto();
         }
         let timeout = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
         let probes = self.uses_rack() && self.shared.config.tail_loss_probe;
@@ -72,6 +72,7 @@ impl Connection<'_, '_> {
     }
 
     /// The window has opened.
+    #[inline(never)]
     pub(crate) fn leave_persist(&mut self) {
         if self.tcb.snd_wnd > 0 {
             self.tcb.clear(flag::PERSIST);
@@ -219,8 +220,9 @@ impl Connection<'_, '_> {
         if self.tcb.recovery == Recovery::Loss {
             self.env.counters.add(Counter::TcpSlowStartRetrans, segments as u64);
         }
-        self.tcb.total_retransmits = self.tcb.total_retransmits.saturating_add(segments as u16);
-        self.ledger().retransmitted_bytes += plan.len as u64;
+        let ledger = self.ledger();
+        ledger.retransmitted_segments = ledger.retransmitted_segments.saturating_add(segments);
+        ledger.retransmitted_bytes += plan.len as u64;
         if self.tcb.recovery != Recovery::Open {
             self.remember_retransmission(plan.len);
         }

@@ -6,7 +6,7 @@
 use crate::config::TcpConfig;
 
 /// Takes a measurement into (srtt, rttvar), all in microseconds. `srtt` 0: no measurement yet.
-#[inline]
+#[inline(always)]
 pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample_us: u32) -> (u32, u32) {
     let sample = sample_us.clamp(1, 1 << 28);
     if srtt_us == 0 {
@@ -25,6 +25,8 @@ pub(crate) struct Timing {
     rto_initial_us: u64,
     rto_min_us: u64,
     rto_max_us: u64,
+    /// Whole milliseconds of `rto_min_us`.
+    rto_min_ms: u32,
     /// Bounds of the delay of an ACK.
     pub(crate) ack_delay_min_us: u64,
     pub(crate) ack_delay_max_us: u64,
@@ -36,7 +38,8 @@ impl Timing {
             rto_initial_us: config.rto_initial.as_micros(),
             rto_min_us: config.rto_min.as_micros(),
             rto_max_us: config.rto_max.as_micros(),
-            ack_delay_min_us: config.delayed_ack_min.as_micros(),
+            rto_min_ms: u32::try_from(config.rto_min.as_millis()).unwrap_or(u32::MAX),
+            ack_delay_min_us: config.delayed_ack_min.as_micros().min(config.delayed_ack.as_micros()),
             ack_delay_max_us: config.delayed_ack.as_micros(),
         }
     }
@@ -44,7 +47,7 @@ impl Timing {
     /// Whether a silence of `idle_ms` is longer than any timeout may be short.
     #[inline]
     pub(crate) fn is_idle(&self, idle_ms: u32) -> bool {
-        u64::from(idle_ms) * 1_000 > self.rto_min_us
+        idle_ms > self.rto_min_ms
     }
 }
 

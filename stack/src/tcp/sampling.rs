@@ -79,7 +79,7 @@ impl Connection<'_, '_> {
     #[inline]
     pub(crate) fn sample_sent(&mut self, flight: u32) {
         if self.tcb.flight() > self.tcb.mss as u32 && !self.is_modelled() {
-            self.begin_sample(flight == 0);
+            self.apart().begin_sample(flight == 0);
         }
     }
 
@@ -97,8 +97,8 @@ impl Connection<'_, '_> {
     /// SND.UNA has moved.
     #[inline]
     pub(crate) fn sample_acknowledged(&mut self) {
-        if self.shared.tallies.ledger(self.index).is_some() {
-            self.end_sample();
+        if self.tcb.has_ledger {
+            self.apart().end_sample();
         }
     }
 

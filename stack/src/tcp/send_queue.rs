@@ -78,6 +78,12 @@ impl Tcb {
         self.send_buffer.saturating_sub(self.send_queued() as u32) as usize
     }
 
+    /// Whether less than a third of the buffer is free. No frame has more bytes than memory: most are told by that alone.
+    #[inline]
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.send_memory > self.send_buffer / 2 && self.send_space() < self.send_buffer as usize / 3
+    }
+
     /// Bytes that the next extent should have at most.
     pub(crate) fn send_piece(&self, shape: Shape) -> usize {
         self.send_space().min(self.room_before_boundary(shape))
@@ -170,6 +176,7 @@ impl Tcb {
     }
 
     /// Frees the extents before `up_to`, which is at most SND.NXT and the last queued byte.
+    #[inline(never)]
     pub(crate) fn free_until(&mut self, arena: &Arena, up_to: SeqNum, cursors: Option<&mut [Slot; 3]>) -> Freed {
         let mut freed = Freed::default();
         let mut popped = [false; 3];

@@ -14,7 +14,7 @@ const SEGMENTS_MIN: u32 = 10;
 impl Connection<'_, '_> {
     /// SO_SNDBUF was set, or is the default again.
     pub(crate) fn lock_send_buffer(&mut self, locked: bool) {
-        if locked || self.shared.tallies.ledger(self.index).is_some() {
+        if locked || self.tcb.has_ledger {
             self.ledger().send_buffer_locked = locked;
         }
     }

@@ -27,8 +27,8 @@ impl Connection<'_, '_> {
     pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
         let len = self.small_message()?;
         let (start, flight, now_us) = (self.tcb.snd_nxt, self.tcb.flight(), self.now_us());
-        let below = self.tcb.template.len as usize;
-        let sums = !self.env.ip.link(u32::from(self.tcb.template.interface)).sends_partial_checksums;
+        let below = self.tcb.template.len();
+        let sums = !self.tcb.template.link_sums();
         // One extent holds it all, and its packet has no other part.
         let judge = |queued: usize, note: Note| {
             let is_whole = queued == len as usize && note.sequence == start.0;
@@ -56,14 +56,16 @@ impl Connection<'_, '_> {
         self.tcb.snd_sml = self.tcb.snd_nxt;
         self.tcb.clear(flag::CWND_LIMITED);
         self.env.counters.count(Counter::TcpOutSegs);
-        self.tally_departure(1, len);
+        let tick = self.tick();
+        if let Some(limited) = self.tally_departure(1, len).clock.all_sent(tick) {
+            self.apart().count_limited(limited);
+        }
         self.ack_sent();
         if self.tcb.rto_deadline == 0 {
             self.restart_rto_plain();
         } else {
             self.postpone_probe(flight);
         }
-        self.clock_of_all_sent();
         self.sample_sent(flight);
         #[cfg(test)]
         {

@@ -172,7 +172,9 @@ impl Tcp {
         let shape = connection.extent_shape();
         let queued = connection.tcb.enqueue_from(connection.env.arena, shape, count, source);
         connection.mark_data();
-        connection.open_waiting();
+        if connection.tcb.cold != super::cold::NONE {
+            connection.apart().open_waiting();
+        }
         if queued < count {
             connection.shared.starved.insert(id.index);
             if queued == 0 {
@@ -339,7 +341,7 @@ impl Connection<'_, '_> {
         }
         let room = self.shared.room(self.tcb);
         if room < wanted {
-            self.tally().clock.writer_waits();
+            self.apart().tally().clock.writer_waits();
         }
         if room == 0 { Err(SendError::WouldBlock) } else { Ok(wanted.min(room)) }
     }
@@ -361,7 +363,7 @@ impl Connection<'_, '_> {
             self.lock_receive_buffer();
         }
         self.lock_send_buffer(options.send_buffer_bytes != 0);
-        if options.window_clamp != 0 || self.shared.tallies.ledger(self.index).is_some() {
+        if options.window_clamp != 0 || self.tcb.has_ledger {
             self.clamp_window(options.window_clamp);
         }
         if timeouts != Timeouts::default() || self.tcb.cold != super::cold::NONE {

@@ -14,6 +14,7 @@ use super::receive_mss;
 use super::receive_tuning::ReceiveTuning;
 use super::sampling::Sampler;
 use super::table;
+use super::tcb::Tcb;
 
 /// No ledger.
 const NONE: u32 = u32::MAX;
@@ -39,12 +40,6 @@ pub(crate) struct Tally {
 const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection");
 
 impl Tally {
-    /// Whether there is more to tell: a [`Ledger`].
-    #[inline]
-    pub(super) fn has_ledger(&self) -> bool {
-        self.ledger != NONE
-    }
-
     pub(super) fn new(tick: u32) -> Tally {
         Tally {
             segments_in: 0,
@@ -64,8 +59,9 @@ impl Tally {
 /// See the module's text. Times that add up are ticks (milliseconds), as Linux's are jiffies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Payload bytes sent again.
+    /// Payload bytes sent again, and in how many segments (with SYNs).
     pub(crate) retransmitted_bytes: u64,
+    pub(crate) retransmitted_segments: u32,
     /// Times that data arrived at the peer in another order than it was sent.
     pub(crate) reordered: u32,
     /// How far at most, segments.
@@ -144,8 +140,9 @@ impl Tallies {
     }
 
     /// As [`ledger_mut`](Tallies::ledger_mut), opened now if there is none.
-    pub(crate) fn demand(&mut self, index: u32) -> &mut Ledger {
+    pub(crate) fn demand(&mut self, index: u32, tcb: &mut Tcb) -> &mut Ledger {
         let tally = &mut self.tallies[index as usize];
+        tcb.has_ledger = true;
         if tally.ledger == NONE {
             tally.ledger = self.free.pop().unwrap_or_else(|| {
                 self.ledgers.push(Ledger::default());
@@ -180,7 +177,7 @@ impl Connection<'_, '_> {
 
     /// What there is to tell of some, opened now if there is nothing yet.
     pub(crate) fn ledger(&mut self) -> &mut Ledger {
-        self.shared.tallies.demand(self.index)
+        self.shared.tallies.demand(self.index, self.tcb)
     }
 
     /// `packets` have arrived, with `len` bytes of payload together. Returns the tally.
@@ -196,9 +193,9 @@ impl Connection<'_, '_> {
         tally
     }
 
-    /// `segments` leave, with `len` bytes of payload together.
+    /// `segments` leave, with `len` bytes of payload together. Returns the tally.
     #[inline]
-    pub(crate) fn tally_departure(&mut self, segments: u32, len: u32) {
+    pub(crate) fn tally_departure(&mut self, segments: u32, len: u32) -> &mut Tally {
         let tick = self.tick();
         let tally = self.tally();
         tally.segments_out = tally.segments_out.wrapping_add(segments);
@@ -206,6 +203,7 @@ impl Connection<'_, '_> {
             tally.data_segments_out = tally.data_segments_out.wrapping_add(segments);
             tally.data_sent_at = tick;
         }
+        tally
     }
 
     /// The retransmission timer has expired.

@@ -14,7 +14,7 @@ use ringway_shm::{FrameQueue, Slot, prefetch};
 use crate::address::SocketAddress;
 use crate::config::CongestionControl;
 use crate::event::SocketError;
-use crate::ip::{Flow, Template};
+use crate::ip::{Datagram, Flow, Template};
 
 use super::cold;
 use super::demux::FlowKey;
@@ -172,7 +172,10 @@ pub(crate) struct Tcb {
     min_rtt: u32,
     /// When the last segment came, tick.
     pub(crate) last_received: u32,
-    pub(crate) total_retransmits: u16,
+    /// There is more to tell than each connection's tally: a [`Ledger`](super::tally::Ledger).
+    pub(crate) has_ledger: bool,
+    /// What is under way at most is written down: see `control`.
+    pub(crate) notes_most: bool,
     /// Timeouts without progress.
     pub(crate) backoff: u8,
     /// Keepalive probes without an answer.
@@ -255,7 +258,8 @@ impl Tcb {
             bytes_received: 0,
             min_rtt: NO_ROUND_TRIP,
             last_received: 0,
-            total_retransmits: 0,
+            has_ledger: false,
+            notes_most: false,
             backoff: 0,
             probes: 0,
             error_and_timer: 0,
@@ -312,11 +316,16 @@ impl Tcb {
         FlowKey { local, remote, local_port: self.local_port, remote_port: self.remote_port }
     }
 
-    /// Whether a segment between these addresses, whose header begins with `ports`, is of this connection.
+    /// Whether a segment that comes in `datagram` is of this connection.
     #[inline]
-    pub(crate) fn is_of(&self, local: IpAddr, remote: IpAddr, ports: u32) -> bool {
-        let own = u32::from(self.remote_port) << 16 | u32::from(self.local_port);
-        own == ports && self.template.is_between(local, remote)
+    pub(crate) fn is_of(&self, datagram: &Datagram) -> bool {
+        self.has_ports(datagram.ports) && self.template.is_of(datagram)
+    }
+
+    /// Whether `ports` are the first word of the headers that come.
+    #[inline]
+    pub(crate) fn has_ports(&self, ports: u32) -> bool {
+        ports == u32::from(self.remote_port) << 16 | u32::from(self.local_port)
     }
 
     /// Asks for the lines that a received segment needs.

@@ -65,6 +65,7 @@ impl Udp {
             ttl: outgoing.flow.ttl,
             len: u32::from(outgoing.len) + HEADER_LEN as u32,
             header_len: 0,
+            pair: 0,
             ports: 0,
             to_many: true,
         };

@@ -130,7 +130,7 @@ fn ipv6_templates_agree_with_the_slow_path() {
         rig.ip.set_neighbor(0, flow6().remote, Some(PEER_MAC));
         let template = rig.ip.template(ms(0), &flow6()).expect("the neighbor is known");
         assert_eq!((template.is_ipv6(), template.addresses()), (true, (flow6().local, flow6().remote)));
-        assert_eq!(template.len, if medium == Medium::Ethernet { 54 } else { 40 });
+        assert_eq!(template.len(), if medium == Medium::Ethernet { 54 } else { 40 });
         for len in [20usize, 21, 255, 256, 1000, 1440] {
             let payload = alloc::vec![7; len];
             let mut frame = rig.arena.alloc(Class::Large).expect("a frame");
@@ -138,7 +138,7 @@ fn ipv6_templates_agree_with_the_slow_path() {
             template.push_headers(&mut frame, len);
             let sent = send(&mut rig, ms(0), &flow6(), &payload);
             assert_eq!([frame.bytes()], *sent, "{medium:?}, {len} bytes");
-            let header = ipv6::Header::parse(&frame.bytes()[template.len as usize - 40..]).expect("a good header");
+            let header = ipv6::Header::parse(&frame.bytes()[template.len() - 40..]).expect("a good header");
             assert_eq!((header.payload_len as usize, header.hop_limit, header.traffic_class), (len, 64, 0x28));
         }
         assert_eq!(template.pseudo_sum, checksum::pseudo_header(flow6().local, flow6().remote, 6, 0));

@@ -84,6 +84,11 @@ impl HyStart {
         self.css_baseline_min_rtt_us != INFINITY
     }
 
+    /// Nothing is known of this window of data.
+    pub(crate) fn forget_most_under_way(&mut self) {
+        (self.most_under_way, self.in_window) = (0, false);
+    }
+
     /// RFC 7661, as Linux: how much was under way in this window of data at most, when `under_way` bytes were before an ACK.
     #[inline]
     pub(crate) fn most_under_way(&mut self, under_way: u32, ack: SeqNum, nxt: SeqNum) -> u32 {

@@ -48,3 +48,24 @@ fn an_idle_connection_fits_its_budget() {
         [ringway_shm::Class::Large, ringway_shm::Class::Small].map(|class| rig.arena.capacity(class) - rig.arena.free(class));
     assert_eq!((large, small), (0, 0), "frames");
 }
+
+/// Who sends small messages has no page of the first slow start, and the window stands; whoever has half of the window under
+/// way has one, and it grows.
+#[test]
+fn small_messages_take_no_page_of_the_first_slow_start() {
+    let options = TcpOptions { no_delay: true, ..TcpOptions::default() };
+    let mut rig = Rig::accepted(Rig::config(), options);
+    let initial = rig.info().cwnd_bytes;
+    let mut next = 1;
+    for _ in 0..20 {
+        rig.send(next, 100);
+        next += rig.sent().iter().map(|segment| segment.payload.len() as u32).sum::<u32>();
+        rig.receive(seg(ACK, 1, next));
+    }
+    assert_eq!((rig.stack.tcp().shared.slow_starts.memory(), rig.info().cwnd_bytes), (0, initial));
+    rig.send(next, initial / 2 + 100);
+    next += rig.sent().iter().map(|segment| segment.payload.len() as u32).sum::<u32>();
+    rig.receive(seg(ACK, 1, next));
+    assert!(rig.stack.tcp().shared.slow_starts.memory() > 0);
+    assert_eq!(rig.info().cwnd_bytes, initial + initial / 2 + 100);
+}
