@@ -232,6 +232,12 @@ impl Connection<'_, '_> {
         self.shared.ended.push(self.index);
     }
 
+    /// Ends without a failure; who still holds the socket hears of it.
+    pub(crate) fn end_in_order(&mut self) {
+        self.signal();
+        self.end();
+    }
+
     /// The connection has failed: tells the application why and ends.
     pub(crate) fn fail(&mut self, error: SocketError) {
         let counter = match self.tcb.state {

@@ -163,7 +163,7 @@ impl Connection<'_, '_> {
         }
         match self.tcb.state {
             // RFC 9293: a reset of a closing connection ends it quietly.
-            State::Closing | State::LastAck => self.end(),
+            State::Closing | State::LastAck => self.end_in_order(),
             State::SynReceived if self.tcb.is_early() => {
                 self.early_reset();
                 self.fail(SocketError::Reset);
@@ -267,7 +267,7 @@ impl Connection<'_, '_> {
         match self.tcb.state {
             State::FinWait1 => self.enter_fin_wait_2(),
             State::Closing => self.enter_time_wait(),
-            State::LastAck => self.end(),
+            State::LastAck => self.end_in_order(),
             _ => {}
         }
         Ok(())

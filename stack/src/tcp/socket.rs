@@ -244,7 +244,7 @@ impl Tcp {
             readable: tcb.is_readable(),
             writable: self.shared.is_writable(tcb),
             peer_closed,
-            hung_up: peer_closed && tcb.state.is_write_closed() && tcb.state != State::LastAck,
+            hung_up: peer_closed && tcb.state.is_write_closed() && !matches!(tcb.state, State::Closing | State::LastAck),
         }
     }
 

@@ -12,6 +12,10 @@ def server():
     c.shutdown(socket.SHUT_WR)
     attempt("send after shutdown", c.send, b"x", socket.MSG_NOSIGNAL)
     say("client end", c.recv(1))
+    # Once the client has acknowledged our FIN there is no connection.
+    while c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) != b"\x07":
+        pass
+    attempt("shut down what is closed", c.shutdown, socket.SHUT_RD)
     reading_shut, _ = l.accept()
     say("client has shut down its reading", reading_shut.recv(1))
     # The second piece waits for the ACK of the first.

@@ -148,6 +148,27 @@ fn half_close() {
     assert_eq!(refused, Err(SendError::Closed));
 }
 
+/// Who keeps the socket is told when the last FIN has been acknowledged, whoever has closed first.
+#[test]
+fn the_end_is_news() {
+    let early: [&[Seg]; 3] = [&[seg(ACK | FIN, 1, 1)], &[], &[]];
+    let late: [&[Seg]; 3] = [&[seg(ACK, 2, 2)], &[seg(ACK | FIN, 1, 1), seg(ACK, 2, 2)], &[seg(ACK, 1, 2), seg(ACK | FIN, 1, 2)]];
+    for (before, after) in early.into_iter().zip(late) {
+        let mut rig = open();
+        let (now, id) = (rig.now, rig.id);
+        before.iter().for_each(|segment| rig.receive(segment.clone()));
+        rig.stack.shutdown_write(now, id);
+        rig.sent();
+        let (last, others) = after.split_last().expect("an end");
+        others.iter().for_each(|segment| rig.receive(segment.clone()));
+        rig.events();
+        assert!(!rig.stack.readiness(id).hung_up);
+        rig.receive(last.clone());
+        assert!(matches!(rig.events()[..], [Event::Ready { socket, .. }] if socket == id), "{last:?}");
+        assert!(rig.stack.readiness(id).hung_up);
+    }
+}
+
 /// A lost FIN is sent again.
 #[test]
 fn fin_retransmission() {
