@@ -96,8 +96,11 @@ impl Burst {
     }
 
     /// Drops everything.
+    #[inline]
     pub fn clear(&mut self) {
-        self.frames.clear();
+        if !self.frames.is_empty() {
+            self.frames.clear();
+        }
         self.packets = 0;
     }
 }

@@ -18,6 +18,7 @@ use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::source::{Filler, Source};
 use crate::stats::{Counter, Counters};
 use crate::tcp::{SocketSummary, Tcp, TcpInfo};
+use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
 
@@ -181,6 +182,9 @@ impl Stack {
     /// # Panics
     /// When `out` has fewer bursts than there are interfaces.
     pub fn transmit(&mut self, now: Instant, out: &mut [Burst]) -> bool {
+        if !(self.tcp.has_to_write(now) || self.ip.has_to_write() || self.udp.has_to_write()) {
+            return false;
+        }
         let packets = |out: &[Burst]| out.iter().map(Burst::packets).sum::<usize>();
         let before = packets(out);
         let mut arp_packets = self.ip.transmit(now, &self.arena, &mut self.counters, out);
@@ -224,7 +228,7 @@ impl Stack {
 
     /// When `handle_timeout` has something to do next. May be early, never late.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.ip.poll_timeout(), self.tcp.poll_timeout(), self.udp.poll_timeout()].into_iter().flatten().min()
+        timer::earliest(&[self.ip.poll_timeout(), self.tcp.poll_timeout(), self.udp.poll_timeout()])
     }
 
     /// The next event: those of sockets in the order in which they happened, then those of interfaces.

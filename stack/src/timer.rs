@@ -79,6 +79,20 @@ pub(crate) fn tick_at(now: Instant) -> u32 {
     now.as_millis() as u32
 }
 
+/// The earliest of what there is.
+#[inline(always)]
+pub(crate) fn earliest<const COUNT: usize>(times: &[Option<Instant>; COUNT]) -> Option<Instant> {
+    let mut earliest = None;
+    for &time in times {
+        earliest = match (earliest, time) {
+            (Some(before), Some(time)) if before <= time => earliest,
+            (earliest, None) => earliest,
+            (_, time) => time,
+        };
+    }
+    earliest
+}
+
 /// When `tick` comes (or came), seen from millisecond `now_ms`.
 #[inline]
 pub(crate) fn instant_of(tick: u32, now_ms: u64) -> Instant {

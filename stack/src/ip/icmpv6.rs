@@ -26,7 +26,7 @@ impl Ip {
     ) -> Result<(), Counter> {
         counters.count(Counter::IcmpInMsgs);
         let message = Header::parse(first.bytes()).ok_or(Counter::IcmpInErrors)?;
-        let pseudo = checksum::pseudo_header(datagram.remote, datagram.local, ipv6::PROTOCOL_ICMP, datagram.len);
+        let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv6::PROTOCOL_ICMP, datagram.len);
         let true_sum = match first.checksum() {
             Checksum::Complete => checksum::add(pseudo, self.sum_of_packet(&first)) == 0xffff,
             Checksum::Verified => true,
@@ -55,7 +55,7 @@ impl Ip {
                 let quoted = &first.bytes()[icmpv6::HEADER_LEN..];
                 let about = error_kind(&message).zip(ipv6::Header::parse(quoted));
                 let error = about.and_then(|(kind, inner)| quoted_flow(&inner, quoted, kind, &message, outer.source));
-                if let Some(error) = error.filter(|error| error.local == datagram.local) {
+                if let Some(error) = error.filter(|error| error.local == datagram.local()) {
                     self.keep_error(error)?;
                 }
             }
@@ -70,18 +70,18 @@ impl Ip {
             return Err(Counter::DropRateLimited);
         }
         // RFC 4443 §4.2: a request to many is answered from an address of this interface.
-        let local = match datagram.local.is_multicast() {
+        let local = match datagram.local().is_multicast() {
             true => {
                 let own = &self.interfaces[datagram.interface as usize];
-                own.source_towards(datagram.remote, datagram.remote).ok_or(Counter::IpInAddrErrors)?
+                own.source_towards(datagram.remote(), datagram.remote()).ok_or(Counter::IpInAddrErrors)?
             }
-            false => datagram.local,
+            false => datagram.local(),
         };
         let len = datagram.len;
         let bytes = first.bytes_mut();
         bytes[0] = icmpv6::ECHO_REPLY;
         bytes[2..4].fill(0);
-        let pseudo = checksum::pseudo_header(local, datagram.remote, ipv6::PROTOCOL_ICMP, len);
+        let pseudo = checksum::pseudo_header(local, datagram.remote(), ipv6::PROTOCOL_ICMP, len);
         let sum = !checksum::add(pseudo, self.sum_of_packet(&first));
         first.bytes_mut()[2..4].copy_from_slice(&sum.to_be_bytes());
         first.set_checksum(Checksum::Complete);
@@ -89,7 +89,7 @@ impl Ip {
         counters.count(Counter::IcmpOutEchoReps);
         self.replies.push(first);
         self.rest.drain(..).for_each(|frame| self.replies.push(frame));
-        let (remote, protocol, tos) = (datagram.remote, ipv6::PROTOCOL_ICMP, datagram.tos);
+        let (remote, protocol, tos) = (datagram.remote(), ipv6::PROTOCOL_ICMP, datagram.tos);
         self.reply_flows.push_back(Flow { local, remote, protocol, tos, ttl: 0, ports: (0, 0) });
         Ok(())
     }

@@ -13,7 +13,7 @@ use ringway_shm::{Arena, Burst, Checksum, Frame, Instant};
 use super::complaint::Complaint;
 use super::control::Control;
 use super::plain::Ends;
-use super::{Datagram, Datagrams, Ip, Medium, Role, Route, is_host, pair};
+use super::{Datagram, Datagrams, Ip, Medium, Pair, Role, Route, is_host};
 use crate::link::{arp, ethernet};
 use crate::stats::{Counter, Counters};
 use crate::wire::igmp::{self, PROTOCOL_IGMP};
@@ -97,21 +97,20 @@ impl Ip {
         let result = match header.protocol {
             ipv4::PROTOCOL_TCP => {
                 first.pull(header.header_len.into());
-                let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
+                let pair = Pair::ipv4(header.destination, header.source);
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                let datagram =
-                    Datagram { local, remote, interface, tos, ttl, len, header_len, pair: 0, ports: 0, to_many: false };
+                let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, to_many: false };
                 self.deliver_tcp(counters, datagram, first, datagrams)
             }
             ipv4::PROTOCOL_ICMP => self.receive_icmp(now, counters, interface, &header, first),
             PROTOCOL_IGMP => self.receive_igmp(now, interface, &header, first),
             ipv4::PROTOCOL_UDP => {
                 first.pull(header.header_len.into());
-                let (local, remote) = (IpAddr::V4(header.destination), IpAddr::V4(header.source));
+                let pair = Pair::ipv4(header.destination, header.source);
                 let len = u32::from(header.total_len) - u32::from(header.header_len);
                 let (tos, ttl, header_len) = (header.tos, header.ttl, header.header_len.into());
-                let datagram = Datagram { local, remote, interface, tos, ttl, len, header_len, pair: 0, ports: 0, to_many };
+                let datagram = Datagram { pair, interface, tos, ttl, len, header_len, ports: 0, to_many };
                 self.deliver_udp(datagram, first);
                 Ok(())
             }
@@ -225,7 +224,7 @@ impl Ip {
         datagrams: &mut Datagrams,
     ) -> Result<(), Counter> {
         if first.checksum() == Checksum::Complete {
-            let pseudo = checksum::pseudo_header(datagram.remote, datagram.local, ipv4::PROTOCOL_TCP, datagram.len);
+            let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_TCP, datagram.len);
             if checksum::add(pseudo, self.sum_of_packet(&first)) != 0xffff {
                 counters.count(Counter::TcpInSegs);
                 counters.count(Counter::TcpInErrs);
@@ -233,11 +232,7 @@ impl Ip {
             }
         }
         let ports = first.bytes().first_chunk().map_or(0, |ports| u32::from_be_bytes(*ports));
-        let pair = match (datagram.local, datagram.remote) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => pair(local, remote),
-            _ => 0,
-        };
-        datagrams.headers.push(Datagram { pair, ports, ..datagram });
+        datagrams.headers.push(Datagram { ports, ..datagram });
         datagrams.packets.push(first);
         self.rest.drain(..).for_each(|frame| datagrams.packets.push(frame));
         Ok(())

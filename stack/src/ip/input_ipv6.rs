@@ -3,14 +3,12 @@
 //! Promises the same of a datagram as `input` does for IPv4. Extension headers are walked over (`extension`);
 //! fragments have been put together (`defragment`).
 
-use core::net::IpAddr;
-
 use ringway_shm::{Arena, Frame, Instant};
 
 use super::complaint::Complaint;
 use super::extension::{Found, Refused, walk};
 use super::input::trim;
-use super::{Datagram, Datagrams, Ip, is_host};
+use super::{Datagram, Datagrams, Ip, Pair, is_host};
 use crate::stats::{Counter, Counters};
 use crate::wire::ipv6::{self, Header, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
 
@@ -77,14 +75,12 @@ impl Ip {
             Found::Nothing => return Ok(()),
         };
         let datagram = Datagram {
-            local: IpAddr::V6(header.destination),
-            remote: IpAddr::V6(header.source),
+            pair: Pair::V6(header.destination, header.source),
             interface,
             tos: header.traffic_class,
             ttl: header.hop_limit,
             len: (packet_len(&header) - at) as u32,
             header_len: at as u16,
-            pair: 0,
             ports: 0,
             to_many,
         };

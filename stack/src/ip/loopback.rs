@@ -11,7 +11,7 @@ use core::net::IpAddr;
 
 use ringway_shm::{Arena, Frame, Instant};
 
-use super::{Datagram, Datagrams, Ip, LinkInfo, Medium, Path, Role};
+use super::{Datagram, Datagrams, Ip, LinkInfo, Medium, Pair, Path, Role};
 use crate::stats::{Counter, Counters};
 use crate::wire::{ipv4, ipv6};
 
@@ -98,14 +98,12 @@ impl Ip {
             },
         };
         let datagram = Datagram {
-            local: header.destination.into(),
-            remote: header.source.into(),
+            pair: Pair::ipv4(header.destination, header.source),
             interface: LOOPBACK,
             tos: header.tos,
             ttl: header.ttl,
             len: u32::from(header.total_len) - u32::from(header.header_len),
             header_len: header.header_len.into(),
-            pair: 0,
             ports: 0,
             to_many: false,
         };

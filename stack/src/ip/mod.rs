@@ -23,6 +23,7 @@ pub(crate) mod limit;
 pub(crate) mod loopback;
 mod many;
 mod output;
+mod pair;
 mod path_mtu;
 mod plain;
 mod reassembly;
@@ -47,6 +48,7 @@ use crate::link::arp;
 use crate::link::neighbor::{Key, Limits, NeighborTable, Task};
 use crate::stats::{Counter, Counters};
 use crate::tcp::isn::Secrets;
+use crate::timer;
 use crate::wire::ndp::Message;
 use crate::wire::{ipv4, ipv6};
 use addresses::InterfaceState;
@@ -63,6 +65,7 @@ use ways::{Way, Ways};
 pub(crate) use input::trim;
 pub use interface::{Autoconfiguration, Interface, Medium, Role, Route};
 pub(crate) use output::{Flow, OutputError, Template};
+pub(crate) use pair::Pair;
 
 /// What the transport protocols must know of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +99,7 @@ impl Path {
 /// TCP segments has been verified (or the device vouches for it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
-    pub(crate) local: IpAddr,
-    pub(crate) remote: IpAddr,
-    /// Of TCP over IPv4: both as one number ([`pair`]); 0: there is none.
-    pub(crate) pair: u64,
+    pub(crate) pair: Pair,
     pub(crate) interface: u32,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
@@ -113,10 +113,18 @@ pub(crate) struct Datagram {
     pub(crate) to_many: bool,
 }
 
-/// Two addresses as one number, as they lie in the header of a packet that goes out. None is 0: no host has that address.
-#[inline]
-pub(crate) fn pair(local: Ipv4Addr, remote: Ipv4Addr) -> u64 {
-    u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits())
+impl Datagram {
+    /// Our address.
+    #[inline]
+    pub(crate) fn local(&self) -> IpAddr {
+        self.pair.local()
+    }
+
+    /// The sender's address.
+    #[inline]
+    pub(crate) fn remote(&self) -> IpAddr {
+        self.pair.remote()
+    }
 }
 
 /// The datagrams of one burst for one protocol, in order: `headers[n]` belongs to the nth packet of `packets`.
@@ -410,10 +418,8 @@ impl Ip {
         if self.has_looped() {
             return Some(Instant::ZERO);
         }
-        [self.neighbors.poll_timeout(), self.path_mtus.poll_timeout(), self.reassembly.poll_timeout(), self.next_due]
-            .into_iter()
-            .flatten()
-            .min()
+        let (path_mtus, reassembly) = (self.path_mtus.poll_timeout(), self.reassembly.poll_timeout());
+        timer::earliest(&[self.neighbors.poll_timeout(), path_mtus, reassembly, self.next_due])
     }
 
     /// The next neighbor that the kernel must resolve: (interface, address).

@@ -7,7 +7,7 @@ use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Frame, Instant};
 
 use super::loopback::LOOPBACK;
-use super::{Datagram, Ip, LinkInfo, Medium, Path, network_header_len, pair};
+use super::{Ip, LinkInfo, Medium, Pair, Path, network_header_len};
 use crate::address::MacAddress;
 use crate::link::ethernet;
 use crate::link::neighbor::{Key, move_packet};
@@ -127,17 +127,17 @@ impl Template {
     #[inline]
     pub(crate) fn is_between(&self, local: IpAddr, remote: IpAddr) -> bool {
         match (local, remote) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => self.is_between_ipv4(pair(local, remote)),
+            (IpAddr::V4(local), IpAddr::V4(remote)) => self.is_of(Pair::ipv4(local, remote)),
             ends => self.addresses() == ends,
         }
     }
 
-    /// Whether a datagram is between the two ends.
+    /// Whether these are the two ends.
     #[inline]
-    pub(crate) fn is_of(&self, datagram: &Datagram) -> bool {
-        match datagram.pair {
-            0 => self.addresses() == (datagram.local, datagram.remote),
-            pair => self.is_between_ipv4(pair),
+    pub(crate) fn is_of(&self, pair: Pair) -> bool {
+        match pair {
+            Pair::V4(pair) => self.is_between_ipv4(pair),
+            Pair::V6(local, remote) => self.addresses() == (IpAddr::V6(local), IpAddr::V6(remote)),
         }
     }
 
@@ -415,8 +415,9 @@ impl Ip {
         if self.has_to_write() { self.write_waiting(now, arena, counters, out) } else { 0 }
     }
 
+    /// Whether something waits that is not a protocol's.
     #[inline]
-    fn has_to_write(&self) -> bool {
+    pub(crate) fn has_to_write(&self) -> bool {
         !(self.control.is_empty() && self.reply_flows.is_empty() && self.expired.is_empty())
             || self.reassembly_timeouts > 0
             || self.neighbors.has_dropped()

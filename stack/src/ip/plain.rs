@@ -4,12 +4,12 @@
 //! addresses that the packet before had too, is handed on at once. All else comes back as it was and goes the
 //! long way (`input`), which would have done the same: the promises are those of `input`.
 
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::Ipv4Addr;
 
 use ringway_shm::{Checksum, Frame};
 
 use super::input::ECN_COUNTERS;
-use super::{Datagram, Datagrams, Ip, Medium, pair};
+use super::{Datagram, Datagrams, Ip, Medium, Pair};
 use crate::address::MacAddress;
 use crate::stats::{Counter, Counters};
 use crate::wire::ethernet::{self, TYPE_IPV4};
@@ -25,8 +25,7 @@ const BYTES_MIN: usize = 40;
 /// Two addresses that were found good: a packet between them needs no other look at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// Ours is the destination.
-    pair: u64,
+    pair: Pair,
     interface: u32,
     /// [`Ip::generation`] of then: our addresses are the same.
     generation: u32,
@@ -34,10 +33,10 @@ pub(super) struct Ends {
 
 impl Ends {
     /// No packet has these.
-    pub(super) const NONE: Ends = Ends { pair: 0, interface: u32::MAX, generation: 0 };
+    pub(super) const NONE: Ends = Ends { pair: Pair::V4(0), interface: u32::MAX, generation: 0 };
 
     pub(super) fn new(source: Ipv4Addr, destination: Ipv4Addr, interface: u32, generation: u32) -> Ends {
-        Ends { pair: pair(destination, source), interface, generation }
+        Ends { pair: Pair::ipv4(destination, source), interface, generation }
     }
 }
 
@@ -64,7 +63,7 @@ impl Ip {
         let read = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let total_len = (read(0) & 0xffff) as usize;
         let (source, destination) = (read(12), read(16));
-        let pair = pair(destination.into(), source.into());
+        let pair = Pair::ipv4(destination.into(), source.into());
         let is_plain = header[0] == VERSION_AND_LENGTH
             && read(4) as u16 & FRAGMENT == 0
             && header[9] == ipv4::PROTOCOL_TCP
@@ -80,12 +79,11 @@ impl Ip {
         first.pull(link_len + ipv4::HEADER_LEN);
         first.truncate(len);
         let (tos, ttl, header_len) = (header[1], header[8], ipv4::HEADER_LEN as u16);
-        let (local, remote) = (IpAddr::V4(destination.into()), IpAddr::V4(source.into()));
-        let datagram = Datagram { local, remote, pair, interface, tos, ttl, len: len as u32, header_len, ports, to_many: false };
+        let datagram = Datagram { pair, interface, tos, ttl, len: len as u32, header_len, ports, to_many: false };
         counters.count(Counter::IpInReceives);
         counters.count(ECN_COUNTERS[usize::from(tos & 3)]);
         if first.checksum() == Checksum::Complete {
-            let pseudo = checksum::pseudo_header(remote, local, ipv4::PROTOCOL_TCP, len as u32);
+            let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_TCP, len as u32);
             if checksum::add(pseudo, checksum::sum(first.bytes())) != 0xffff {
                 counters.count(Counter::TcpInSegs);
                 counters.count(Counter::TcpInErrs);

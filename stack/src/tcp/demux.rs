@@ -12,7 +12,7 @@ use core::net::IpAddr;
 
 use ringway_shm::prefetch;
 
-use crate::ip::{self, Datagram};
+use crate::ip::Pair;
 
 const SLOTS: usize = 8;
 const EMPTY: u32 = u32::MAX;
@@ -101,24 +101,16 @@ impl FlowHasher {
     #[inline]
     pub(crate) fn hash(&self, key: &FlowKey) -> u32 {
         let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
-        match (key.local, key.remote) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => self.hash_ipv4(ip::pair(local, remote), ports),
-            (local, remote) => self.hash_ipv6(wide(local), wide(remote), ports),
-        }
+        self.hash_pair(Pair::of(key.local, key.remote), ports)
     }
 
-    /// As [`hash`](FlowHasher::hash), of the flow that a TCP datagram is of.
+    /// As [`hash`](FlowHasher::hash), of the two addresses and the first word of a header that comes.
     #[inline]
-    pub(crate) fn hash_of(&self, datagram: &Datagram) -> u32 {
-        match datagram.pair {
-            0 => self.hash_ipv6(wide(datagram.local), wide(datagram.remote), datagram.ports),
-            pair => self.hash_ipv4(pair, datagram.ports),
+    pub(crate) fn hash_pair(&self, pair: Pair, ports: u32) -> u32 {
+        match pair {
+            Pair::V4(pair) => self.finish(pair, u64::from(ports) | 4 << 32),
+            Pair::V6(local, remote) => self.hash_ipv6(local.to_bits(), remote.to_bits(), ports),
         }
-    }
-
-    #[inline]
-    fn hash_ipv4(&self, pair: u64, ports: u32) -> u32 {
-        self.finish(pair, u64::from(ports) | 4 << 32)
     }
 
     fn hash_ipv6(&self, local: u128, remote: u128, ports: u32) -> u32 {
@@ -138,13 +130,6 @@ impl FlowHasher {
 fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
     product as u64 ^ (product >> 64) as u64
-}
-
-fn wide(ip: IpAddr) -> u128 {
-    match ip {
-        IpAddr::V4(ip) => ip.to_bits() as u128,
-        IpAddr::V6(ip) => ip.to_bits(),
-    }
 }
 
 impl Table {

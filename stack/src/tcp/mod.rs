@@ -399,6 +399,14 @@ impl Tcp {
         Some(Connection { index: id.index, now: self.now, tcb, shared: &mut self.shared, env })
     }
 
+    /// Whether [`transmit`](Tcp::transmit) has anything to do. It is `now` in either case.
+    #[inline]
+    pub(crate) fn has_to_write(&mut self, now: Instant) -> bool {
+        self.set_now(now);
+        let Shared { data, control, replies, .. } = &self.shared;
+        !(data.is_empty() && control.is_empty() && replies.is_empty()) || self.retry_at.is_some()
+    }
+
     /// Writes what is marked: control segments first, then data. Returns whether more is to write.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         self.set_now(now);
@@ -506,8 +514,7 @@ impl Tcp {
         let retry_at = self.retry_at.or(starved);
         let now_ms = self.now.as_millis();
         let delayed = self.shared.delayed.front().map(|&(_, tick)| timer::instant_of(tick, now_ms));
-        let times = [self.shared.timers.next_expiry(), self.time_wait.next_expiry(now_ms), delayed, retry_at];
-        times.into_iter().flatten().min()
+        timer::earliest(&[self.shared.timers.next_expiry(), self.time_wait.next_expiry(now_ms), delayed, retry_at])
     }
 }
 

@@ -18,7 +18,7 @@ use super::tcb::{Tcb, flag};
 /// Payloads up to this length are copied behind the last queued frame if they fit.
 const COPY_BREAK: usize = 256;
 /// Memory that a connection may hold for each byte of its receive buffer.
-const MEMORY_FACTOR: u32 = 4;
+const MEMORY_FACTOR: u64 = 4;
 /// Out-of-order data leaves one in so many frames alone; send queues stop before that.
 const OUT_OF_ORDER_RESERVE: u32 = 8;
 /// Data in order leaves one in so many frames alone.
@@ -40,13 +40,13 @@ impl Connection<'_, '_> {
     /// Whether `needed` bytes of memory may be kept without giving up others.
     #[inline]
     pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
-        let limit = self.tcb.receive_buffer.saturating_mul(MEMORY_FACTOR);
+        let limit = u64::from(self.tcb.receive_buffer) * MEMORY_FACTOR;
         // What is out of order must not keep out what would put it in order; and the last frames are
         // left to ACKs on their way in, without which nothing is freed.
         let arena = self.env.arena;
         let reserve = if in_order { IN_ORDER_RESERVE } else { OUT_OF_ORDER_RESERVE };
         let spare = arena.free(Class::Large) >= arena.capacity(Class::Large) / reserve;
-        spare && self.tcb.receive_memory.saturating_add(needed) <= limit
+        spare && u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit
     }
 
     /// RFC 2018 §8: gives up what is out of order, the farthest first, for data that comes next: else nothing would

@@ -125,6 +125,12 @@ impl Replies {
         }
     }
 
+    /// Whether nothing waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Writes what waits. Returns `false` when no frame was free.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         while let Some((key, tos, header)) = self.waiting.front() {

@@ -42,7 +42,7 @@ impl Connection<'_, '_> {
             return self.apart().restart_rto();
         }
         let timeout = rtt::timeout_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us);
-        let probes = self.uses_rack() && self.shared.config.tail_loss_probe;
+        let probes = tcb.has(flag::SACK) && self.shared.timing.probes;
         let (timeout, kind) = match probes {
             true => (timeout.min(super::tlp::probe_delay_us(tcb)), TimerKind::Probe),
             false => (timeout, TimerKind::Retransmission),

@@ -8,9 +8,9 @@ use crate::config::TcpConfig;
 /// Takes a measurement into (srtt, rttvar), all in microseconds. `srtt` 0: no measurement yet.
 #[inline(always)]
 pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample_us: u32) -> (u32, u32) {
-    let sample = sample_us.clamp(1, 1 << 28);
+    let sample = sample_us.min(1 << 28);
     if srtt_us == 0 {
-        return (sample, sample / 2);
+        return (sample.max(1), sample / 2);
     }
     // RFC 6298 (2.3): alpha = 1/8, beta = 1/4; the variance first.
     let deviation = srtt_us.abs_diff(sample);
@@ -27,6 +27,8 @@ pub(crate) struct Timing {
     rto_max_us: u64,
     /// Whole milliseconds of `rto_min_us`.
     rto_min_ms: u32,
+    /// Whether the tail is probed (RFC 8985 §7) where there is SACK.
+    pub(crate) probes: bool,
     /// Bounds of the delay of an ACK.
     pub(crate) ack_delay_min_us: u64,
     pub(crate) ack_delay_max_us: u64,
@@ -38,6 +40,7 @@ impl Timing {
             rto_initial_us: config.rto_initial.as_micros(),
             rto_min_us: config.rto_min.as_micros(),
             rto_max_us: config.rto_max.as_micros(),
+            probes: config.rack && config.tail_loss_probe,
             rto_min_ms: u32::try_from(config.rto_min.as_millis()).unwrap_or(u32::MAX),
             ack_delay_min_us: config.delayed_ack_min.as_micros().min(config.delayed_ack.as_micros()),
             ack_delay_max_us: config.delayed_ack.as_micros(),

@@ -52,8 +52,8 @@ impl Segment {
         first.pull(header_len);
         let mut segment = Segment {
             key: FlowKey {
-                local: datagram.local,
-                remote: datagram.remote,
+                local: datagram.local(),
+                remote: datagram.remote(),
                 local_port: header.destination_port,
                 remote_port: header.source_port,
             },

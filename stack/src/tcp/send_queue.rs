@@ -72,7 +72,7 @@ impl Tcb {
     /// Bytes that may be queued now.
     pub(crate) fn send_space(&self) -> usize {
         // Many small writes cost more memory than bytes; both are bounded.
-        if self.send_memory >= self.send_buffer.saturating_mul(2) {
+        if self.send_memory / 2 >= self.send_buffer {
             return 0;
         }
         self.send_buffer.saturating_sub(self.send_queued() as u32) as usize

@@ -6,7 +6,7 @@ use ringway_shm::{Class, Frame};
 
 use crate::error::GroupError;
 use crate::event::SocketId;
-use crate::ip::Datagram;
+use crate::ip::{Datagram, Pair};
 use crate::stack::Env;
 use crate::tcp::demux::FlowKey;
 use crate::wire::udp::HEADER_LEN;
@@ -58,14 +58,12 @@ impl Udp {
         copy.extend(first.len()).copy_from_slice(first.bytes());
         copy.set_continues(!self.packet.is_empty());
         let datagram = Datagram {
-            local: group,
-            remote: outgoing.flow.local,
+            pair: Pair::of(group, outgoing.flow.local),
             interface,
             tos: outgoing.flow.tos,
             ttl: outgoing.flow.ttl,
             len: u32::from(outgoing.len) + HEADER_LEN as u32,
             header_len: 0,
-            pair: 0,
             ports: 0,
             to_many: true,
         };

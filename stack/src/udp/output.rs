@@ -39,10 +39,16 @@ pub(crate) struct Outgoing {
 }
 
 impl Udp {
+    /// Whether something waits.
+    #[inline]
+    pub(crate) fn has_to_write(&self) -> bool {
+        !self.outgoing.is_empty()
+    }
+
     /// Writes what waits. Returns whether the budget was used up and there is more.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
-        !self.outgoing.is_empty() && self.write_waiting(now, env, out)
+        self.has_to_write() && self.write_waiting(now, env, out)
     }
 
     fn write_waiting(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {

@@ -73,7 +73,7 @@ impl Udp {
     fn receive_one(&mut self, env: &mut Env, datagram: &Datagram, mut first: Frame) -> Result<(), Counter> {
         let header = Header::parse(first.bytes()).ok_or(Counter::UdpInErrors)?;
         // RFC 2675 §4: zero stands for "as long as the packet" in IPv6 alone.
-        let zero_is_all = header.length == 0 && datagram.local.is_ipv6();
+        let zero_is_all = header.length == 0 && datagram.local().is_ipv6();
         let len = if zero_is_all { datagram.len } else { u32::from(header.length) };
         if len < HEADER_LEN as u32 || len > datagram.len {
             return Err(Counter::UdpInErrors);
@@ -81,8 +81,8 @@ impl Udp {
         trim(&mut first, &mut self.rest, len as usize).ok_or(Counter::UdpInErrors)?;
         self.verify(datagram, &header, &first, len)?;
         let key = FlowKey {
-            local: datagram.local,
-            remote: datagram.remote,
+            local: datagram.local(),
+            remote: datagram.remote(),
             local_port: header.destination_port,
             remote_port: header.source_port,
         };
@@ -109,12 +109,12 @@ impl Udp {
     /// RFC 768: a zero checksum is none. RFC 8200 §8.1: in IPv6 there must be one.
     fn verify(&self, datagram: &Datagram, header: &Header, first: &Frame, len: u32) -> Result<(), Counter> {
         if header.checksum == 0 {
-            return if datagram.local.is_ipv4() { Ok(()) } else { Err(Counter::UdpInCsumErrors) };
+            return if datagram.local().is_ipv4() { Ok(()) } else { Err(Counter::UdpInCsumErrors) };
         }
         if first.checksum() != Checksum::Complete {
             return Ok(());
         }
-        let pseudo = checksum::pseudo_header(datagram.remote, datagram.local, ipv4::PROTOCOL_UDP, len);
+        let pseudo = checksum::pseudo_header(datagram.remote(), datagram.local(), ipv4::PROTOCOL_UDP, len);
         let parts = core::iter::once(first.bytes()).chain(self.rest.iter().map(Frame::bytes));
         let good = checksum::add(pseudo, checksum::sum_of_parts(parts)) == 0xffff;
         good.then_some(()).ok_or(Counter::UdpInCsumErrors)

@@ -24,7 +24,7 @@ fn good_segments_are_delivered() {
     for piece in [1900, 62, 60, 59, 58, 54] {
         rig.receive_in(ms(1), &bytes, piece);
         let header = rig.datagrams.headers[0];
-        assert_eq!((header.local, header.remote, header.len), (OWN.into(), PEER.into(), 25));
+        assert_eq!((header.local(), header.remote(), header.len), (OWN.into(), PEER.into(), 25));
         assert_eq!(delivered(&mut rig), core::slice::from_ref(&segment), "frames of {piece}");
     }
     assert_eq!(rig.count(Counter::IpInDelivers), 6);

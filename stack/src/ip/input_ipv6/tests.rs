@@ -28,7 +28,7 @@ fn good_segments_are_delivered() {
         for piece in [1900, first + 4, first + 2, first] {
             rig.receive_in(ms(1), &bytes, piece);
             let header = rig.datagrams.headers[0];
-            assert_eq!((header.local, header.remote, header.len, header.tos), (OWN6.into(), PEER6.into(), 25, 3));
+            assert_eq!((header.local(), header.remote(), header.len, header.tos), (OWN6.into(), PEER6.into(), 25, 3));
             assert_eq!(delivered(&mut rig), core::slice::from_ref(&segment), "frames of {piece}");
         }
         assert_eq!(rig.count(Counter::IpInDelivers), 4);

@@ -27,7 +27,7 @@ fn packets_come_back() {
         assert_eq!(rig.ip.poll_timeout(), Some(Instant::ZERO));
         rig.ip.receive_looped(ms(0), &rig.arena, &mut rig.counters, &mut rig.datagrams);
         let header = rig.datagrams.headers[0];
-        assert_eq!((header.local, header.remote, header.interface, header.tos), (ip, ip, LOOPBACK, 0x28));
+        assert_eq!((header.local(), header.remote(), header.interface, header.tos), (ip, ip, LOOPBACK, 0x28));
         assert_eq!(super::super::tests::packets(&mut rig.datagrams.packets), [segment]);
         assert!(rig.ip.poll_timeout() != Some(Instant::ZERO));
     }
