@@ -127,15 +127,15 @@ impl Template {
     #[inline]
     pub(crate) fn is_between(&self, local: IpAddr, remote: IpAddr) -> bool {
         match (local, remote) {
-            (IpAddr::V4(local), IpAddr::V4(remote)) => self.is_of(Pair::ipv4(local, remote)),
+            (IpAddr::V4(local), IpAddr::V4(remote)) => self.is_of(&Pair::ipv4(local, remote)),
             ends => self.addresses() == ends,
         }
     }
 
     /// Whether these are the two ends.
     #[inline]
-    pub(crate) fn is_of(&self, pair: Pair) -> bool {
-        match pair {
+    pub(crate) fn is_of(&self, pair: &Pair) -> bool {
+        match *pair {
             Pair::V4(pair) => self.is_between_ipv4(pair),
             Pair::V6(local, remote) => self.addresses() == (IpAddr::V6(local), IpAddr::V6(remote)),
         }
@@ -231,23 +231,29 @@ impl Template {
     /// When `headers` is not `len` long.
     #[inline(always)]
     pub(crate) fn fill(&self, headers: &mut [u8], transport_len: usize) {
+        const UNTAGGED: usize = ETHERNET_LEN + ipv4::HEADER_LEN;
         let len = self.len();
-        match headers.first_chunk_mut() {
-            // What most have: copied without a loop.
-            Some(headers) if len == ETHERNET_LEN + ipv4::HEADER_LEN => {
-                let bytes: &[u8; ETHERNET_LEN + ipv4::HEADER_LEN] = self.bytes.first_chunk().expect("there are more");
-                *headers = *bytes;
-            }
-            _ => headers.copy_from_slice(&self.bytes[..len]),
+        if let Some(headers) = headers.first_chunk_mut::<UNTAGGED>()
+            && len == UNTAGGED
+        {
+            // What most have: every place is known.
+            *headers = *self.bytes.first_chunk().expect("there are more");
+            return self.fill_ipv4(&mut headers[ETHERNET_LEN..], transport_len);
         }
+        headers.copy_from_slice(&self.bytes[..len]);
         if self.is_ipv6() {
             let network = &mut headers[len - ipv6::HEADER_LEN..];
             network[4..6].copy_from_slice(&(transport_len as u16).to_be_bytes());
             return;
         }
+        self.fill_ipv4(&mut headers[len - ipv4::HEADER_LEN..], transport_len);
+    }
+
+    /// Writes the length of the packet, and what it changes in the header's checksum.
+    #[inline(always)]
+    fn fill_ipv4(&self, network: &mut [u8], transport_len: usize) {
         let total = (transport_len + ipv4::HEADER_LEN) as u16;
         let sum = !checksum::add(self.header_sum, total);
-        let network = &mut headers[len - ipv4::HEADER_LEN..];
         network[2..4].copy_from_slice(&total.to_be_bytes());
         network[10..12].copy_from_slice(&sum.to_be_bytes());
     }

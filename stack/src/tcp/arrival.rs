@@ -26,7 +26,7 @@ impl Tcp {
     #[inline(never)]
     pub(super) fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
         for datagram in &datagrams.headers {
-            let hash = self.hasher.hash_pair(datagram.pair, datagram.ports);
+            let hash = self.hasher.hash_pair(&datagram.pair, datagram.ports);
             self.flows.touch(hash);
             arrivals.push(Arrival { hash, alone: false, likely: None });
         }

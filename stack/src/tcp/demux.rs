@@ -101,13 +101,13 @@ impl FlowHasher {
     #[inline]
     pub(crate) fn hash(&self, key: &FlowKey) -> u32 {
         let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
-        self.hash_pair(Pair::of(key.local, key.remote), ports)
+        self.hash_pair(&Pair::of(key.local, key.remote), ports)
     }
 
     /// As [`hash`](FlowHasher::hash), of the two addresses and the first word of a header that comes.
     #[inline]
-    pub(crate) fn hash_pair(&self, pair: Pair, ports: u32) -> u32 {
-        match pair {
+    pub(crate) fn hash_pair(&self, pair: &Pair, ports: u32) -> u32 {
+        match *pair {
             Pair::V4(pair) => self.finish(pair, u64::from(ports) | 4 << 32),
             Pair::V6(local, remote) => self.hash_ipv6(local.to_bits(), remote.to_bits(), ports),
         }

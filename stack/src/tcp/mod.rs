@@ -226,7 +226,7 @@ impl Tcp {
         env.counters.add(Counter::TcpInSegs, arrivals.len() as u64);
         let Datagrams { headers, packets } = &mut *datagrams;
         let mut last: Option<(Segment, u32)> = None;
-        for (datagram, arrival) in headers.iter().zip(arrivals.drain(..)) {
+        for (datagram, &arrival) in headers.iter().zip(&arrivals) {
             let Some(first) = packets.pop() else { break };
             if arrival.alone && last.is_some() {
                 self.finish(env, last.take());
@@ -257,6 +257,7 @@ impl Tcp {
         }
         self.finish(env, last);
         datagrams.clear();
+        arrivals.clear();
         self.arrivals = arrivals;
     }
 

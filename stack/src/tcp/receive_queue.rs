@@ -205,13 +205,12 @@ impl Connection<'_, '_> {
         let scale = self.tcb.receive_scale();
         let advertised = self.tcb.receive_window();
         let room = self.receive_room();
-        let worthwhile = advertised.saturating_add(self.silly_window());
+        let worthwhile = advertised + self.silly_window();
         // Where the buffer has no room to open the window, the arena is not asked.
         let open = if room >= worthwhile { self.affordable(room) } else { 0 };
         let window = if open >= worthwhile { open } else { advertised };
         // Rounded up, so that the edge which the peer computes never moves left; that edge is promised.
-        let rounded = window.saturating_add((1 << scale) - 1);
-        let field = (rounded >> scale).min(u16::MAX as u32);
+        let field = ((window + (1 << scale) - 1) >> scale).min(u16::MAX as u32);
         self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
         if field == 0 && advertised == 0 {
             self.env.counters.count(Counter::TcpToZeroWindowAdv);

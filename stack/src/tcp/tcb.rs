@@ -319,7 +319,7 @@ impl Tcb {
     /// Whether a segment that comes in `datagram` is of this connection.
     #[inline]
     pub(crate) fn is_of(&self, datagram: &Datagram) -> bool {
-        self.has_ports(datagram.ports) && self.template.is_of(datagram.pair)
+        self.has_ports(datagram.ports) && self.template.is_of(&datagram.pair)
     }
 
     /// Whether `ports` are the first word of the headers that come.
