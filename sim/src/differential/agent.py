@@ -1,7 +1,7 @@
 """One end of a differential run: makes socket calls that are asked of it on standard input, one a line, and answers each.
 
 A call answers its result or the errno's name. Those that must wait say so with EAGAIN; who asks asks again."""
-import errno, select, socket, struct, sys
+import errno, fcntl, select, socket, struct, sys, termios
 
 TCP_INFO = 11
 STATES = "- ESTABLISHED SYN_SENT SYN_RECV FIN_WAIT1 FIN_WAIT2 TIME_WAIT CLOSE CLOSE_WAIT LAST_ACK LISTEN CLOSING".split()
@@ -69,6 +69,8 @@ def call(words):
         return s.setsockopt(*OPTIONS[rest[0]], int(rest[1]))
     if name == "get":
         return s.getsockopt(*OPTIONS[rest[0]])
+    if name == "unread":
+        return struct.unpack("i", fcntl.ioctl(s, termios.FIONREAD, bytes(4)))[0]
     if name == "state":
         return state(s)
     if name == "poll":

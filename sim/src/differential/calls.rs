@@ -233,15 +233,24 @@ impl Maker {
 
     fn shut_down(&mut self, end: End) {
         let how = self.random.between(0, 3);
+        self.wait_for_arrivals(end);
         self.add(end, Kind::Once, format!("shutdown it {how}"));
         self.half(end).write_closed |= how == 1 || how == 2;
         self.half(end).read_closed |= how == 0 || how == 2;
+    }
+
+    /// What comes behind the end of a socket is reset: the last of what the other has sent may still wait by Nagle's rule.
+    fn wait_for_arrivals(&mut self, end: End) {
+        if !self.broken {
+            self.add(end, Kind::Settles, "unread it");
+        }
     }
 
     /// Closes, sometimes with a reset.
     fn close(&mut self, end: End) {
         let unread = self.half(end.other()).sent - self.half(end).received;
         let abrupt = self.random.one_in(3);
+        self.wait_for_arrivals(end);
         if abrupt {
             self.add(end, Kind::Once, "linger it 1 0");
         }
