@@ -52,7 +52,7 @@ const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32,
 const KNOWN: [Known; 37] = [
     known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_REUSEPORT, None, 0, Form::Switch),
+    known(libc::SOL_SOCKET, libc::SO_REUSEPORT, Some(SocketOption::ReusePort), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_BROADCAST, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_OOBINLINE, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_DONTROUTE, None, 0, Form::Switch),

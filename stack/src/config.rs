@@ -381,6 +381,9 @@ pub struct TcpOptions {
     pub fin_timeout: Option<Duration>,
     /// IP_MTU_DISCOVER, IPV6_MTU_DISCOVER: whether routers may cut segments, and whether they are believed.
     pub path_mtu_discovery: PathMtuDiscovery,
+    /// SO_REUSEPORT of a listener: others that have it may serve the same address, and connections are shared out among them by
+    /// the hash of the flow.
+    pub reuse_port: bool,
 }
 
 impl Default for StackConfig {
@@ -506,6 +509,7 @@ impl Default for TcpOptions {
             window_clamp: 0,
             fin_timeout: None,
             path_mtu_discovery: PathMtuDiscovery::Want,
+            reuse_port: false,
         }
     }
 }

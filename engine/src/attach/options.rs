@@ -123,6 +123,8 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
             Some(discovery) => options.path_mtu_discovery = discovery,
             None => return false,
         },
+        // Of datagrams too.
+        SocketOption::ReusePort => options.reuse_port = value != 0,
         SocketOption::FinTimeout => options.fin_timeout = fin_timeout(value.cast_signed()),
         // Remembered by the application's side; the stack has its own policy for this.
         SocketOption::ReceiveLowWater
@@ -131,7 +133,6 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         | SocketOption::ReadShut
         // Of datagrams alone.
         | SocketOption::ReuseAddress
-        | SocketOption::ReusePort
         | SocketOption::Broadcast
         | SocketOption::OnlyIpv6
         | SocketOption::NoChecksum

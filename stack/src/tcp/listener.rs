@@ -93,11 +93,30 @@ impl Listeners {
         core::iter::successors(listener(first), move |(_, previous)| listener(previous.next))
     }
 
+    /// Of the listeners that [`find`](Listeners::find) might name, the one that a flow belongs to: those with SO_REUSEPORT share
+    /// flows out among them by their hash.
+    pub(crate) fn find_for(&self, ip: IpAddr, port: u16, hash: impl FnOnce() -> u32) -> Option<u32> {
+        let first = self.find(ip, port)?;
+        let (local, shares) = self.get(first).map(|listener| (listener.local, listener.options.reuse_port))?;
+        if !shares {
+            return Some(first);
+        }
+        let group = || self.on_port(port).filter(|(_, other)| other.local == local && other.options.reuse_port);
+        match group().count() {
+            0 | 1 => Some(first),
+            // The low bits of the hash are the flow table's.
+            count => group().nth((hash() >> 16) as usize % count).map(|(index, _)| index),
+        }
+    }
+
     /// Whether a listener on `local` would get in another one's way. IPv4 and IPv6 have ports of their own.
-    pub(crate) fn conflicts(&self, local: SocketAddress) -> bool {
+    pub(crate) fn conflicts(&self, local: SocketAddress, options: &TcpOptions) -> bool {
         let overlap = |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() || other.is_unspecified();
-        self.on_port(local.port)
-            .any(|(_, other)| other.local.ip.is_ipv4() == local.ip.is_ipv4() && overlap(other.local.ip, local.ip))
+        self.on_port(local.port).any(|(_, other)| {
+            other.local.ip.is_ipv4() == local.ip.is_ipv4()
+                && overlap(other.local.ip, local.ip)
+                && !(other.options.reuse_port && options.reuse_port)
+        })
     }
 
     /// Adds a listener; `None` when there are too many.

@@ -330,7 +330,7 @@ impl Tcp {
         if !env.ip.has_flow((key.local, key.local_port), (key.remote, key.remote_port)) {
             return env.counters.count(Counter::DropElsewhere);
         }
-        match self.listeners.find(segment.key.local, segment.key.local_port) {
+        match self.listeners.find_for(key.local, key.local_port, || self.hasher.hash(key)) {
             Some(listener) => self.receive_in_listen(env, listener, segment, iss_min),
             None => {
                 env.counters.count(Counter::DropNoSocket);

@@ -36,7 +36,7 @@ impl Tcp {
         if !local.ip.is_unspecified() && !env.ip.owns(local.ip) {
             return Err(ListenError::NotLocal);
         }
-        if self.listeners.conflicts(local) {
+        if self.listeners.conflicts(local, &options) {
             return Err(ListenError::InUse);
         }
         let (index, generation) = self.listeners.insert(local, backlog, options, cookie).ok_or(ListenError::Full)?;

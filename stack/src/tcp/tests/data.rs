@@ -35,6 +35,7 @@ pub(super) const DEFAULT: TcpOptions = TcpOptions {
     window_clamp: 0,
     fin_timeout: None,
     path_mtu_discovery: crate::config::PathMtuDiscovery::Want,
+    reuse_port: false,
 };
 
 /// In order: the data is there, and an answer carries the ACK.

@@ -239,3 +239,29 @@ fn ports() {
     let again = rig.stack.connect(rig.now, Some(local), remote, TcpOptions::default(), 0);
     assert_eq!(again, Err(crate::ConnectError::InUse));
 }
+
+/// SO_REUSEPORT: listeners that all have it serve one address, each its flows; who has it not is refused; when one goes the
+/// others serve what was its.
+#[test]
+fn listeners_that_share_a_port() {
+    let mut rig = Rig::with(Rig::config());
+    let sharing = TcpOptions { reuse_port: true, ..TcpOptions::default() };
+    let listeners = [0; 2].map(|_| rig.listen(sharing, 64));
+    let local = crate::SocketAddress { ip: rig.family.any(), port: rig.ports.0 };
+    let refused = rig.stack.listen(local, 64, TcpOptions::default(), NAME);
+    assert_eq!(refused, Err(crate::ListenError::InUse));
+    let open = |rig: &mut Rig, port: u16| {
+        rig.ports.1 = port;
+        rig.receive(seg(SYN, 0, 0));
+        rig.sent();
+        rig.receive(seg(ACK, 1, 1));
+    };
+    (2_000..2_032).for_each(|port| open(&mut rig, port));
+    let accepted = |rig: &mut Rig, listener| (0..64).take_while(|_| rig.stack.accept(listener, NAME).is_ok()).count();
+    let [first, second] = listeners.map(|listener| accepted(&mut rig, listener));
+    assert!(first >= 4 && second >= 4 && first + second == 32, "{first} and {second}");
+    let now = rig.now;
+    rig.stack.close(now, listeners[0]);
+    (3_000..3_032).for_each(|port| open(&mut rig, port));
+    assert_eq!(accepted(&mut rig, listeners[1]), 32);
+}
