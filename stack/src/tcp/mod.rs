@@ -239,7 +239,7 @@ impl Tcp {
                 None => first,
             };
             if arrival.alone {
-                self.receive_apart(env, datagram, first, packets, arrival.hash);
+                self.receive_apart(env, datagram, first, packets, arrival);
                 continue;
             }
             let Some(segment) = Segment::take(datagram, first, packets) else {
@@ -263,10 +263,19 @@ impl Tcp {
 
     /// Takes the long way with a packet to which nothing can be joined: its segment stays where it was read.
     #[inline(never)]
-    fn receive_apart(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, hash: u32) {
-        match Segment::take(datagram, first, packets) {
-            Some(mut segment) => self.work_on(env, &mut segment, hash),
-            None => env.counters.count(Counter::TcpInErrs),
+    fn receive_apart(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, arrival: Arrival) {
+        let Some(mut segment) = Segment::take(datagram, first, packets) else {
+            return env.counters.count(Counter::TcpInErrs);
+        };
+        let is_open = |tcb: &Tcb| tcb.state != State::Closed && tcb.is_of(datagram);
+        match arrival.likely.filter(|&index| is_open(&self.tcbs[index as usize])) {
+            Some(index) => {
+                // Who is open stands in the flow table under its name.
+                debug_assert_eq!(self.find(&segment, arrival.hash), Some(Target::Connection(index)));
+                self.connection(env, index).receive(&mut segment);
+                self.leave(env, &mut segment);
+            }
+            None => self.work_on(env, &mut segment, arrival.hash),
         }
     }
 
@@ -279,6 +288,11 @@ impl Tcp {
 
     fn work_on(&mut self, env: &mut Env, segment: &mut Segment, hash: u32) {
         self.receive_one(env, segment, hash);
+        self.leave(env, segment);
+    }
+
+    /// A segment has been worked on: what is left of it, and who has ended by it, goes.
+    fn leave(&mut self, env: &mut Env, segment: &mut Segment) {
         segment.discard(env.arena);
         self.settle(env);
     }
