@@ -3,13 +3,14 @@
 //! Spinning is polite: between two looks the worker gives its processor away. Where it shares one with
 //! its program, that mostly hands the turn over without a doorbell, a sleep or a wake-up on either side;
 //! where it is alone, the call returns at once. The scheduler may also refuse (EEVDF runs nobody who has
-//! had more than his share), or run a stranger for a whole slice, so what counts is success in time: of 16
-//! spins of a kind (see [`Awaited`]) half must find work, or the next 64 idle times of that kind are slept through from their start, and twice as many
-//! after every further failure. So at a low load the worker waits for the program's answer, but not for
-//! the next request. A spin is bounded by what the configuration says, or by what a wake-up costs (`wakeup_cost`).
+//! had more than his share), or run a stranger for a whole slice, so what counts is success in time, by kind of idle time (see
+//! [`Awaited`] and `judge`). So at a low load the worker waits for the program's answer and for a peer that answers at once,
+//! but not for requests that come when they come. A spin is bounded by what the configuration says, or by what a wake-up
+//! costs (`wakeup_cost`).
 //! Promises: a worker that sleeps wakes only for an event or the time it asked for. Does not do: arming; the
 //! caller arms everything and checks it once more before `wait`, or wakes are lost.
 
+mod judge;
 mod wakeup_cost;
 
 use std::io;
@@ -20,13 +21,9 @@ use ringway_shm::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 
 use crate::metrics::{Metrics, Work};
+use judge::Judge;
 use wakeup_cost::WakeupCost;
 
-/// Spins over which spinning is judged.
-const JUDGED: u32 = 16;
-/// Idle times that are slept through after the first failure, and after many.
-const SKIPPED: u32 = 64;
-const SKIPPED_MAX: u32 = 4096;
 const EVENTS_MAX: usize = 16;
 /// Work that is found after so many times the limit was found by a look that came late: others had the processor
 /// meanwhile, for a slice, and a sleeper would have been woken before its end.
@@ -145,6 +142,8 @@ struct Spin {
     judges: [Judge; 2],
     awaited: Awaited,
     last_work: Instant,
+    /// When the idle time began.
+    since: Instant,
     /// The idle time that lasts.
     idle: Option<Idling>,
     /// Idle times that began with spinning, and how many of these brought nothing in time.
@@ -162,36 +161,6 @@ enum Idling {
     Sleeps,
 }
 
-/// Whether spinning has paid for idle times of one kind.
-#[derive(Clone, Copy)]
-struct Judge {
-    judged: u32,
-    hits: u32,
-    /// Idle times that are still to be slept through.
-    skip: u32,
-    /// How many that will be after the next failure.
-    penalty: u32,
-}
-
-impl Judge {
-    const fn new() -> Judge {
-        Judge { judged: 0, hits: 0, skip: 0, penalty: SKIPPED }
-    }
-
-    fn judge(&mut self, hit: bool) {
-        self.judged += 1;
-        self.hits += u32::from(hit);
-        if self.judged < JUDGED {
-            return;
-        }
-        *self = if self.hits * 2 >= JUDGED {
-            Judge::new()
-        } else {
-            Judge { skip: self.penalty, penalty: (self.penalty * 2).min(SKIPPED_MAX), ..Judge::new() }
-        };
-    }
-}
-
 impl Spin {
     fn new(limit: Duration) -> Spin {
         Spin {
@@ -199,6 +168,7 @@ impl Spin {
             judges: [Judge::new(); 2],
             awaited: Awaited::Wire,
             last_work: Instant::ZERO,
+            since: Instant::ZERO,
             idle: None,
             spins: 0,
             in_vain: 0,
@@ -208,12 +178,13 @@ impl Spin {
     fn worked(&mut self, now: Instant, awaited: Awaited) {
         let judge = &mut self.judges[self.awaited as usize];
         match self.idle.take() {
-            Some(Idling::Sleeps) => judge.skip -= 1,
+            Some(Idling::Sleeps) => judge.skipped(),
             Some(idling) => {
-                let hit = idling == Idling::Spins && now.since(self.last_work) < self.limit.times(LATE);
-                judge.judge(hit);
+                let in_time = idling == Idling::Spins && now.since(self.last_work) < self.limit.times(LATE);
+                let is_foreseen = in_time && (self.awaited == Awaited::Application || judge.is_regular(now.since(self.since)));
+                judge.judge(is_foreseen);
                 self.spins += 1;
-                self.in_vain += u64::from(!hit);
+                self.in_vain += u64::from(!in_time);
             }
             None => {}
         }
@@ -222,7 +193,10 @@ impl Spin {
     }
 
     fn spins(&mut self, now: Instant) -> bool {
-        let skips = self.judges[self.awaited as usize].skip > 0;
+        if self.idle.is_none() {
+            self.since = now;
+        }
+        let skips = self.judges[self.awaited as usize].skips();
         let idling = match self.idle.unwrap_or(if skips { Idling::Sleeps } else { Idling::Spins }) {
             Idling::Spins if now.since(self.last_work) >= self.limit => Idling::InVain,
             idling => idling,

@@ -1,3 +1,4 @@
+use super::judge::{JUDGED, SKIPPED, SKIPPED_MAX};
 use super::*;
 
 /// Idle times of one spinner, one after the other.
@@ -35,7 +36,7 @@ impl Times {
 fn spinning_follows_what_it_brings() {
     let mut times = Times::new();
     assert_eq!(times.spun(JUDGED, Awaited::Wire, 1_000), JUDGED);
-    assert_eq!(times.spun(SKIPPED, Awaited::Wire, 10), 0, "16 spins in vain: none for 64 idle times");
+    assert_eq!(times.spun(SKIPPED, Awaited::Wire, 10), 0, "32 spins in vain: none for 64 idle times");
     assert_eq!(times.spun(JUDGED, Awaited::Wire, 1_000), JUDGED, "another attempt");
     assert_eq!(times.spun(2 * SKIPPED, Awaited::Wire, 10), 0, "in vain: twice as long a pause");
     assert_eq!(times.spun(32 * JUDGED, Awaited::Wire, 10), 32 * JUDGED, "now it pays");
@@ -55,6 +56,19 @@ fn work_that_is_found_late_is_no_success() {
         times.spin.worked(times.now, Awaited::Wire);
     }
     assert_eq!(times.spun(SKIPPED, Awaited::Wire, 10), 0, "no spin for 64 idle times");
+}
+
+/// Requests that come at random would all be found by spinning, for the processor time of all gaps between them; peers that answer
+/// after about the same time are waited for.
+#[test]
+fn only_what_is_to_be_foreseen_is_spun_for() {
+    let spun = |gaps: &[u64]| {
+        let mut times = Times::new();
+        (0..100).flat_map(|_| gaps).map(|&micros| u64::from(times.idle(Awaited::Wire, micros))).sum::<u64>() / gaps.len() as u64
+    };
+    // Deciles of the exponential distribution around 14 us, in disorder.
+    assert!(spun(&[5, 32, 2, 13, 45, 7, 4, 17, 10, 22]) < 25, "of 100: random");
+    assert_eq!(spun(&[13, 15, 11, 14, 21, 13, 9, 30, 14, 14]), 100, "answers");
 }
 
 /// However long the bad times last, the pauses are bounded.
