@@ -405,6 +405,7 @@ impl Worker {
 
     /// Arms everything, looks once more and waits.
     fn sleep(&mut self, now: Instant) -> io::Result<()> {
+        self.core.stack.forget_ended_delays();
         let ready = self.attachments.arm(self.idle.spin_limit()) | self.interfaces.arm();
         let next = self.next_timeout(now);
         if !ready && next.is_none_or(|at| at > now) {

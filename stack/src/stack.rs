@@ -226,6 +226,11 @@ impl Stack {
         udp.handle_timeout(now, env);
     }
 
+    /// To be called before a long wait: `poll_timeout` then names no time that was for an ACK which data has carried since.
+    pub fn forget_ended_delays(&mut self) {
+        self.tcp.forget_ended_delays();
+    }
+
     /// When `handle_timeout` has something to do next. May be early, never late.
     pub fn poll_timeout(&self) -> Option<Instant> {
         timer::earliest(&[self.ip.poll_timeout(), self.tcp.poll_timeout(), self.udp.poll_timeout()])

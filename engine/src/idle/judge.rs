@@ -1,6 +1,6 @@
 //! Whether spinning has paid for idle times of one kind.
 //!
-//! What counts is success in time: of 32 spins two thirds must find work, or the next 64 idle times of that kind are slept through
+//! What counts is success in time: of 64 spins three fifths must find work, or the next 64 idle times of that kind are slept through
 //! from their start, and twice as many after every further failure. For the wire, success is also to be foreseen: a peer that
 //! answers what it was sent does so after much the same time, be it one or one of many in step, and then a spin buys its latency
 //! for little. Requests that come when they come are found by a long enough spin too, but each for the processor time of the whole
@@ -9,7 +9,7 @@
 use ringway_shm::Duration;
 
 /// Spins over which spinning is judged.
-pub(super) const JUDGED: u32 = 32;
+pub(super) const JUDGED: u32 = 64;
 /// Idle times that are slept through after the first failure, and after many.
 pub(super) const SKIPPED: u32 = 64;
 pub(super) const SKIPPED_MAX: u32 = 4096;
@@ -52,7 +52,7 @@ impl Judge {
             return;
         }
         let fresh = Judge { typical_nanos: self.typical_nanos, ..Judge::new() };
-        *self = if self.hits * 3 >= JUDGED * 2 {
+        *self = if self.hits * 5 >= JUDGED * 3 {
             fresh
         } else {
             Judge { skip: self.penalty, penalty: (self.penalty * 2).min(SKIPPED_MAX), ..fresh }

@@ -523,6 +523,20 @@ impl Tcp {
         }
     }
 
+    /// Takes out the delays at the front of their queue whose ACKs have gone out with data: nobody has to wake for them.
+    pub(crate) fn forget_ended_delays(&mut self) {
+        while let Some(&(index, tick)) = self.shared.delayed.front() {
+            let tcb = &mut self.tcbs[index as usize];
+            if tcb.ack_deadline == tick {
+                if tcb.has(flag::ACK_PENDING) {
+                    break;
+                }
+                tcb.ack_deadline = 0;
+            }
+            self.shared.delayed.pop_front();
+        }
+    }
+
     /// When [`handle_timeout`](Tcp::handle_timeout) (or a new try to transmit) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let starved = (!self.shared.starved.is_empty()).then(|| Instant::from_millis(self.now.as_millis() + RETRY_MS));

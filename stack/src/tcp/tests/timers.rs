@@ -252,3 +252,21 @@ fn a_large_message_is_acknowledged_at_once() {
     rig.receive_burst(&message);
     assert_eq!(rig.brief(), [(ACK, 61, 1 + segments * MSS, 0)]);
 }
+
+/// A server of few requests woke up for each of them once more, a millisecond later, and found nothing to do.
+#[test]
+fn nobody_wakes_for_an_ack_that_an_answer_has_carried() {
+    let mut rig = conversation();
+    rig.receive(seg(ACK | PSH, 1, 61).data(10));
+    rig.send(61, 1);
+    assert_eq!(rig.brief(), [(ACK | PSH, 61, 11, 1)]);
+    let delay_end = Some(rig.now + Duration::from_millis(1));
+    assert_eq!(rig.stack.poll_timeout(), delay_end, "it is kept for the next one");
+    rig.stack.forget_ended_delays();
+    assert!(rig.stack.poll_timeout() > delay_end, "only a timer of what was sent before is left");
+    // What comes in the same tick has its delay all the same.
+    rig.receive(seg(ACK | PSH, 11, 62).data(10));
+    rig.stack.forget_ended_delays();
+    let (waited_ms, sent) = rig.next_sent();
+    assert_eq!((waited_ms, sent[0].brief()), (1, (ACK, 62, 21, 0)));
+}
