@@ -154,7 +154,9 @@ impl<'a> Launch<'a> {
             Err(error) => return refuse(126, &format!("{}: {error}", self.program.path.display())),
         };
         if !self.arguments.quiet {
-            eprintln!("{}", self.banner(child.id()));
+            // In one write: the program runs already and may have something to say of its own.
+            let line = self.banner(child.id()) + "\n";
+            eprint!("{line}");
         }
         if let Err(error) = ringway_service::raise_descriptor_limit() {
             eprintln!("ringway run: few descriptors are left for connections: {error}");
