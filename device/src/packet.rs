@@ -14,8 +14,8 @@
 //! Measured on a veth pair (release build, one thread at both ends, 2 vCPU VM), receiving per packet:
 //! 66 B 35-170 ns from the ring, 650-1130 ns by recvmmsg; 1514 B 70-540 against 1140-1540 ns. For
 //! 60 kB, sending and receiving: 55 us with ring slots of that size (the kernel copies into cold
-//! memory first), 25-30 us when read from the socket as here. Requests and replies of 4 and 8 KiB (`ringway bench zc`) are
-//! served up to a third faster from slots that hold them than from slots of 2 KiB with the rest read from the socket.
+//! memory first), 25-30 us when read from the socket as here. For requests of 4 and
+//! 8 KiB (`ringway bench zc`) it is the other way round: 1 to 27 % more a second from slots that hold them (medians).
 //!
 //! Without a filter it gets a copy of everything that arrives, and the kernel still acts on it: give
 //! it a program of [`steering`](crate::steering) to share the interface. The filter is in place

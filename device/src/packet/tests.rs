@@ -66,6 +66,28 @@ fn the_packet_that_waits_says_when_it_arrived() {
     });
 }
 
+/// A request of 8 KiB came by a system call of its own; the largest ones still do, and nothing is lost between the two.
+#[test]
+fn messages_of_8_kib_come_through_the_ring() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = ends();
+        for (bytes, calls) in [(4_096, 0), (8_192, 0), (14_480, 1)] {
+            let payload: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+            let mut burst = Burst::with_capacity(64);
+            Packet { macs, payload: &payload, ..Packet::default() }.push(&left.arena, &mut burst, PIECE, true);
+            left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+            let before = right.counters().syscalls;
+            let mut got = Vec::new();
+            while right.receive(Instant::ZERO, &mut burst).expect("the wire is up") > 0 {
+                let packets = crate::testing::arrived(&mut burst);
+                got.extend(packets.iter().filter(|packet| packet.bytes[23] == 6).map(|packet| packet.payload().to_vec()));
+            }
+            assert!(got == [payload], "equal bytes arrive");
+            assert_eq!(right.counters().syscalls - before, calls, "{bytes} bytes");
+        }
+    });
+}
+
 /// Payload bytes of the super-segment below, and of its pieces.
 const WHOLE: usize = 14_480;
 const PIECE: u16 = 1448;

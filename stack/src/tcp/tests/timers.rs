@@ -207,6 +207,18 @@ fn the_answer_acknowledges_a_message_of_two_segments() {
     rig.assert_idle();
 }
 
+/// What was due by two full segments waits after all when the message ends in the same turn, and has its delay.
+#[test]
+fn the_end_of_a_message_is_waited_for_though_its_start_was_due() {
+    let mut rig = conversation();
+    for (n, flags) in [ACK, ACK, ACK | PSH].into_iter().enumerate() {
+        rig.receive(seg(flags, 1 + n as u32 * MSS, 61).data(MSS));
+    }
+    assert_eq!(rig.brief(), []);
+    let (waited_ms, sent) = rig.next_sent();
+    assert_eq!((waited_ms, sent[0].brief()), (1, (ACK, 61, 1 + 3 * MSS, 0)));
+}
+
 #[test]
 fn after_an_answer_that_did_not_come_messages_are_acknowledged_at_once() {
     let mut rig = conversation();
