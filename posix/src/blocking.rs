@@ -9,6 +9,7 @@
 
 use crate::Posix;
 use crate::channel::{Channel, Context};
+use crate::courtesy::look_at;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
@@ -84,7 +85,8 @@ impl<'a> Waiter<'a> {
 
     /// Gives way before a sleep; whether an event has come meanwhile. Only those after `forget_events` count.
     pub(crate) fn give_way(&self) -> bool {
-        self.posix.courtesy.give_way(&*self.posix.kernel, self.channel.spin_limit(), || self.channel.has_event(self.context))
+        let look = || look_at(self.channel, self.context);
+        self.posix.courtesy.give_way(&*self.posix.kernel, self.channel.spin_limit(), look)
     }
 
     /// The one kernel wait. `set[0]` and `set[1]` are filled in here (bell, control connection); the caller's own kernel

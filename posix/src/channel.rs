@@ -395,6 +395,8 @@ pub trait Channel: Send + Sync {
 
     /// How long to look for events before sleeping, as the service says; nobody has checked it.
     fn spin_limit(&self) -> Duration;
+    /// Whether the service sleeps: until somebody wakes it, nothing comes. A hint.
+    fn sleeps(&self) -> bool;
 
     /// Before a child process is made: reserves a number for it, under which it holds all that we hold.
     fn before_fork(&self);

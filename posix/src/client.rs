@@ -468,6 +468,10 @@ impl Channel for Attached {
         self.clients[0].spin_limit()
     }
 
+    fn sleeps(&self) -> bool {
+        self.clients.iter().all(|client| client.worker_sleeps())
+    }
+
     fn has_event(&self, context: Context) -> bool {
         self.clients.iter().enumerate().any(|(worker, client)| client.has_event(self.context(context, worker)))
     }

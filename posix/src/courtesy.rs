@@ -3,8 +3,9 @@
 //!
 //! Where the service's worker shares the processor, it runs at once and has often brought something when
 //! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
-//! short spin. How long it may be the worker says, which measures what a wake-up costs; it is bounded here, because the
-//! word that says it is shared. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
+//! short spin. Whether there is anything to wait for the worker says: once it sleeps, because what the wire brings is not to be
+//! foreseen, or because its spin has ended, nobody gives way for it any more. How long it may be the worker says too, which
+//! measures what a wake-up costs; it is bounded here, because the word that says it is shared. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
 //! bring something in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming;
 //! that comes after it, before the kernel's wait.
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ringway_shm::Duration;
 
+use crate::channel::{Channel, Context};
 use crate::fallback::Kernel;
 
 /// How long a thread gives way at most, whatever it is told.
@@ -27,6 +29,26 @@ const JUDGED: u32 = 16;
 const SKIPPED: u32 = 64;
 const SKIPPED_MAX: u32 = 4096;
 
+/// What a thread that gives way sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// What it waits for.
+    Found,
+    /// Nothing yet.
+    Nothing,
+    /// Nothing, and the service sleeps: who wakes it will be some time.
+    Pointless,
+}
+
+/// Looks for events of `context`.
+pub(crate) fn look_at(channel: &dyn Channel, context: Context) -> Look {
+    match channel.has_event(context) {
+        true => Look::Found,
+        false if channel.sleeps() => Look::Pointless,
+        false => Look::Nothing,
+    }
+}
+
 /// Whether giving way pays in this process. Threads share it without a lock: a count that is lost in a
 /// race only judges a little later.
 #[derive(Debug, Default)]
@@ -41,8 +63,9 @@ pub(crate) struct Courtesy {
 }
 
 impl Courtesy {
-    /// Gives way until `ready` says that there is something, or `limit` is reached (zero: not at all). Says whether there is.
-    pub(crate) fn give_way(&self, kernel: &dyn Kernel, limit: Duration, mut ready: impl FnMut() -> bool) -> bool {
+    /// Gives way until `look` finds something or says that there is nothing to wait for, or `limit` is reached (zero: not at
+    /// all). Says whether it has found something.
+    pub(crate) fn give_way(&self, kernel: &dyn Kernel, limit: Duration, mut look: impl FnMut() -> Look) -> bool {
         let limit = limit.min(LIMIT_MAX);
         if limit == Duration::ZERO || self.forbidden.load(Ordering::Relaxed) {
             return false;
@@ -53,17 +76,19 @@ impl Courtesy {
             return false;
         }
         let start = kernel.now();
-        let (mut found, mut spent) = (false, Duration::ZERO);
+        let (mut seen, mut spent) = (look(), Duration::ZERO);
         for _ in 0..LOOKS_MAX {
-            kernel.give_way();
-            found = ready();
-            spent = kernel.now().since(start);
-            if found || spent >= limit {
+            if seen != Look::Nothing || spent >= limit {
                 break;
             }
+            kernel.give_way();
+            seen = look();
+            spent = kernel.now().since(start);
         }
-        self.judge(found && spent < limit.times(LATE));
-        found
+        if seen != Look::Pointless {
+            self.judge(seen == Look::Found && spent < limit.times(LATE));
+        }
+        seen == Look::Found
     }
 
     /// From now on every wait sleeps at once: who filters system calls kills for one that nobody expects.

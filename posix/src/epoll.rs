@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use crate::Posix;
 use crate::channel::{Channel, Context, State as SocketState};
+use crate::courtesy::look_at;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
@@ -323,7 +324,7 @@ impl Posix {
     fn epoll_give_way(&self, number: u32) -> bool {
         let bell = self.epolls.lock(number).as_ref().and_then(|instance| instance.bell);
         let (Some((context, _)), Some(channel)) = (bell, self.attached()) else { return false };
-        self.courtesy.give_way(&*self.kernel, channel.spin_limit(), || channel.has_event(context))
+        self.courtesy.give_way(&*self.kernel, channel.spin_limit(), || look_at(channel, context))
     }
 
     /// Have sockets of the stack kept a wait from asking the kernel too often?

@@ -22,6 +22,12 @@ pub fn disarm(word: &AtomicU32) {
     word.store(0, Ordering::Relaxed);
 }
 
+/// Whether somebody has said that he will sleep, and nobody has rung since. A hint: he may be awake by now.
+#[inline]
+pub fn is_armed(word: &AtomicU32) -> bool {
+    word.load(Ordering::Relaxed) == 1
+}
+
 /// Whether the sleeper must be woken for work that was published before this call. The caller that
 /// gets `true` owes the wake-up.
 #[inline]

@@ -13,11 +13,12 @@ fn attempt_of(courtesy: &Courtesy, hit: u32, takes: Duration) -> (bool, u32) {
     let kernel = TestKernel::default();
     kernel.courtesy_takes.store(takes.as_nanos(), Ordering::Relaxed);
     let mut looks = 0;
+    // The first look comes before giving way.
     let found = courtesy.give_way(&kernel, LIMIT, || {
         looks += 1;
-        looks == hit
+        if looks == hit + 1 && hit > 0 { Look::Found } else { Look::Nothing }
     });
-    (found, looks)
+    (found, looks.saturating_sub(1))
 }
 
 /// What comes at the first look is found, and ends the attempt.
@@ -87,8 +88,28 @@ fn what_the_service_says_is_bounded() {
     let courtesy = Courtesy::default();
     assert!(!courtesy.give_way(&kernel, Duration::from_secs(4), || {
         looks += 1;
-        false
+        Look::Nothing
     }));
-    assert_eq!(looks, 100, "microseconds");
-    assert!(!courtesy.give_way(&kernel, Duration::ZERO, || true));
+    assert_eq!(looks - 1, 100, "microseconds");
+    assert!(!courtesy.give_way(&kernel, Duration::ZERO, || Look::Found));
+}
+
+/// While the service sleeps nobody gives way for it, and that says nothing of other times.
+#[test]
+fn nobody_waits_for_a_service_that_sleeps() {
+    let kernel = TestKernel::default();
+    kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    let courtesy = Courtesy::default();
+    for _ in 0..4 * JUDGED {
+        let mut looks = 0;
+        let found = courtesy.give_way(&kernel, LIMIT, || {
+            looks += 1;
+            Look::Pointless
+        });
+        assert!(!found);
+        assert_eq!(looks, 1, "asleep from the start");
+    }
+    let mut looks = [Look::Nothing, Look::Nothing, Look::Pointless].into_iter();
+    assert!(!courtesy.give_way(&kernel, LIMIT, || looks.next().expect("no look after it went to sleep")));
+    assert_eq!(attempt(&courtesy, 1), (true, 1), "no failure was counted");
 }

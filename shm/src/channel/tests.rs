@@ -424,8 +424,10 @@ fn a_sleeping_worker_is_rung_once() {
     bench.send(slot, b"x").expect("there is room");
     assert!(!sys::silence(bench.doorbell.as_raw_fd()), "awake workers are not rung");
     assert!(!bench.worker.arm(), "there is work: do not sleep");
+    assert!(!bench.client.worker_sleeps());
     assert_eq!(bench.requests(), [Operation::Transmit]);
     assert!(bench.worker.arm());
+    assert!(bench.client.worker_sleeps(), "until somebody rings");
     bench.copy_tx(slot);
     bench.send(slot, b"y").expect("there is room");
     assert!(sys::silence(bench.doorbell.as_raw_fd()));

@@ -36,8 +36,9 @@ fn only_an_armed_word_is_rung_and_only_once() {
     let word = AtomicU32::new(0);
     assert!(!must_ring(&word));
     arm(&word);
+    assert!(is_armed(&word));
     assert!(must_ring(&word));
-    assert!(!must_ring(&word));
+    assert!(!is_armed(&word) && !must_ring(&word));
     arm(&word);
     disarm(&word);
     assert!(!must_ring(&word));

@@ -122,6 +122,11 @@ impl Client {
         Duration::from_nanos(self.map.header().spin_limit_ns.0.load(Ordering::Relaxed).into())
     }
 
+    /// Whether the worker sleeps, so that nothing comes before the network or an application wakes it. A hint.
+    pub fn worker_sleeps(&self) -> bool {
+        doorbell::is_armed(&self.map.header().worker_need_wake.0)
+    }
+
     /// Says that the caller will sleep on the context's event descriptor. Look for events and at the
     /// readiness of what is waited for after this call, and before sleeping.
     pub fn arm(&self, context: ContextIndex) {
