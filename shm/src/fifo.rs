@@ -44,13 +44,13 @@ impl<T> Fifo<T> {
         self.items.is_empty()
     }
 
-    /// Adds an item at the end.
+    /// Adds an item at the end. It is made where it stays: nothing that makes room is told of it.
     #[inline]
     pub fn push_back(&mut self, item: T) {
-        let len = self.items.len();
-        if len == self.items.capacity() {
-            return self.push_with_room(item);
+        if self.items.len() == self.items.capacity() {
+            self.make_room();
         }
+        let len = self.items.len();
         // SAFETY: the memory has room for more than `len` items, all before this one are there, and now this one is too.
         unsafe {
             self.items.as_mut_ptr().add(len).write(ManuallyDrop::new(item));
@@ -58,15 +58,22 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// As [`push_back`](Fifo::push_back), when the memory is used up.
+    /// The memory is used up: by items that were taken out, or there has to be more.
     #[cold]
     #[inline(never)]
-    fn push_with_room(&mut self, item: T) {
+    fn make_room(&mut self) {
         if self.taken > self.items.len() / 2 {
             self.items.drain(..self.taken);
             self.taken = 0;
+        } else {
+            self.items.reserve(1);
         }
-        self.items.push(ManuallyDrop::new(item));
+    }
+
+    /// The item behind so many others.
+    #[inline]
+    pub fn get(&self, place: usize) -> Option<&T> {
+        self.items.get(self.taken + place).map(|item| &**item)
     }
 
     /// Adds an item that is to be the next one: for what is rare, since all others may have to move.
@@ -94,7 +101,7 @@ impl<T> Fifo<T> {
     /// The first item.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.iter().next()
+        self.items.get(self.taken).map(|item| &**item)
     }
 
     /// The last item.

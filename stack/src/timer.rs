@@ -259,8 +259,25 @@ impl TimerWheel {
         if at & 0xff == 0 {
             self.empty_bucket(1, ((at >> 8) & 255) as usize);
         }
-        self.empty_bucket(0, due_bucket);
+        self.take_due(due_bucket);
         self.next_ms = self.scan();
+    }
+
+    /// All entries of a bucket of the nearest level are due at the same millisecond: the list goes over as it is. Nobody is
+    /// due before, unless the farther levels have just brought some for this millisecond.
+    fn take_due(&mut self, bucket: usize) {
+        let head = core::mem::replace(&mut self.levels[0].heads[bucket], NIL);
+        self.levels[0].set(bucket, NIL);
+        if self.due == NIL {
+            self.due = head;
+            return;
+        }
+        let mut index = head;
+        while index != NIL {
+            let next = core::mem::replace(&mut self.entries[index as usize].next, self.due);
+            self.due = index;
+            index = next;
+        }
     }
 
     /// Places all entries of a bucket again, nearer or into the due list.

@@ -38,6 +38,7 @@ impl Tcp {
                 && let Some(index) = self.flows.likely(arrival.hash)
             {
                 self.tcbs[index as usize].touch();
+                self.shared.tallies.touch(index);
                 arrival.likely = Some(index);
             }
             (follows, rest) = (leads, behind);

@@ -184,13 +184,15 @@ impl Connection<'_, '_> {
     #[inline]
     fn arm_for(&mut self, ack_deadline: u32) {
         let now = self.tick();
-        let deadlines = [self.tcb.rto_deadline, ack_deadline, self.tcb.idle_deadline];
-        let earliest = deadlines.into_iter().filter(|&tick| tick != 0).min_by_key(|tick| tick.wrapping_sub(now) as i32);
-        let Some(earliest) = earliest else { return };
-        let armed = self.tcb.timer_tick;
-        if armed == 0 || (earliest.wrapping_sub(armed) as i32) < 0 {
-            self.tcb.timer_tick = earliest;
-            self.shared.timers.insert(self.index, earliest);
+        let mut earliest = self.tcb.rto_deadline;
+        for deadline in [ack_deadline, self.tcb.idle_deadline] {
+            let is_earlier = earliest == 0 || deadline.wrapping_sub(now).cast_signed() < earliest.wrapping_sub(now).cast_signed();
+            if deadline != 0 && is_earlier {
+                earliest = deadline;
+            }
+        }
+        if earliest != 0 {
+            self.arm_by(earliest);
         }
     }
 

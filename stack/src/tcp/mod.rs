@@ -113,6 +113,8 @@ const QUANTUM_BYTES: usize = 64 << 10;
 const BUDGET_BYTES: usize = 512 << 10;
 /// Control segments written by one `transmit`.
 const CONTROL_MAX: usize = 1024;
+/// How many entries of a list ahead of the work their control blocks are asked for.
+const TIMED_AHEAD: usize = 8;
 /// Timers handled by one `handle_timeout`.
 const EXPIRIES_MAX: usize = 256;
 /// In the timer wheel: the owner is a SYN-queue record.
@@ -215,6 +217,12 @@ impl Tcp {
     #[cfg(test)]
     pub(crate) fn shortest_ways(&self) -> u64 {
         self.shared.shortest
+    }
+
+    /// Connections that have a ledger.
+    #[cfg(test)]
+    pub(crate) fn ledgers(&self) -> usize {
+        self.tcbs.iter().filter(|tcb| tcb.has_ledger).count()
     }
 
     /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.
@@ -484,7 +492,8 @@ impl Tcp {
         self.set_now(now);
         let mut expired = core::mem::take(&mut self.expired);
         self.shared.timers.expire(now, EXPIRIES_MAX, &mut expired);
-        for (owner, tick) in expired.drain(..) {
+        for (number, &(owner, tick)) in expired.iter().enumerate() {
+            self.touch_timed(expired.get(number + TIMED_AHEAD));
             if owner & HALF_OPEN_BIT != 0 {
                 self.on_half_open_timer(env, owner & !HALF_OPEN_BIT, tick);
             } else if owner & pacing::PACING_BIT != 0 {
@@ -494,12 +503,22 @@ impl Tcp {
                 self.settle(env);
             }
         }
+        expired.clear();
         self.expired = expired;
         self.end_ack_delays(env);
         self.feed_starved(env);
         for _ in 0..EXPIRIES_MAX {
             let Some((index, record)) = self.time_wait.pop_expired(now) else { break };
             self.flows.remove(self.hasher.hash(&record.key), Target::TimeWait(index));
+        }
+    }
+
+    /// Asks for what the owner of an entry of the wheel looks at first: most deadlines have been moved since.
+    #[inline]
+    fn touch_timed(&self, entry: Option<&(u32, u32)>) {
+        // Owners that are no connections have a bit in their numbers that no index has.
+        if let Some(tcb) = entry.and_then(|&(owner, _)| self.tcbs.get(owner as usize)) {
+            tcb.touch_deadlines();
         }
     }
 
@@ -518,6 +537,7 @@ impl Tcp {
         while let Some(&(index, tick)) = self.shared.delayed.front()
             && timer::is_due(tick, now)
         {
+            self.touch_timed(self.shared.delayed.get(TIMED_AHEAD));
             self.shared.delayed.pop_front();
             self.connection(env, index).end_ack_delay(tick);
         }

@@ -8,6 +8,8 @@
 
 use alloc::vec::Vec;
 
+use ringway_shm::prefetch;
+
 use super::clocks::Clock;
 use super::connection::Connection;
 use super::receive_mss;
@@ -107,6 +109,14 @@ impl Tallies {
         } else {
             self.tallies[index as usize] = Tally::new(tick);
         }
+    }
+
+    /// Asks for the memory of an entry.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) {
+        let tally = &self.tallies[index as usize];
+        prefetch(tally);
+        prefetch(&tally.ledger);
     }
 
     /// What is counted of every connection.

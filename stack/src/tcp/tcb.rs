@@ -337,6 +337,14 @@ impl Tcb {
         prefetch(&self.recover);
     }
 
+    /// Asks for the lines that an expired timer needs.
+    #[inline]
+    pub(crate) fn touch_deadlines(&self) {
+        prefetch(self);
+        prefetch(&self.snd_nxt);
+        prefetch(&self.recover);
+    }
+
     /// What IP must know to send.
     pub(crate) fn flow(&self) -> Flow {
         let (local, remote) = self.template.addresses();

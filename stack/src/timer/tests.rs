@@ -40,6 +40,20 @@ fn bounded_work() {
     assert_eq!(drain(&mut wheel, 9).len(), 6);
 }
 
+/// Entries of one tick come up together, those that were far away when they were added too.
+#[test]
+fn one_tick_from_two_levels() {
+    let mut wheel = TimerWheel::new(Instant::ZERO);
+    (0..3).for_each(|owner| wheel.insert(owner, 512));
+    assert_eq!(drain(&mut wheel, 400), vec![]);
+    (3..6).for_each(|owner| wheel.insert(owner, 512));
+    assert_eq!(drain(&mut wheel, 511), vec![]);
+    let mut expired = drain(&mut wheel, 512);
+    expired.sort_unstable();
+    assert_eq!(expired, (0..6).map(|owner| (owner, 512)).collect::<Vec<_>>());
+    assert_eq!(wheel.next_expiry(), None);
+}
+
 /// Against a sorted set: the same entries at the same times; following `next_expiry` misses nothing.
 #[test]
 fn like_a_sorted_set() {
