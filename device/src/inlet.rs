@@ -3,7 +3,7 @@
 //! Where packets may be as large as that they are read into one piece of a slab, of which they keep what they need; without
 //! one (all slabs are held by who has not read) into as many frames of the arena as it takes. What a packet did not use stands
 //! ready for the next one, so a small packet costs one frame. Very small packets are copied to a small frame and cost none
-//! of these.
+//! of these; who knows their length before reads them there at once.
 
 use ringway_shm::arena::{LARGE_BYTES, LARGE_HEADROOM, SMALL_BYTES};
 use ringway_shm::extent::EXTENT_BYTES_MAX;
@@ -96,13 +96,24 @@ impl Inlet {
         true
     }
 
-    fn copy_small(&mut self, len: usize) -> Option<Frame> {
+    /// For who knows before it reads that a packet is very small: the frame for its `len` bytes. `None`: it is larger, or
+    /// there is no small frame.
+    #[inline]
+    pub(crate) fn small(&self, len: usize) -> Option<Frame> {
         if len > COPY_MAX {
             return None;
         }
         let mut small = self.arena.alloc(Class::Small)?;
+        // The one that comes next is most likely what an ACK has freed, and nobody has looked at it for a round trip.
+        self.arena.touch_next(Class::Small);
         small.reserve(COPY_HEADROOM);
-        small.extend(len).copy_from_slice(&self.head.as_ref()?.bytes()[..len]);
+        small.extend(len);
+        Some(small)
+    }
+
+    fn copy_small(&mut self, len: usize) -> Option<Frame> {
+        let mut small = self.small(len)?;
+        small.bytes_mut().copy_from_slice(&self.head.as_ref()?.bytes()[..len]);
         Some(small)
     }
 }

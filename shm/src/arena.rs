@@ -16,6 +16,7 @@ use core::ptr::NonNull;
 
 use crate::extent::{Extent, extents_for};
 use crate::frame::{Frame, SegmentationKind};
+use crate::prefetch;
 use crate::queue::Note;
 
 /// Bytes in a large slot: one MTU-sized packet with headroom.
@@ -32,6 +33,9 @@ pub(crate) const NIL: u32 = u32::MAX;
 const ALIGNMENT: usize = 4096;
 /// Bytes of a huge page: a large arena starts at one, so that the first slots, which are used most, share one.
 const HUGE_ALIGNMENT: usize = 2 << 20;
+/// Bytes of a cache line, and how many of a slot's are asked for ahead.
+const LINE_BYTES: usize = 64;
+const TOUCHED_LINES: usize = 3;
 /// What the allocator aligns to without being asked: only then does it leave fresh memory untouched
 /// instead of writing zeros, so that frames cost memory and time when they are first used.
 const ALLOCATION_ALIGNMENT: usize = 16;
@@ -186,6 +190,23 @@ impl Arena {
         };
         inner.owners.set(inner.owners.get() + 1);
         Some(Frame::from_parts(self.inner, slot, headroom, 0))
+    }
+
+    /// Asks for the memory of the frame that `alloc` would give next: its bookkeeping, and the lines that a small packet has.
+    #[inline]
+    pub fn touch_next(&self, class: Class) {
+        let inner = self.inner();
+        let slot = match class {
+            Class::Large => inner.free_large.get(),
+            Class::Small => inner.free_small.get(),
+        };
+        let Some(meta) = inner.meta.get(slot as usize) else { return };
+        prefetch(meta);
+        let start = inner.slot_pointer(slot);
+        for line in 0..TOUCHED_LINES {
+            // SAFETY: every slot of the arena's own memory has so many bytes, and nobody writes to one that is free.
+            prefetch(unsafe { &*start.add(line * LINE_BYTES) });
+        }
     }
 
     /// A frame of `class` over `len` bytes behind the class's headroom, which `fill` writes; with what that returns. `None`

@@ -53,6 +53,12 @@ impl Burst {
         self.frames.iter()
     }
 
+    /// The first frame, without taking it.
+    #[inline]
+    pub fn front(&self) -> Option<&Frame> {
+        self.frames.front()
+    }
+
     /// The frames of the first packet, without taking them.
     pub fn front_packet(&self) -> impl Iterator<Item = &Frame> {
         let count = self.frames.iter().position(|f| !f.continues()).map_or(0, |last| last + 1);
@@ -72,6 +78,7 @@ impl Burst {
     }
 
     /// Drops the first packet.
+    #[inline]
     pub fn drop_packet(&mut self) {
         while let Some(frame) = self.pop() {
             if !frame.continues() {
@@ -81,7 +88,13 @@ impl Burst {
     }
 
     /// Bytes of the first packet.
+    #[inline]
     pub fn front_len(&self) -> usize {
+        if let Some(frame) = self.front()
+            && !frame.continues()
+        {
+            return frame.len();
+        }
         self.front_packet().map(Frame::len).sum()
     }
 

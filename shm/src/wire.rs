@@ -8,8 +8,9 @@
 //! A record is a length word of 8 bytes and the bytes, up to the next multiple of 8; records wrap
 //! round the end. Cursors count bytes for ever. Promises: records arrive whole, in order, and a
 //! sleeper is woken once. Trusts nothing of the other party: cursors and lengths are copied out once
-//! and checked, and a party that breaks the rules harms only this wire. Does not do: more than one
-//! sender or receiver per direction.
+//! and checked, and a party that breaks the rules harms only this wire. The other's cursor is looked at
+//! only when what it said last is used up: its cache line moves between the processors once a burst.
+//! Does not do: more than one sender or receiver per direction.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -52,6 +53,9 @@ pub struct Wire {
     /// Our own cursors; what stands in shared memory is only told to the peer.
     tail: u32,
     head: u32,
+    /// The peer's cursors as they were seen last: how far it has read, and how far it has written.
+    peer_head: u32,
+    peer_tail: u32,
     /// Bytes that have not yet been shown to the peer.
     unpublished: bool,
 }
@@ -92,7 +96,19 @@ impl Wire {
         let region = Region::attach(end.memory.as_fd(), 2 * one)?;
         let (send_base, receive_base) = if end.first { (0, one) } else { (one, 0) };
         let (bell, peer_bell, capacity) = (end.bell, end.peer_bell, end.capacity);
-        Ok(Wire { region, bell, peer_bell, capacity, send_base, receive_base, tail: 0, head: 0, unpublished: false })
+        Ok(Wire {
+            region,
+            bell,
+            peer_bell,
+            capacity,
+            send_base,
+            receive_base,
+            tail: 0,
+            head: 0,
+            peer_head: 0,
+            peer_tail: 0,
+            unpublished: false,
+        })
     }
 
     fn word(&self, base: usize, offset: usize) -> &AtomicU32 {
@@ -100,20 +116,43 @@ impl Wire {
     }
 
     /// Copies `bytes` to the ring at cursor `at`.
+    #[inline]
     fn put(&self, at: u32, bytes: &[u8]) {
         let start = (at & (self.capacity - 1)) as usize;
-        let (here, wrapped) = bytes.split_at(bytes.len().min(self.capacity as usize - start));
-        self.region.write(self.send_base + HEADER_BYTES + start, here);
-        self.region.write(self.send_base + HEADER_BYTES, wrapped);
+        let base = self.send_base + HEADER_BYTES;
+        if start + bytes.len() <= self.capacity as usize {
+            return self.region.write(base + start, bytes);
+        }
+        let (here, wrapped) = bytes.split_at(self.capacity as usize - start);
+        self.region.write(base + start, here);
+        self.region.write(base, wrapped);
     }
 
     /// Copies from the ring at cursor `at`.
+    #[inline]
     fn get(&self, at: u32, bytes: &mut [u8]) {
         let start = (at & (self.capacity - 1)) as usize;
-        let here_len = bytes.len().min(self.capacity as usize - start);
-        let (here, wrapped) = bytes.split_at_mut(here_len);
-        self.region.read(self.receive_base + HEADER_BYTES + start, here);
-        self.region.read(self.receive_base + HEADER_BYTES, wrapped);
+        let base = self.receive_base + HEADER_BYTES;
+        if start + bytes.len() <= self.capacity as usize {
+            return self.region.read(base + start, bytes);
+        }
+        let (here, wrapped) = bytes.split_at_mut(self.capacity as usize - start);
+        self.region.read(base + start, here);
+        self.region.read(base, wrapped);
+    }
+
+    /// Whether so many bytes of the ring are free.
+    #[inline]
+    fn has_room(&mut self, needed: usize) -> bool {
+        // A peer that lies about its cursor overwrites only what it has not read.
+        let free = |head: u32| (self.capacity - self.tail.wrapping_sub(head).min(self.capacity)) as usize;
+        if free(self.peer_head) >= needed {
+            return true;
+        }
+        let head = self.word(self.send_base, HEAD).load(Ordering::Acquire);
+        let has_room = free(head) >= needed;
+        self.peer_head = head;
+        has_room
     }
 
     /// Appends one record of `len` bytes, which `parts` are; the peer sees it after `flush`. `false`:
@@ -121,14 +160,11 @@ impl Wire {
     ///
     /// # Panics
     /// When the parts are longer than `len`, or the record is larger than the ring: our own mistake.
+    #[inline]
     pub fn send<'a>(&mut self, len: usize, parts: impl Iterator<Item = &'a [u8]>) -> bool {
         let needed = LENGTH_BYTES + len.next_multiple_of(LENGTH_BYTES);
         assert!(needed <= self.capacity as usize, "a record fits the ring");
-        let head = self.word(self.send_base, HEAD).load(Ordering::Acquire);
-        // A peer that lies about its cursor overwrites only what it has not read.
-        let used = self.tail.wrapping_sub(head).min(self.capacity);
-        let free = (self.capacity - used) as usize;
-        if free < needed {
+        if !self.has_room(needed) {
             return false;
         }
         self.put(self.tail, &(len as u64).to_ne_bytes());
@@ -160,9 +196,9 @@ impl Wire {
     ///
     /// # Errors
     /// The peer has broken the rules.
-    pub fn front(&self) -> Result<Option<usize>, Broken> {
-        let tail = self.word(self.receive_base, TAIL).load(Ordering::Acquire);
-        let waiting = tail.wrapping_sub(self.head);
+    #[inline]
+    pub fn front(&mut self) -> Result<Option<usize>, Broken> {
+        let waiting = if self.peer_tail == self.head { self.look() } else { self.waiting() };
         if waiting == 0 {
             return Ok(None);
         }
@@ -171,18 +207,35 @@ impl Wire {
         let len = u64::from_ne_bytes(length);
         let fits = len <= u64::from(self.capacity) && waiting <= self.capacity;
         if !fits || LENGTH_BYTES + (len as usize).next_multiple_of(LENGTH_BYTES) > waiting as usize {
+            // What the peer says next may be better.
+            self.peer_tail = self.head;
             return Err(Broken);
         }
         Ok(Some(len as usize))
     }
 
+    /// Looks how far the peer has written, and returns the bytes that wait; [`front`](Self::front) does so when it must.
+    #[inline]
+    pub fn look(&mut self) -> u32 {
+        self.peer_tail = self.word(self.receive_base, TAIL).load(Ordering::Acquire);
+        self.waiting()
+    }
+
+    /// Bytes that wait, as far as was seen.
+    #[inline]
+    pub fn waiting(&self) -> u32 {
+        self.peer_tail.wrapping_sub(self.head)
+    }
+
     /// Copies bytes of the next record, from its byte `from` on. What the peer changes meanwhile
     /// arrives changed.
+    #[inline]
     pub fn copy(&self, from: usize, to: &mut [u8]) {
         self.get(self.head.wrapping_add((LENGTH_BYTES + from) as u32), to);
     }
 
     /// Gives back the room of the next record, whose length `front` said.
+    #[inline]
     pub fn release(&mut self, len: usize) {
         self.head = self.head.wrapping_add((LENGTH_BYTES + len.next_multiple_of(LENGTH_BYTES)) as u32);
         self.word(self.receive_base, HEAD).store(self.head, Ordering::Release);

@@ -16,9 +16,12 @@ use crate::{Capabilities, Counters, Device, Medium, vnet};
 
 /// The largest packet, bytes with headers.
 const PACKET_MAX: usize = 65_535;
-/// Packets of one turn. Smaller than what many connections have under way, so that both ends work at the same time instead
-/// of one on the other's whole batch: docs/performance.md.
+/// Packets of one turn that are taken in any case. Smaller than what many connections have under way, so that both ends work
+/// at the same time instead of one on the other's whole batch: docs/performance.md.
 const BURST: usize = 32;
+/// Where more small packets wait, half of them are taken in one turn, up to so many packets and bytes.
+const BURST_MAX: usize = 128;
+const BURST_BYTES_MAX: u32 = 32 << 10;
 /// Bytes of ring that hold some of the largest packets.
 pub const CAPACITY: u32 = 4 << 20;
 
@@ -80,6 +83,15 @@ impl Link {
     fn receive_packet(&mut self, burst: &mut Burst) -> Result<bool, Broken> {
         let Some(record) = self.wire.front()? else { return Ok(false) };
         let len = record.checked_sub(vnet::BYTES).filter(|&len| len > 0 && len <= PACKET_MAX).ok_or(Broken)?;
+        if let Some(mut small) = self.inlet.small(len) {
+            self.wire.copy(vnet::BYTES, small.bytes_mut());
+            let is_good = vnet::decode(self.header(), &mut small);
+            if is_good {
+                burst.push(small);
+            }
+            self.finish(record, is_good.then_some(len));
+            return Ok(true);
+        }
         let Some((head, rest)) = self.inlet.frames(len) else { return Ok(false) };
         let mut at = vnet::BYTES;
         for frame in std::iter::once(head).chain(rest.iter_mut().rev()) {
@@ -90,16 +102,41 @@ impl Link {
             self.wire.copy(at, &mut frame.bytes_mut()[..count]);
             at += count;
         }
+        let header = self.header();
+        let is_good = self.inlet.deliver(len, burst, |first| vnet::decode(header, first));
+        self.finish(record, is_good.then_some(len));
+        Ok(true)
+    }
+
+    /// What the next record says of its packet.
+    #[inline]
+    fn header(&self) -> [u8; vnet::BYTES] {
         let mut header = [0; vnet::BYTES];
         self.wire.copy(0, &mut header);
-        if self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
+        header
+    }
+
+    /// Gives the room of a record back. `len`: bytes of its packet, if that was good.
+    #[inline]
+    fn finish(&mut self, record: usize, len: Option<usize>) {
+        if let Some(len) = len {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
         } else {
             self.counters.rx_dropped += 1;
         }
         self.wire.release(record);
-        Ok(true)
+    }
+
+    /// Sends the first packet of `burst`, of `len` bytes; `false`: there is no room.
+    #[inline]
+    fn send(&mut self, burst: &Burst, len: usize) -> bool {
+        let Some(first) = burst.front() else { return false };
+        let header = vnet::encode(first);
+        if !first.continues() {
+            return self.wire.send(vnet::BYTES + len, [&header[..], first.bytes()].into_iter());
+        }
+        self.wire.send(vnet::BYTES + len, std::iter::once(&header[..]).chain(burst.front_packet().map(|frame| frame.bytes())))
     }
 }
 
@@ -115,13 +152,18 @@ impl Device for Link {
             segments_udp: self.options.segmentation_max_bytes > 0,
             receive_max_bytes: PACKET_MAX as u32,
             gathers: true,
-            burst: BURST,
+            burst: BURST_MAX,
         }
     }
 
     fn receive(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
         let before = burst.packets();
-        for _ in 0..BURST {
+        let waiting = self.wire.look();
+        for count in 0..BURST_MAX {
+            let taken = waiting.saturating_sub(self.wire.waiting());
+            if count >= BURST && taken >= BURST_BYTES_MAX.min(waiting / 2) {
+                break;
+            }
             match self.receive_packet(burst) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -141,9 +183,7 @@ impl Device for Link {
             if len == 0 || len > PACKET_MAX {
                 self.counters.tx_dropped += 1;
             } else {
-                let header = burst.front_packet().next().map_or([0; vnet::BYTES], vnet::encode);
-                let parts = std::iter::once(&header[..]).chain(burst.front_packet().map(|frame| frame.bytes()));
-                if !self.wire.send(vnet::BYTES + len, parts) {
+                if !self.send(burst, len) {
                     break;
                 }
                 self.counters.tx_packets += 1;

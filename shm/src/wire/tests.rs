@@ -59,7 +59,7 @@ fn a_sleeper_is_woken_once() {
 
 #[test]
 fn a_peer_that_lies_is_found_out() {
-    let (a, b) = opened(4096);
+    let (a, mut b) = opened(4096);
     a.word(a.send_base, TAIL).store(5000, Ordering::Release);
     assert_eq!(b.front(), Err(Broken), "more than the ring holds");
     a.word(a.send_base, TAIL).store(16, Ordering::Release);
@@ -71,8 +71,11 @@ fn a_peer_that_lies_is_found_out() {
     assert_eq!(b.front(), Ok(Some(8)));
     // A reader that claims to be ahead makes the ring look full, never larger than it is.
     let (mut a, b) = opened(4096);
-    b.word(b.receive_base, HEAD).store(1, Ordering::Release);
-    assert!(!a.send(8, [&[0u8; 8][..]].into_iter()));
+    assert!(a.send(4000, [&[0u8; 4000][..]].into_iter()));
+    b.word(b.receive_base, HEAD).store(4009, Ordering::Release);
+    assert!(!a.send(88, [&[0u8; 88][..]].into_iter()));
+    b.word(b.receive_base, HEAD).store(4008, Ordering::Release);
+    assert!(a.send(88, [&[0u8; 88][..]].into_iter()));
 }
 
 #[test]
@@ -80,4 +83,23 @@ fn memory_of_the_wrong_size_is_refused() {
     let (mut first, _second) = wire(4096).expect("memory");
     first.capacity = 8192;
     assert!(Wire::open(first).is_err());
+}
+
+/// What a burst holds is counted once for all of it, and what comes meanwhile is found behind it.
+#[test]
+fn what_waits_is_looked_at_when_it_is_used_up() {
+    let (mut a, mut b) = opened(4096);
+    for byte in [b"1", b"2"] {
+        assert!(a.send(1, [&byte[..]].into_iter()));
+    }
+    a.flush();
+    assert_eq!(b.waiting(), 0, "nobody has looked");
+    assert_eq!(received(&mut b).as_deref(), Some(&b"1"[..]));
+    assert_eq!(b.waiting(), 16);
+    assert!(a.send(1, [&b"3"[..]].into_iter()));
+    a.flush();
+    assert_eq!(received(&mut b).as_deref(), Some(&b"2"[..]));
+    assert_eq!(b.waiting(), 0);
+    assert_eq!(received(&mut b).as_deref(), Some(&b"3"[..]));
+    assert_eq!(received(&mut b), None);
 }

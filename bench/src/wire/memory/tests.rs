@@ -9,7 +9,7 @@ fn what_one_end_sends_arrives_at_the_end_that_crossed_a_socket() {
     let (first, second) = link().expect("memory");
     give(&ours, &second).expect("somebody is there");
     let crossed = take(&theirs, End::Second).expect("it came");
-    let (mut sender, receiver) = (Wire::open(first).expect("good"), Wire::open(crossed).expect("good"));
+    let (mut sender, mut receiver) = (Wire::open(first).expect("good"), Wire::open(crossed).expect("good"));
     assert!(sender.send(5, std::iter::once(&b"hello"[..])));
     sender.flush();
     assert_eq!(receiver.front(), Ok(Some(5)));

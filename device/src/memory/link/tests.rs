@@ -35,6 +35,27 @@ fn packets_cross_between_threads_with_arenas_of_their_own() {
     assert_eq!(sequences, (0..1000).collect::<Vec<_>>());
 }
 
+/// A turn takes half of the small packets that wait, at least 32 and at most 128; of large ones, 32.
+#[test]
+fn a_turn_takes_half_of_what_waits() {
+    for (sent, payload, takes) in [(40, 64, [32, 8]), (200, 64, [100, 50]), (600, 64, [128, 128]), (40, 60_000, [32, 8])] {
+        let (near, far) = wire(CAPACITY).expect("memory");
+        let arena = arena();
+        let (mut near, mut far) = (Link::open(near, 1500, &arena).expect("ours"), Link::open(far, 1500, &arena).expect("ours"));
+        let mut burst = Burst::default();
+        for sequence in 0..sent {
+            let content = vec![1; payload];
+            Packet { sequence, payload: &content, ..Packet::default() }.push(&arena, &mut burst, 1448, true);
+            near.transmit(Instant::ZERO, &mut burst).expect("the peer keeps the rules");
+        }
+        for most in takes {
+            let taken = far.receive(Instant::ZERO, &mut burst).expect("the peer keeps the rules");
+            assert_eq!(taken, most, "of {sent} packets of {payload} bytes");
+            burst.clear();
+        }
+    }
+}
+
 #[test]
 fn a_full_link_leaves_packets_with_the_sender() {
     let (near, far) = wire(CAPACITY).expect("memory");
