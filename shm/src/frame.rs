@@ -10,7 +10,14 @@ use core::slice;
 
 use crate::arena::{FLAG_CHECKSUM_PARTIAL, FLAG_CHECKSUM_VERIFIED, FLAG_QUEUED, Inner, SlotMeta};
 
-const CONTINUES: u32 = 1 << 31;
+/// In [`Frame::view`].
+const CONTINUES: u64 = 1 << 63;
+const OFFSET_SHIFT: u32 = 16;
+/// One byte of offset. Offset and length together never exceed a slot, and no slot 65,535 bytes: adding to one part of a view
+/// never carries into the next.
+const OFFSET_ONE: u64 = 1 << OFFSET_SHIFT;
+const SLOT_SHIFT: u32 = 32;
+const SLOT_MASK: u32 = u32::MAX >> 1;
 
 /// Who answers for the transport checksum of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +60,18 @@ pub struct Segmentation {
 }
 
 /// A view of bytes in one slot; see the module's text.
+///
+/// Two words, so that a frame is handed on in two registers. With a field for each part of the view the compiler moves it
+/// through memory, and a load that spans several younger stores waits until all stores before it have found their cache
+/// lines, those to memory that nobody has looked at for long too.
+///
+/// ```text
+///   view:  63          62..32   31..16   15..0
+///          continues   slot     offset   len
+/// ```
 pub struct Frame {
     arena: NonNull<Inner>,
-    /// Slot index; the top bit says that the packet goes on in the next frame.
-    slot: u32,
-    offset: u16,
-    len: u16,
+    view: u64,
 }
 
 const _: () = assert!(size_of::<Frame>() == 16);
@@ -67,7 +80,12 @@ impl Frame {
     /// The caller hands over one counted owner of the arena and one reference to the slot, which is the arena's.
     #[inline]
     pub(crate) fn from_parts(arena: NonNull<Inner>, slot: u32, offset: u16, len: u16) -> Frame {
-        Frame { arena, slot, offset, len }
+        Frame { arena, view: u64::from(slot) << SLOT_SHIFT | u64::from(offset) << OFFSET_SHIFT | u64::from(len) }
+    }
+
+    #[inline]
+    fn offset(&self) -> u16 {
+        (self.view >> OFFSET_SHIFT) as u16
     }
 
     #[inline]
@@ -83,7 +101,7 @@ impl Frame {
 
     #[inline]
     pub(crate) fn slot(&self) -> u32 {
-        self.slot & !CONTINUES
+        (self.view >> SLOT_SHIFT) as u32 & SLOT_MASK
     }
 
     #[inline]
@@ -95,25 +113,25 @@ impl Frame {
     /// Bytes of the view.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len as usize
+        usize::from(self.view as u16)
     }
 
     /// Whether the view is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// Where the view starts in its slot.
     #[inline]
     pub fn headroom(&self) -> usize {
-        self.offset as usize
+        usize::from(self.offset())
     }
 
     /// Bytes of the slot behind the view.
     #[inline]
     pub fn tailroom(&self) -> usize {
-        self.inner().slot_bytes(self.slot()) - self.offset as usize - self.len as usize
+        self.inner().slot_bytes(self.slot()) - self.headroom() - self.len()
     }
 
     /// Whether no other frame or queue shares the slot, so that it may be written. Bytes that are not the arena's to write
@@ -128,7 +146,7 @@ impl Frame {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: offset + len never exceeds the slot; a slot that is being written has one owner,
         // and that owner lends its bytes mutably only through `&mut self`.
-        unsafe { slice::from_raw_parts(self.inner().slot_pointer(self.slot()).add(self.offset as usize), self.len as usize) }
+        unsafe { slice::from_raw_parts(self.inner().slot_pointer(self.slot()).add(self.headroom()), self.len()) }
     }
 
     /// The bytes, to be written.
@@ -139,7 +157,7 @@ impl Frame {
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         assert!(self.is_exclusive(), "a shared slot is read-only");
         // SAFETY: as in `bytes`; the assertion says that nobody else can see this slot.
-        unsafe { slice::from_raw_parts_mut(self.inner().slot_pointer(self.slot()).add(self.offset as usize), self.len as usize) }
+        unsafe { slice::from_raw_parts_mut(self.inner().slot_pointer(self.slot()).add(self.headroom()), self.len()) }
     }
 
     /// Takes `count` bytes off the front.
@@ -148,9 +166,8 @@ impl Frame {
     /// When there are fewer.
     #[inline]
     pub fn pull(&mut self, count: usize) {
-        assert!(count <= self.len as usize, "pull beyond the end");
-        self.offset += count as u16;
-        self.len -= count as u16;
+        assert!(count <= self.len(), "pull beyond the end");
+        self.view = self.view + count as u64 * OFFSET_ONE - count as u64;
     }
 
     /// Puts `count` bytes in front and returns them to be written.
@@ -159,9 +176,8 @@ impl Frame {
     /// When there is no such headroom, or the slot is shared.
     #[inline]
     pub fn push(&mut self, count: usize) -> &mut [u8] {
-        assert!(count <= self.offset as usize, "push beyond the headroom");
-        self.offset -= count as u16;
-        self.len += count as u16;
+        assert!(count <= self.headroom(), "push beyond the headroom");
+        self.view = self.view + count as u64 - count as u64 * OFFSET_ONE;
         &mut self.bytes_mut()[..count]
     }
 
@@ -172,15 +188,15 @@ impl Frame {
     #[inline]
     pub fn extend(&mut self, count: usize) -> &mut [u8] {
         assert!(count <= self.tailroom(), "extend beyond the tailroom");
-        let old = self.len as usize;
-        self.len += count as u16;
+        let old = self.len();
+        self.grow(count);
         &mut self.bytes_mut()[old..]
     }
 
     /// Puts `count` bytes behind that the caller has found room for.
     #[inline]
     pub(crate) fn grow(&mut self, count: usize) {
-        self.len += count as u16;
+        self.view += count as u64;
     }
 
     /// Memory behind the frame, bytes: its whole slot.
@@ -192,7 +208,9 @@ impl Frame {
     /// Shortens the view to `len` bytes; longer lengths change nothing.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
-        self.len = self.len.min(len.min(u16::MAX as usize) as u16);
+        if len < self.len() {
+            self.view = self.view - self.len() as u64 + len as u64;
+        }
     }
 
     /// Moves an empty view so that `headroom` bytes precede it.
@@ -201,8 +219,8 @@ impl Frame {
     /// When the view is not empty or the slot is smaller.
     #[inline]
     pub fn reserve(&mut self, headroom: usize) {
-        assert!(self.len == 0 && headroom <= self.inner().slot_bytes(self.slot()), "reserve on an empty frame");
-        self.offset = headroom as u16;
+        assert!(self.is_empty() && headroom <= self.inner().slot_bytes(self.slot()), "reserve on an empty frame");
+        self.view = ((self.view >> SLOT_SHIFT) << SLOT_SHIFT) | (headroom as u64 * OFFSET_ONE);
     }
 
     /// Another frame over the same bytes. Both are read-only until one is dropped.
@@ -211,19 +229,19 @@ impl Frame {
         let meta = self.meta();
         meta.refs.set(meta.refs.get() + 1);
         self.inner().owners.set(self.inner().owners.get() + 1);
-        Frame { arena: self.arena, slot: self.slot(), offset: self.offset, len: self.len }
+        Frame { arena: self.arena, view: self.view & !CONTINUES }
     }
 
     /// Whether the packet goes on in the next frame of the run.
     #[inline]
     pub fn continues(&self) -> bool {
-        self.slot & CONTINUES != 0
+        self.view & CONTINUES != 0
     }
 
     /// Says whether the packet goes on in the next frame of the run.
     #[inline]
     pub fn set_continues(&mut self, continues: bool) {
-        self.slot = if continues { self.slot | CONTINUES } else { self.slot & !CONTINUES };
+        self.view = if continues { self.view | CONTINUES } else { self.view & !CONTINUES };
     }
 
     /// Who answers for the transport checksum.
@@ -234,7 +252,7 @@ impl Frame {
         if flags & FLAG_CHECKSUM_VERIFIED != 0 {
             Checksum::Verified
         } else if flags & FLAG_CHECKSUM_PARTIAL != 0 {
-            let start = meta.checksum_start.get().wrapping_sub(self.offset);
+            let start = meta.checksum_start.get().wrapping_sub(self.offset());
             Checksum::Partial { start, offset: meta.checksum_offset.get() }
         } else {
             Checksum::Complete
@@ -251,7 +269,7 @@ impl Frame {
             Checksum::Verified => meta.flags.set(flags | FLAG_CHECKSUM_VERIFIED),
             Checksum::Partial { start, offset } => {
                 // Kept from the start of the slot, so that push and pull leave it true.
-                meta.checksum_start.set(start.wrapping_add(self.offset));
+                meta.checksum_start.set(start.wrapping_add(self.offset()));
                 meta.checksum_offset.set(offset);
                 meta.flags.set(flags | FLAG_CHECKSUM_PARTIAL);
             }
@@ -287,8 +305,8 @@ impl Frame {
         let meta = self.meta();
         debug_assert!(meta.flags.get() & FLAG_QUEUED == 0 || meta.refs.get() > 1);
         meta.loans.set(meta.loans.get() + 1);
-        let address = (self.inner().slot_offset(self.slot()) + self.offset as usize) as u64;
-        let len = self.len as u32;
+        let address = (self.inner().slot_offset(self.slot()) + self.headroom()) as u64;
+        let len = self.len() as u32;
         core::mem::forget(self);
         (address, len)
     }
@@ -310,6 +328,6 @@ impl Drop for Frame {
 
 impl core::fmt::Debug for Frame {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Frame(slot {}, {}+{})", self.slot(), self.offset, self.len)
+        write!(f, "Frame(slot {}, {}+{})", self.slot(), self.offset(), self.len())
     }
 }
