@@ -143,7 +143,7 @@ impl Connection<'_, '_> {
             }
         }
         self.update_window(plain.window(), sequence, acked != 0);
-        if self.tcb.has_ledger {
+        if self.tcb.has_ledger || len >= u32::from(self.tcb.mss) {
             let time = plain.time();
             self.apart().measure_plain(acked, len, time);
         }

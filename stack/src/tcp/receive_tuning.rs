@@ -4,7 +4,8 @@
 //! more than its last measure within one round trip gets twice that (and the growth once more, for a sender in slow
 //! start); nothing is taken back, since a window that was told must not shrink (RFC 9293 §3.8.6). SO_RCVBUF ends all
 //! this: that much at once, and no more. The round trip is measured by the receiver: by timestamps that come back
-//! (RFC 7323) with full segments, else by the time in which a whole window arrives.
+//! (RFC 7323) with full segments, else by the time in which a whole window arrives. So whose peer has timestamps and sends
+//! only small messages has nothing measured, and needs no ledger for it.
 //!
 //! What is promised stays bounded by the buffer and by the memory that is free, whatever a peer or an
 //! application does (`receive_queue`).
@@ -108,9 +109,16 @@ impl Connection<'_, '_> {
     /// Payload in order has come.
     #[inline]
     pub(crate) fn measure_arrival(&mut self, time: Option<Timestamps>, len: u32) {
-        if self.tcb.has_ledger {
+        if self.tcb.has_ledger || self.begins_to_measure(len) {
             self.apart().measure_receive_rtt(time, len);
         }
+    }
+
+    /// Whether `len` bytes in order are the first from which anything can be measured.
+    #[inline]
+    fn begins_to_measure(&self, len: u32) -> bool {
+        let is_measurable = len >= u32::from(self.tcb.mss) || !self.tcb.has(flag::TIMESTAMPS);
+        is_measurable && self.tcb.bytes_received >= MEASURED_FROM
     }
 
     #[inline(never)]
@@ -120,8 +128,7 @@ impl Connection<'_, '_> {
         let is_full = len >= self.tcb.mss as u32;
         let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS)).map(|times| times.echo);
         let time = self.timestamp();
-        let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return };
-        let tuning = &mut ledger.receive;
+        let tuning = &mut self.ledger().receive;
         match (echo, tuning.edge) {
             (Some(echo), _) if echo != tuning.echo && is_full => {
                 let elapsed_ms = time.wrapping_sub(echo);
@@ -143,7 +150,7 @@ impl Connection<'_, '_> {
     /// The application has read.
     #[inline]
     pub(crate) fn tune_receive_buffer(&mut self) {
-        if self.tcb.bytes_received >= MEASURED_FROM {
+        if self.tcb.has_ledger && self.tcb.bytes_received >= MEASURED_FROM {
             self.apart().measure_reading();
         }
     }

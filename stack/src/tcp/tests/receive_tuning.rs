@@ -2,7 +2,7 @@
 
 use super::rig::*;
 use crate::config::TcpOptions;
-use crate::wire::tcp::{ACK, SYN};
+use crate::wire::tcp::{ACK, PSH, SYN};
 
 const TRUST: u32 = 128 << 10;
 const FULL: u32 = MSS - 12;
@@ -69,6 +69,25 @@ fn slow_streams_stay_small() {
     let mut rig = scaled(TcpOptions::default(), true);
     let windows = rounds(&mut rig, true, 50, 20 << 10, 100);
     assert!(windows.iter().all(|&window| window <= TRUST), "{windows:?}");
+}
+
+/// Messages smaller than a segment measure nothing where there are timestamps, however many come; the first full segment begins.
+#[test]
+fn messages_are_not_measured() {
+    let mut rig = scaled(TcpOptions::default(), true);
+    let mut at = 1;
+    let mut receive = |rig: &mut Rig, len: u32| {
+        rig.receive(seg(ACK | PSH, at, 1).data(len).time(2, 1));
+        rig.read(at).expect("it is in order");
+        rig.sent();
+        at += len;
+    };
+    for _ in 0..1_000 {
+        receive(&mut rig, 64);
+    }
+    assert_eq!(rig.stack.tcp().ledgers(), 0);
+    receive(&mut rig, FULL);
+    assert_eq!(rig.stack.tcp().ledgers(), 1);
 }
 
 /// Who does not read gets nothing, whatever the peer sends.
