@@ -103,6 +103,10 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn settle_cold(&mut self) -> bool {
         self.forget_old_answer();
+        let una = self.tcb.snd_una;
+        if let Some(cold) = self.cold() {
+            cold.rack.parts.acknowledge(una);
+        }
         self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
         let Some(cold) = self.cold() else { return true };
         let is_settled = cold.is_settled();

@@ -95,8 +95,10 @@ impl Connection<'_, '_> {
     fn flight_to_reduce(&self) -> u32 {
         // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
         // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
-        // window let out.
-        self.tcb.flight().min(self.tcb.cwnd.max(self.tcb.mss as u32))
+        // window let out. And no less, where the window was the limit: ACKs that came in the same burst as the
+        // news of the loss have made room that could not be used yet.
+        let window = self.tcb.cwnd.max(self.tcb.mss as u32);
+        if self.tcb.has(flag::CWND_LIMITED) { window } else { self.tcb.flight().min(window) }
     }
 
     /// A loss was found that is repaired already: the window is reduced without a recovery.

@@ -38,6 +38,7 @@ mod model;
 mod mtu_probe;
 mod output;
 mod pacing;
+mod parts;
 mod passive;
 mod path_mtu;
 pub(crate) mod ports;

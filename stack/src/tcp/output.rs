@@ -447,6 +447,9 @@ impl Connection<'_, '_> {
         let now_us = self.now_us();
         let mut next = start;
         if let Some(plan) = plan.filter(|plan| plan.len > 0) {
+            if !plan.again {
+                self.note_part(start, plan.sequence, now_us);
+            }
             next = for_each_piece(arena, start, plan.sequence, plan.len, &mut |piece| {
                 mark_sent(arena, &piece, now_us, plan.again, pushed);
                 let view = || arena.share(piece.slot, piece.offset, piece.len);

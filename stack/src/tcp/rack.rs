@@ -1,17 +1,19 @@
 //! RACK: losses by time. Read RFC 8985 §3, §6.2 first; the steps and names are the RFC's.
 //!
 //! A segment is lost when one that was sent sufficiently later has arrived. When bytes were sent is
-//! known from the extents of the send queue (the first transmission) and from `again` (every
-//! retransmission, as exact ranges). An extent that two packets have parts of counts as sent with the
-//! later one, and does not tell when the earlier arrived: errors delay a finding, never hasten it.
+//! known from the extents of the send queue and their parts (the first transmission), and from `again`
+//! (every retransmission, as exact ranges).
 //!
 //! Who decides what: RACK says which bytes are lost, and thereby when recovery begins; `sack` says
 //! what has arrived; the congestion control algorithm says how small the window becomes; `output` sends
 //! lost bytes before new ones. Without SACK, or with RACK switched off, `sack` says what is lost (RFC 6675).
 
+use ringway_shm::Slot;
+
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::parts::Parts;
 use super::ranges::Ranges;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, TimerKind, flag};
@@ -43,6 +45,8 @@ pub(crate) struct Rack {
     pub(crate) lost: Ranges<()>,
     /// Sent again, when, and not found lost since.
     pub(crate) again: Ranges<u32>,
+    /// When what did not leave with the rest of its extent was sent first.
+    pub(crate) parts: Parts,
 }
 
 impl Default for Rack {
@@ -58,8 +62,15 @@ impl Default for Rack {
             judged: None,
             lost: Ranges::default(),
             again: Ranges::default(),
+            parts: Parts::default(),
         }
     }
+}
+
+/// Where recovery will be over, and RACK.fack.
+struct Marks {
+    recover: SeqNum,
+    fack: SeqNum,
 }
 
 /// What RACK_detect_loss says of a segment.
@@ -75,7 +86,7 @@ enum Verdict {
 impl Rack {
     /// Whether nothing would be lost by forgetting it.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1
+        self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1 && self.parts.is_empty()
     }
 
     /// Whether ACKs of data in order tell it nothing.
@@ -94,6 +105,7 @@ impl Rack {
         self.judged = self.judged.filter(|judged| judged.after(una));
         self.lost.acknowledge(una);
         self.again.acknowledge(una);
+        self.parts.acknowledge(una);
         if self.dsack_round.is_some_and(|round| una.at_or_after(round)) {
             self.dsack_round = None;
         }
@@ -113,10 +125,11 @@ impl Rack {
 
     /// Empties it but keeps its memory.
     pub(crate) fn reset(&mut self) {
-        let (mut lost, mut again) = (core::mem::take(&mut self.lost), core::mem::take(&mut self.again));
+        let Rack { mut lost, mut again, mut parts, .. } = core::mem::take(self);
         lost.clear();
         again.clear();
-        *self = Rack { lost, again, ..Rack::default() };
+        parts.clear();
+        *self = Rack { lost, again, parts, ..Rack::default() };
     }
 
     /// RACK_update: a segment sent at `sent_at` has arrived.
@@ -125,6 +138,28 @@ impl Rack {
             self.newest = Some((sent_at, end));
             self.rtt_us = now_us.wrapping_sub(sent_at);
         }
+    }
+
+    /// Bytes up to `end` that were sent once, at `sent_at`, have arrived. Returns whether higher ones had before
+    /// (RACK_detect_reordering).
+    fn original_arrived(&mut self, now_us: u32, sent_at: u32, end: SeqNum, marks: &Marks) -> bool {
+        self.original_delivered |= end.at_or_before(marks.recover);
+        self.update(now_us, sent_at, end);
+        end.before(marks.fack)
+    }
+
+    /// As [`original_arrived`](Rack::original_arrived) for what of `start..end` was never sent again, though other bytes of
+    /// the extent were.
+    fn originals_arrived(&mut self, now_us: u32, sent_at: u32, (start, end): (SeqNum, SeqNum), marks: &Marks) -> bool {
+        let mut once = Ranges::default();
+        self.again.for_each_outside(start, end, &mut |start, end| {
+            self.lost.for_each_outside(start, end, &mut |start, end| once.add(start, end, ()));
+        });
+        let mut reordered = false;
+        for range in once.iter() {
+            reordered |= self.original_arrived(now_us, sent_at, range.end, marks);
+        }
+        reordered
     }
 
     fn judge(&self, now_us: u32, reo_wnd_us: u32, sent_at: u32, end: SeqNum) -> Verdict {
@@ -179,24 +214,23 @@ impl Connection<'_, '_> {
         let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
         let (arena, recover) = (self.env.arena, self.tcb.recover);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
-        let fack = cold.scoreboard.highest().map_or(una, |highest| highest.latest(una));
+        let marks = Marks { recover, fack: cold.scoreboard.highest().map_or(una, |highest| highest.latest(una)) };
         let mut slot = self.tcb.extent_at(arena, start, cold.cursors[1]);
         let mut reordered = None;
-        while slot.is_some() {
+        let mut from = start;
+        while slot.is_some() && from.before(end) {
             let note = arena.note(slot);
-            let first = SeqNum(note.sequence);
-            let last = first + arena.queued_len(slot) as u32;
-            if !first.before(end) {
-                break;
-            }
-            if note.retransmits == 0 {
-                cold.rack.original_delivered |= last.at_or_before(recover);
-                reordered = reordered.or(last.earliest(end).before(fack).then_some(first.latest(start)));
-                if last.at_or_before(end) {
-                    cold.rack.update(now_us, note.sent_at, last);
-                }
-            }
+            let last = (SeqNum(note.sequence) + arena.queued_len(slot) as u32).earliest(end);
             cold.cursors[1] = slot;
+            while from.before(last) {
+                let (sent_at, part_end) = cold.rack.parts.time_of(from, note.sent_at, last);
+                let late = match note.retransmits {
+                    0 => cold.rack.original_arrived(now_us, sent_at, part_end, &marks),
+                    _ => cold.rack.originals_arrived(now_us, sent_at, (from, part_end), &marks),
+                };
+                reordered = reordered.or(late.then_some(from));
+                from = part_end;
+            }
             slot = arena.next(slot);
         }
         let rack = &mut cold.rack;
@@ -216,7 +250,7 @@ impl Connection<'_, '_> {
         rack.again.remove(start, end);
         if let Some(first) = reordered {
             rack.reordering_seen = true;
-            let distance = (fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
+            let distance = (marks.fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
             let ledger = self.shared.tallies.demand(self.index, self.tcb);
             ledger.reordered = ledger.reordered.wrapping_add(1);
             ledger.reordering = ledger.reordering.max(distance);
@@ -289,25 +323,30 @@ impl Connection<'_, '_> {
         let mut wait = 0;
         while slot.is_some() && judged.before(nxt) {
             let note = arena.note(slot);
-            let last = SeqNum(note.sequence) + arena.queued_len(slot) as u32;
-            let end = last.earliest(nxt);
-            let mut missing = false;
-            cold.scoreboard.for_each_outside(judged, end, &mut |_, _| missing = true);
-            match rack.judge(now_us, reo_wnd_us, note.sent_at, last) {
-                _ if !missing => {}
-                Verdict::Lost => cold.scoreboard.for_each_outside(judged, end, &mut |start, end| {
-                    let Rack { again, lost, .. } = &mut *rack;
-                    again.for_each_outside(start, end, &mut |start, end| lost.add(start, end, ()));
-                }),
+            let last = (SeqNum(note.sequence) + arena.queued_len(slot) as u32).earliest(nxt);
+            let (sent_at, end) = rack.parts.time_of(judged, note.sent_at, last);
+            let (mut verdict, mut until) = (Verdict::Lost, end);
+            cold.scoreboard.for_each_outside(judged, end, &mut |start, end| {
+                if verdict == Verdict::Lost {
+                    verdict = rack.judge(now_us, reo_wnd_us, sent_at, end);
+                    until = if verdict == Verdict::Lost { until } else { start };
+                }
+            });
+            cold.scoreboard.for_each_outside(judged, until, &mut |start, end| {
+                let Rack { again, lost, .. } = &mut *rack;
+                again.for_each_outside(start, end, &mut |start, end| lost.add(start, end, ()));
+            });
+            judged = until;
+            cold.cursors[2] = slot;
+            match verdict {
+                Verdict::Lost if end == last => slot = arena.next(slot),
+                Verdict::Lost => {}
                 Verdict::Wait(remaining) => {
                     wait = remaining;
                     break;
                 }
                 Verdict::Unknown => break,
             }
-            judged = end;
-            cold.cursors[2] = slot;
-            slot = arena.next(slot);
         }
         rack.judged = Some(judged);
         wait
@@ -323,9 +362,15 @@ impl Connection<'_, '_> {
         let is_old = |sent_at: u32| now_us.wrapping_sub(sent_at) >= rtt_us;
         let mut end = cold.rack.judged.unwrap_or(una);
         let mut slot = self.tcb.extent_at(arena, end, cold.cursors[2]);
-        while slot.is_some() && end.before(nxt) && is_old(arena.note(slot).sent_at) {
-            end = (SeqNum(arena.note(slot).sequence) + arena.queued_len(slot) as u32).earliest(nxt);
-            slot = arena.next(slot);
+        while slot.is_some() && end.before(nxt) {
+            let note = arena.note(slot);
+            let last = (SeqNum(note.sequence) + arena.queued_len(slot) as u32).earliest(nxt);
+            let (sent_at, part_end) = cold.rack.parts.time_of(end, note.sent_at, last);
+            if !is_old(sent_at) {
+                break;
+            }
+            end = part_end;
+            slot = if end == last { arena.next(slot) } else { slot };
         }
         if end == self.tcb.snd_end {
             // A FIN was sent with the last data or later; nothing is known of it.
@@ -341,6 +386,16 @@ impl Connection<'_, '_> {
             again.for_each_outside(start, end, &mut |start, end| lost.add(start, end, ()));
         });
         rack.judged = Some(end);
+    }
+
+    /// What begins at `sequence`, in the extent at `slot`, goes now: what of that extent went before has its time written down.
+    #[inline]
+    pub(crate) fn note_part(&mut self, slot: Slot, sequence: SeqNum, now_us: u32) {
+        let note = self.env.arena.note(slot);
+        let first = SeqNum(note.sequence);
+        if first != sequence && note.sent_at != now_us && self.uses_rack() {
+            self.demand_cold().rack.parts.split(first, sequence, note.sent_at);
+        }
     }
 
     /// The reordering timer has expired.

@@ -46,6 +46,22 @@ impl<T: Copy + PartialEq> Ranges<T> {
         self.list.first().copied()
     }
 
+    /// The one with the highest numbers.
+    pub(crate) fn last(&self) -> Option<Range<T>> {
+        self.list.last().copied()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The one that `sequence` lies in.
+    pub(crate) fn find(&self, sequence: SeqNum) -> Option<Range<T>> {
+        let at = self.list.partition_point(|r| r.end.at_or_before(sequence));
+        self.list.get(at).filter(|range| range.start.at_or_before(sequence)).copied()
+    }
+
     /// All in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Range<T>> {
         self.list.iter()

@@ -3,6 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use ringway_shm::Content;
+
 use super::rig::*;
 use crate::config::{CongestionControl, StackConfig, TcpOptions};
 use crate::stats::Counter;
@@ -205,6 +207,20 @@ fn three_above() {
     assert_eq!(sequences(&mut rig), vec![1]);
 }
 
+/// RFC 5681 §3.1: FlightSize is what was under way when the loss was found. ACKs that come in one burst with the news have made
+/// room that nobody could use yet: where the window was the limit, it is the whole window. It was what the burst had left of it.
+#[test]
+fn a_burst_that_brings_acks_and_the_news_of_a_loss() {
+    let mut rig = under_way(0);
+    rig.send(at(0), 30 * MSS);
+    assert_eq!(sequences(&mut rig).len(), 10, "the initial window");
+    rig.wait_ms(RTT_MS);
+    let sack = |n| seg(ACK, 1, at(5)).sack(at(6), at(n));
+    rig.receive_all([seg(ACK, 1, at(2)), seg(ACK, 1, at(4)), seg(ACK, 1, at(5)), sack(7), sack(8), sack(9)]);
+    assert!(sequences(&mut rig).contains(&5));
+    assert_eq!(rig.info().ssthresh_bytes, 15 * MSS / 2, "half of ten, and five acknowledged in slow start");
+}
+
 /// A retransmission that is lost is sent a third time when something sent after it has arrived.
 #[test]
 fn lost_retransmission() {
@@ -235,4 +251,63 @@ fn timeout() {
     assert_eq!(sequences(&mut rig), vec![2, 3]);
     rig.receive(seg(ACK, 1, at(4)));
     assert_eq!(rig.info().congestion_state, 0);
+}
+
+/// One extent holds `count` segments, of which the first have left as one packet (the link cuts it up); the round trip is known, and so is
+/// reordering if `reordered`.
+fn under_way_in_one_extent(count: u32, reordered: bool) -> Rig {
+    let mut config = StackConfig { ..Rig::config() };
+    config.tcp.sack = true;
+    let mut rig = Rig::on(config, true, 65_535, true);
+    rig.unsummed = true;
+    let options = TcpOptions { congestion_control: CongestionControl::NewReno, no_delay: true, ..TcpOptions::default() };
+    let listener = rig.listen(options, 1);
+    rig.receive(seg(SYN, 0, 0).mss(MSS as u16).sack_permitted());
+    rig.sent();
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, 1));
+    rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+    rig.send(at(0), 3 * MSS);
+    rig.sent();
+    rig.wait_ms(RTT_MS);
+    if reordered {
+        rig.receive(seg(ACK, 1, at(0)).sack(at(1), at(2)));
+    }
+    rig.receive(seg(ACK, 1, at(3)));
+    let content = Content::new(stream(at(3), count * MSS));
+    let extent = rig.arena.frame_of(&content, 0..(count * MSS) as usize).expect("there are extents");
+    rig.stack.send_frame(rig.id, extent).expect("there is room");
+    assert_eq!(rig.sent().len(), 1, "one packet for the link to cut");
+    rig
+}
+
+/// Who leaves the cutting to the link has many segments in one extent. A loss among them is found by those behind it as any
+/// other. It was not: an extent spoke of its last byte alone, and only a probe or timeout repaired it.
+#[test]
+fn a_loss_within_an_extent() {
+    let mut rig = under_way_in_one_extent(8, false);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(5)).sack(at(6), at(9)));
+    assert_eq!(sequences(&mut rig), vec![5]);
+    // A second one, in the same extent that has been sent again in part.
+    rig.receive(seg(ACK, 1, at(5)).sack(at(10), at(11)).sack(at(6), at(9)));
+    assert_eq!(sequences(&mut rig), vec![9]);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(11)));
+    assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpTimeouts)), (0, 0));
+}
+
+/// An extent may leave in parts, as the window opens. When each of them left is remembered: a SACK of the second part shows that
+/// what is missing of the first, sent a round trip earlier, is lost, though reordering is known. The whole extent had counted
+/// as sent with its last part.
+#[test]
+fn parts_of_an_extent_have_times_of_their_own() {
+    let mut rig = under_way_in_one_extent(40, true);
+    assert_eq!(rig.info().cwnd_bytes, 10 * MSS, "a part only");
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(5)));
+    assert_eq!(sequences(&mut rig), vec![13], "the second part");
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(5)).sack(at(6), at(14)));
+    assert_eq!(sequences(&mut rig)[0], 5);
 }
