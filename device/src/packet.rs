@@ -45,8 +45,9 @@ const PACKET_MAX: u32 = 65_535;
 const RECEIVE_MAX: usize = PACKET_MAX as usize + 18;
 /// Bytes of send buffer: the packets that the peer has not yet freed.
 const SEND_BUFFER: i32 = 16 << 20;
-/// Bytes of receive buffer: super-segments that wait.
-const RECEIVE_BUFFER: i32 = 32 << 20;
+/// Bytes of receive buffer: super-segments that wait. A bound, not a reservation. It has room for what some hundred senders may
+/// have under way at once by their windows: what is lost here, a whole super-segment, is many segments lost.
+const RECEIVE_BUFFER: i32 = 128 << 20;
 /// An interface whose full queue refuses super-segments is not asked more often whether it cuts them.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// Headroom when a packet is copied to a small frame.
