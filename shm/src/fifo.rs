@@ -45,7 +45,7 @@ impl<T> Fifo<T> {
     }
 
     /// Adds an item at the end. It is made where it stays: nothing that makes room is told of it.
-    #[inline]
+    #[inline(always)]
     pub fn push_back(&mut self, item: T) {
         if self.items.len() == self.items.capacity() {
             self.make_room();
