@@ -13,7 +13,7 @@ use crate::arena::{FLAG_CHECKSUM_PARTIAL, FLAG_CHECKSUM_VERIFIED, FLAG_QUEUED, I
 /// In [`Frame::view`].
 const CONTINUES: u64 = 1 << 63;
 const OFFSET_SHIFT: u32 = 16;
-/// One byte of offset. Offset and length together never exceed a slot, and no slot 65,535 bytes: adding to one part of a view
+/// One byte of offset. Offset and length together never exceed a slot, nor a slot 65,535 bytes: adding to one part of a view
 /// never carries into the next.
 const OFFSET_ONE: u64 = 1 << OFFSET_SHIFT;
 const SLOT_SHIFT: u32 = 32;
