@@ -311,8 +311,8 @@ fn parse_fast_open_keys(text: &str) -> Option<FastOpenKeys> {
     }
 }
 
-/// So many bulk send chunks for each bulk receive chunk, which is twice as large.
-const BULK_PER_ROOM: u32 = 4;
+/// So many bulk send chunks for each bulk receive chunk, which is twice as large and comes back as soon as it is read.
+const BULK_PER_ROOM: u32 = 8;
 
 fn region(values: &Values) -> Shape {
     let (large, small) = (values.u32("memory.chunks_large"), values.u32("memory.chunks_small"));

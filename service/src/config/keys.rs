@@ -191,11 +191,11 @@ pub const KEYS: &[Key] = &[
     number("memory.chunks_small", 4_096, 16, 1_048_576, "Chunks of 256 B, for each direction."),
     number(
         "memory.chunks_bulk",
-        256,
+        1_024,
         0,
         65_536,
         "Chunks of 32 KiB for what an application sends 16 KiB or more of at once: they leave without being copied and come \
-         back when the peer has acknowledged them. For each four, one of 64 KiB for large packets that arrive.",
+         back when the peer has acknowledged them. For each eight, one of 64 KiB for large packets that arrive.",
     ),
     choice(
         "tcp.congestion_control",

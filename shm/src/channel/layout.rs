@@ -59,7 +59,7 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096, tx_bulk: 256, rx_bulk: 64 }
+        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096, tx_bulk: 1024, rx_bulk: 128 }
     }
 }
 
