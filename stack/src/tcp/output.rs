@@ -160,8 +160,10 @@ impl Connection<'_, '_> {
 
     /// Decides what goes next; `None` when nothing may.
     pub(crate) fn next_transmission(&mut self, link_max: u32) -> Option<Plan> {
-        if self.tcb.has(flag::RETRANSMIT) {
-            return self.plan_urgent();
+        if self.tcb.has(flag::RETRANSMIT)
+            && let Some(plan) = self.plan_urgent()
+        {
+            return Some(plan);
         }
         let pipe = self.pipe();
         if self.tcb.recovery != Recovery::Open
@@ -183,7 +185,7 @@ impl Connection<'_, '_> {
     }
 
     /// What goes whatever the congestion window says: a probe, the first lost segment, or without RACK the
-    /// first unacknowledged one.
+    /// first unacknowledged one. `None`: everything has been acknowledged meanwhile.
     fn plan_urgent(&mut self) -> Option<Plan> {
         self.tcb.clear(flag::RETRANSMIT);
         if self.tcb.flight() == 0 {

@@ -128,6 +128,20 @@ fn several_segments_behind_an_ack_are_probed_early() {
     assert_eq!(probe.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(6)]);
 }
 
+/// The probe is due, but others use the turn up; before it goes, everything is acknowledged. What waits for the window goes
+/// then. It stayed for ever: the probe that was not needed ended the turn, and nothing under way means no timer.
+#[test]
+fn acknowledged_before_the_probe_goes() {
+    let mut rig = under_way(0);
+    rig.send(at(0), 12 * MSS);
+    assert_eq!(sequences(&mut rig).len(), 10, "the initial window");
+    rig.now = rig.stack.poll_timeout().expect("a probe is due some time");
+    rig.stack.handle_timeout(rig.now);
+    assert_eq!(rig.count(Counter::TcpLossProbes), 0, "not sent yet");
+    rig.receive(seg(ACK, 1, at(10)));
+    assert_eq!(sequences(&mut rig), vec![10, 11]);
+}
+
 /// §7.4.1: a DSACK of the probe says that nothing was lost: the window stays.
 #[test]
 fn needless_probe() {
