@@ -375,7 +375,8 @@ impl Connection<'_, '_> {
         if !self.shared.config.accurate_option {
             return;
         }
-        let duplicate = self.cold().and_then(|cold| cold.duplicate).filter(|_| !header.options.sack().is_empty());
+        let first = header.options.sack().first().copied();
+        let duplicate = self.cold().and_then(|cold| cold.duplicate).filter(|&duplicate| first == Some(duplicate));
         let Some(accurate) = self.accurate().filter(|accurate| accurate.options_seen && !accurate.option_blocked) else {
             return;
         };
@@ -385,7 +386,7 @@ impl Connection<'_, '_> {
         let free = HEADER_BYTES_MAX - header.len();
         if free < needed {
             // As Linux: the last of several SACK blocks makes room, if that is enough.
-            if header.options.sack().len() <= 2 || free + SACK_BLOCK_BYTES < needed {
+            if header.options.sack().len() <= 2 || free + SACK_BLOCK_BYTES < needed || (room as usize) < needed {
                 return;
             }
             header.options.pop_sack();

@@ -150,7 +150,7 @@ impl Connection<'_, '_> {
         let len = self.tcb.unsent().min(room as u32);
         let good = failure == Failure::None && len > 0;
         // The peer's MSS is not known yet: a SYN is one packet, never a train of them.
-        good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false, whole: true })
+        good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false, segment: len })
     }
 
     /// The SYN was not answered in time.

@@ -28,6 +28,7 @@ mod fast_open;
 mod fast_open_client;
 mod fast_open_server;
 mod frto;
+mod gaps;
 mod icmp;
 mod info;
 mod input;

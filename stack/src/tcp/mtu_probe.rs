@@ -123,7 +123,7 @@ impl Connection<'_, '_> {
         }
         let sequence = tcb.snd_nxt;
         self.demand_cold().mtu_probe.under_way = Some((sequence, size as u16));
-        Some(Plan { sequence, len: size, fin: false, again: false, probe: false, whole: true })
+        Some(Plan { sequence, len: size, fin: false, again: false, probe: false, segment: size })
     }
 
     /// SND.UNA has moved.

@@ -10,9 +10,10 @@ use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Segmentation, Segmentati
 use crate::ip::{LinkInfo, OutputError};
 use crate::stats::Counter;
 use crate::wire::checksum;
-use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header, PSH, Timestamps};
+use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, CWR, FIN, HEADER_BYTES_MAX, Header, PSH, SACK_BLOCKS_MAX, Timestamps};
 
 use super::connection::Connection;
+use super::gaps::Sizes;
 use super::send_queue::{Shape, for_each_piece, mark_sent};
 use super::sequence::SeqNum;
 use super::state::State;
@@ -37,8 +38,8 @@ pub(crate) struct Plan {
     pub(crate) again: bool,
     /// A tail loss probe.
     pub(crate) probe: bool,
-    /// One segment however large: a probe of the path, or the data of a SYN.
-    pub(crate) whole: bool,
+    /// Payload of each full segment that it is cut into; a probe of the path and the data of a SYN are one however large.
+    pub(crate) segment: u32,
 }
 
 /// How a connection's turn to send has ended.
@@ -79,20 +80,20 @@ impl Connection<'_, '_> {
             return Turn::Done;
         }
         self.restart_after_idle();
-        let mut link_max = self.refresh_template();
+        let mut sizes = self.refresh_template();
         let rate = self.pacing_rate();
         if let Some(rate) = rate {
-            link_max = link_max.min(super::pacing::quantum(rate, self.tcb.mss as u32));
+            sizes.packet = sizes.packet.min(super::pacing::quantum(rate, sizes.segment));
         }
         if is_sending_urgent(&self.shared.cold, self.tcb) {
             // A pointer is right for one segment only.
-            link_max = self.tcb.mss as u32;
+            sizes.packet = sizes.segment;
         }
         let flight = self.tcb.flight();
         let mut train = Train::default();
         while self.has_to_send()
             && (rate.is_none() || self.may_depart())
-            && let Some(plan) = self.next_transmission(link_max)
+            && let Some(plan) = self.next_transmission(sizes)
         {
             if *quantum == 0 {
                 return Turn::More;
@@ -129,23 +130,24 @@ impl Connection<'_, '_> {
         self.tcb.unsent() > 0 || self.tcb.recovery != Recovery::Open || self.tcb.has(flag::RETRANSMIT) || fin_waits
     }
 
-    /// Makes the header template current if it can be. Returns the payload bytes that one packet may
-    /// carry: one MSS, or a multiple where the link segments.
-    fn refresh_template(&mut self) -> u32 {
-        let mss = self.tcb.mss as u32;
+    /// Makes the header template current if it can be. Returns what goes into a segment and into a packet now.
+    fn refresh_template(&mut self) -> Sizes {
+        let segment = self.segment_bytes();
+        let alone = Sizes { segment, packet: segment };
         if self.tcb.template.generation != self.env.ip.generation() {
             match self.renew_template() {
                 Ok(()) => {}
-                Err(OutputError::Unresolved | OutputError::NoRoute) => return mss,
+                Err(OutputError::Unresolved | OutputError::NoRoute) => return alone,
             }
         }
         let link = self.env.ip.link(self.tcb.template.interface as u32);
         if !link.segments() {
-            return mss;
+            return alone;
         }
         let limit = link.segmentation_max_bytes.min(PACKET_BYTES_MAX);
         let payload = limit - (self.tcb.template.network_header_len() + HEADER_BYTES_MAX) as u32;
-        (payload - payload % mss).min(mss.saturating_mul(link.segmentation_max_segments)).max(mss)
+        let packet = (payload - payload % segment).min(segment.saturating_mul(link.segmentation_max_segments)).max(segment);
+        Sizes { segment, packet }
     }
 
     /// How data that is queued now is best laid out.
@@ -159,16 +161,16 @@ impl Connection<'_, '_> {
     }
 
     /// Decides what goes next; `None` when nothing may.
-    pub(crate) fn next_transmission(&mut self, link_max: u32) -> Option<Plan> {
+    pub(crate) fn next_transmission(&mut self, sizes: Sizes) -> Option<Plan> {
         if self.tcb.has(flag::RETRANSMIT)
-            && let Some(plan) = self.plan_urgent()
+            && let Some(plan) = self.plan_urgent(sizes.segment)
         {
             return Some(plan);
         }
         let pipe = self.pipe();
         if self.tcb.recovery != Recovery::Open
             && !self.is_frto_waiting()
-            && let Some(plan) = self.plan_again(pipe, false)
+            && let Some(plan) = self.plan_again(pipe, sizes.segment, false)
         {
             return Some(plan);
         }
@@ -177,32 +179,31 @@ impl Connection<'_, '_> {
         {
             return Some(plan);
         }
-        let new = self.plan_new(pipe, link_max);
+        let new = self.plan_new(pipe, sizes);
         if new.is_none() && self.tcb.recovery == Recovery::Fast {
-            return self.plan_again(pipe, true);
+            return self.plan_again(pipe, sizes.segment, true);
         }
         new
     }
 
     /// What goes whatever the congestion window says: a probe, the first lost segment, or without RACK the
     /// first unacknowledged one. `None`: everything has been acknowledged meanwhile.
-    fn plan_urgent(&mut self) -> Option<Plan> {
+    fn plan_urgent(&mut self, segment: u32) -> Option<Plan> {
         self.tcb.clear(flag::RETRANSMIT);
         if self.tcb.flight() == 0 {
             return None;
         }
         let cold = self.shared.cold.get(self.tcb.cold);
         if cold.is_some_and(|cold| cold.probe.due) {
-            return Some(self.plan_probe());
+            return Some(self.plan_probe(segment));
         }
-        let mss = self.tcb.mss as u32;
         let lost = cold.and_then(|cold| cold.rack.lost.first());
-        let (start, end) = lost.map_or((self.tcb.snd_una, self.tcb.snd_una + mss), |lost| (lost.start, lost.end));
-        Some(self.plan_range(start, end.earliest(start + mss)))
+        let (start, end) = lost.map_or((self.tcb.snd_una, self.tcb.snd_una + segment), |lost| (lost.start, lost.end));
+        Some(self.plan_range(start, end.earliest(start + segment), segment))
     }
 
     /// RFC 6675 NextSeg: a lost range (or, to rescue, one that may be), one segment of it.
-    fn plan_again(&mut self, pipe: u32, rescue: bool) -> Option<Plan> {
+    fn plan_again(&mut self, pipe: u32, segment: u32, rescue: bool) -> Option<Plan> {
         let mss = self.tcb.mss as u32;
         if pipe.saturating_add(mss) > self.tcb.cwnd.max(mss) {
             self.tcb.set(flag::CWND_LIMITED);
@@ -215,54 +216,55 @@ impl Connection<'_, '_> {
         } else {
             cold.scoreboard.next_segment(&outstanding, rescue)?
         };
-        Some(self.plan_range(start, end.earliest(start + mss)))
+        Some(self.plan_range(start, end.earliest(start + segment), segment))
     }
 
     /// A retransmission of `start..end`, which may reach beyond the data to the FIN.
-    pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum) -> Plan {
+    pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum, segment: u32) -> Plan {
         let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
         let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
-        Plan { sequence: start, len: data_end - start, fin, again: true, probe: false, whole: false }
+        Plan { sequence: start, len: data_end - start, fin, again: true, probe: false, segment }
     }
 
     /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
-    fn plan_new(&mut self, pipe: u32, link_max: u32) -> Option<Plan> {
-        let link_max = if self.has_cwr_to_send() { self.tcb.mss as u32 } else { link_max };
+    fn plan_new(&mut self, pipe: u32, sizes: Sizes) -> Option<Plan> {
+        let segment = sizes.segment;
+        let packet = if self.has_cwr_to_send() { segment } else { sizes.packet };
         let tcb = &mut *self.tcb;
-        let mss = tcb.mss as u32;
         let unsent = tcb.unsent();
         let fin = tcb.has(flag::FIN_QUEUED) && !tcb.is_fin_sent();
         if unsent == 0 {
             tcb.clear(flag::CWND_LIMITED);
-            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, whole: false });
+            return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, segment });
         }
         let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
         // A segment may always be under way (RFC 5681 §3.1: loss window), even where the size has grown beyond the window since
         // that was set: nothing else would ever open it.
-        let room = if pipe == 0 { tcb.cwnd.max(mss) } else { tcb.cwnd.saturating_sub(pipe) };
+        let room = if pipe == 0 { tcb.cwnd.max(segment) } else { tcb.cwnd.saturating_sub(pipe) };
         let usable = offered.min(room);
         tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
-        let mut len = unsent.min(usable).min(link_max);
+        let mut len = unsent.min(usable).min(packet);
         // Partial segments only where the data ends.
-        if len < unsent && len >= mss {
-            len -= len % mss;
+        if len < unsent && len >= segment {
+            len -= len % segment;
         }
         // As Linux: neither Nagle nor a cork holds urgent data.
-        let may_send = Self::may_send(tcb, len, unsent, fin) || len == unsent && is_sending_urgent(&self.shared.cold, tcb);
+        let may_send =
+            Self::may_send(tcb, len, unsent, segment, fin) || len == unsent && is_sending_urgent(&self.shared.cold, tcb);
         if !may_send {
-            len -= len % mss;
+            len -= len % segment;
         }
         // Less than a segment of the congestion window is left: wait for the next ACK.
-        if len == 0 || (len < mss && len < unsent && room < offered) {
+        if len == 0 || (len < segment && len < unsent && room < offered) {
             return None;
         }
         let fin = fin && len == unsent;
-        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, whole: false })
+        Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, segment })
     }
 
     /// Whether a packet whose last segment is not full may go (RFC 9293 §3.8.6.2.1, §3.7.4).
-    fn may_send(tcb: &super::tcb::Tcb, len: u32, unsent: u32, fin: bool) -> bool {
-        if len.is_multiple_of(tcb.mss as u32) {
+    fn may_send(tcb: &super::tcb::Tcb, len: u32, unsent: u32, segment: u32, fin: bool) -> bool {
+        if len.is_multiple_of(segment) {
             return true;
         }
         if len < unsent {
@@ -311,13 +313,17 @@ impl Connection<'_, '_> {
     /// Writes a planned segment and moves SND.NXT or the marks of retransmission.
     fn send_planned(&mut self, plan: &Plan, push: bool, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(plan.sequence);
+        if plan.segment < u32::from(self.tcb.mss) {
+            // The rest is for what there is to tell.
+            self.tell_gaps_beside_data(&mut header);
+        }
         header.flags |= if plan.fin { FIN } else { 0 };
         let end = plan.sequence + plan.len;
         header.flags |= if push { PSH } else { 0 };
         let tells = plan.len > 0 && !plan.again && self.has_to_tell_reduction();
         header.flags |= if tells { CWR } else { 0 };
         if self.tcb.is_accurate() {
-            self.tell_counters(&mut header, (self.tcb.mss as u32).saturating_sub(plan.len));
+            self.tell_counters(&mut header, plan.segment.saturating_sub(plan.len));
         }
         self.write(&header, Some(plan), out)?;
         if tells {
@@ -329,7 +335,7 @@ impl Connection<'_, '_> {
         } else {
             self.tcb.snd_nxt = sequence_end;
             self.tcb.clear(flag::PROBE);
-            if !plan.len.is_multiple_of(self.tcb.mss as u32) {
+            if !plan.len.is_multiple_of(plan.segment) {
                 self.tcb.snd_sml = end;
             }
         }
@@ -375,14 +381,10 @@ impl Connection<'_, '_> {
     /// Writes a pure ACK with SACK blocks.
     pub(crate) fn write_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(self.tcb.snd_nxt);
-        if self.tcb.has(flag::SACK)
-            && let Some(cold) = self.shared.cold.get(self.tcb.cold)
-        {
-            if let Some(duplicate) = cold.duplicate {
-                header.options.push_sack(duplicate);
-            }
-            cold.reassembly.report(&mut header.options);
+        if let Some(duplicate) = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.duplicate) {
+            header.options.push_sack(duplicate);
         }
+        self.tell_gaps(&mut header, SACK_BLOCKS_MAX);
         self.reflect_syn_ack(&mut header);
         self.tell_counters(&mut header, u32::MAX);
         self.refresh_template();
@@ -407,8 +409,7 @@ impl Connection<'_, '_> {
         let (mut first, shared) = self.build(header, plan, &link)?;
         let transport_len = first.len() + if shared.is_some() { len as usize } else { 0 };
         let unmarked = self.tcb.ect() != 0 && !self.is_markable(plan);
-        // What goes whole is one packet, whatever the MSS.
-        let segments = if plan.is_some_and(|plan| plan.whole) { 1 } else { len.div_ceil(self.tcb.mss as u32).max(1) };
+        let segments = plan.map_or(1, |plan| len.div_ceil(plan.segment).max(1));
         self.env.counters.add(Counter::TcpOutSegs, segments as u64);
         self.tally_departure(segments, len);
         if fresh {
@@ -469,10 +470,10 @@ impl Connection<'_, '_> {
         self.move_cursor(plan, start, next);
         header.emit(first.push(header_len));
         self.finish_checksum(&mut first, header_len, len, sum, link);
-        if len > self.tcb.mss as usize && plan.is_some_and(|plan| !plan.whole) {
+        if let Some(plan) = plan.filter(|plan| plan.len > plan.segment) {
             let is_ipv6 = self.tcb.template.is_ipv6();
             let kind = if is_ipv6 { SegmentationKind::TcpIpv6 } else { SegmentationKind::TcpIpv4 };
-            first.set_segmentation(Segmentation { kind, size: self.tcb.mss });
+            first.set_segmentation(Segmentation { kind, size: plan.segment as u16 });
         }
         let shared = (!inline && link.gathers).then_some(start);
         first.set_continues(shared.is_some());
@@ -526,18 +527,17 @@ impl Connection<'_, '_> {
 
     /// Whether the ACK can wait for data that is going out in this turn anyway.
     pub(crate) fn is_ack_carried_by_data(&mut self) -> bool {
-        let cold = self.shared.cold.get(self.tcb.cold);
-        let reports_gaps = cold.is_some_and(|cold| !cold.reassembly.is_empty() || cold.duplicate.is_some());
         self.tcb.has(flag::ON_DATA)
             && self.tcb.state != State::SynSent
             && self.tcb.sends_data()
-            && !reports_gaps
+            && !self.has_report_of_its_own()
             && self.next_transmission_exists()
     }
 
     fn next_transmission_exists(&mut self) -> bool {
         let retransmit = self.tcb.flags & flag::RETRANSMIT;
-        let exists = self.next_transmission(self.tcb.mss as u32).is_some();
+        let segment = self.segment_bytes();
+        let exists = self.next_transmission(Sizes { segment, packet: segment }).is_some();
         self.tcb.set(retransmit);
         exists
     }

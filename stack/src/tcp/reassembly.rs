@@ -9,7 +9,7 @@ use ringway_shm::{Arena, FrameQueue};
 
 use super::segment::{memory, split, trim_front, truncate};
 use super::sequence::SeqNum;
-use crate::wire::tcp::{Options, SackBlock};
+use crate::wire::tcp::{Options, SACK_BLOCKS_BESIDE_TIMESTAMPS, SACK_BLOCKS_MAX, SackBlock};
 
 /// Intervals at most.
 pub(crate) const INTERVALS_MAX: usize = 64;
@@ -137,11 +137,16 @@ impl Reassembly {
         Some(freed)
     }
 
-    /// RFC 2018 §4: as many blocks as fit, the most recently grown first.
-    pub(crate) fn report(&self, options: &mut Options) {
+    /// SACK blocks that a header without further options than timestamps has, or not even those.
+    pub(crate) fn blocks(&self, timestamps: bool) -> usize {
+        self.intervals.len().min(if timestamps { SACK_BLOCKS_BESIDE_TIMESTAMPS } else { SACK_BLOCKS_MAX })
+    }
+
+    /// RFC 2018 §4: as many blocks as fit, up to `most`, the most recently grown first.
+    pub(crate) fn report(&self, options: &mut Options, most: usize) {
         let mut last = None;
         // A report of duplicates may stand in front.
-        let room = options.with_sack(core::iter::empty()).sack_room();
+        let room = options.with_sack(core::iter::empty()).sack_room().min(most);
         for _ in options.sack().len()..room {
             // The youngest interval that is older than the one reported last.
             let age = |i: &Interval| self.stamp.wrapping_sub(i.stamp);

@@ -13,6 +13,7 @@ use crate::source::Source;
 use crate::stack::Env;
 use crate::stats::Counter;
 use crate::wire::checksum;
+use crate::wire::tcp::SACK_BLOCKS_MAX;
 
 use super::Tcp;
 use super::cold::Timeouts;
@@ -411,7 +412,8 @@ impl Connection<'_, '_> {
 
     /// As Linux: a segment before the window, which the peer must answer with an ACK.
     fn write_probe(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
-        let header = self.header(self.tcb.snd_una - 1);
+        let mut header = self.header(self.tcb.snd_una - 1);
+        self.tell_gaps(&mut header, SACK_BLOCKS_MAX);
         self.write(&header, None, out)?;
         self.tcb.clear(flag::PROBE);
         Ok(())

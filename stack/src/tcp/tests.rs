@@ -10,6 +10,7 @@ mod defence;
 mod ecn;
 mod fast_open;
 mod flood;
+mod gaps;
 mod handshake;
 mod hostile;
 mod loopback;

@@ -89,16 +89,16 @@ impl Connection<'_, '_> {
 
     /// §7.3 (TLP_send_probe): a new segment if there is one and the peer's window takes it, else the last
     /// one again. The congestion window does not matter.
-    pub(crate) fn plan_probe(&self) -> Plan {
+    pub(crate) fn plan_probe(&self, segment: u32) -> Plan {
         let tcb = &*self.tcb;
-        let len = tcb.unsent().min(tcb.mss as u32);
+        let len = tcb.unsent().min(segment);
         if len > 0 && tcb.flight().saturating_add(len) <= tcb.snd_wnd {
             let fin = tcb.has(flag::FIN_QUEUED) && len == tcb.unsent();
-            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true, whole: false };
+            return Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: true, segment };
         }
         let data_end = tcb.snd_end.earliest(tcb.snd_nxt);
-        let start = if tcb.snd_una.before(data_end) { (data_end - tcb.mss as u32).latest(tcb.snd_una) } else { data_end };
-        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt) }
+        let start = if tcb.snd_una.before(data_end) { (data_end - segment).latest(tcb.snd_una) } else { data_end };
+        Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt, segment) }
     }
 
     /// The probe was written.

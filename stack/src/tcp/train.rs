@@ -30,8 +30,7 @@ impl Connection<'_, '_> {
     /// Counts a planned segment. Whether it ends a train of several.
     pub(crate) fn ends_train(&self, plan: &Plan, train: &mut Train) -> bool {
         let least = self.shared.config.push_trains as u32;
-        let mss = self.tcb.mss as u32;
-        if least == 0 || plan.again || plan.probe || plan.len != mss {
+        if least == 0 || plan.again || plan.probe || plan.len != plan.segment {
             return false;
         }
         if train.left == 0 {

@@ -16,6 +16,8 @@ pub const CHECKSUM_OFFSET: usize = 16;
 pub const TIMESTAMPS_BYTES: usize = 12;
 /// Blocks that one SACK option can hold.
 pub const SACK_BLOCKS_MAX: usize = 4;
+/// SACK blocks in an option beside timestamps, at most.
+pub const SACK_BLOCKS_BESIDE_TIMESTAMPS: usize = 3;
 
 /// RFC 7413 §4.1.1: bytes of the longest cookie.
 pub const FAST_OPEN_BYTES_MAX: usize = 16;
@@ -247,7 +249,18 @@ impl Options {
     /// How many blocks fit when the other options are as they are now.
     pub fn sack_room(&self) -> usize {
         let others = self.len();
-        ((HEADER_BYTES_MAX - HEADER_BYTES).saturating_sub(others + 4) / 8).min(SACK_BLOCKS_MAX)
+        Options::sack_blocks_in((HEADER_BYTES_MAX - HEADER_BYTES).saturating_sub(others))
+    }
+
+    /// How many blocks fit into `bytes` bytes.
+    pub fn sack_blocks_in(bytes: usize) -> usize {
+        (bytes.saturating_sub(4) / 8).min(SACK_BLOCKS_MAX)
+    }
+
+    /// Bytes of the option with so many blocks, padded.
+    #[inline]
+    pub fn sack_bytes_of(blocks: usize) -> usize {
+        if blocks == 0 { 0 } else { 4 + 8 * blocks }
     }
 
     /// Removes the last SACK block.
@@ -264,7 +277,7 @@ impl Options {
         // RFC 7323 appendix A: SACK-permitted takes the place of the timestamps' padding.
         len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
         len += self.counters.len();
-        len += if self.sack_count > 0 { 4 + 8 * self.sack_count as usize } else { 0 };
+        len += Options::sack_bytes_of(self.sack_count as usize);
         len + self.fast_open.map_or(0, |option| option.option_len().next_multiple_of(4))
     }
 

@@ -168,3 +168,24 @@ fn received_super_segment() {
     assert_eq!(rig.read(1), Ok(10_000));
     rig.assert_no_leak();
 }
+
+/// A super-segment with SACK blocks is cut into segments that have room for them.
+/// RFC 2018 §3, RFC 6691 §2.
+#[test]
+fn super_segments_tell_of_gaps() {
+    let mut config = Rig::config();
+    config.tcp.sack = true;
+    let mut rig = Rig::on(config, true, 65_535, true);
+    rig.listen_and_accept(TcpOptions::default(), seg(SYN, 0, 0).mss(MSS as u16).sack_permitted());
+    transmit(&mut rig);
+    rig.receive(seg(ACK, 101, 1).data(100));
+    rig.send(1, 20 * MSS);
+    let packets = transmit(&mut rig);
+    assert_eq!(packets.len(), 1, "the data tells of the gap");
+    let (header, len) = Header::parse(&packets[0].bytes[20..]).expect("a good header");
+    assert_eq!((header.options.sack().len(), len), (1, 32));
+    assert_eq!(packets[0].segmentation, Some((MSS - 12) as u16));
+    // As much as the window lets out, in segments of that size.
+    let room = MSS - 12;
+    assert_eq!(payload(&packets[0]).1, stream(1, 10 * MSS / room * room));
+}

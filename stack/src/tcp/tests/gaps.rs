@@ -1,0 +1,193 @@
+//! What data segments tell of data that is missing (RFC 2018 §3), and the room that it takes (RFC 6691).
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::rig::*;
+use crate::config::StackConfig;
+use crate::family::{Family, in_both_families};
+use crate::stats::Counter;
+use crate::wire::tcp::{ACK, FIN, PSH, SYN};
+
+/// A SACK block and the two words around it.
+const ONE_BLOCK: u32 = 12;
+const TIMESTAMPS: u32 = 12;
+
+fn with_sack() -> StackConfig {
+    let mut config = Rig::config();
+    config.tcp.sack = true;
+    config
+}
+
+fn accepted(config: StackConfig) -> Rig {
+    let mut rig = Rig::with(config);
+    rig.accept_with(newreno(), seg(SYN, 0, 0).mss(MSS as u16).sack_permitted());
+    rig
+}
+
+fn blocks(segment: &Seg) -> Vec<(u32, u32)> {
+    segment.options.sack().iter().map(|block| (block.left.0, block.right.0)).collect()
+}
+
+/// A response goes out while requests are missing: it says so itself, and no ACK goes beside it.
+/// RFC 2018 §3.
+fn a_response_tells_of_a_gap(family: Family) {
+    let mut rig = Rig::of(family, with_sack());
+    rig.accept_with(newreno(), seg(SYN, 0, 0).mss(1_000).sack_permitted());
+    rig.receive(seg(ACK | PSH, 201, 1).data(100));
+    rig.send(1, 50);
+    let sent = rig.sent();
+    assert_eq!(sent.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK | PSH, 1, 1, 50)]);
+    assert_eq!(blocks(&sent[0]), vec![(201, 301)]);
+    // What comes later is told by what goes later, the newest first.
+    rig.receive(seg(ACK | PSH, 401, 51).data(100));
+    rig.send(51, 50);
+    let sent = rig.sent();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(blocks(&sent[0]), vec![(401, 501), (201, 301)]);
+    // The gap is filled: there is nothing more to tell.
+    rig.receive(seg(ACK | PSH, 1, 101).data(200));
+    rig.receive(seg(ACK | PSH, 301, 101).data(100));
+    rig.send(101, 50);
+    let sent = rig.sent();
+    assert_eq!(sent.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK | PSH, 101, 501, 50)]);
+    assert_eq!(blocks(&sent[0]), vec![]);
+}
+
+/// Blocks take their room from full segments, as many as fit beside timestamps: none is longer than the MSS and the header
+/// that it was agreed for.
+/// RFC 6691 §2, RFC 9293 MUST-16.
+#[test]
+fn full_segments_have_room_for_blocks() {
+    let mut config = with_sack();
+    config.tcp.timestamps = true;
+    let mut rig = Rig::with(config);
+    rig.accept_with(newreno(), seg(SYN, 0, 0).mss(MSS as u16).sack_permitted().time(5, 0));
+    for n in 1..=4 {
+        rig.receive(seg(ACK, 1 + 200 * n, 1).time(6, 0).data(100));
+        assert_eq!(rig.sent().len(), 1, "nothing else is there to tell of it");
+    }
+    rig.send(1, 5 * MSS);
+    let sent = rig.sent();
+    let room = MSS - TIMESTAMPS - ONE_BLOCK - 2 * 8;
+    let lens: Vec<u32> = sent.iter().map(|segment| segment.payload.len() as u32).collect();
+    assert_eq!(lens, [room, room, room, room, room, 5 * MSS - 5 * room]);
+    for segment in &sent {
+        assert_eq!(blocks(segment), vec![(801, 901), (601, 701), (401, 501)]);
+        assert!(segment.payload.len() + segment.options.len() <= MSS as usize);
+    }
+    let stream: Vec<u8> = sent.iter().flat_map(|segment| segment.payload.clone()).collect();
+    assert_eq!(stream, super::rig::stream(1, 5 * MSS));
+}
+
+/// A full segment with blocks is a full one to Nagle's rule: what follows it may go. Without the gap the size is as before.
+#[test]
+fn a_full_segment_stays_one() {
+    let mut rig = accepted(with_sack());
+    rig.receive(seg(ACK, 101, 1).data(100));
+    rig.sent();
+    rig.send(1, MSS - ONE_BLOCK);
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 1, 1, (MSS - ONE_BLOCK) as usize)]);
+    rig.send(1 + MSS - ONE_BLOCK, 10);
+    assert_eq!(rig.sent().len(), 1);
+    rig.receive(seg(ACK, 1, 11 + MSS - ONE_BLOCK).data(100));
+    rig.sent();
+    rig.send(11 + MSS - ONE_BLOCK, MSS);
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 11 + MSS - ONE_BLOCK, 201, MSS as usize)]);
+}
+
+/// What is sent again tells too, and leaves room for it.
+#[test]
+fn retransmissions_tell_of_gaps() {
+    let mut config = with_sack();
+    config.tcp.rack = false;
+    let mut rig = accepted(config);
+    rig.send(1, 10 * MSS);
+    assert_eq!(rig.sent().len(), 10);
+    rig.receive(seg(ACK, 101, 1).sack(1 + 2 * MSS, 1 + 10 * MSS).data(100));
+    let room = (MSS - ONE_BLOCK) as usize;
+    let sent = rig.sent();
+    assert_eq!(sent.iter().map(Seg::brief).collect::<Vec<_>>()[..2], [(ACK, 1, 1, room), (ACK, 1 + room as u32, 1, room)]);
+    assert!(sent.iter().all(|segment| blocks(segment) == [(101, 201)]), "{sent:?}");
+    // The rest of the two segments.
+    assert_eq!(sent[2].brief(), (ACK, 1 + 2 * room as u32, 1, 2 * ONE_BLOCK as usize));
+}
+
+/// What has come twice is said once, in an ACK of its own, in front of the data.
+/// RFC 2883 §4.
+#[test]
+fn duplicates_are_told_once() {
+    let mut rig = accepted(with_sack());
+    rig.receive(seg(ACK, 101, 1).data(100));
+    rig.sent();
+    rig.receive(seg(ACK, 101, 1).data(100));
+    rig.send(1, 2 * MSS);
+    let sent = rig.sent();
+    assert_eq!(sent[0].brief(), (ACK, 1, 1, 0));
+    assert_eq!(blocks(&sent[0]), vec![(101, 201), (101, 201)]);
+    assert_eq!(sent.len(), 4);
+    assert!(sent[1..].iter().all(|segment| blocks(segment) == [(101, 201)]), "{sent:?}");
+}
+
+/// A peer without SACK counts duplicate ACKs, and those have no data (RFC 5681 §2).
+#[test]
+fn without_sack_a_gap_has_an_ack_of_its_own() {
+    let mut rig = Rig::accepted(Rig::config(), newreno());
+    rig.receive(seg(ACK, 101, 1).data(100));
+    rig.send(1, 50);
+    assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0), (ACK | PSH, 1, 1, 50)]);
+}
+
+/// A FIN without data tells of gaps as well.
+#[test]
+fn a_fin_tells_of_a_gap() {
+    let mut rig = accepted(with_sack());
+    rig.receive(seg(ACK, 101, 1).data(100));
+    rig.sent();
+    rig.stack.shutdown_write(rig.now, rig.id);
+    let sent = rig.sent();
+    assert_eq!(sent.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK | FIN, 1, 1, 0)]);
+    assert_eq!(blocks(&sent[0]), vec![(101, 201)]);
+}
+
+/// The smallest MSS that is believed keeps half of its room for data, whatever there is to tell.
+#[test]
+fn the_smallest_segments_carry_data_still() {
+    let mut rig = Rig::with(with_sack());
+    rig.accept_with(newreno(), seg(SYN, 0, 0).mss(1).sack_permitted());
+    for n in 1..=4 {
+        rig.receive(seg(ACK, 1 + 200 * n, 1).data(100));
+        rig.sent();
+    }
+    rig.send(1, 1_000);
+    let mut got = Vec::new();
+    while got.len() < 1_000 {
+        let sent = rig.sent();
+        assert!(!sent.is_empty(), "after {} bytes", got.len());
+        for segment in sent {
+            assert!(segment.options.len() <= segment.payload.len() || got.len() + segment.payload.len() == 1_000);
+            got.extend(segment.payload);
+        }
+        rig.receive(seg(ACK, 1, 1 + got.len() as u32));
+    }
+    assert_eq!(got, stream(1, 1_000));
+}
+
+/// Both ends send and both have lost a segment: each learns it from the other's data, and no timer has to come.
+#[test]
+fn losses_in_both_directions_are_repaired_at_once() {
+    let mut config = with_sack();
+    config.tcp.rack = false;
+    let mut rig = accepted(config);
+    rig.send(1, 5 * MSS);
+    assert_eq!(rig.sent().len(), 5);
+    // The peer's first segment is lost, and so was ours; what it has of ours its data tells.
+    rig.receive(seg(ACK, 1_001, 1).sack(1 + MSS, 1 + 5 * MSS).data(1_000));
+    let sent = rig.sent();
+    assert_eq!(sent[0].brief(), (ACK, 1, 1, (MSS - ONE_BLOCK) as usize));
+    assert_eq!(blocks(&sent[0]), vec![(1_001, 2_001)]);
+    assert_eq!(rig.count(Counter::TcpSackRecovery), 1);
+    assert_eq!(rig.count(Counter::TcpTimeouts), 0);
+}
+
+in_both_families!(a_response_tells_of_a_gap);
