@@ -27,7 +27,7 @@ use ringway_stack::{Event, SocketId, State};
 
 use crate::command::{RegionId, RegionMemory, RegionRequest};
 use crate::core::{Core, Ending};
-use crate::idle::{Idle, Source};
+use crate::idle::Idle;
 use crate::metrics::Work;
 use crate::worker::WorkerConfig;
 use region::Region;
@@ -87,7 +87,7 @@ impl Attachments {
         }
         let number = u32::try_from(self.regions.len()).map_err(|_| io::ErrorKind::QuotaExceeded)?;
         let (region, memory, doorbell) = Region::create(number, request, self.shape, self.sockets_max)?;
-        idle.add(region.doorbell(), Source::Bell)?;
+        idle.add(region.doorbell())?;
         self.regions.push(Some(Box::new(region)));
         self.live.push(number);
         Ok(RegionMemory { region: RegionId(number), memory, doorbell })

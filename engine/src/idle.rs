@@ -14,11 +14,13 @@ mod judge;
 mod wakeup_cost;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration as StdDuration;
 
 use ringway_shm::{Duration, Instant};
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 
 use crate::metrics::{Metrics, Work};
 use judge::Judge;
@@ -28,15 +30,6 @@ const EVENTS_MAX: usize = 16;
 /// Work that is found after so many times the limit was found by a look that came late: others had the processor
 /// meanwhile, for a slice, and a sleeper would have been woken before its end.
 const LATE: u64 = 4;
-
-/// What wakes a worker besides time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// Readable as long as there is something to read: a device.
-    Level,
-    /// Every write counts, nobody reads: a doorbell (eventfd).
-    Bell,
-}
 
 /// Whom an idle time waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +42,8 @@ pub(crate) enum Awaited {
 
 /// Waits for a worker; see the module's text.
 pub(crate) struct Idle {
-    epoll: OwnedFd,
+    /// An epoll instance of all doorbells.
+    bells: OwnedFd,
     spin: Spin,
     /// What sets the limit of spinning; `None`: the configuration has.
     cost: Option<WakeupCost>,
@@ -58,24 +52,21 @@ pub(crate) struct Idle {
 impl Idle {
     /// `spin_limit`: `None`: by what wake-ups turn out to cost.
     pub(crate) fn new(spin_limit: Option<Duration>) -> io::Result<Idle> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let bells = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let cost = spin_limit.is_none().then(WakeupCost::default);
         let limit = spin_limit.unwrap_or_else(|| WakeupCost::default().spin_limit());
-        Ok(Idle { epoll, spin: Spin::new(limit), cost })
+        Ok(Idle { bells, spin: Spin::new(limit), cost })
     }
 
-    /// From now on `fd` ends a wait.
-    pub(crate) fn add(&self, fd: impl AsFd, source: Source) -> io::Result<()> {
-        let flags = match source {
-            Source::Level => epoll::EventFlags::IN,
-            Source::Bell => epoll::EventFlags::IN | epoll::EventFlags::ET,
-        };
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(0), flags)?)
+    /// From now on every write to `bell`, an eventfd that nobody reads, ends a wait.
+    pub(crate) fn add(&self, bell: impl AsFd) -> io::Result<()> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        Ok(epoll::add(&self.bells, bell, epoll::EventData::new_u64(0), flags)?)
     }
 
-    /// `fd` ends no wait any more. To be called before it is closed: a doorbell stays open elsewhere.
-    pub(crate) fn remove(&self, fd: impl AsFd) -> io::Result<()> {
-        Ok(epoll::delete(&self.epoll, fd)?)
+    /// `bell` ends no wait any more. To be called before it is closed: it stays open elsewhere.
+    pub(crate) fn remove(&self, bell: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.bells, bell)?)
     }
 
     /// The worker had something to do at `now`, and waits for `awaited` from now on.
@@ -118,18 +109,38 @@ impl Idle {
         std::thread::yield_now();
     }
 
-    /// Waits until something happens, at most `most` (`None`: for ever).
+    /// Waits until a bell rings or one of `devices` is readable, at most `most` (`None`: for ever). Returns whether that
+    /// was so, rather than that the time was over or a signal came.
+    ///
+    /// Devices are waited for with poll(2), which stands in their wait queues only while it sleeps: an epoll instance stands
+    /// there for good, and the kernel calls it for every packet that arrives or has left, however busy the worker is.
     ///
     /// # Blocking
     /// That is its purpose.
-    pub(crate) fn wait(&mut self, most: Option<Duration>) -> io::Result<()> {
+    pub(crate) fn wait<'a>(&self, most: Option<Duration>, devices: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<bool> {
         let timeout = most.map(|span| {
             let span = StdDuration::from_nanos(span.as_nanos());
             Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
         });
-        let mut events = [const { std::mem::MaybeUninit::uninit() }; EVENTS_MAX];
-        match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        let mut sources: Vec<PollFd<'_>> = vec![PollFd::new(&self.bells, PollFlags::IN)];
+        sources.extend(devices.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let ready = match poll(&mut sources, timeout.as_ref()) {
+            Ok(ready) => ready,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        if ready > 0 && !sources[0].revents().is_empty() {
+            self.take_rings()?;
+        }
+        Ok(ready > 0)
+    }
+
+    /// Notes which bells rang, so that the next wait does not end for the same rings.
+    fn take_rings(&self) -> io::Result<()> {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
+        match epoll::wait(&self.bells, &mut events, Some(&now)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

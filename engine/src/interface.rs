@@ -181,8 +181,9 @@ impl Interfaces {
         self.ports.iter().filter_map(|port| port.device.poll_timeout()).min()
     }
 
-    pub(crate) fn wait_fd(&self, interface: u32) -> Option<BorrowedFd<'_>> {
-        self.ports[interface as usize].device.wait_fd()
+    /// What is readable when a device has packets.
+    pub(crate) fn wait_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ports.iter().filter_map(|port| port.device.wait_fd())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {

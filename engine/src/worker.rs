@@ -22,7 +22,7 @@ use crate::attach::Attachments;
 use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
 use crate::core::Core;
-use crate::idle::{Awaited, Idle, Source};
+use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
 use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
@@ -126,7 +126,7 @@ impl Worker {
     ) -> io::Result<(Worker, WorkerHandle)> {
         let (commands, handle) = Commands::new()?;
         let idle = Idle::new(config.spin)?;
-        idle.add(commands.bell(), Source::Bell)?;
+        idle.add(commands.bell())?;
         let arena = Arena::new(config.arena);
         let stack = Stack::new(config.stack.clone(), arena.clone(), now);
         let metrics = Metrics::new(config.stats_path.as_deref())?;
@@ -241,45 +241,29 @@ impl Worker {
 
     /// Adds an interface over a device that takes its frames from [`arena`](Worker::arena), and
     /// returns its number.
-    ///
-    /// # Errors
-    /// The device cannot be waited for.
-    pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> io::Result<u32> {
+    pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> u32 {
         let number = self.interfaces.add(self.core.now, interface, device, &self.arena, &mut self.core.stack);
         self.core.set_kernel_number(number, kernel_number(interface));
-        self.watch(number)?;
-        Ok(number)
+        number
     }
 
     fn replace_interface(&mut self, number: u32, interface: &InterfaceInfo, open: OpenDevice) -> io::Result<()> {
         if !self.interfaces.exists(number) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        self.close_interface(number);
+        self.interfaces.close(number);
         let device = open(&self.arena)?;
         self.interfaces.replace(self.core.now, number, interface, device, &self.arena, &mut self.core.stack);
         self.core.set_kernel_number(number, kernel_number(interface));
-        self.watch(number)
+        Ok(())
     }
 
     fn remove_interface(&mut self, number: u32) {
         if self.interfaces.exists(number) {
-            self.close_interface(number);
+            self.interfaces.close(number);
             self.interfaces.free(number);
             self.set_addresses(number, Vec::new());
         }
-    }
-
-    fn close_interface(&mut self, number: u32) {
-        // A descriptor that cannot be taken out was never in; the device goes either way.
-        if self.interfaces.wait_fd(number).is_some_and(|fd| self.idle.remove(fd).is_err()) {
-            self.core.metrics.add(Work::Violations, 1);
-        }
-        self.interfaces.close(number);
-    }
-
-    fn watch(&self, number: u32) -> io::Result<()> {
-        self.interfaces.wait_fd(number).map_or(Ok(()), |fd| self.idle.add(fd, Source::Level))
     }
 
     fn set_addresses(&mut self, interface: u32, addresses: Vec<Cidr>) {
@@ -378,7 +362,7 @@ impl Worker {
         match command {
             Command::AddInterface(interface, open, reply) => {
                 let opened = open(&self.arena);
-                reply.answer(opened.and_then(|device| self.add_interface(&interface, device)));
+                reply.answer(opened.map(|device| self.add_interface(&interface, device)));
             }
             Command::ReplaceInterface(number, interface, open, reply) => {
                 reply.answer(self.replace_interface(number, &interface, open));
@@ -409,9 +393,9 @@ impl Worker {
         let ready = self.attachments.arm(self.idle.spin_limit()) | self.interfaces.arm();
         let next = self.next_timeout(now);
         if !ready && next.is_none_or(|at| at > now) {
-            self.idle.wait(next.map(|at| at.since(now)))?;
+            let called = self.idle.wait(next.map(|at| at.since(now)), self.interfaces.wait_fds())?;
             self.core.metrics.add(Work::Wakeups, 1);
-            if let Some(arrival) = self.interfaces.first_arrival() {
+            if let Some(arrival) = self.interfaces.first_arrival().filter(|_| called) {
                 self.idle.woken_by(arrival, clock::wall());
             }
         }

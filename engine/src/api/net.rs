@@ -82,16 +82,13 @@ impl Net {
 
     /// Adds an interface over a device whose frames come from [`arena`](Net::arena), with its addresses and the routes to
     /// their networks; returns its number.
-    ///
-    /// # Errors
-    /// The device cannot be waited for.
-    pub fn add_interface(&mut self, interface: &InterfaceInfo, addresses: &[Cidr], device: Box<dyn Device>) -> io::Result<u32> {
-        let number = self.worker.add_interface(interface, device)?;
+    pub fn add_interface(&mut self, interface: &InterfaceInfo, addresses: &[Cidr], device: Box<dyn Device>) -> u32 {
+        let number = self.worker.add_interface(interface, device);
         self.worker.stack().set_addresses(number, addresses.to_vec());
         for &destination in addresses {
             self.add_route(Route { destination, gateway: None, interface: number, metric: 0, source: None });
         }
-        Ok(number)
+        number
     }
 
     /// Adds a route.

@@ -135,7 +135,7 @@ impl Seat {
         };
         let share = Share::new(device, groups.clone(), worker, self.links, net.arena())?;
         net.stack().set_flow_groups(groups.of(worker));
-        net.add_interface(&info, &[self.address], Box::new(share))?;
+        net.add_interface(&info, &[self.address], Box::new(share));
         net.member = Some(self.member);
         Ok(net)
     }

@@ -54,7 +54,7 @@ impl Net {
             owned: true,
             ..InterfaceInfo::default()
         };
-        self.add_interface(&info, &[address], Box::new(tap))
+        Ok(self.add_interface(&info, &[address], Box::new(tap)))
     }
 
     /// Joins the link of an interface of this machine, with a link address and an IP address of its own: to the others on
@@ -67,7 +67,7 @@ impl Net {
         let packet = Packet::open(interface, None, PacketOptions::default(), self.arena())?;
         let (name, mtu) = (packet.interface().name.clone(), packet.interface().mtu);
         let info = InterfaceInfo { name, mac: own_mac(address), mtu, owned: true, ..InterfaceInfo::default() };
-        self.add_interface(&info, &[address], Box::new(packet))
+        Ok(self.add_interface(&info, &[address], Box::new(packet)))
     }
 
     /// Takes one end of a shared-memory link to another thread or process.
@@ -78,7 +78,7 @@ impl Net {
         let link = Link::open(end, MTU, self.arena())?;
         let info =
             InterfaceInfo { name: "link".into(), mac: own_mac(address), mtu: MTU, owned: true, ..InterfaceInfo::default() };
-        self.add_interface(&info, &[address], Box::new(link))
+        Ok(self.add_interface(&info, &[address], Box::new(link)))
     }
 }
 

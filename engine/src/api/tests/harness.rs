@@ -46,7 +46,7 @@ impl Pair {
             let mac = MacAddress([2, 0, 0, 0, 0, host as u8 + 1]);
             let info = InterfaceInfo { name: "wire".into(), mac, mtu: 1500, owned: true, ..InterfaceInfo::default() };
             let cidr = Cidr { ip: address(host, 0).ip(), prefix_len: 24 };
-            nets[host].add_interface(&info, &[cidr], Box::new(device)).expect("nothing to wait for");
+            nets[host].add_interface(&info, &[cidr], Box::new(device));
         }
         Pair { now, nets, events: [Vec::new(), Vec::new()] }
     }

@@ -426,7 +426,7 @@ fn add_interface(worker: &mut Worker, number: usize, device: Box<dyn ringway_dev
     let ip = |number: usize| IpAddr::V4(Ipv4Addr::from(ADDRESSES[number]));
     let info =
         InterfaceInfo { name: format!("wire{number}"), mac: mac(number), mtu: 1500, owned: false, ..InterfaceInfo::default() };
-    let interface = worker.add_interface(&info, device).expect("nothing to wait for");
+    let interface = worker.add_interface(&info, device);
     let stack = worker.stack();
     stack.set_addresses(interface, vec![Cidr { ip: ip(number), prefix_len: 24 }]);
     let destination = Cidr { ip: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 0)), prefix_len: 24 };
