@@ -301,9 +301,11 @@ impl Connection<'_, '_> {
         let cold = self.demand_cold();
         cold.scoreboard.high_rxt = una;
         cold.probe = Probe::default();
-        cold.prr = if sack { Prr::default() } else { Prr::without_sack(flight, duplicates, mss) };
+        cold.prr = if sack { Prr::default() } else { Prr::without_sack(duplicates, mss) };
         self.tcb.set(flag::RETRANSMIT);
         if !sack {
+            // Of the duplicate ACKs the last is yet to be taken.
+            self.begin_reduction_from(flight.saturating_sub(duplicates.saturating_sub(1) * mss));
             self.model_lost(una, una + mss);
             self.reduce_proportionally(mss, false);
         }

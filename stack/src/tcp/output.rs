@@ -344,7 +344,8 @@ impl Connection<'_, '_> {
         }
         self.model_sent(plan);
         if self.uses_prr() {
-            self.demand_cold().prr.sent(plan.len);
+            let prr = &mut self.demand_cold().prr;
+            if plan.again { prr.sent_again(plan.len) } else { prr.sent(plan.len) }
         }
         if plan.probe {
             self.probe_sent(plan);

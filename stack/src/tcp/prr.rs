@@ -6,9 +6,13 @@
 //! in bursts. Fast recovery uses it, and a reduction for a congestion mark. Without SACK each duplicate ACK
 //! stands for a segment that has arrived (RFC 6582 §3.2 (4)). After a timeout there is slow start, and a
 //! congestion control with a model says the window itself.
+//!
+//! RFC 6675 §5 has an ACK send what it lets out before the next one is looked at: new segments by limited transmit (step 3),
+//! and only then recovery. Here the ACKs of a burst are taken before anything is sent. What the window had let out when the
+//! ACK came that began recovery is therefore still to go, in front of PRR's count, and counts as under way before it.
 
 use super::connection::Connection;
-use super::tcb::Recovery;
+use super::tcb::{Recovery, flag};
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,13 +25,14 @@ pub(crate) struct Prr {
     recover_fs: u32,
     /// Without SACK: bytes that duplicate ACKs have reported and no ACK has covered since.
     pub(crate) duplicates: u32,
+    /// New bytes that the window had let out before recovery began, and that have not left since.
+    withheld: u32,
 }
 
 impl Prr {
-    /// Recovery begins with `count` duplicate ACKs, of which the last is yet to be taken; `flight` bytes are unacknowledged.
-    pub(crate) fn without_sack(flight: u32, count: u32, mss: u32) -> Prr {
-        let recover_fs = flight.saturating_sub(count.saturating_sub(1) * mss).max(mss);
-        Prr { recover_fs, duplicates: count * mss, ..Prr::default() }
+    /// Recovery begins with `count` duplicate ACKs.
+    pub(crate) fn without_sack(count: u32, mss: u32) -> Prr {
+        Prr { duplicates: count * mss, ..Prr::default() }
     }
 
     /// Without SACK: another duplicate ACK.
@@ -42,9 +47,23 @@ impl Prr {
         delivered
     }
 
-    /// Bytes were sent in recovery, new or again.
+    /// Before recovery `room` bytes more could have been under way.
+    pub(crate) fn withhold(&mut self, room: u32) {
+        self.withheld = room;
+        self.recover_fs = self.recover_fs.saturating_add(room);
+    }
+
+    /// New bytes were sent in recovery.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: u32) {
+        let before_recovery = bytes.min(self.withheld);
+        self.withheld -= before_recovery;
+        self.sent_again(bytes - before_recovery);
+    }
+
+    /// Bytes were sent again in recovery.
+    #[inline]
+    pub(crate) fn sent_again(&mut self, bytes: u32) {
         self.out = self.out.saturating_add(bytes);
     }
 
@@ -79,15 +98,29 @@ impl Connection<'_, '_> {
             return;
         }
         let (flight, pipe, ssthresh, mss) = (self.tcb.flight(), self.pipe(), self.tcb.ssthresh, self.tcb.mss as u32);
-        let cold = self.demand_cold();
-        if cold.prr.recover_fs == 0 {
+        if self.demand_cold().prr.recover_fs == 0 {
             // What was under way before this ACK.
-            cold.prr.recover_fs = (flight + delivered).saturating_sub(cold.scoreboard.sacked()).max(mss);
+            let sacked = self.demand_cold().scoreboard.sacked();
+            self.begin_reduction_from((flight + delivered).saturating_sub(sacked));
         }
+        let cold = self.demand_cold();
+        let pipe = pipe.saturating_add(cold.prr.withheld);
         let count = cold.prr.send_count(delivered, safe, pipe, ssthresh, mss);
         // With nothing under way no ACK would ever open the window again.
         let count = if pipe == 0 { count.max(mss) } else { count };
         self.tcb.cwnd = pipe.saturating_add(count);
+    }
+
+    /// The reduction begins where `under_way` bytes were in the network, and the window as it still stands let out more.
+    pub(crate) fn begin_reduction_from(&mut self, under_way: u32) {
+        let tcb = &*self.tcb;
+        let (offered, mss) = (tcb.snd_wnd.saturating_sub(tcb.flight()), tcb.mss as u32);
+        // What did not wait for the window waits for something else.
+        let waiting = if tcb.has(flag::CWND_LIMITED) { tcb.unsent().min(offered) } else { 0 };
+        let room = tcb.cwnd.saturating_sub(under_way).min(waiting);
+        let prr = &mut self.demand_cold().prr;
+        prr.recover_fs = under_way.max(mss);
+        prr.withhold(room - room % mss);
     }
 }
 

@@ -21,7 +21,7 @@ fn proportional() {
 /// ssthresh.
 #[test]
 fn conservative_and_slow_start() {
-    let mut prr = Prr { recover_fs: 20 * MSS, delivered: 3 * MSS, out: 3 * MSS, duplicates: 0 };
+    let mut prr = Prr { recover_fs: 20 * MSS, delivered: 3 * MSS, out: 3 * MSS, ..Prr::default() };
     assert_eq!(prr.send_count(MSS, false, 2 * MSS, 10 * MSS, MSS), MSS);
     prr.sent(MSS);
     assert_eq!(prr.send_count(MSS, true, 2 * MSS, 10 * MSS, MSS), 2 * MSS);
@@ -38,12 +38,24 @@ fn first() {
 /// Without SACK duplicate ACKs stand for segments; a partial ACK counts only what they have not (RFC 9937 §5).
 #[test]
 fn without_sack() {
-    let mut prr = Prr::without_sack(12 * MSS, 3, MSS);
-    assert_eq!((prr.recover_fs, prr.duplicates), (10 * MSS, 3 * MSS));
+    let mut prr = Prr::without_sack(3, MSS);
     prr.duplicate(MSS);
     assert_eq!(prr.acknowledged(5 * MSS), MSS);
     assert_eq!(prr.duplicates, 0);
     prr.duplicate(MSS);
     prr.duplicate(MSS);
     assert_eq!((prr.acknowledged(MSS), prr.duplicates), (0, MSS));
+}
+
+/// RFC 6675 §5 (3): what the window had let out before goes besides, new data alone.
+#[test]
+fn withheld() {
+    let mut prr = Prr { recover_fs: 18 * MSS, ..Prr::default() };
+    prr.withhold(2 * MSS);
+    assert_eq!(prr.recover_fs, 20 * MSS);
+    prr.sent_again(MSS);
+    prr.sent(2 * MSS);
+    assert_eq!((prr.withheld, prr.out), (0, MSS));
+    prr.sent(MSS);
+    assert_eq!(prr.out, 2 * MSS);
 }

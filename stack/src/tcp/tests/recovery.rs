@@ -51,6 +51,45 @@ fn fast_retransmit() {
     assert!(rig.info().cwnd_bytes <= 5 * MSS);
 }
 
+/// The ACKs of `burst` come one after the other, or all at once: what leaves, in order of its sequence numbers.
+fn sent_after(mut rig: Rig, burst: &[Seg], at_once: bool) -> Vec<u32> {
+    let mut sent = Vec::new();
+    if at_once {
+        rig.receive_burst(burst);
+    } else {
+        for ack in burst {
+            rig.receive(ack.clone());
+            sent.extend(sequences(&mut rig));
+        }
+    }
+    sent.extend(sequences(&mut rig));
+    sent.sort_unstable();
+    sent
+}
+
+/// RFC 6675 §5 (3), RFC 3042: limited transmit is not lost to ACKs that come in one burst with those that begin recovery, and
+/// neither is what an ACK in front of them has let out.
+#[test]
+fn limited_transmit_within_a_burst() {
+    let burst: Vec<Seg> = (2..=9).map(|n| seg(ACK, 1, at(0)).sack(at(1), at(n))).collect();
+    // The third SACK begins recovery.
+    assert_eq!(sent_after(ten_under_way(true), &burst[..3], true), [0, 10, 11]);
+    let one_by_one = sent_after(ten_under_way(true), &burst, false);
+    assert_eq!(one_by_one, [0, 10, 11, 12]);
+    assert_eq!(sent_after(ten_under_way(true), &burst, true), one_by_one);
+    assert_eq!(
+        sent_after(ten_under_way(false), &[seg(ACK, 1, at(0)), seg(ACK, 1, at(0)), seg(ACK, 1, at(0))], true),
+        [0, 10, 11]
+    );
+
+    let burst: Vec<Seg> =
+        [seg(ACK, 1, at(2))].into_iter().chain((4..=10).map(|n| seg(ACK, 1, at(2)).sack(at(3), at(n)))).collect();
+    let one_by_one = sent_after(ten_under_way(true), &burst, false);
+    assert_eq!(one_by_one, [2, 10, 11, 12, 13, 14, 15, 16]);
+    // PRR rounds otherwise where it has to say it in one word.
+    assert_eq!(sent_after(ten_under_way(true), &burst, true), one_by_one[..7]);
+}
+
 /// RFC 6582: a partial ACK retransmits the next hole without waiting.
 #[test]
 fn newreno_partial_ack() {
