@@ -95,7 +95,7 @@ void rw_abort(rw_stream *stream);    /* reset, and close */
  * released, not by what is read. */
 int rw_read_chunk(rw_stream *stream, rw_chunk *chunk);
 void rw_release(rw_stream *stream, rw_chunk *chunk);
-int rw_reserve(rw_stream *stream, size_t len, rw_room *room); /* room->len: at most len, and 2048 (32 KiB from 16 KiB on) */
+int rw_reserve(rw_stream *stream, size_t len, rw_room *room); /* room->len: at most len, and 32 KiB; 2048 when no large one is left */
 int rw_commit(rw_stream *stream, rw_room *room, size_t len);  /* EINVAL when len > room->len; the room is gone either way */
 void rw_cancel(rw_stream *stream, rw_room *room);
 

@@ -2,7 +2,7 @@
 //!
 //! Both directions carry virtio headers, so super-segments and partial checksums cross as the kernel
 //! has them. Packets arrive in a ring of slots that the kernel fills without a system call of ours
-//! and are copied once into frames; those that are larger than a slot (8 KiB of payload, or one MTU if that is more) keep
+//! and are copied once into frames, or their payload to where it is wanted; those that are larger than a slot (8 KiB of payload, or one MTU if that is more) keep
 //! their place in the ring but are read from the socket straight into frames. They leave straight from frames, many
 //! per system call. What this socket sends does not come back to it.
 //!
@@ -27,7 +27,7 @@ mod sys;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ringway_shm::arena::SMALL_BYTES;
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
 use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant, SegmentationKind};
 
 use crate::inlet::Inlet;
@@ -50,6 +50,8 @@ const SEND_BUFFER: i32 = 16 << 20;
 const RECEIVE_BUFFER: i32 = 128 << 20;
 /// An interface whose full queue refuses super-segments is not asked more often whether it cuts them.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// A packet up to this size is copied to one frame: nobody asks where else its payload might be wanted.
+const ROOM_MIN: usize = LARGE_BYTES - COPY_HEADROOM;
 /// Headroom when a packet is copied to a small frame.
 const COPY_HEADROOM: usize = 32;
 
@@ -161,7 +163,12 @@ impl Packet {
             self.counters.rx_dropped += 1;
             return true;
         }
-        if !copy_in(&self.arena, slot.bytes, &mut self.copy) {
+        if slot.len > ROOM_MIN
+            && let Some((headers, payload)) = rooms.and_then(|rooms| rooms.room(slot.bytes, slot.len))
+            && let Some((head, payload)) = copy_to(&self.arena, slot.bytes, headers, payload)
+        {
+            self.copy.extend([head, payload]);
+        } else if !copy_in(&self.arena, slot.bytes, &mut self.copy) {
             self.copy.clear();
             return false;
         }
@@ -266,6 +273,19 @@ fn read_next(
         read = read_packet(fd, header, head, rest, pieces);
     }
     read.map_or(0, |count| count.saturating_sub(vnet::BYTES))
+}
+
+/// Copies the headers of a packet to a small frame and what is behind them to `payload`, which somebody wants it in. `None`: there
+/// is no small frame, or it is too small.
+fn copy_to(arena: &Arena, packet: &[u8], headers: usize, mut payload: Frame) -> Option<(Frame, Frame)> {
+    if headers > SMALL_BYTES - COPY_HEADROOM || packet.len() != headers + payload.len() {
+        return None;
+    }
+    let mut head = arena.alloc(Class::Small)?;
+    head.reserve(COPY_HEADROOM);
+    head.extend(headers).copy_from_slice(&packet[..headers]);
+    payload.bytes_mut().copy_from_slice(&packet[headers..]);
+    Some((head, payload))
 }
 
 /// Copies `bytes` to new frames in `copy`. `false`: the arena is used up.

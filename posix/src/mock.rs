@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 16, rx_small: 32, tx_large: 16, tx_small: 16, tx_bulk: 4, rx_bulk: 4 };
+const SHAPE: Shape =
+    Shape { slots: 128, rx_large: 16, rx_small: 32, tx_large: 16, tx_small: 16, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
 
 /// Descriptors by number.
 #[derive(Clone, Default)]

@@ -324,6 +324,7 @@ fn region(values: &Values) -> Shape {
         tx_small: small,
         tx_bulk: values.u32("memory.chunks_bulk"),
         rx_bulk: values.u32("memory.chunks_bulk") / BULK_PER_ROOM,
+        rx_middle: values.u32("memory.chunks_bulk"),
     }
 }
 

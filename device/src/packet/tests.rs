@@ -1,10 +1,11 @@
 //! What the device holds while nobody looks.
 
-use ringway_shm::{Burst, Instant};
+use ringway_shm::slab::Slabs;
+use ringway_shm::{Burst, Frame, Instant};
 
 use super::{Packet as PacketDevice, PacketOptions};
 use crate::testing::{Packet, arena, in_namespace, ip};
-use crate::{Device, interface};
+use crate::{Device, Rooms, interface};
 
 /// Connections that each have one request under way: the largest number that `ringway bench conns` opens over veth.
 const CONNECTIONS: u32 = 4800;
@@ -84,6 +85,45 @@ fn messages_of_8_kib_come_through_the_ring() {
             }
             assert!(got == [payload], "equal bytes arrive");
             assert_eq!(right.counters().syscalls - before, calls, "{bytes} bytes");
+        }
+    });
+}
+
+/// Somebody who wants the payload of every TCP packet in memory of his own, and counts the packets.
+struct Reader {
+    memory: Slabs,
+    asked: usize,
+}
+
+impl Rooms for Reader {
+    fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)> {
+        // Behind Ethernet and IPv4 without options; the TCP header says its length.
+        let headers = (head.get(23) == Some(&6)).then(|| 34 + usize::from(head[46] >> 4) * 4)?;
+        self.asked += 1;
+        self.memory.take(len - headers).map(|payload| (headers, payload))
+    }
+}
+
+/// What waits in the ring goes to where its reader wants it as well, unless one frame holds it.
+#[test]
+fn payload_from_the_ring_is_read_to_where_it_is_wanted() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = ends();
+        let mut reader = Reader { memory: Slabs::new(&right.arena, 4), asked: 0 };
+        for (bytes, asked) in [(1_000, 0), (4_096, 1), (8_192, 1), (14_480, 1)] {
+            let payload: Vec<u8> = (0..bytes).map(|at| (at * 7) as u8).collect();
+            let mut burst = Burst::with_capacity(64);
+            Packet { macs, payload: &payload, ..Packet::default() }.push(&left.arena, &mut burst, PIECE, true);
+            left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+            let (before, mut got) = (reader.asked, Vec::new());
+            while right.receive_to(Instant::ZERO, &mut burst, &mut reader).expect("the wire is up") > 0 {
+                let lies_there = burst.frames().any(|frame| !frame.is_in_area() && frame.bytes() == payload);
+                let packets = crate::testing::arrived(&mut burst);
+                let of_tcp = packets.iter().filter(|packet| packet.bytes[23] == 6);
+                got.extend(of_tcp.map(|packet| (packet.payload().to_vec(), lies_there)));
+            }
+            assert!(got == [(payload, asked == 1)], "{bytes} bytes arrive, where they should");
+            assert_eq!(reader.asked - before, asked, "{bytes} bytes");
         }
     });
 }

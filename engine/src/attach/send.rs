@@ -10,7 +10,7 @@ use crate::core::Core;
 /// Bytes that one call may move for one socket, so that others get their turn.
 const QUANTUM: usize = 1 << 20;
 /// Pieces of at least this many bytes are queued where they lie; smaller ones only when that is all the room there is.
-const LENT_MIN: usize = 8 << 10;
+const LENT_MIN: usize = 2 << 10;
 /// One in so many extents is kept for what arrives.
 const EXTENTS_KEPT: u32 = 4;
 

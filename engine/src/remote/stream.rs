@@ -180,7 +180,7 @@ impl Stream {
         self.lent.fetch_sub(count, Ordering::AcqRel);
     }
 
-    /// Room for up to `len` bytes in place: at most 2048, or at most 32 KiB when at least 16 KiB are asked for.
+    /// Room for up to `len` bytes in place, at most 32 KiB; at most 2048 when no large room is left.
     ///
     /// # Errors
     /// EAGAIN when non-blocking and there is none; EPIPE and others.

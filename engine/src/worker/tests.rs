@@ -228,6 +228,31 @@ fn a_detached_region_still_sends_what_was_written() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
 }
 
+/// Messages of some KiB are copied by nobody but the programs, either.
+#[test]
+fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
+    let mut net = Net::on(MemoryOptions::offloading());
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let all = net.workers[0].attachments.free_rooms();
+    for seed in 0..3 {
+        let message = pattern(8 << 10, seed);
+        let (mut sent, mut got, mut lent) = (0, Vec::new(), 0);
+        net.write_some((1, client), &message, &mut sent);
+        net.run_until(|net| {
+            lent = lent.max(net.workers[1].attachments.lent_chunks());
+            net.apps[0].client.slot(server.index).unread() as usize == message.len()
+        });
+        assert_eq!((sent, lent), (message.len(), 1), "it leaves from where it was written");
+        assert_eq!(net.workers[0].attachments.free_rooms(), all - 1, "and has arrived where it is read");
+        net.receive_into(0, server, &mut got);
+        assert!(got == message);
+        net.run_for_ms(100);
+        assert_eq!((net.workers[0].attachments.free_rooms(), net.workers[1].attachments.lent_chunks()), (all, 0));
+    }
+}
+
 /// On a link that carries large packets, bytes leave from the chunks that their writer has filled, and are read to the memory of
 /// their reader, who comes late; all chunks come back.
 #[test]

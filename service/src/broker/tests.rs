@@ -19,7 +19,8 @@ use super::{BrokerConfig, BrokerStatus, start};
 use crate::host::{Fork, Forks};
 
 const TOKEN: [u8; 16] = [7; 16];
-const SHAPE: Shape = Shape { slots: 256, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 4, rx_bulk: 4 };
+const SHAPE: Shape =
+    Shape { slots: 256, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
 
 struct NoPorts;
 

@@ -194,8 +194,9 @@ pub const KEYS: &[Key] = &[
         1_024,
         0,
         65_536,
-        "Chunks of 32 KiB for what an application sends 16 KiB or more of at once: they leave without being copied and come \
-         back when the peer has acknowledged them. For each eight, one of 64 KiB for large packets that arrive.",
+        "Chunks of 32 KiB for what an application sends more than 2 KiB of at once: they leave without being copied and come \
+         back when the peer has acknowledged them. For each one, one of 16 KiB for packets of such a size that arrive, and for \
+         each eight one of 64 KiB for larger packets.",
     ),
     choice(
         "tcp.congestion_control",

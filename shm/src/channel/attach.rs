@@ -84,7 +84,7 @@ impl From<io::Error> for AttachError {
     }
 }
 
-/// A message of fixed size: eight words, a token, text.
+/// A message of fixed size: magic, version, kind and nine words more; or a token or a text from the thirteenth on.
 struct Message([u8; MESSAGE_BYTES]);
 
 impl Message {
@@ -193,6 +193,7 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         tx_small: message.word(8),
         tx_bulk: message.word(9),
         rx_bulk: message.word(10),
+        rx_middle: message.word(11),
     };
     let process = message.word(3);
     if message.kind() != KIND_WELCOME || !shape.is_valid() || process >= PROCESSES {

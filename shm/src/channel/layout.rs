@@ -15,7 +15,7 @@ use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Wait contexts in a region.
 pub const CONTEXTS: u32 = 256;
 /// Processes in a region.
@@ -34,8 +34,10 @@ pub const SMALL_CHUNK: usize = 256;
 pub const BULK_CHUNK: usize = 32 << 10;
 /// Payload of a receive chunk that a whole large packet is read into.
 pub const ROOM_CHUNK: usize = 64 << 10;
-/// From so many bytes on a bulk chunk is worth taking.
-pub(crate) const BULK_MIN: usize = BULK_CHUNK / 2;
+/// Payload of a receive chunk for packets of some KiB, messages of 4 and 8 KiB for the most part.
+pub const MIDDLE_CHUNK: usize = 16 << 10;
+/// From so many bytes on a bulk chunk is worth taking: what one large chunk holds is copied.
+pub(crate) const BULK_MIN: usize = LARGE_CHUNK + 1;
 
 /// How large a region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +57,22 @@ pub struct Shape {
     pub tx_bulk: u32,
     /// Receive chunks of [`ROOM_CHUNK`] bytes, into which large packets are read; may be none.
     pub rx_bulk: u32,
+    /// Receive chunks of [`MIDDLE_CHUNK`] bytes, for packets that are smaller but no large chunk holds; may be none.
+    pub rx_middle: u32,
 }
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { slots: 65_536, rx_large: 4096, rx_small: 4096, tx_large: 4096, tx_small: 4096, tx_bulk: 1024, rx_bulk: 128 }
+        Shape {
+            slots: 65_536,
+            rx_large: 4096,
+            rx_small: 4096,
+            tx_large: 4096,
+            tx_small: 4096,
+            tx_bulk: 1024,
+            rx_bulk: 128,
+            rx_middle: 1024,
+        }
     }
 }
 
@@ -70,11 +83,16 @@ impl Shape {
         self.slots.is_power_of_two()
             && (128..=1 << 20).contains(&self.slots)
             && chunks.iter().all(|&count| (1..=1 << 20).contains(&count))
-            && self.tx_bulk.max(self.rx_bulk) <= 1 << 16
+            && self.tx_bulk.max(self.rx_bulk).max(self.rx_middle) <= 1 << 16
     }
 
-    /// Receive chunks of all classes: the large ones come first, then the small, then the bulk ones.
+    /// Receive chunks of all classes: the large ones come first, then the small, the bulk ones and those of middle size.
     pub(crate) fn rx_chunks(&self) -> u32 {
+        self.first_middle() + self.rx_middle
+    }
+
+    /// The first receive chunk of middle size.
+    pub(crate) fn first_middle(&self) -> u32 {
         self.first_room() + self.rx_bulk
     }
 
@@ -114,6 +132,7 @@ pub(crate) struct Layout {
     tx_payload: usize,
     bulk_payload: usize,
     room_payload: usize,
+    middle_payload: usize,
     /// Size of the whole region.
     pub(crate) total: usize,
 }
@@ -146,6 +165,7 @@ impl Layout {
             tx_payload: take(payload(shape.tx_large, shape.tx_small)),
             bulk_payload: take(shape.tx_bulk as usize * BULK_CHUNK),
             room_payload: take(shape.rx_bulk as usize * ROOM_CHUNK),
+            middle_payload: take(shape.rx_middle as usize * MIDDLE_CHUNK),
             total: next,
         }
     }
@@ -382,8 +402,10 @@ impl Map {
             LARGE_CHUNK
         } else if chunk < self.shape().first_room() {
             SMALL_CHUNK
-        } else {
+        } else if chunk < self.shape().first_middle() {
             ROOM_CHUNK
+        } else {
+            MIDDLE_CHUNK
         }
     }
 
@@ -422,9 +444,13 @@ impl Map {
 
     #[inline]
     fn rx_offset(&self, chunk: u32) -> usize {
-        match chunk.checked_sub(self.shape().first_room()) {
-            Some(number) => self.layout.room_payload + number as usize * ROOM_CHUNK,
-            None => self.layout.rx_payload + payload_offset(chunk, self.shape().rx_large),
+        let shape = self.shape();
+        if chunk < shape.first_room() {
+            self.layout.rx_payload + payload_offset(chunk, shape.rx_large)
+        } else if chunk < shape.first_middle() {
+            self.layout.room_payload + (chunk - shape.first_room()) as usize * ROOM_CHUNK
+        } else {
+            self.layout.middle_payload + (chunk - shape.first_middle()) as usize * MIDDLE_CHUNK
         }
     }
 

@@ -11,7 +11,7 @@ use super::*;
 use crate::{Duration, sys};
 
 pub(super) const SHAPE: Shape =
-    Shape { slots: 128, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 0, rx_bulk: 0 };
+    Shape { slots: 128, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 0, rx_bulk: 0, rx_middle: 0 };
 pub(super) const TOKEN: [u8; 16] = *b"the-test's-group";
 
 /// A region with its worker's end and a broker that says yes to everything.

@@ -24,7 +24,8 @@ use crate::worker::WorkerConfig;
 
 /// The worker's address; the kernel does not have it.
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
-const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 32, rx_bulk: 4 };
+const SHAPE: Shape =
+    Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 32, rx_bulk: 4, rx_middle: 4 };
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 

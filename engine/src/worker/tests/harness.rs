@@ -22,7 +22,8 @@ use crate::worker::{Worker, WorkerConfig};
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
 const CLIENT: [u8; 4] = [10, 0, 0, 2];
 const ADDRESSES: [[u8; 4]; 2] = [SERVER, CLIENT];
-const SHAPE: Shape = Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 128, rx_bulk: 4 };
+const SHAPE: Shape =
+    Shape { slots: 256, rx_large: 512, rx_small: 512, tx_large: 512, tx_small: 512, tx_bulk: 128, rx_bulk: 4, rx_middle: 4 };
 const ARENA: ArenaConfig = ArenaConfig { large: 8_192, small: 8_192 };
 
 pub(super) fn socket(ip: [u8; 4], port: u16) -> SocketAddr {

@@ -141,8 +141,9 @@ impl ControlConnection {
         region: BorrowedFd<'_>,
         doorbell: BorrowedFd<'_>,
     ) -> io::Result<()> {
-        let chunks = [shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small, shape.tx_bulk, shape.rx_bulk];
-        let words: Vec<u32> = [process, shape.slots].into_iter().chain(chunks).collect();
+        let copied = [shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small];
+        let lent = [shape.tx_bulk, shape.rx_bulk, shape.rx_middle];
+        let words: Vec<u32> = [process, shape.slots].into_iter().chain(copied).chain(lent).collect();
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 

@@ -7,7 +7,8 @@ use std::thread;
 use super::*;
 use crate::channel::Attachment;
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 1, rx_small: 1, tx_large: 1, tx_small: 1, tx_bulk: 1, rx_bulk: 4 };
+const SHAPE: Shape =
+    Shape { slots: 128, rx_large: 1, rx_small: 1, tx_large: 1, tx_small: 1, tx_bulk: 1, rx_bulk: 4, rx_middle: 4 };
 
 struct Pair {
     service: ControlConnection,

@@ -120,7 +120,7 @@ impl Client {
         self.map.rx_place(0, 0, 0).as_ptr() as usize
     }
 
-    /// Room for up to `len` bytes: at most 32 KiB from 16 KiB on, else at most 2048; less when only smaller chunks are left.
+    /// Room for up to `len` bytes: at most 32 KiB; less when only smaller chunks are left.
     ///
     /// # Errors
     /// See [`SendError`]; `WouldBlock` also when no chunk is free.

@@ -1,42 +1,47 @@
-//! Bulk receive chunks: a large packet's payload is read straight into the memory of who will read it.
+//! Receive chunks that packets are read to: a larger packet's payload goes straight into the memory of who will read it.
 //!
 //! A device that knows for whom a packet is reads it to a frame over such a chunk; the frame goes through the stack like all
 //! others, and what comes out in order is pushed by its number, without a copy. Whatever the stack drops, or the frame's end
-//! elsewhere, gives the chunk back. Promises: a chunk under a frame is nobody else's; the region stays mapped while one is
+//! elsewhere, gives the chunk back. There are two sizes: chunks of 64 KiB for what would fill a quarter of one, and of 16 KiB
+//! for what no large chunk holds. Promises: a chunk under a frame is nobody else's; the region stays mapped while one is
 //! left. The application may write to the chunk meanwhile: nothing is decided by payload, so it only changes what it reads.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::layout::{Map, ROOM_CHUNK};
+use super::super::layout::{LARGE_CHUNK, MIDDLE_CHUNK, Map, ROOM_CHUNK};
 use super::Attachment;
 use crate::arena::Arena;
 use crate::extent::{Access, Backing, EXTENT_BYTES_MAX};
 use crate::frame::Frame;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Smaller payloads are copied: less than half of a chunk's memory would be used.
-const ROOM_MIN: usize = ROOM_CHUNK / 4;
+/// Smaller payloads are copied: one large frame holds them, and one large chunk.
+const ROOM_MIN: usize = LARGE_CHUNK + 1;
 
-/// The bulk receive chunks of a region.
+/// The receive chunks of a region that packets are read to.
 pub(super) struct Rooms {
     map: Arc<Map>,
-    first: u32,
-    /// The last one that came back is the first to go: the processor's cache may still have it.
-    free: Mutex<Vec<u32>>,
-    /// 1: its frame has been pushed, and the end of the frame gives nothing back.
+    bulk: Class,
+    middle: Class,
+    /// 1: its frame has been pushed, and the end of the frame gives nothing back. By number, from the first bulk chunk on.
     pushed: Box<[AtomicU32]>,
 }
 
-impl Rooms {
-    pub(super) fn new(map: &Arc<Map>) -> Rooms {
-        let first = map.shape().first_room();
-        let free = (first..map.shape().rx_chunks()).rev().collect();
-        let pushed = (first..map.shape().rx_chunks()).map(|_| AtomicU32::new(0)).collect();
-        Rooms { map: map.clone(), first, free: Mutex::new(free), pushed }
+/// Chunks of one size.
+struct Class {
+    first: u32,
+    end: u32,
+    chunk_bytes: usize,
+    /// The last one that came back is the first to go: the processor's cache may still have it.
+    free: Mutex<Vec<u32>>,
+}
+
+impl Class {
+    fn new(first: u32, end: u32, chunk_bytes: usize) -> Class {
+        Class { first, end, chunk_bytes, free: Mutex::new((first..end).rev().collect()) }
     }
 
-    /// Gives a chunk back.
-    pub(super) fn put(&self, chunk: u32) {
+    fn put(&self, chunk: u32) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(chunk);
     }
 
@@ -44,24 +49,56 @@ impl Rooms {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    /// How many are free.
-    pub(super) fn free(&self) -> u32 {
+    fn free(&self) -> u32 {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).len() as u32
+    }
+
+    /// The chunk that begins at an address.
+    fn chunk_at(&self, map: &Map, address: usize) -> Option<u32> {
+        if self.first == self.end {
+            return None;
+        }
+        let distance = address.checked_sub(map.rx_place(self.first, 0, 0).as_ptr() as usize)?;
+        let number = distance / self.chunk_bytes;
+        (distance % self.chunk_bytes == 0 && number < (self.end - self.first) as usize).then(|| self.first + number as u32)
+    }
+}
+
+impl Rooms {
+    pub(super) fn new(map: &Arc<Map>) -> Rooms {
+        let shape = map.shape();
+        let (first, middle, end) = (shape.first_room(), shape.first_middle(), shape.rx_chunks());
+        let pushed = (first..end).map(|_| AtomicU32::new(0)).collect();
+        let (bulk, middle) = (Class::new(first, middle, ROOM_CHUNK), Class::new(middle, end, MIDDLE_CHUNK));
+        Rooms { map: map.clone(), bulk, middle, pushed }
+    }
+
+    /// Gives a chunk back.
+    pub(super) fn put(&self, chunk: u32) {
+        if chunk < self.bulk.end { self.bulk.put(chunk) } else { self.middle.put(chunk) }
+    }
+
+    /// A chunk that is made for `len` bytes.
+    fn take(&self, len: usize) -> Option<u32> {
+        if len > MIDDLE_CHUNK { self.bulk.take() } else { self.middle.take() }
+    }
+
+    /// How many are free, of both sizes.
+    pub(super) fn free(&self) -> u32 {
+        self.bulk.free() + self.middle.free()
     }
 
     /// The chunk at whose start the frame's bytes lie, if nobody else sees them.
     fn chunk_under(&self, frame: &Frame) -> Option<u32> {
-        if frame.is_in_area() || frame.is_empty() || !frame.is_exclusive() || self.pushed.is_empty() {
+        if frame.is_in_area() || frame.is_empty() || !frame.is_exclusive() {
             return None;
         }
-        let base = self.map.rx_place(self.first, 0, 0).as_ptr() as usize;
-        let distance = (frame.bytes().as_ptr() as usize).checked_sub(base)?;
-        let number = distance / ROOM_CHUNK;
-        (distance % ROOM_CHUNK == 0 && number < self.pushed.len()).then(|| self.first + number as u32)
+        let address = frame.bytes().as_ptr() as usize;
+        self.bulk.chunk_at(&self.map, address).or_else(|| self.middle.chunk_at(&self.map, address))
     }
 
     fn pushed(&self, chunk: u32) -> Option<&AtomicU32> {
-        self.pushed.get(chunk.checked_sub(self.first)? as usize)
+        self.pushed.get(chunk.checked_sub(self.bulk.first)? as usize)
     }
 }
 
@@ -74,15 +111,15 @@ impl Backing for Rooms {
 }
 
 impl Attachment {
-    /// A frame of `len` bytes over a bulk receive chunk, to be written. `None`: it would be too small or too large to be worth
-    /// it, or no chunk or extent is free.
+    /// A frame of `len` bytes over a receive chunk of such a size, to be written. `None`: it would be too small or too large to be
+    /// worth it, or no chunk or extent is free.
     pub fn room_rx(&mut self, arena: &Arena, len: usize) -> Option<Frame> {
         if !(ROOM_MIN..=EXTENT_BYTES_MAX).contains(&len) {
             return None;
         }
-        let chunk = self.rooms.take().or_else(|| {
+        let chunk = self.rooms.take(len).or_else(|| {
             self.reclaim();
-            self.rooms.take()
+            self.rooms.take(len)
         })?;
         let place = self.map.rx_place(chunk, 0, len);
         // SAFETY: inside the mapping, which the rooms keep; the chunk was free, so no other frame is over it, and the worker
@@ -114,7 +151,7 @@ impl Attachment {
         Ok(len)
     }
 
-    /// Bulk receive chunks that are free.
+    /// Receive chunks for packets that are free.
     pub fn free_rooms(&self) -> u32 {
         self.rooms.free()
     }

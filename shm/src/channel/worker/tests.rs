@@ -10,7 +10,8 @@ use crate::channel::request::ControlAnswer;
 use crate::channel::slot::{Failure, Flags, State};
 use crate::{Arena, Frame};
 
-const SHAPE: Shape = Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4, rx_bulk: 4 };
+const SHAPE: Shape =
+    Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
 
 /// A small generator of its own, so that a seed means the same for ever.
 struct Random(u64);
@@ -131,7 +132,7 @@ fn settle(worker: &mut Attachment) {
         assert_eq!(worker.tx_available(slot), 0);
     }
     worker.reclaim();
-    assert_eq!((worker.free_rx(), worker.lent_tx(), worker.free_rooms()), ((8, 8), 0, SHAPE.rx_bulk));
+    assert_eq!((worker.free_rx(), worker.lent_tx(), worker.free_rooms()), ((8, 8), 0, SHAPE.rx_bulk + SHAPE.rx_middle));
 }
 
 fn small_arena() -> Arena {

@@ -109,6 +109,35 @@ fn small_payload_and_more_than_there_are_chunks_go_elsewhere() {
 }
 
 #[test]
+fn packets_of_some_kib_have_chunks_of_their_own() {
+    let (mut bench, arena) = (Bench::new(Shape { rx_bulk: 1, rx_middle: 2, ..SMALL }), arena());
+    let slot = bench.connected(1);
+    let bytes = pattern(60_000);
+    let lengths = [LARGE_CHUNK + 1, MIDDLE_CHUNK, MIDDLE_CHUNK + 1];
+    let mut expected = Vec::new();
+    for len in lengths {
+        let frame = arrive(&mut bench, &arena, &bytes[..len]);
+        assert_eq!(bench.worker.push_room(slot.index, frame).ok(), Some(len));
+        expected.extend_from_slice(&bytes[..len]);
+    }
+    assert_eq!(bench.worker.free_rooms(), 0);
+    assert!(bench.worker.room_rx(&arena, LARGE_CHUNK + 1).is_none(), "both are used");
+    assert!(bench.worker.room_rx(&arena, MIDDLE_CHUNK + 1).is_none(), "and the large one");
+    bench.worker.publish_rx(slot.index);
+    let mut got = Vec::new();
+    while got.len() < expected.len() {
+        got.extend(bench.receive(slot, 7_777).expect("there is more"));
+    }
+    assert!(got == expected, "other bytes came out than went in");
+    bench.worker.reclaim();
+    assert_eq!((bench.worker.free_rooms(), bench.worker.violations()), (3, 0));
+    let last = arrive(&mut bench, &arena, &bytes[..4096]);
+    assert!(bench.worker.room_rx(&arena, 4096).is_some(), "a chunk under a frame takes no other's place");
+    drop(last);
+    assert_eq!((bench.worker.free_rooms(), arena.free_extents()), (3, arena.extents()));
+}
+
+#[test]
 fn an_application_that_returns_a_chunk_under_a_frame_gets_nothing_for_it() {
     let (mut bench, arena) = (Bench::new(SHAPE), arena());
     let frame = arrive(&mut bench, &arena, &pattern(20_000));
