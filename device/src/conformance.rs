@@ -7,7 +7,7 @@ use crate::offload::Offload;
 use crate::packet::{Packet as PacketDevice, PacketOptions};
 use crate::steering::XdpMode;
 use crate::tap::Tap;
-use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some};
+use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some, wait_readable};
 use crate::xdp::{Redirect, Xdp, XdpOptions};
 use crate::{Device, interface};
 
@@ -132,8 +132,8 @@ fn a_waiting_packet_wakes(wire: &mut Wire, outward: bool) {
     burst.clear();
     Packet { macs: wire.macs, ..Packet::default() }.push(arena, &mut burst, 0, false);
     from.transmit(Instant::ZERO, &mut burst).expect("the link is up");
-    match to.wait_fd() {
-        Some(fd) => assert!(crate::testing::wait_readable(fd, 5000), "woken"),
+    match wait_readable(to.as_ref(), 5000) {
+        Some(woken) => assert!(woken),
         None => assert!(to.arm(), "it is there"),
     }
     receive_some(to.as_mut(), &mut burst);

@@ -143,11 +143,11 @@ pub trait Device {
     /// As for `receive`; packets that the link refused for good are dropped and counted.
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize>;
 
-    /// What to wait on (level-triggered: readable while packets wait), when the worker sleeps.
-    /// `None`: nothing arrives unless `transmit` or time makes it.
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>>;
+    /// Appends what to wait on (level-triggered: one of them is readable while packets wait), when the worker sleeps.
+    /// Without any, nothing arrives unless `transmit` or time makes it.
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>);
 
-    /// Called before sleeping on `wait_fd`: asks to be woken. Returns `true` when packets are
+    /// Called before sleeping on `wait_fds`: asks to be woken. Returns `true` when packets are
     /// there already, so that sleeping would be wrong.
     fn arm(&mut self) -> bool;
 
@@ -183,8 +183,8 @@ impl<D: Device + ?Sized> Device for Box<D> {
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
         (**self).transmit(now, burst)
     }
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        (**self).wait_fd()
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        (**self).wait_fds(fds);
     }
     fn arm(&mut self) -> bool {
         (**self).arm()

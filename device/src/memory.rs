@@ -212,9 +212,7 @@ impl Device for Memory {
         Ok(count)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
+    fn wait_fds<'a>(&'a self, _fds: &mut Vec<BorrowedFd<'a>>) {}
 
     fn arm(&mut self) -> bool {
         !self.inbox.borrow().burst.is_empty()

@@ -367,8 +367,8 @@ impl Device for Packet {
         result.map(|()| count)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.fd.as_fd())
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        fds.push(self.fd.as_fd());
     }
 
     /// Takes the socket's error, if any, so that a descriptor in error does not keep the worker awake. Not asked for while

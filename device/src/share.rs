@@ -12,8 +12,6 @@
 //! what a link has no room for is dropped and counted, as on any wire. What comes from a link is not passed on again: a
 //! stack ignores flows that are not its own. Does not do: sending for others; each worker sends on its own device.
 
-mod sys;
-
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -55,7 +53,6 @@ pub struct Share {
     arena: Arena,
     received: Burst,
     packet: Vec<Frame>,
-    waits: sys::Waits,
     /// Packets that a link had no room for.
     lost: u64,
 }
@@ -64,18 +61,14 @@ impl Share {
     /// The share of `worker` in an interface that it reaches by `device`, with its ends of [`links`].
     ///
     /// # Errors
-    /// A link is broken, or no descriptor is left.
+    /// A link is broken.
     pub fn new(device: Box<dyn Device>, groups: Arc<Groups>, worker: usize, links: Links, arena: &Arena) -> io::Result<Share> {
-        let waits = sys::Waits::new()?;
         let Capabilities { medium, mtu, .. } = device.capabilities();
         let open = |end| Link::with(end, LinkOptions { mtu, ..LinkOptions::default() }, arena);
         let links: Vec<Option<Link>> = links.into_iter().map(|end| end.map(open).transpose()).collect::<io::Result<_>>()?;
-        for fd in device.wait_fd().into_iter().chain(links.iter().flatten().filter_map(Link::wait_fd)) {
-            waits.add(fd)?;
-        }
         let passing = links.iter().map(|_| Burst::default()).collect();
         let (received, packet) = (Burst::default(), Vec::new());
-        Ok(Share { device, medium, groups, worker, links, passing, arena: arena.clone(), received, packet, waits, lost: 0 })
+        Ok(Share { device, medium, groups, worker, links, passing, arena: arena.clone(), received, packet, lost: 0 })
     }
 
     /// For which worker the packet is that begins with `frame`; `None`: for all.
@@ -153,8 +146,11 @@ impl Device for Share {
         self.device.transmit(now, burst)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.waits.fd())
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        self.device.wait_fds(fds);
+        for link in self.links.iter().flatten() {
+            link.wait_fds(fds);
+        }
     }
 
     fn arm(&mut self) -> bool {

@@ -147,8 +147,8 @@ impl Device for Tap {
         result.map(|()| count)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.fd.as_fd())
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        fds.push(self.fd.as_fd());
     }
 
     /// The descriptor stays readable while packets wait, so there is nothing to check.

@@ -187,7 +187,6 @@ pub(crate) fn arrived(burst: &mut Burst) -> Vec<Arrived> {
 }
 
 mod sys;
-pub(crate) use sys::wait_readable;
 
 /// One namespace at a time: a child that another test has just forked holds copies of our
 /// descriptors for a moment, and programs that hang on one of them would stay attached.
@@ -214,6 +213,13 @@ pub(crate) fn ip(arguments: &str) {
     assert!(status.success(), "ip {arguments}");
 }
 
+/// Waits until something of `device` is readable, at most `millis`. `None`: it has nothing to wait for.
+pub(crate) fn wait_readable(device: &dyn crate::Device, millis: i32) -> Option<bool> {
+    let mut fds = Vec::new();
+    device.wait_fds(&mut fds);
+    (!fds.is_empty()).then(|| sys::wait_readable(&fds, millis))
+}
+
 /// Waits until `device` has something, at most 5 s, and receives it.
 pub(crate) fn receive_some(device: &mut dyn crate::Device, burst: &mut Burst) {
     use ringway_shm::Instant;
@@ -221,9 +227,7 @@ pub(crate) fn receive_some(device: &mut dyn crate::Device, burst: &mut Burst) {
     while device.receive(Instant::ZERO, burst).expect("the link is up") == 0 {
         assert!(waits < 50, "nothing arrived");
         waits += 1;
-        if let Some(fd) = device.wait_fd() {
-            sys::wait_readable(fd, 100);
-        }
+        wait_readable(device, 100);
     }
 }
 
@@ -232,7 +236,7 @@ pub(crate) fn receive_armed(device: &mut dyn crate::Device, burst: &mut Burst) {
     use ringway_shm::Instant;
     while device.receive(Instant::ZERO, burst).expect("the link is up") == 0 {
         if !device.arm() {
-            assert!(sys::wait_readable(device.wait_fd().expect("it has one"), 5000), "woken");
+            assert_eq!(wait_readable(device, 5000), Some(true), "woken");
         }
     }
 }

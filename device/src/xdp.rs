@@ -15,7 +15,7 @@ mod ring;
 mod sys;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
@@ -82,8 +82,6 @@ pub struct Xdp {
     /// Dropped first, so that nothing is redirected to sockets that go away.
     attachment: Option<Attachment>,
     queues: Vec<Queue>,
-    /// Waits on all queues when there are several.
-    any_queue: Option<OwnedFd>,
     interface: Interface,
     plan: Plan,
     peer_leaves_checksums: bool,
@@ -124,14 +122,12 @@ impl Xdp {
             sockets.set(index, queue.fd())?;
             queues.push(queue);
         }
-        let any_queue = if count > 1 { Some(sys::any_of(queues.iter().map(Queue::fd))?) } else { None };
         for queue in &mut queues {
             queue.refill(&mut ledger, arena);
         }
         let mut device = Xdp {
             attachment: None,
             queues,
-            any_queue,
             interface: interface.clone(),
             plan,
             peer_leaves_checksums: interface.driver == "veth",
@@ -319,8 +315,8 @@ impl Device for Xdp {
         Ok(count)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.any_queue.as_ref().map_or_else(|| self.queues[0].fd(), OwnedFd::as_fd))
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        fds.extend(self.queues.iter().map(Queue::fd));
     }
 
     fn arm(&mut self) -> bool {

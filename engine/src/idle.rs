@@ -117,13 +117,13 @@ impl Idle {
     ///
     /// # Blocking
     /// That is its purpose.
-    pub(crate) fn wait<'a>(&self, most: Option<Duration>, devices: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<bool> {
+    pub(crate) fn wait(&self, most: Option<Duration>, devices: &[BorrowedFd<'_>]) -> io::Result<bool> {
         let timeout = most.map(|span| {
             let span = StdDuration::from_nanos(span.as_nanos());
             Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
         });
         let mut sources: Vec<PollFd<'_>> = vec![PollFd::new(&self.bells, PollFlags::IN)];
-        sources.extend(devices.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        sources.extend(devices.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
         let ready = match poll(&mut sources, timeout.as_ref()) {
             Ok(ready) => ready,
             Err(Errno::INTR) => 0,

@@ -181,9 +181,11 @@ impl Interfaces {
         self.ports.iter().filter_map(|port| port.device.poll_timeout()).min()
     }
 
-    /// What is readable when a device has packets.
-    pub(crate) fn wait_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.ports.iter().filter_map(|port| port.device.wait_fd())
+    /// Appends what is readable while a device has packets.
+    pub(crate) fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        for port in &self.ports {
+            port.device.wait_fds(fds);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
@@ -261,9 +263,7 @@ impl Device for Closed {
         Ok(packets)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
+    fn wait_fds<'a>(&'a self, _fds: &mut Vec<BorrowedFd<'a>>) {}
 
     fn arm(&mut self) -> bool {
         false

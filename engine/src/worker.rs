@@ -393,7 +393,9 @@ impl Worker {
         let ready = self.attachments.arm(self.idle.spin_limit()) | self.interfaces.arm();
         let next = self.next_timeout(now);
         if !ready && next.is_none_or(|at| at > now) {
-            let called = self.idle.wait(next.map(|at| at.since(now)), self.interfaces.wait_fds())?;
+            let mut devices = Vec::new();
+            self.interfaces.wait_fds(&mut devices);
+            let called = self.idle.wait(next.map(|at| at.since(now)), &devices)?;
             self.core.metrics.add(Work::Wakeups, 1);
             if let Some(arrival) = self.interfaces.first_arrival().filter(|_| called) {
                 self.idle.woken_by(arrival, clock::wall());

@@ -111,8 +111,8 @@ impl Device for Forge {
         Ok(sent)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wait_fd()
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        self.inner.wait_fds(fds);
     }
 
     fn arm(&mut self) -> bool {

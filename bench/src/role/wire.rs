@@ -85,9 +85,9 @@ impl PathWire {
             let nanos = due.max(now).since(now).as_nanos();
             Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
         });
-        let [left, right] = &self.ends;
-        let mut waits = vec![PollFd::new(&self.bell, PollFlags::IN)];
-        waits.extend([left, right].into_iter().filter_map(Device::wait_fd).map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let mut fds = vec![self.bell.as_fd()];
+        self.ends.iter().for_each(|end| end.wait_fds(&mut fds));
+        let mut waits: Vec<PollFd<'_>> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut waits, patience.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),

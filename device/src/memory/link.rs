@@ -196,8 +196,8 @@ impl Device for Link {
         Ok(count)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.wire.bell())
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        fds.push(self.wire.bell());
     }
 
     fn arm(&mut self) -> bool {

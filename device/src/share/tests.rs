@@ -1,7 +1,7 @@
 //! Whatever wire brings a packet, the worker that has its flow group gets it, once.
 use super::*;
 use crate::memory::{Memory, MemoryOptions};
-use crate::testing::{Packet, arena, arrived};
+use crate::testing::{Packet, arena, arrived, wait_readable};
 
 struct Bed {
     wires: Vec<Memory>,
@@ -82,10 +82,7 @@ fn a_worker_that_sleeps_wakes_for_what_another_passes_on() {
         let Addressee::Flow(group) = addressee(Medium::Ethernet, &packet.bytes()) else { panic!("it is a flow's") };
         bed.groups.owner(group) == 1
     });
-    let readable = |share: &Share| {
-        assert!(share.wait_fd().is_some());
-        share.waits.is_ready()
-    };
+    let readable = |share: &Share| wait_readable(share, 0).expect("it has a device and a link");
     assert!(!bed.shares[1].arm());
     assert!(!readable(&bed.shares[1]));
     let mut burst = Burst::default();

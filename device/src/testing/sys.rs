@@ -1,9 +1,10 @@
-//! For tests only: waiting on a descriptor.
+//! For tests only: waiting on descriptors.
 
-/// Waits until `fd` is readable, at most `millis`.
-pub(crate) fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, millis: i32) -> bool {
-    use std::os::fd::AsRawFd;
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one pollfd, and the count says one.
-    unsafe { libc::poll(&raw mut poll, 1, millis) == 1 }
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Waits until one of `fds` is readable, at most `millis`.
+pub(super) fn wait_readable(fds: &[BorrowedFd<'_>], millis: i32) -> bool {
+    let mut polls: Vec<_> = fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: as many entries as the count says.
+    unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, millis) > 0 }
 }

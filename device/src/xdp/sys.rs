@@ -116,20 +116,6 @@ pub(super) fn kick_receive(fd: BorrowedFd<'_>) {
     };
 }
 
-/// A descriptor that is readable while any of `fds` is.
-pub(super) fn any_of<'a>(fds: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers are passed.
-    let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: the descriptor was made above and belongs to nobody else.
-    let any = unsafe { OwnedFd::from_raw_fd(fd) };
-    for fd in fds {
-        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
-        // SAFETY: the event outlives the call.
-        check(unsafe { libc::epoll_ctl(any.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &raw mut event) })?;
-    }
-    Ok(any)
-}
-
 /// The mapped memory of one ring.
 pub(super) struct Mapping {
     base: NonNull<u8>,

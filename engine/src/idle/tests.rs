@@ -109,7 +109,7 @@ fn a_bell_wakes_once_per_ring() {
     let idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
     let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
     idle.add(&bell).expect("registered");
-    let wakes = || idle.wait(Some(Duration::ZERO), [].into_iter()).expect("a wait");
+    let wakes = || idle.wait(Some(Duration::ZERO), &[]).expect("a wait");
     for _ in 0..3 {
         rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
         assert!(wakes());
@@ -126,7 +126,7 @@ fn a_device_wakes_while_it_is_readable() {
     let idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
     let [bell, quiet, device] = [(); 3].map(|()| eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd"));
     idle.add(&bell).expect("registered");
-    let wakes = || idle.wait(Some(Duration::ZERO), [quiet.as_fd(), device.as_fd()].into_iter()).expect("a wait");
+    let wakes = || idle.wait(Some(Duration::ZERO), &[quiet.as_fd(), device.as_fd()]).expect("a wait");
     assert!(!wakes());
     rustix::io::write(&device, &1u64.to_ne_bytes()).expect("a packet");
     rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");

@@ -385,8 +385,8 @@ impl Device for Watch {
         Ok(sent)
     }
 
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.wait_fd()
+    fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        self.inner.wait_fds(fds);
     }
 
     fn arm(&mut self) -> bool {

@@ -113,8 +113,9 @@ fn forward(mut taps: [Tap; 2], ends: &AtomicBool) -> io::Result<()> {
             burst.clear();
         }
         if moved == 0 {
-            let fds = taps.each_ref().map(Tap::wait_fd);
-            let mut fds: Vec<PollFd> = fds.iter().flatten().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+            let mut fds = Vec::new();
+            taps.iter().for_each(|tap| tap.wait_fds(&mut fds));
+            let mut fds: Vec<PollFd> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&LOOK)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
