@@ -19,6 +19,8 @@ const SEND_LIMIT: u32 = 256 << 10;
 /// The same while few of the bulk chunks are in use: program and worker take turns on a processor less often, and what they
 /// write and send still fits into its cache. With many writers it would not, and the chunks would be used up.
 const SEND_LIMIT_ALONE: u32 = 768 << 10;
+/// The same while many of the bulk chunks are in use: writers take turns, and all that they have ahead together is to fit.
+const SEND_LIMIT_MANY: u32 = 128 << 10;
 /// So many bulk chunks are few, however many there are: 2 MiB, some of which the processor's cache keeps. Where there are less
 /// than 256, a quarter of them.
 const FEW: u32 = 64;
@@ -111,7 +113,11 @@ fn share_of(free: u32, most: u32) -> u32 {
 
 /// Bytes that may be written ahead while `lent` of `bulk` chunks are in use.
 fn most_ahead(lent: u32, bulk: u32) -> u32 {
-    if lent < FEW.min(bulk / 4) { SEND_LIMIT_ALONE } else { SEND_LIMIT }
+    match lent {
+        _ if lent < FEW.min(bulk / 4) => SEND_LIMIT_ALONE,
+        FEW.. => SEND_LIMIT_MANY,
+        _ => SEND_LIMIT,
+    }
 }
 
 /// Bytes that may wait in the channel: `most`, if the program wants no less.
