@@ -8,6 +8,11 @@ use super::Window;
 /// How late an ACK may come because the peer delays it (RFC 9293 §3.8.6.3), milliseconds.
 const ACK_DELAY_MS: u32 = 500;
 
+/// Linux computes its target once a tick, of 4 ms with the tick that most distributions choose, and rounds it up to a whole
+/// segment: in the first tick of an epoch its window grows by a segment per round trip. Where round trips are so short that
+/// losses are a few milliseconds apart that is most of the time, and who did not would have three quarters of its share.
+const FIRST_TICK_MS: u32 = 4;
+
 /// What CUBIC remembers between loss episodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cubic {
@@ -58,6 +63,10 @@ impl Cubic {
         // The target is where the curve will be one round trip from now.
         let target =
             self.curve(elapsed_ms + srtt_us as u64 / 1_000, window.mss).clamp(window.cwnd as u64, window.cwnd as u64 * 3 / 2);
+        let is_near = (1..FIRST_TICK_MS * 1_000).contains(&srtt_us);
+        // An epoch that begins where the last loss was has no way to make good.
+        let begins = elapsed_ms < FIRST_TICK_MS as u64 && self.k_ms > 0;
+        let target = target.max(window.cwnd as u64 + if is_near && begins { window.mss as u64 } else { 0 });
         let growth = (target - window.cwnd as u64) * acked as u64 / window.cwnd.max(1) as u64;
         // RFC 9438 §4.3: alpha = 3 (1 - beta) / (1 + beta) = 9/17 until w_est reaches cwnd_prior.
         let (num, den) = if self.w_est < self.cwnd_prior { (9, 17) } else { (1, 1) };

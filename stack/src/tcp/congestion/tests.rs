@@ -64,6 +64,28 @@ fn cubic_is_reno_friendly() {
     assert!(window.cwnd >= 15 * MSS, "{}", window.cwnd);
 }
 
+/// As Linux on a near path: in the first 4 ms of an epoch a segment per round trip; then no more until the window that is
+/// friendly to Reno, or the curve, is there too.
+#[test]
+fn cubic_first_tick() {
+    let mut cubic = Cubic::default();
+    let mut window = Window { cwnd: 100 * MSS, ssthresh: SSTHRESH_INITIAL, mss: MSS };
+    window.on_loss(CongestionControl::Cubic, Some(&mut cubic), 100 * MSS);
+    window.cwnd = window.ssthresh;
+    for round in 1..=8u32 {
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, round / 3, 300);
+        assert_eq!(window.cwnd, (70 + round) * MSS);
+    }
+    for round in 9..=15u32 {
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, 4 + round / 3, 300);
+    }
+    assert!(window.cwnd < 79 * MSS, "{}", window.cwnd);
+    for round in 16..=40u32 {
+        window.on_ack(CongestionControl::Cubic, Some(&mut cubic), window.cwnd, 4 + round / 3, 300);
+    }
+    assert!((90 * MSS..92 * MSS).contains(&window.cwnd), "{}", window.cwnd);
+}
+
 /// RFC 6928: ten segments of 1460 bytes; fewer of larger ones.
 #[test]
 fn initial_windows() {
