@@ -44,7 +44,7 @@ impl Connection<'_, '_> {
         self.tell_gaps(header, self.blocks_beside_data());
     }
 
-    /// Tells of gaps in a header without data, with up to `most` blocks.
+    /// Tells of gaps in a header, with up to `most` blocks and as many as fit.
     pub(crate) fn tell_gaps(&self, header: &mut Header, most: usize) {
         if self.tcb.has(flag::SACK)
             && let Some(cold) = self.shared.cold.get(self.tcb.cold)
