@@ -58,7 +58,8 @@ pub(super) struct House {
     path: PathBuf,
     stop: Arc<OwnedFd>,
     handle: WorkerHandle,
-    threads: Vec<JoinHandle<()>>,
+    broker: Option<JoinHandle<()>>,
+    worker: Option<JoinHandle<()>>,
 }
 
 impl House {
@@ -87,7 +88,7 @@ impl House {
         let (bell, worker_handle) = (stop.clone(), handle.clone());
         let broker = thread::spawn(move || serve(&listener, &bell, &worker_handle));
         let worker = thread::spawn(move || worker.join().expect("the worker ends well"));
-        House { path, stop, handle, threads: vec![broker, worker] }
+        House { path, stop, handle, broker: Some(broker), worker: Some(worker) }
     }
 
     /// A program of its own.
@@ -104,10 +105,10 @@ impl House {
 impl Drop for House {
     fn drop(&mut self) {
         self.end();
+        // First the broker: a program that has just gone may be on its way out of the worker's books.
+        self.broker.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
         self.handle.stop().expect("it runs");
-        for thread in self.threads.drain(..) {
-            thread.join().expect("no panic");
-        }
+        self.worker.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
         std::fs::remove_file(&self.path).expect("it is ours");
     }
 }
