@@ -2,9 +2,9 @@
 //!
 //! Both directions carry virtio headers, so super-segments and partial checksums cross as the kernel
 //! has them. Packets arrive in a ring of slots that the kernel fills without a system call of ours
-//! and are copied once into frames, or their payload to where it is wanted; those that are larger than a slot (8 KiB of payload, or one MTU if that is more) keep
-//! their place in the ring but are read from the socket straight into frames. They leave straight from frames, many
-//! per system call. What this socket sends does not come back to it.
+//! and are copied once into frames, or their payload to where it is wanted; those that are larger than a slot
+//! (8 KiB of payload, or one MTU if that is more) keep their place in the ring but are read from the socket straight
+//! into frames. They leave straight from frames, many per system call. What this socket sends does not come back to it.
 //!
 //! Who sends around the queueing discipline saves time, but nobody then cuts a super-segment for an interface
 //! that does not do it itself: the kernel drops it (ENOBUFS). So packets go around it only where the interface
