@@ -6,8 +6,10 @@
 //! within configured bounds.
 //!
 //! Two full segments may wait as well when they end with PSH on a connection whose peer has acknowledged data of ours: the
-//! peer has sent all that it had, and what it waits for is an answer, which acknowledges with it. An ACK that has so waited
-//! in vain makes the next [`HASTY_ACKS`] go at once. A request of 4 KiB costs each side a packet less than with the kernel.
+//! peer has sent all that it had, and what it waits for is an answer, which acknowledges with it. A request of 4 KiB costs each
+//! side a packet less than with the kernel. But PSH ends each write of the peer's program, of a large message too, and a peer
+//! whose window is full there waits for this very ACK. So only some of what may be under way waits, at most
+//! [`WAITING_BYTES_MAX`], and only while that is mostly worth it (`patience`).
 //!
 //! The shortest delay is what busy connections on near links have, again and again; it lasts equally
 //! long for all, so those wait in a queue instead of the timer wheel. So do ACKs that are due within
@@ -19,10 +21,9 @@ use super::tcb::flag;
 
 /// ACKs that are due so soon are the queue's.
 pub(crate) const SOON_TICKS: u32 = 2;
-/// After an ACK of two full segments or more has waited in vain, so many of them go at once.
-const HASTY_ACKS: u8 = 64;
-/// Of what a connection may receive now, one part in so many may wait for its ACK.
+/// Of what a connection may receive now, one part in so many may wait for its ACK, and no more than so many bytes.
 const WAITING_SHARE: u32 = 4;
+const WAITING_BYTES_MAX: u32 = 256 << 10;
 
 impl Connection<'_, '_> {
     /// Data was taken, `pushed` by the peer or not: it has to be acknowledged, in this turn or soon. What may wait costs the
@@ -53,19 +54,17 @@ impl Connection<'_, '_> {
     /// Whether the peer, which has sent all of its message, will soon have an answer.
     #[inline(never)]
     fn is_answer_expected(&mut self, unacknowledged: u32) -> bool {
-        if self.tcb.bytes_acked == 0 || unacknowledged > self.receive_limit() / WAITING_SHARE {
+        let waiting_max = WAITING_BYTES_MAX.min(self.receive_limit() / WAITING_SHARE);
+        if self.tcb.bytes_acked == 0 || unacknowledged > waiting_max {
             return false;
         }
-        let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return true };
-        let hasty = ledger.hasty_acks;
-        ledger.hasty_acks = hasty.saturating_sub(1);
-        hasty == 0
+        self.shared.tallies.ledger_mut(self.index).is_none_or(|ledger| ledger.patience.waits())
     }
 
     /// The delay of an ACK is over: if it was that of a message, the application does not answer as fast as was expected.
     pub(crate) fn waited_in_vain(&mut self) {
         if self.tcb.rcv_nxt - self.tcb.last_ack_sent >= 2 * self.tcb.mss as u32 {
-            self.ledger().hasty_acks = HASTY_ACKS;
+            self.ledger().patience.was_in_vain();
         }
     }
 

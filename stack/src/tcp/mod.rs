@@ -42,6 +42,7 @@ mod pacing;
 mod parts;
 mod passive;
 mod path_mtu;
+mod patience;
 pub(crate) mod ports;
 mod predict;
 mod prr;

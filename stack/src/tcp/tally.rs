@@ -3,8 +3,9 @@
 //! Read RFC 4898 for the meaning of the counters. Two parts: a [`Tally`] for every connection, in an array that is indexed
 //! like the control blocks (what each segment counts is one addition), and a [`Ledger`] from a pool for those that
 //! have something rarer to tell: retransmissions, limits, a rate, a tuned receive window. Nothing here decides what is
-//! sent but `ledger.receive`, which is `receive_tuning`'s, and
-//! `ledger.send_buffer_locked`, which is `send_tuning`'s, and `ledger.read_shut`, which is `close`'s.
+//! sent but `ledger.receive`, which is `receive_tuning`'s,
+//! `ledger.send_buffer_locked`, which is `send_tuning`'s, `ledger.read_shut`, which is `close`'s, and `ledger.patience`, which is
+//! `ack`'s.
 
 use alloc::vec::Vec;
 
@@ -12,6 +13,7 @@ use ringway_shm::prefetch;
 
 use super::clocks::Clock;
 use super::connection::Connection;
+use super::patience::Patience;
 use super::receive_mss;
 use super::receive_tuning::ReceiveTuning;
 use super::sampling::Sampler;
@@ -88,8 +90,8 @@ pub(crate) struct Ledger {
     pub(crate) offer_limit: u16,
     /// The application reads no more.
     pub(crate) read_shut: bool,
-    /// ACKs of messages that do not wait for an answer, because one has waited in vain.
-    pub(crate) hasty_acks: u8,
+    /// With the application, whose answer an ACK may wait for.
+    pub(crate) patience: Patience,
 }
 
 /// The tallies of all connections of a stack.

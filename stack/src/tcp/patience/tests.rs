@@ -1,0 +1,36 @@
+use super::*;
+use alloc::vec::Vec;
+
+/// Asks for `acks` ACKs, of which every one that waits does so in vain, and says which waited.
+fn in_vain(patience: &mut Patience, acks: u32) -> Vec<u32> {
+    let mut waited = Vec::new();
+    for n in 0..acks {
+        if patience.waits() {
+            waited.push(n);
+            patience.was_in_vain();
+        }
+    }
+    waited
+}
+
+/// Between two waits are 64 ACKs, then twice as many each time, up to 32,768.
+#[test]
+fn waits_in_vain_become_rare() {
+    let waited = in_vain(&mut Patience::default(), 140_000);
+    let gaps: Vec<u32> = waited.windows(2).map(|pair| pair[1] - pair[0] - 1).collect();
+    assert_eq!(gaps, [64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 32_768, 32_768]);
+}
+
+/// An application that answers in time but once in a hundred requests makes 64 ACKs go at once each time; one that was
+/// impatient with all before is as good as new after as many answers in time.
+#[test]
+fn one_slow_answer_among_many() {
+    let mut patience = Patience::default();
+    in_vain(&mut patience, 64 + 128 + 256 + 3);
+    for _ in 0..3 {
+        while !patience.waits() {}
+        assert_eq!((0..511).filter(|_| patience.waits()).count(), 511);
+        patience.was_in_vain();
+        assert_eq!((0..64).filter(|_| patience.waits()).count(), 0);
+    }
+}
