@@ -14,7 +14,7 @@ use ringway_shm::{Arena, ArenaConfig};
 
 use crate::interface::Interface;
 use crate::packet::{Packet, PacketOptions};
-use crate::steering::{Seat, Steering, XdpMode};
+use crate::steering::{Steering, XdpMode};
 use crate::tap::Tap;
 use crate::xdp::{Redirect, Xdp, XdpOptions};
 
@@ -110,7 +110,7 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
     match candidate {
         Candidate::Packet => {
             let steering = Steering::new(1)?;
-            let filter = steering.socket_filter(Seat::ONLY)?;
+            let filter = steering.socket_filter()?;
             let options = PacketOptions { ring_slots: 1, ..PacketOptions::default() };
             drop(Packet::open(&interface.name, Some(std::os::fd::AsFd::as_fd(&filter)), options, &arena)?);
             drop(steering.hide_from_kernel(interface.index)?);

@@ -17,12 +17,13 @@
 //! the programs are attached by links and nothing is pinned. Counts no references: who owns a port twice keeps the count.
 //!
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
-//! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`Seat`]). So each packet is
+//! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is
 //! refused by all sockets but one before it is copied, and nothing is passed on. Fragments without ports and ICMP errors
 //! reach all of them. Several workers that have an interface to themselves: [`groups`].
 
 pub mod assembler;
 pub mod classify;
+pub mod division;
 mod fanout;
 pub mod groups;
 mod program;
@@ -32,8 +33,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use ringway_shm::FlowGroup;
-
+pub use division::{Division, Flows};
 pub use program::XdpMode;
 
 /// A transport protocol whose ports can be owned.
@@ -56,15 +56,6 @@ pub struct Steering {
 #[derive(Debug)]
 pub struct PortFilter {
     table: OwnedFd,
-}
-
-/// One of the workers among which the packets of an interface are divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
-    /// Its number, below `workers`.
-    pub worker: usize,
-    /// How many there are, [`WORKERS_MAX`] at most.
-    pub workers: usize,
 }
 
 /// Workers at most: their numbers are bits of a word whose highest one is its sign.
@@ -107,17 +98,24 @@ impl Steering {
         Ok(PortFilter { table: self.table.try_clone()? })
     }
 
-    /// The program that accepts owned packets, ICMP errors and later fragments, for the AF_PACKET socket of the worker at
-    /// `seat`.
+    /// The program that accepts owned packets, ICMP errors and later fragments, for the AF_PACKET socket of the only worker.
+    ///
+    /// # Errors
+    /// The kernel refuses it; the text names the fix.
+    pub fn socket_filter(&self) -> io::Result<OwnedFd> {
+        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd(), None))
+    }
+
+    /// As [`socket_filter`](Steering::socket_filter), for the socket of `worker`, one of those of `division`.
     ///
     /// # Errors
     /// The kernel refuses it; the text names the fix.
     ///
     /// # Panics
-    /// When there is no such seat.
-    pub fn socket_filter(&self, seat: Seat) -> io::Result<OwnedFd> {
-        assert!(seat.worker < seat.workers && seat.workers <= WORKERS_MAX, "{seat:?}: 1 to {WORKERS_MAX} workers");
-        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd(), seat))
+    /// When there is no such worker.
+    pub fn socket_filter_of(&self, worker: usize, division: &Division) -> io::Result<OwnedFd> {
+        assert!(worker < division.workers(), "{worker} is one of {} workers", division.workers());
+        sys::load(sys::ProgramKind::SocketFilter, &program::socket_filter(self.table.as_fd(), Some((worker, division))))
     }
 
     /// Hides owned packets that arrive on interface `index` from the kernel. AF_PACKET sockets
@@ -155,16 +153,6 @@ fn attach_xdp(code: &[assembler::Instruction], index: u32, mode: XdpMode) -> io:
     Ok(Attachment { _link: sys::attach_xdp(program.as_fd(), index, mode)? })
 }
 
-impl Seat {
-    /// The place of a worker that is alone.
-    pub const ONLY: Seat = Seat { worker: 0, workers: 1 };
-
-    /// Whether flows of `group` are this worker's, where all own the port.
-    pub fn has(self, group: FlowGroup) -> bool {
-        group.index() % self.workers == self.worker
-    }
-}
-
 impl PortFilter {
     /// Packets of `protocol` to `ip`:`port` are ours from now on: of the workers whose bits are set in `workers`, which is
     /// one of them or all.
@@ -180,10 +168,7 @@ impl PortFilter {
     /// # Errors
     /// The kernel refused, which it does not as long as the table exists.
     pub fn release(&self, protocol: Protocol, ip: IpAddr, port: u16) -> io::Result<()> {
-        match sys::delete(self.table.as_fd(), &key(protocol, ip, port)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        sys::delete_if_there(self.table.as_fd(), &key(protocol, ip, port))
     }
 }
 

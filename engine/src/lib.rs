@@ -7,6 +7,7 @@
 
 pub mod api;
 mod attach;
+mod balance;
 pub mod clock;
 mod command;
 mod core;
@@ -20,6 +21,6 @@ mod spawn;
 mod worker;
 
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
-pub use ports::{Host, PortError, Ports, Transport};
+pub use ports::{Division, Host, PortError, Ports, Transport};
 pub use spawn::{WorkerThread, spawn};
 pub use worker::{Worker, WorkerConfig};

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use ringway_shm::{Duration, Instant};
 
-use crate::ports::{PortError, Ports, Transport};
+use crate::ports::{Division, PortError, Ports, Transport};
 
 /// Late releases are gathered, so that a worker with nothing else to do wakes once for many.
 const GATHER: Duration = Duration::from_secs(1);
@@ -80,6 +80,16 @@ impl PortTable {
             Some(users) if users.shared => Err(PortError::InUse),
             _ => self.add(ip, port),
         }
+    }
+
+    /// Whether connections to this address and port come to every worker of the service, each to its own.
+    pub(crate) fn is_shared(&self, (ip, port): (IpAddr, u16)) -> bool {
+        self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.shared)
+    }
+
+    /// The other workers, if there are any.
+    pub(crate) fn division(&mut self) -> Option<&mut dyn Division> {
+        self.ports.division()
     }
 
     /// As [`add`](PortTable::add), of UDP.

@@ -4,6 +4,8 @@
 use std::io;
 use std::net::IpAddr;
 
+use ringway_shm::{Flow, GroupSet, Instant};
+
 use crate::command::RegionId;
 
 /// A protocol with ports.
@@ -63,6 +65,38 @@ pub trait Ports: Send {
 
     /// Packets to `ip`:`port` are the kernel's again.
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
+
+    /// The other workers, among whom the flows of common ports are divided; `None`: there are none.
+    fn division(&mut self) -> Option<&mut dyn Division> {
+        None
+    }
+}
+
+/// What a worker asks of whoever divides the flows of a listener among several workers, by flow group.
+pub trait Division {
+    /// Flow groups that are this worker's.
+    fn groups(&self) -> GroupSet;
+
+    /// Tells which share of the time since it was last told (0 to 1) this worker has been busy. Returns those of its groups
+    /// that are better off at another worker.
+    fn weigh(&mut self, now: Instant, busy: f64) -> GroupSet;
+
+    /// Whoever comes to a listener in one of `groups`, which [`weigh`](Division::weigh) has named, comes to the other worker
+    /// from now on. Packets of the connections `kept`, which are all that this worker has in these groups and did not keep
+    /// before, still come to it.
+    ///
+    /// # Errors
+    /// No room for so many; then nothing has changed.
+    fn hand_over(&mut self, now: Instant, groups: GroupSet, kept: &[Flow]) -> io::Result<()>;
+
+    /// As the connections that were kept when their group was handed over: packets of `flow` come to this worker.
+    ///
+    /// # Errors
+    /// No room.
+    fn keep(&mut self, flow: &Flow) -> io::Result<()>;
+
+    /// A connection that was kept is over.
+    fn forget(&mut self, flow: &Flow);
 }
 
 /// What else a worker tells the service. Called in the worker's thread; must never block.

@@ -19,6 +19,7 @@ use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
 use crate::api::sockets::Sockets;
 use crate::attach::Attachments;
+use crate::balance::Balance;
 use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
 use crate::core::Core;
@@ -88,6 +89,7 @@ pub struct Worker {
     commands: Commands,
     idle: Idle,
     capture: Option<CaptureWriter>,
+    balance: Balance,
     /// The stack had more to write than one turn's budget.
     more: bool,
     /// Whom it waits for when the next turn finds nothing.
@@ -131,8 +133,10 @@ impl Worker {
         let stack = Stack::new(config.stack.clone(), arena.clone(), now);
         let metrics = Metrics::new(config.stats_path.as_deref())?;
         let capture = config.capture_path.as_deref();
+        let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp);
         let worker = Worker {
-            core: Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp),
+            balance: Balance::new(now, &mut core),
+            core,
             interfaces: Interfaces::new(),
             attachments: Attachments::new(&config),
             native: Sockets::new(),
@@ -202,10 +206,12 @@ impl Worker {
     /// anything to do.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.core.now = now;
+        self.balance.turn_begins(now);
         let written = self.flush_native();
         let commanded = self.obey();
         let Worker { core, attachments, arena, capture, .. } = self;
         let packets = self.interfaces.receive(now, &mut core.stack, attachments, arena, capture.as_mut());
+        self.balance.keep_newcomers(core);
         let timed = self.handle_timeouts();
         let pending = self.more || self.interfaces.is_congested();
         if packets > 0 || timed || pending {
@@ -226,6 +232,7 @@ impl Worker {
             self.awaited = if delivered { Awaited::Application } else { Awaited::Wire };
         }
         self.count(packets, worked);
+        self.balance.turn_ends(&mut self.core, worked);
         worked
     }
 

@@ -12,19 +12,22 @@ use ringway::{OpenDevice, Transport};
 use ringway_device::Device;
 use ringway_device::interface::{add_address, set_up};
 use ringway_device::packet::{Packet, PacketOptions};
-use ringway_device::steering::{Attachment, PortFilter, Protocol, Seat, Steering, XdpMode};
+use ringway_device::steering::{Attachment, Division, PortFilter, Protocol, Steering, XdpMode};
 use ringway_device::tap::Tap;
 use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
 
 use ringway_stack::Cidr;
 
 use crate::plan::{Backend, Planned};
+use crate::ports::division::KEPT_MAX;
 use crate::ports::{self, NoSteering};
 
 /// Opens devices and steers packets to them.
 pub(crate) struct Devices {
     /// `None`: no device is shared with the kernel.
     steering: Option<Arc<Steering>>,
+    /// `None`: there is one worker.
+    division: Option<Division>,
 }
 
 /// What opens a device, and what must be kept while it is open.
@@ -38,14 +41,16 @@ pub(crate) struct Opener {
 }
 
 impl Devices {
-    /// Prepares for the devices of `planned`, with at most `ports_max` owned ports.
+    /// Prepares for the devices of `planned`, with at most `ports_max` owned ports, for so many workers, of which there is one
+    /// but with AF_PACKET.
     ///
     /// # Errors
     /// The kernel refuses BPF; the text names the fix.
-    pub(crate) fn new(planned: &[Planned], ports_max: u32) -> io::Result<Devices> {
+    pub(crate) fn new(planned: &[Planned], ports_max: u32, workers: usize) -> io::Result<Devices> {
         let shared = planned.iter().any(|planned| planned.backend != Backend::Tap);
         let steering = if shared { Some(Arc::new(Steering::new(ports_max)?)) } else { None };
-        Ok(Devices { steering })
+        let division = if workers > 1 { Some(Division::new(workers, KEPT_MAX)?) } else { None };
+        Ok(Devices { steering, division })
     }
 
     /// What tells the filters which ports are ours.
@@ -56,29 +61,39 @@ impl Devices {
         }
     }
 
-    /// What opens the device of `planned` for each of `workers` workers, of which there is one but with AF_PACKET.
+    /// What tells the filters which worker's the flow groups are; `None`: there is one worker.
+    pub(crate) fn division(&self) -> io::Result<Option<Division>> {
+        self.division.as_ref().map(Division::try_clone).transpose()
+    }
+
+    /// What opens the device of `planned` for each worker.
     ///
     /// # Errors
     /// The kernel refuses a program; the text names the fix.
-    pub(crate) fn opener(&self, planned: &Planned, workers: usize) -> io::Result<Opener> {
+    pub(crate) fn opener(&self, planned: &Planned) -> io::Result<Opener> {
         match planned.backend {
-            Backend::Packet => self.packet(planned, workers),
+            Backend::Packet => self.packet(planned),
             Backend::Xdp => self.xdp(planned),
             Backend::Tap => Ok(tap(planned)),
         }
     }
 
-    fn packet(&self, planned: &Planned, workers: usize) -> io::Result<Opener> {
+    fn packet(&self, planned: &Planned) -> io::Result<Opener> {
         let steering = self.shared()?;
         let options = PacketOptions { queued: planned.queued, ..PacketOptions::default() };
         let open = |worker| {
-            let (name, filter) = (planned.name.clone(), steering.socket_filter(Seat { worker, workers })?);
+            let filter = match &self.division {
+                Some(division) => steering.socket_filter_of(worker, division)?,
+                None => steering.socket_filter()?,
+            };
+            let name = planned.name.clone();
             let open: OpenDevice = Box::new(move |arena| {
                 let device = Packet::open(&name, Some(filter.as_fd()), options, arena)?;
                 Ok(Box::new(device) as Box<dyn Device>)
             });
             Ok(open)
         };
+        let workers = self.division.as_ref().map_or(1, Division::workers);
         let open = (0..workers).map(open).collect::<io::Result<_>>()?;
         let attachment = Some(steering.hide_from_kernel(planned.link)?);
         Ok(Opener { open, attachment, detail: Arc::default() })

@@ -52,7 +52,7 @@ impl Interfaces {
     pub(crate) fn open(&mut self, mut planned: Planned, random_mac: MacAddress) -> io::Result<Planned> {
         let owned = planned.backend == Backend::Tap;
         let info = info(&planned, if owned { random_mac } else { planned.mac });
-        let Opener { open, attachment, detail } = self.devices.opener(&planned, self.workers.each().len())?;
+        let Opener { open, attachment, detail } = self.devices.opener(&planned)?;
         let number = match self.links.interface(planned.link) {
             Some(number) => self.workers.replace_interface(number, &info, open).map(|()| number)?,
             None => self.workers.add_interface(&info, open)?,

@@ -4,8 +4,10 @@
 //! this process dies; packets are steered only while somebody owns the port. Does not do: count
 //! users (the worker does) or listen (the application's own kernel socket does).
 
+pub(crate) mod division;
 pub(crate) mod ledger;
 mod listeners;
+mod load;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,6 +18,7 @@ use ringway::{PortError, Ports, Transport};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with};
 
+use division::Share;
 use ledger::Seat;
 
 /// Random ports to try before the kernel is asked for any.
@@ -52,6 +55,8 @@ impl Steering for NoSteering {
 /// Ports of the machine's addresses, and of addresses that only the stack has.
 pub struct SharedPorts {
     ledger: Seat,
+    /// `None`: there are no other workers, or nothing moves between them.
+    division: Option<Share>,
     /// A bound socket keeps the kernel from giving the port to anybody else.
     reserved: HashMap<(IpAddr, u16), OwnedFd>,
     /// Addresses that the kernel does not have (tap).
@@ -75,6 +80,7 @@ impl SharedPorts {
         let next = ephemeral.0 + (seed % count) as u16;
         SharedPorts {
             ledger,
+            division: None,
             reserved: HashMap::new(),
             own_addresses,
             own_ipv6: false,
@@ -89,6 +95,11 @@ impl SharedPorts {
     /// All IPv6 addresses are such that the kernel does not have them.
     pub fn with_own_ipv6(self) -> SharedPorts {
         SharedPorts { own_ipv6: true, ..self }
+    }
+
+    /// Flow groups may be handed over to other workers.
+    pub(crate) fn divided(self, share: Option<Share>) -> SharedPorts {
+        SharedPorts { division: share, ..self }
     }
 
     fn is_own(&self, ip: IpAddr) -> bool {
@@ -171,6 +182,10 @@ impl Ports for SharedPorts {
         if let Err(error) = self.ledger.disown(transport, ip, port) {
             eprintln!("ringway: packets to {} may still be kept from the kernel: {error}", SocketAddr::new(ip, port));
         }
+    }
+
+    fn division(&mut self) -> Option<&mut dyn ringway::Division> {
+        self.division.as_mut().map(|share| share as &mut dyn ringway::Division)
     }
 }
 

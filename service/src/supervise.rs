@@ -32,6 +32,7 @@ use crate::interfaces::Interfaces;
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Plan, Planned, plan};
 use crate::ports::SharedPorts;
+use crate::ports::division::Share;
 use crate::ports::ledger::Seat;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
@@ -110,7 +111,7 @@ impl Service {
         }
         let count = worker_count(config, &plan);
         let links = Served::default();
-        let devices = Devices::new(&plan.served, PORTS_MAX).map_err(StartError::Start)?;
+        let devices = Devices::new(&plan.served, PORTS_MAX, count).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let threads = start_workers(config, &claim, &plan, &devices, &links, &forks).map_err(StartError::Start)?;
         let new_bell = || bell().map_err(StartError::Start);
@@ -315,8 +316,10 @@ fn start_workers(
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let mut threads: Vec<WorkerThread> = Vec::new();
+    let division = devices.division()?.filter(|_| config.worker.balance);
+    let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len()));
     for (seat, forks) in Seat::seats(devices.steering()?, forks.len()).zip(forks) {
-        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?);
+        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?).divided(shares.next());
         let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
         let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
         let host = ServiceHost::open(links.clone(), forks.clone());

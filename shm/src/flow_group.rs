@@ -22,6 +22,15 @@ pub const SHIFT: u32 = 25;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowGroup(u8);
 
+/// A connection, as this end of it sees it: addresses and ports in host order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Flow {
+    /// Our end.
+    pub local: (IpAddr, u16),
+    /// The peer's.
+    pub remote: (IpAddr, u16),
+}
+
 /// Some of the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupSet(u128);
@@ -33,6 +42,13 @@ fn word(ip: IpAddr) -> u32 {
             let bits = ip.to_bits();
             (bits ^ (bits >> 32) ^ (bits >> 64) ^ (bits >> 96)) as u32
         }
+    }
+}
+
+impl Flow {
+    /// The group that it is in.
+    pub fn group(&self) -> FlowGroup {
+        FlowGroup::of(self.local, self.remote)
     }
 }
 
@@ -81,6 +97,16 @@ impl GroupSet {
     /// Adds `group`.
     pub fn insert(&mut self, group: FlowGroup) {
         self.0 |= 1 << group.0;
+    }
+
+    /// Those that are in one of the two.
+    pub fn union(self, other: GroupSet) -> GroupSet {
+        GroupSet(self.0 | other.0)
+    }
+
+    /// Its groups, in the order of their numbers.
+    pub fn iter(self) -> impl Iterator<Item = FlowGroup> {
+        FlowGroup::all().filter(move |&group| self.contains(group))
     }
 
     /// Takes `group` out.

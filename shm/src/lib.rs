@@ -44,7 +44,7 @@ pub use arena::{Arena, ArenaConfig, Class};
 pub use burst::Burst;
 pub use extent::Content;
 pub use fifo::Fifo;
-pub use flow_group::{FlowGroup, GroupSet};
+pub use flow_group::{Flow, FlowGroup, GroupSet};
 pub use frame::{Checksum, Frame, Segmentation, SegmentationKind};
 pub use prefetch::prefetch;
 pub use queue::{FrameQueue, Note, Slot};

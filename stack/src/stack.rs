@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Fifo, Frame, GroupSet, Instant};
+use ringway_shm::{Arena, Burst, Fifo, Flow, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
@@ -149,6 +149,28 @@ impl Stack {
     /// answers come to it, and leaves segments and datagrams of other groups unanswered. At first all are.
     pub fn set_flow_groups(&mut self, groups: GroupSet) {
         *self.ip.groups() = groups;
+    }
+
+    /// Flow groups that are being steered to another stack: whoever still comes to a listener in one of them is among
+    /// [`newcomers`](Self::newcomers). [`GroupSet::NONE`]: nobody is.
+    pub fn watch_groups(&mut self, groups: GroupSet) {
+        self.tcp.newcomers().watch(groups);
+    }
+
+    /// Who has come to listeners in the groups that are watched; to be emptied before `transmit`, which may answer them.
+    pub fn newcomers(&mut self) -> &mut Vec<Flow> {
+        self.tcp.newcomers().flows()
+    }
+
+    /// Calls `visit` for every TCP connection, half-open ones and those in TIME-WAIT too: cheaper than
+    /// [`for_each_socket`](Self::for_each_socket).
+    pub fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow)) {
+        self.tcp.for_each_flow(visit);
+    }
+
+    /// Whether there is this TCP connection, half open or in TIME-WAIT too.
+    pub fn knows(&self, flow: &Flow) -> bool {
+        self.tcp.knows(flow)
     }
 
     /// Whether the flow between `local` and `remote` is this stack's: its packets are to come here.

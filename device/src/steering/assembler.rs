@@ -171,11 +171,6 @@ impl Assembler {
         self.emit(CLASS_ALU32 | 0x20, to, R0, 0, value)
     }
 
-    /// `to %= value` over 32 bits, zero-extended.
-    pub fn modulo_u32(&mut self, to: Register, value: i32) -> &mut Self {
-        self.emit(CLASS_ALU32 | 0x90, to, R0, 0, value)
-    }
-
     /// `to >>= bits` over 32 bits, zero-extended.
     pub fn shift_right_u32(&mut self, to: Register, bits: i32) -> &mut Self {
         self.emit(CLASS_ALU32 | 0x70, to, R0, 0, bits)

@@ -11,7 +11,8 @@ use ringway_shm::flow_group::{MULTIPLIER, SHIFT};
 use super::assembler::{
     Assembler, Helper, Instruction, Label, R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10, Register, When, Width,
 };
-use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL, Seat};
+use super::division::{Division, FLOW_ADDRESSES, FLOW_BYTES, FLOW_PORTS, SCATTERED, WORKER};
+use super::{KEY_ADDRESS, KEY_BYTES, KEY_PORT, KEY_PROTOCOL};
 
 /// Where an XDP program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,10 @@ const XDP_PASS: i32 = 2;
 
 /// Where the key begins: a place that is aligned to eight bytes below the end of the stack.
 const KEY: i16 = -24;
+/// The same for keys of a division's tables: a group's number, and a flow.
+const GROUP_KEY: i16 = KEY - 8;
+const FLOW_KEY: i16 = GROUP_KEY - 40;
+const _: () = assert!(FLOW_BYTES <= 40);
 
 /// Where `match_owned` jumps when it does not go on behind itself. `R7` is the offset (or, in an XDP program, the
 /// address) of what follows the IP header, `R9` its protocol.
@@ -82,13 +87,13 @@ struct Exits {
 
 /// Returns the whole length for packets that the worker at `seat` owns, ICMP errors and fragments without ports; zero
 /// otherwise.
-pub(super) fn socket_filter(table: BorrowedFd<'_>, seat: Seat) -> Vec<Instruction> {
+pub(super) fn socket_filter(table: BorrowedFd<'_>, among: Option<(usize, &Division)>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let exits = Exits { icmp: asm.label(), icmpv6: asm.label(), fragment: asm.label(), not_ours: asm.label() };
     let ours = asm.label();
     match_owned(&mut asm, table, exits);
-    if seat.workers > 1 {
-        match_worker(&mut asm, seat, ours, exits.not_ours);
+    if let Some((worker, division)) = among {
+        match_worker(&mut asm, worker, division, ours, exits.not_ours);
     }
     asm.place(ours).set_u32(R0, FILTER_WHOLE).exit();
     for (label, errors) in [(exits.icmp, ICMP_ERRORS), (exits.icmpv6, ICMPV6_ERRORS)] {
@@ -135,18 +140,18 @@ fn match_owned(asm: &mut Assembler, table: BorrowedFd<'_>, exits: Exits) {
     asm.load_packet(Width::Byte, IP).and(R0, 0xf).shift_left(R0, 2).copy(R7, R0).add(R7, IP);
     asm.jump_if(When::Equal, R9, PROTOCOL_ICMP, exits.icmp);
     need_ports(asm, exits.not_ours);
-    map_v4(asm);
+    map_v4(asm, KEY + KEY_ADDRESS);
     load_bytes(asm, None, IP + V4_DESTINATION, KEY + KEY_ADDRESS + 12, 4, exits.not_ours);
     asm.place(ports);
     load_bytes(asm, Some(R7), DESTINATION_PORT, KEY + KEY_PORT, 2, exits.not_ours);
     look_up(asm, table, exits.not_ours);
 }
 
-/// Goes on behind itself, or at `ours`, when the packet is for the worker at `seat`; else jumps to `not_ours`. `R0` is the
-/// address of the workers that own the port, as bits; where there are several, the flow group says who.
-fn match_worker(asm: &mut Assembler, seat: Seat, ours: Label, not_ours: Label) {
-    let (v4, ports) = (asm.label(), asm.label());
-    let bit = 1 << seat.worker;
+/// Goes on behind itself, or at `ours`, when the packet is for `worker`; else jumps to `not_ours`. `R0` is the address of
+/// the workers that own the port, as bits; where there are several, the division says who.
+fn match_worker(asm: &mut Assembler, worker: usize, division: &Division, ours: Label, not_ours: Label) {
+    let (v4, ports, decided) = (asm.label(), asm.label(), asm.label());
+    let bit = 1 << worker;
     asm.load(Width::Word, R8, R0, 0).copy(R0, R8).and(R0, bit).jump_if(When::Equal, R0, 0, not_ours);
     asm.and(R8, !bit).jump_if(When::Equal, R8, 0, ours);
     asm.set(R8, 0).load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
@@ -158,7 +163,30 @@ fn match_worker(asm: &mut Assembler, seat: Seat, ours: Label, not_ours: Label) {
         asm.load_packet_indexed(Width::Half, R7, port).xor_register(R8, R0);
     }
     asm.multiply_u32(R8, MULTIPLIER.cast_signed()).shift_right_u32(R8, SHIFT.cast_signed());
-    asm.modulo_u32(R8, seat.workers as i32).jump_if(When::NotEqual, R8, seat.worker as i32, not_ours);
+    asm.store(Width::Word, R10, GROUP_KEY, R8).load_map(R1, division.groups());
+    asm.copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
+    asm.jump_if(When::Equal, R0, 0, not_ours).load(Width::Word, R8, R0, 0);
+    asm.copy(R0, R8).and(R0, SCATTERED as i32).jump_if(When::Equal, R0, 0, decided);
+    look_up_kept(asm, division, decided, not_ours);
+    asm.place(decided).and(R8, WORKER as i32).jump_if(When::NotEqual, R8, worker as i32, not_ours);
+}
+
+/// `R8` = the worker that keeps the flow of the packet; jumps to `nobody` when there is none. A segment that is too short for
+/// its ports is `not_ours`.
+fn look_up_kept(asm: &mut Assembler, division: &Division, nobody: Label, not_ours: Label) {
+    let (v4, ports) = (asm.label(), asm.label());
+    let (source, destination) = (FLOW_KEY + FLOW_ADDRESSES, FLOW_KEY + FLOW_ADDRESSES + 16);
+    asm.load_packet(Width::Half, ETHERTYPE).jump_if(When::Equal, R0, ETHERTYPE_IPV4, v4);
+    load_bytes(asm, None, IP + V6_SOURCE, source, 32, not_ours);
+    asm.jump(ports).place(v4);
+    for (from, to) in [(V4_SOURCE, source), (V4_DESTINATION, destination)] {
+        map_v4(asm, to);
+        load_bytes(asm, None, IP + from, to + 12, 4, not_ours);
+    }
+    asm.place(ports);
+    load_bytes(asm, Some(R7), 0, FLOW_KEY + FLOW_PORTS, PORTS, not_ours);
+    asm.load_map(R1, division.kept()).copy(R2, R10).add(R2, i32::from(FLOW_KEY)).call(Helper::MapLookup);
+    asm.jump_if(When::Equal, R0, 0, nobody).load(Width::Word, R8, R0, 0);
 }
 
 /// `R8` ^= each of `words` words from `at` on.
@@ -186,9 +214,8 @@ fn load_bytes(asm: &mut Assembler, index: Option<Register>, at: i32, to: i16, co
     asm.jump_if(When::NotEqual, R0, 0, absent);
 }
 
-/// The first twelve bytes of an IPv4-mapped address (RFC 4291 §2.5.5.2).
-fn map_v4(asm: &mut Assembler) {
-    let address = KEY + KEY_ADDRESS;
+/// The first twelve bytes of an IPv4-mapped address (RFC 4291 §2.5.5.2), at `address` on the stack.
+fn map_v4(asm: &mut Assembler, address: i16) {
     asm.store_value(Width::Double, R10, address, 0);
     asm.store_value(Width::Half, R10, address + 8, 0).store_value(Width::Half, R10, address + 10, 0xffff);
 }
@@ -285,7 +312,7 @@ fn need_error(asm: &mut Assembler, kinds: &[i32], bytes: i32, pass: Label) {
 
 /// The IPv4 address at `from + offset` goes into the key.
 fn store_v4(asm: &mut Assembler, from: Register, offset: i32) {
-    map_v4(asm);
+    map_v4(asm, KEY + KEY_ADDRESS);
     asm.load(Width::Word, R0, from, offset as i16).store(Width::Word, R10, KEY + KEY_ADDRESS + 12, R0);
 }
 

@@ -117,11 +117,19 @@ pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], value: u32) -> io::Result<
     Ok(())
 }
 
-pub(super) fn delete(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
+fn delete(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
     let attributes = Element { map: map.as_raw_fd() as u32, padding: 0, key: key.as_ptr() as u64, value: 0, flags: 0 };
     // SAFETY: as in `update`; the value is not used.
     unsafe { bpf(BPF_MAP_DELETE_ELEM, &attributes) }?;
     Ok(())
+}
+
+/// As [`delete`]; a key that is not there is no error.
+pub(super) fn delete_if_there(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
+    match delete(map, key) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Loads a program; when the verifier refuses it, the error ends with what the verifier says.

@@ -5,7 +5,7 @@ use crate::Device;
 use crate::interface::{Interface, set_up};
 use crate::packet::{Packet as PacketDevice, PacketOptions};
 use crate::testing::{Arrived, Packet, arena, arrived, in_namespace, ip, receive_some};
-use ringway_shm::{Arena, Burst, Instant};
+use ringway_shm::{Arena, Burst, Flow, Instant};
 use std::net::Ipv4Addr;
 
 const OWNED: u16 = 8080;
@@ -42,7 +42,7 @@ fn shared() -> Shared {
     }
     let arena = arena();
     let steering = Steering::new(64).expect("root may use BPF");
-    let program = steering.socket_filter(Seat::ONLY).expect("the verifier accepts it");
+    let program = steering.socket_filter().expect("the verifier accepts it");
     let hidden = steering.hide_from_kernel(Interface::open("server").expect("made above").index).expect("Linux 6.6");
     let filter = steering.port_filter().expect("a descriptor is left");
     filter.own(Protocol::Tcp, SERVER, OWNED, 1).expect("room");
@@ -80,12 +80,33 @@ impl Shared {
         }
     }
 
+    /// A socket on the server's interface for each of the workers of `division`.
+    fn workers(&self, division: &Division) -> Vec<PacketDevice> {
+        let open = |worker| {
+            let filter = self.steering.socket_filter_of(worker, division).expect("the verifier accepts it");
+            let options = PacketOptions { ring_slots: 63, ..PacketOptions::default() };
+            PacketDevice::open("server", Some(filter.as_fd()), options, &self.arena).expect("root")
+        };
+        (0..division.workers()).map(open).collect()
+    }
+
     /// The destination ports of what the device has received.
     fn device_got(&mut self) -> Vec<Option<u16>> {
         let mut burst = Burst::default();
         self.server.receive(Instant::ZERO, &mut burst).expect("the link is up");
         arrived(&mut burst).iter().map(|packet| tcp_ports(packet).map(|ports| ports.1)).collect()
     }
+}
+
+/// The next `count` packets that arrive at a worker's socket.
+fn received(worker: &mut PacketDevice, count: usize) -> Vec<Vec<u8>> {
+    let mut got = Vec::new();
+    while got.len() < count {
+        let mut burst = Burst::default();
+        receive_some(worker, &mut burst);
+        got.extend(arrived(&mut burst).into_iter().map(|packet| packet.bytes));
+    }
+    got
 }
 
 fn tcp_start(bytes: &[u8]) -> usize {
@@ -323,15 +344,8 @@ fn workers_get_their_own_ports_and_their_flows_of_common_ports() {
             shared.filter.own(Protocol::Tcp, ip, OWNED, 0b010).expect("room");
             shared.filter.own(Protocol::Tcp, ip, COMMON, 0b111).expect("room");
         }
-        let seats = (0..3).map(|worker| Seat { worker, workers: 3 });
-        let mut workers: Vec<PacketDevice> = seats
-            .clone()
-            .map(|seat| {
-                let filter = shared.steering.socket_filter(seat).expect("the verifier accepts it");
-                let options = PacketOptions { ring_slots: 63, ..PacketOptions::default() };
-                PacketDevice::open("server", Some(filter.as_fd()), options, &shared.arena).expect("root")
-            })
-            .collect();
+        let division = Division::new(3, 4).expect("root may use BPF");
+        let mut workers = shared.workers(&division);
         let mut expected: Vec<Vec<Vec<u8>>> = vec![Vec::new(); 3];
         for ipv6 in [false, true] {
             for from in 5_000..5_020 {
@@ -343,7 +357,7 @@ fn workers_get_their_own_ports_and_their_flows_of_common_ports() {
                     panic!("it is a flow's")
                 };
                 expected[1].push(own);
-                expected[seats.clone().position(|seat| seat.has(group)).expect("one has it")].push(common);
+                expected[Division::first_owner(group, 3)].push(common);
             }
         }
         let mut fragment = shared.syn(COMMON, false).bytes();
@@ -352,13 +366,50 @@ fn workers_get_their_own_ports_and_their_flows_of_common_ports() {
         expected.iter_mut().for_each(|packets| packets.push(fragment.clone()));
         assert!(expected.iter().all(|packets| packets.len() > 5), "all have flows");
         for (worker, expected) in workers.iter_mut().zip(expected) {
-            let mut got = Vec::new();
-            while got.len() < expected.len() {
-                let mut burst = Burst::default();
-                receive_some(worker, &mut burst);
-                got.extend(arrived(&mut burst).into_iter().map(|packet| packet.bytes));
-            }
-            assert_eq!(got, expected);
+            assert_eq!(received(worker, expected.len()), expected);
+        }
+    });
+}
+
+/// When a flow group moves, what is kept stays where it was, and everything else of the group comes to the new worker; so in
+/// both families. Once nothing is kept, all of the group is the new worker's.
+#[test]
+fn a_group_moves_and_the_flows_that_are_kept_stay() {
+    const COMMON: u16 = 80;
+    in_namespace(|| {
+        let mut shared = shared();
+        for ip in [SERVER, SERVER_V6.into()] {
+            shared.filter.own(Protocol::Tcp, ip, COMMON, 0b11).expect("room");
+        }
+        for ipv6 in [false, true] {
+            let division = Division::new(2, 1).expect("root may use BPF");
+            let mut workers = shared.workers(&division);
+            let (local, remote): (IpAddr, IpAddr) = match ipv6 {
+                false => (SERVER, [10, 0, 0, 1].into()),
+                true => (SERVER_V6.into(), "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:a00:1".parse().expect("it is one")),
+            };
+            let flow = |from| Flow { local: (local, COMMON), remote: (remote, from) };
+            let group = flow(6_000).group();
+            // Two flows of one group.
+            let other = (6_001..).find(|&from| flow(from).group() == group).expect("ports enough");
+            let packet = |shared: &Shared, from| Packet { ports: (from, COMMON), ..shared.syn(COMMON, ipv6) }.bytes();
+            let (kept, new) = (packet(&shared, 6_000), packet(&shared, other));
+            let old_worker = Division::first_owner(group, 2);
+            shared.send(&kept);
+            shared.send(&new);
+            assert_eq!(received(&mut workers[old_worker], 2), [kept.clone(), new.clone()], "as it was");
+            division.keep(&flow(6_000), old_worker).expect("room for one");
+            assert_eq!(division.keep(&flow(other), old_worker).expect_err("full").raw_os_error(), Some(libc::E2BIG));
+            division.assign(group, 1 - old_worker, Flows::Scattered).expect("the table is there");
+            shared.send(&new);
+            shared.send(&kept);
+            assert_eq!(received(&mut workers[old_worker], 1), std::slice::from_ref(&kept), "it stays");
+            assert_eq!(received(&mut workers[1 - old_worker], 1), std::slice::from_ref(&new), "it is the new worker's");
+            division.assign(group, 1 - old_worker, Flows::AllThere).expect("the table is there");
+            division.forget(&flow(6_000)).expect("it was kept");
+            division.forget(&flow(6_000)).expect("twice does nothing");
+            shared.send(&kept);
+            assert_eq!(received(&mut workers[1 - old_worker], 1), [kept], "nobody keeps it any more");
         }
     });
 }

@@ -164,6 +164,12 @@ pub const KEYS: &[Key] = &[
         "Workers: threads that each serve a share of the connections, with buffers of their own. More than one pay where one \
          is busy all the time and processors are idle beside it. Needs interface.device packet.",
     ),
+    flag(
+        "worker.balance",
+        true,
+        "Whether a worker that is busy hands flow groups, and with them the new connections of every listener, over to one that \
+         is less busy. Connections that are open stay where they are.",
+    ),
     number(
         "memory.frames_large",
         32_768,

@@ -37,6 +37,7 @@ mod listener;
 mod low_water;
 mod model;
 mod mtu_probe;
+mod newcomers;
 mod output;
 mod pacing;
 mod parts;
@@ -139,6 +140,7 @@ pub(crate) struct Tcp {
     time_wait: TimeWait,
     shared: Shared,
     port_counters: ports::PortCounters,
+    newcomers: newcomers::Newcomers,
     now: Instant,
     /// Transmission had no frame: try again then.
     retry_at: Option<Instant>,
@@ -192,6 +194,7 @@ impl Tcp {
                 shortest: 0,
             },
             port_counters: ports::PortCounters::new(config.seed),
+            newcomers: newcomers::Newcomers::new(),
             now,
             retry_at: None,
             arrivals: Vec::new(),

@@ -28,6 +28,7 @@ impl Tcp {
         if segment.has(RST) {
             return;
         }
+        self.newcomers.note(segment);
         if segment.has(ACK) {
             self.receive_cookie(env, listener, segment);
             return;

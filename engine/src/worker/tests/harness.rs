@@ -4,19 +4,19 @@ use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
 use ringway_shm::channel::{
     Client, ControlAnswer, ControlResult, Envelope, Operation, Request, Roster, Shape, SlotRef, SocketOption,
 };
-use ringway_shm::{ArenaConfig, Class, Duration, Instant};
+use ringway_shm::{ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
-use crate::ports::{Host, PortError, Ports, Transport};
+use crate::ports::{Division, Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
 pub(super) const SERVER: [u8; 4] = [10, 0, 0, 1];
@@ -53,6 +53,70 @@ impl Random {
 struct CountingPorts {
     next: u16,
     owned: Arc<AtomicUsize>,
+    division: Option<Recorder>,
+}
+
+/// What a worker that is not alone has asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Asked {
+    HandOver(GroupSet, usize),
+    Keep(Flow),
+    Forget(Flow),
+}
+
+/// Stands for the other workers.
+#[derive(Clone, Default)]
+pub(super) struct Recorder(Arc<Mutex<Others>>);
+
+pub(super) struct Others {
+    /// What the next `weigh` says.
+    pub(super) better_off: GroupSet,
+    /// Whether `hand_over` and `keep` find no room.
+    pub(super) full: bool,
+    /// What `weigh` was told last.
+    pub(super) busy: f64,
+    pub(super) asked: Vec<Asked>,
+}
+
+impl Default for Others {
+    fn default() -> Others {
+        Others { better_off: GroupSet::NONE, full: false, busy: 0.0, asked: Vec::new() }
+    }
+}
+
+impl Recorder {
+    pub(super) fn others(&self) -> MutexGuard<'_, Others> {
+        self.0.lock().expect("nobody panics while holding it")
+    }
+
+    fn ask(&mut self, asked: Asked) -> std::io::Result<()> {
+        let mut others = self.others();
+        if others.full {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        others.asked.push(asked);
+        Ok(())
+    }
+}
+
+impl Division for Recorder {
+    fn groups(&self) -> GroupSet {
+        GroupSet::ALL
+    }
+    fn weigh(&mut self, _: Instant, busy: f64) -> GroupSet {
+        let mut others = self.others();
+        others.busy = busy;
+        std::mem::replace(&mut others.better_off, GroupSet::NONE)
+    }
+    fn hand_over(&mut self, _: Instant, groups: GroupSet, kept: &[Flow]) -> std::io::Result<()> {
+        self.ask(Asked::HandOver(groups, kept.len()))
+    }
+    fn keep(&mut self, flow: &Flow) -> std::io::Result<()> {
+        self.ask(Asked::Keep(*flow))
+    }
+    fn forget(&mut self, flow: &Flow) {
+        self.others().asked.push(Asked::Forget(*flow));
+    }
 }
 
 impl Ports for CountingPorts {
@@ -70,6 +134,9 @@ impl Ports for CountingPorts {
     }
     fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {
         self.owned.fetch_sub(1, Ordering::Relaxed);
+    }
+    fn division(&mut self) -> Option<&mut dyn Division> {
+        self.division.as_mut().map(|division| division as &mut dyn Division)
     }
 }
 
@@ -103,13 +170,23 @@ impl Net {
 
     /// The same on a wire of another kind.
     pub(super) fn on(options: MemoryOptions) -> Net {
+        Net::with(options, None)
+    }
+
+    /// The same, where the first worker is one of several: `others` stands for them.
+    pub(super) fn divided(others: &Recorder) -> Net {
+        Net::with(MemoryOptions::default(), Some(others))
+    }
+
+    fn with(options: MemoryOptions, others: Option<&Recorder>) -> Net {
         let owned = Arc::new(AtomicUsize::new(0));
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
             let mut stack = StackConfig { seed, ..StackConfig::default() };
             stack.tcp.fast_open = FastOpenConfig::from_bits(3);
             let config = WorkerConfig { stack, arena: ARENA, shape: SHAPE, ..WorkerConfig::default() };
-            let ports = CountingPorts { next: 40_000, owned: owned.clone() };
+            let division = others.filter(|_| seed == 1).cloned();
+            let ports = CountingPorts { next: 40_000, owned: owned.clone(), division };
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
@@ -217,6 +294,16 @@ impl Net {
 
     pub(super) fn listen(&mut self, app: usize, port: u16) -> SlotRef {
         let slot = self.open(app);
+        let operation = Operation::Listen { local: socket([0, 0, 0, 0], port), backlog: 16, dual_stack: false };
+        assert_eq!(self.control(app, slot, operation), ControlAnswer::Done);
+        slot
+    }
+
+    /// As `listen`, for a program that listens at every worker.
+    pub(super) fn listen_everywhere(&mut self, app: usize, port: u16) -> SlotRef {
+        let slot = self.open(app);
+        let every_worker = Operation::SetOption { option: SocketOption::EveryWorker, value: 1 };
+        assert_eq!(self.control(app, slot, every_worker), ControlAnswer::Done);
         let operation = Operation::Listen { local: socket([0, 0, 0, 0], port), backlog: 16, dual_stack: false };
         assert_eq!(self.control(app, slot, operation), ControlAnswer::Done);
         slot

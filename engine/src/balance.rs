@@ -1,0 +1,185 @@
+//! Several workers: how busy this one is, and the flow groups that it hands over to a less busy one.
+//!
+//! ```text
+//!   every 100 ms of work   share of the time that it was busy -> Division::weigh -> groups that are better elsewhere
+//!   hand over              its connections in these groups are kept here, then the groups are steered to the other worker
+//!   for a second after it  who still comes here to a listener in one of them is kept too, before he is answered
+//!   while any are kept     those that are over are forgotten, some at each look
+//! ```
+//! A connection stays with its worker from its SYN to the end of its TIME-WAIT: what moves are the groups' new connections.
+//! Promises: no packet of a connection comes to another worker; a hand-over stops the worker for [`FLOWS_MAX`] system calls
+//! at most; a worker that is alone, or sleeps, does nothing here. Does not do: deciding; see [`Division::weigh`](crate::Division::weigh).
+
+use std::collections::BTreeSet;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use ringway_shm::flow_group::GROUPS;
+use ringway_shm::{Duration, Flow, GroupSet, Instant};
+use ringway_stack::Counter;
+
+use crate::core::Core;
+use crate::metrics::Work;
+
+/// Time between two looks at least.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// How long packets that were steered here before may still be on their way.
+const LATE: Duration = Duration::from_secs(1);
+/// Connections that one hand-over may keep.
+pub(crate) const FLOWS_MAX: u32 = 4096;
+/// Kept connections that are looked at each time.
+const LOOKED_AT: usize = 1024;
+
+/// See the module's text.
+pub(crate) struct Balance {
+    /// The worker is not alone.
+    divided: bool,
+    /// When the turn began that has found work.
+    busy_since: Option<Instant>,
+    busy: Duration,
+    looked_at: Instant,
+    /// Groups that were handed over lately, and until when it counts as lately.
+    leaving: GroupSet,
+    leaving_until: Instant,
+    /// Connections whose groups other workers have, or had once.
+    kept: BTreeSet<Flow>,
+    /// The one that was looked at last.
+    last: Option<Flow>,
+    /// SYN cookies that had been sent at the last look.
+    cookies: u64,
+}
+
+impl Balance {
+    pub(crate) fn new(now: Instant, core: &mut Core) -> Balance {
+        Balance {
+            divided: core.ports.division().is_some(),
+            busy_since: None,
+            busy: Duration::ZERO,
+            looked_at: now,
+            leaving: GroupSet::NONE,
+            leaving_until: Instant::ZERO,
+            kept: BTreeSet::new(),
+            last: None,
+            cookies: 0,
+        }
+    }
+
+    /// A turn begins: until now the one before was at work, if it was.
+    #[inline]
+    pub(crate) fn turn_begins(&mut self, now: Instant) {
+        if let Some(since) = self.busy_since.take() {
+            self.busy = self.busy + now.since(since);
+        }
+    }
+
+    /// Packets have been received and nothing answered yet: the connections that they open in groups that are leaving stay.
+    #[inline]
+    pub(crate) fn keep_newcomers(&mut self, core: &mut Core) {
+        if self.leaving == GroupSet::NONE {
+            return;
+        }
+        if core.now >= self.leaving_until {
+            self.leaving = GroupSet::NONE;
+            return core.stack.watch_groups(GroupSet::NONE);
+        }
+        for flow in std::mem::take(core.stack.newcomers()) {
+            if core.ports.is_shared(flow.local) && !self.kept.contains(&flow) {
+                self.keep(core, flow);
+            }
+        }
+    }
+
+    /// A turn is over, which has worked or not.
+    #[inline]
+    pub(crate) fn turn_ends(&mut self, core: &mut Core, worked: bool) {
+        if !self.divided || !worked {
+            return;
+        }
+        self.busy_since = Some(core.now);
+        if core.now >= self.looked_at + INTERVAL {
+            self.look(core);
+        }
+    }
+
+    fn look(&mut self, core: &mut Core) {
+        let passed = core.now.since(self.looked_at).as_nanos().max(1);
+        let busy = std::mem::replace(&mut self.busy, Duration::ZERO).as_nanos();
+        self.looked_at = core.now;
+        core.metrics.add(Work::BusyNanos, busy);
+        self.forget_ended(core);
+        let share = (busy as f64 / passed as f64).min(1.0);
+        let Some(division) = core.ports.division() else { return };
+        let groups = division.weigh(core.now, share);
+        core.metrics.set(Work::FlowGroups, division.groups().iter().count() as u64);
+        let cookies = core.stack.counters().get(Counter::SyncookiesSent);
+        // Who holds a cookie of ours is unknown here, and would be refused by the other worker.
+        if groups != GroupSet::NONE && cookies == self.cookies {
+            self.hand_over(core, groups);
+        }
+        self.cookies = cookies;
+        core.metrics.set(Work::FlowsKept, self.kept.len() as u64);
+    }
+
+    /// Hands over as many of `groups` as have few enough connections here.
+    fn hand_over(&mut self, core: &mut Core, groups: GroupSet) {
+        let (groups, flows) = few_enough(groups, flows_of(core, groups));
+        let new: Vec<Flow> = flows.into_iter().filter(|flow| !self.kept.contains(flow)).collect();
+        let Some(division) = core.ports.division() else { return };
+        if groups == GroupSet::NONE || division.hand_over(core.now, groups, &new).is_err() {
+            return core.metrics.add(Work::HandOversRefused, 1);
+        }
+        core.metrics.add(Work::FlowGroupsHandedOver, groups.iter().count() as u64);
+        self.kept.extend(new);
+        self.leaving = self.leaving.union(groups);
+        self.leaving_until = core.now + LATE;
+        core.stack.watch_groups(self.leaving);
+    }
+
+    fn keep(&mut self, core: &mut Core, flow: Flow) {
+        match core.ports.division().map(|division| division.keep(&flow)) {
+            Some(Ok(())) => drop(self.kept.insert(flow)),
+            _ => core.metrics.add(Work::FlowsNotKept, 1),
+        }
+    }
+
+    /// Looks at the next of those that are kept; who is over is steered with his group again.
+    fn forget_ended(&mut self, core: &mut Core) {
+        let from = self.last.map_or(Unbounded, Excluded);
+        let next: Vec<Flow> = self.kept.range((from, Unbounded)).take(LOOKED_AT).copied().collect();
+        self.last = next.last().copied().filter(|_| next.len() == LOOKED_AT);
+        for flow in next.into_iter().filter(|flow| !core.stack.knows(flow)) {
+            self.kept.remove(&flow);
+            if let Some(division) = core.ports.division() {
+                division.forget(&flow);
+            }
+        }
+    }
+}
+
+/// The connections to listeners of all workers in `groups`.
+fn flows_of(core: &Core, groups: GroupSet) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    core.stack.for_each_flow(&mut |flow| {
+        if groups.contains(flow.group()) && core.ports.is_shared(flow.local) {
+            flows.push(*flow);
+        }
+    });
+    flows
+}
+
+/// Those of `groups`, from the first on, that have no more than [`FLOWS_MAX`] of `flows` together, and these.
+fn few_enough(groups: GroupSet, mut flows: Vec<Flow>) -> (GroupSet, Vec<Flow>) {
+    let mut counts = [0; GROUPS];
+    flows.iter().for_each(|flow| counts[flow.group().index()] += 1);
+    let mut left = FLOWS_MAX;
+    let few = groups.iter().filter(|group| {
+        let fits = counts[group.index()] <= left;
+        left -= if fits { counts[group.index()] } else { 0 };
+        fits
+    });
+    let few: GroupSet = few.collect();
+    flows.retain(|flow| few.contains(flow.group()));
+    (few, flows)
+}
+
+#[cfg(test)]
+mod tests;

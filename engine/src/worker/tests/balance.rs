@@ -1,0 +1,110 @@
+//! A worker that is one of several hands flow groups over, and goes on with the connections that it has.
+
+use ringway_shm::channel::{ControlAnswer, Flags, Operation, SlotRef};
+use ringway_shm::{Duration, FlowGroup, GroupSet};
+
+use super::harness::{Asked, Net, Recorder, pattern, socket};
+
+/// Everything that was asked for since the last time.
+fn asked(others: &Recorder) -> Vec<Asked> {
+    std::mem::take(&mut others.others().asked)
+}
+
+/// More than the time between two looks passes, at the end of which there is work again.
+fn work_after_a_while(net: &mut Net, from: (usize, SlotRef), to: (usize, SlotRef)) {
+    net.run_for_ms(150);
+    let bytes = pattern(10, 3);
+    assert_eq!(net.exchange(from, to, &bytes, &bytes).1, bytes);
+}
+
+/// The open connection is kept, the one that comes late too, and before it is answered; both go on. When they have ended,
+/// after TIME-WAIT, they are forgotten.
+#[test]
+fn connections_stay_where_they_are_when_their_groups_go() {
+    let others = Recorder::default();
+    let mut net = Net::divided(&others);
+    let listener = net.listen_everywhere(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    others.others().better_off = GroupSet::ALL;
+    work_after_a_while(&mut net, (1, client), (0, server));
+    assert_eq!(asked(&others), [Asked::HandOver(GroupSet::ALL, 1)]);
+    let late_client = net.connect(1, 80);
+    net.run_until(|_| !others.others().asked.is_empty());
+    let [Asked::Keep(late)] = asked(&others)[..] else { panic!("one has come late") };
+    assert_eq!(late.local.1, 80);
+    let late_server = net.accept(0, listener);
+    for (client, server) in [(client, server), (late_client, late_server)] {
+        let (up, down) = (pattern(50_000, 1), pattern(50_000, 2));
+        assert!(net.exchange((1, client), (0, server), &up, &down) == (down, up), "the streams differ");
+        net.close(0, server);
+        net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+        net.close(1, client);
+    }
+    // Nobody who comes later is kept: the groups' packets do not come here any more.
+    net.run_for_ms(70_000);
+    let (client, server) = (net.connect(1, 80), net.accept(0, listener));
+    work_after_a_while(&mut net, (1, client), (0, server));
+    work_after_a_while(&mut net, (1, client), (0, server));
+    let forgotten = asked(&others);
+    assert_eq!(forgotten.len(), 2, "{forgotten:?}");
+    assert!(forgotten.contains(&Asked::Forget(late)));
+}
+
+/// Connections that the program has opened come to this worker by their port, whoever has the group; they need no keeping. A
+/// second hand-over does not keep twice who is kept already.
+#[test]
+fn only_who_came_to_a_common_listener_is_kept_and_once() {
+    let others = Recorder::default();
+    let mut net = Net::divided(&others);
+    let (listener, common) = (net.listen(1, 81), net.listen_everywhere(0, 80));
+    let opened = net.open(0);
+    let connect = Operation::Connect { remote: socket([10, 0, 0, 2], 81) };
+    assert_eq!(net.control(0, opened, connect), ControlAnswer::Done);
+    let accepted = net.accept(1, listener);
+    others.others().better_off = GroupSet::ALL;
+    work_after_a_while(&mut net, (1, accepted), (0, opened));
+    assert_eq!(asked(&others), [Asked::HandOver(GroupSet::ALL, 0)]);
+    net.run_for_ms(2_000);
+    let (client, server) = (net.connect(1, 80), net.accept(0, common));
+    let half: GroupSet = FlowGroup::all().filter(|group| group.index() < 64).collect();
+    for (groups, kept) in [(GroupSet::ALL, 1), (half, 0)] {
+        others.others().better_off = groups;
+        work_after_a_while(&mut net, (1, client), (0, server));
+        assert_eq!(asked(&others), [Asked::HandOver(groups, kept)]);
+    }
+}
+
+/// Where there is no room for the connections that would have to be kept nothing moves, and nobody who comes is kept.
+#[test]
+fn a_hand_over_that_finds_no_room_changes_nothing() {
+    let others = Recorder::default();
+    let mut net = Net::divided(&others);
+    let listener = net.listen_everywhere(0, 80);
+    let (client, server) = (net.connect(1, 80), net.accept(0, listener));
+    others.others().better_off = GroupSet::ALL;
+    others.others().full = true;
+    work_after_a_while(&mut net, (1, client), (0, server));
+    assert_eq!(others.others().better_off, GroupSet::NONE, "it was told");
+    others.others().full = false;
+    let (late_client, late_server) = (net.connect(1, 80), net.accept(0, listener));
+    work_after_a_while(&mut net, (1, late_client), (0, late_server));
+    assert_eq!(asked(&others), []);
+}
+
+/// A worker says how busy it is: the whole time when each turn finds work, hardly at all when it sleeps meanwhile.
+#[test]
+fn a_worker_tells_how_busy_it_is() {
+    let others = Recorder::default();
+    let mut net = Net::divided(&others);
+    let listener = net.listen_everywhere(0, 80);
+    let (client, server) = (net.connect(1, 80), net.accept(0, listener));
+    work_after_a_while(&mut net, (1, client), (0, server));
+    assert!(others.others().busy < 0.1, "{}", others.others().busy);
+    let (up, down) = (pattern(1_000_000, 1), pattern(1_000_000, 2));
+    let before = net.now;
+    while net.now.since(before) < Duration::from_millis(250) {
+        assert!(net.exchange((1, client), (0, server), &up, &down) == (down.clone(), up.clone()), "the streams differ");
+    }
+    assert!(others.others().busy > 0.5, "{}", others.others().busy);
+}

@@ -1,0 +1,78 @@
+//! How busy the workers are, and which of them should give flow groups to which.
+//!
+//! Each tells of itself while it works ([`Loads::told`]); who has said nothing for a while sleeps. A worker that is busy for most
+//! of its time gives to the least busy one, where the difference is worth it, a part of its groups: half of what would make
+//! both equal if all groups were alike, since they are not. Then both are left alone until their figures tell what that
+//! has changed. So a worker that one long flow keeps busy gives one part after the other until the short ones are elsewhere,
+//! and takes them back when the long one has ended. Does not do: knowing groups.
+
+use ringway_shm::{Duration, Instant};
+
+/// Who is less busy than this has time for all that he has.
+const BUSY: f64 = 0.6;
+/// A smaller difference is noise.
+const DIFFERENCE: f64 = 0.2;
+/// A figure counts for so much, those before it for the rest.
+const WEIGHT: f64 = 0.25;
+/// Who has said nothing for so long is not busy.
+const SILENCE: Duration = Duration::from_millis(300);
+/// How long the figures need to tell what a change has brought.
+const REST: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    busy: f64,
+    told_at: Instant,
+    rests_until: Instant,
+}
+
+/// What is known of each worker.
+#[derive(Debug)]
+pub(super) struct Loads(Vec<Load>);
+
+/// What a worker should give.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Relief {
+    pub(super) to: usize,
+    /// Which share of its groups, above 0, below 1.
+    pub(super) share: f64,
+}
+
+impl Loads {
+    pub(super) fn new(workers: usize) -> Loads {
+        Loads(vec![Load { busy: 0.0, told_at: Instant::ZERO, rests_until: Instant::ZERO }; workers])
+    }
+
+    /// `worker` was busy for this share of the time since it told last.
+    pub(super) fn told(&mut self, now: Instant, worker: usize, busy: f64) {
+        let load = &mut self.0[worker];
+        let is_news = now.since(load.told_at) > SILENCE;
+        load.busy = if is_news { busy } else { load.busy + (busy - load.busy) * WEIGHT };
+        load.told_at = now;
+    }
+
+    /// What `worker`, which has just told, should give to whom.
+    pub(super) fn relief(&self, now: Instant, worker: usize) -> Option<Relief> {
+        let own = self.busy(now, worker);
+        let others = (0..self.0.len()).filter(|&other| other != worker);
+        let to = others.min_by(|&one, &other| self.busy(now, one).total_cmp(&self.busy(now, other)))?;
+        let difference = own - self.busy(now, to);
+        let rests = [worker, to].iter().any(|&one| now < self.0[one].rests_until);
+        (own > BUSY && difference > DIFFERENCE && !rests).then(|| Relief { to, share: difference / own / 4.0 })
+    }
+
+    /// Groups have moved between the two.
+    pub(super) fn moved(&mut self, now: Instant, from: usize, to: usize) {
+        for worker in [from, to] {
+            self.0[worker].rests_until = now + REST;
+        }
+    }
+
+    fn busy(&self, now: Instant, worker: usize) -> f64 {
+        let load = &self.0[worker];
+        if now.since(load.told_at) > SILENCE { 0.0 } else { load.busy }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Several stacks with one address: which flows are here, and who comes while a flow group leaves for another stack.
+//!
+//! A group leaves in the steering of packets, not here. But packets that were steered before are still on their way to this
+//! stack, SYNs among them; what it opens for them must be steered here before its SYN-ACK is on the wire. So whoever comes to
+//! a listener meanwhile is written down ([`Newcomers`]), between receiving and transmitting. Promises: nothing is asked per
+//! segment of a connection. Does not do: steering.
+
+use alloc::vec::Vec;
+
+use ringway_shm::{Flow, GroupSet};
+
+use super::Tcp;
+use super::demux::{FlowKey, Target};
+use super::segment::Segment;
+
+/// The list; as long as a burst at most when it is taken after each.
+#[derive(Debug)]
+pub(crate) struct Newcomers {
+    /// Groups that are leaving.
+    groups: GroupSet,
+    flows: Vec<Flow>,
+}
+
+impl Newcomers {
+    pub(crate) fn new() -> Newcomers {
+        Newcomers { groups: GroupSet::NONE, flows: Vec::new() }
+    }
+
+    /// Who comes to a listener in one of `groups` is written down from now on, and nobody else.
+    pub(crate) fn watch(&mut self, groups: GroupSet) {
+        self.groups = groups;
+        self.flows.clear();
+    }
+
+    /// Those who have come; to be emptied by who reads it.
+    pub(crate) fn flows(&mut self) -> &mut Vec<Flow> {
+        &mut self.flows
+    }
+
+    /// A segment for a listener has come.
+    #[inline]
+    pub(super) fn note(&mut self, segment: &Segment) {
+        if self.groups == GroupSet::NONE {
+            return;
+        }
+        let flow = flow(&segment.key);
+        if self.groups.contains(flow.group()) {
+            self.flows.push(flow);
+        }
+    }
+}
+
+impl Tcp {
+    pub(crate) fn newcomers(&mut self) -> &mut Newcomers {
+        &mut self.newcomers
+    }
+
+    /// Calls `visit` for every connection, half-open ones and those in TIME-WAIT too.
+    pub(crate) fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow)) {
+        // A block that was freed is closed.
+        let open = self.tcbs.iter().filter(|tcb| tcb.state != super::State::Closed);
+        for tcb in open {
+            let (local, remote) = tcb.addresses();
+            visit(&Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) });
+        }
+        self.syn_queue.iter().for_each(|record| visit(&flow(&record.key)));
+        self.time_wait.iter().for_each(|(record, _)| visit(&flow(&record.key)));
+    }
+
+    /// Whether there is such a connection, half open or in TIME-WAIT too.
+    pub(crate) fn knows(&self, flow: &Flow) -> bool {
+        let key = key(flow);
+        self.flows.find(self.hasher.hash(&key), |target| self.key_of(target) == Some(key)).is_some()
+    }
+
+    fn key_of(&self, target: Target) -> Option<FlowKey> {
+        match target {
+            Target::Connection(index) => Some(self.tcbs[index as usize].key()),
+            Target::HalfOpen(index) => self.syn_queue.get(index).map(|record| record.key),
+            Target::TimeWait(index) => self.time_wait.get(index).map(|record| record.key),
+        }
+    }
+}
+
+fn flow(key: &FlowKey) -> Flow {
+    Flow { local: (key.local, key.local_port), remote: (key.remote, key.remote_port) }
+}
+
+fn key(flow: &Flow) -> FlowKey {
+    let ((local, local_port), (remote, remote_port)) = (flow.local, flow.remote);
+    FlowKey { local, remote, local_port, remote_port }
+}
