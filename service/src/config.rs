@@ -96,8 +96,8 @@ pub struct WorkerChoice {
     pub core: Option<u32>,
     /// How many there are.
     pub count: u32,
-    /// Whether a busy one hands flow groups over to another one.
-    pub balance: bool,
+    /// One that is busy for more than this share of its time, percent, hands flow groups over to another one.
+    pub balance_percent: u32,
 }
 
 /// What one application may take.
@@ -205,7 +205,7 @@ impl Config {
                 spin: values.auto_number("worker.spin_us").map(Duration::from_micros),
                 core: values.auto_number("worker.core").map(|core| core as u32),
                 count: values.u32("worker.count"),
-                balance: values.flag("worker.balance"),
+                balance_percent: values.u32("worker.balance_percent"),
             },
             arena: ArenaConfig { large: values.u32("memory.frames_large"), small: values.u32("memory.frames_small") },
             region: region(&values),

@@ -316,8 +316,9 @@ fn start_workers(
     let own: HashSet<IpAddr> =
         plan.served.iter().filter(|planned| planned.backend == Backend::Tap).flat_map(own_addresses).collect();
     let mut threads: Vec<WorkerThread> = Vec::new();
-    let division = devices.division()?.filter(|_| config.worker.balance);
-    let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len()));
+    let percent = config.worker.balance_percent;
+    let division = devices.division()?.filter(|_| percent < 100);
+    let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
     for (seat, forks) in Seat::seats(devices.steering()?, forks.len()).zip(forks) {
         let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?).divided(shares.next());
         let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;

@@ -163,3 +163,68 @@ fn datagrams_of_many_peers_reach_their_socket() {
     net.wait_printed(&mut server, "ready");
     assert_eq!(net.output(Client, &["python3", "-c", ASKING_CLIENT, &net.address(Server)]), "all back\n");
 }
+
+/// A stream of bytes that nobody has time to end, and a line back for each line that comes on other connections.
+const STREAMING_SERVER: &str = "
+import selectors, socket
+ready, listener = selectors.DefaultSelector(), socket.create_server(('0.0.0.0', 4000), backlog=64)
+ready.register(listener, selectors.EVENT_READ); print('ready', flush=True)
+piece, streams = bytes(1 << 20), set()
+while True:
+    for key, events in ready.select():
+        s = key.fileobj
+        if s is listener:
+            ready.register(s.accept()[0], selectors.EVENT_READ)
+        elif s in streams:
+            try: s.send(piece)
+            except OSError: streams.remove(s); ready.unregister(s); s.close()
+        elif not (line := s.recv(100)):
+            ready.unregister(s); s.close()
+        elif line == b'stream':
+            s.setblocking(False); streams.add(s); ready.modify(s, selectors.EVENT_WRITE)
+        else: s.sendall(line)";
+
+/// Eight connections that stay, a stream that is read all the time, and short connections one after the other, until told to
+/// stop; then each of the eight is asked once more.
+const STREAMING_CLIENT: &str = "
+import os, socket, sys, threading
+connect = lambda: socket.create_connection((sys.argv[1], 4000), 20)
+def ask(s, what): s.sendall(what); assert s.recv(100) == what
+staying = [connect() for _ in range(8)]
+for s in staying: ask(s, b'before')
+stream, over = connect(), threading.Event(); stream.sendall(b'stream')
+def read():
+    while not over.is_set(): assert stream.recv(1 << 20)
+reader = threading.Thread(target=read); reader.start()
+print('streams', flush=True); count = 0
+while not os.path.exists(sys.argv[2]):
+    s = connect(); ask(s, b'short'); s.close(); count += 1
+for s in staying: ask(s, b'after')
+over.set(); reader.join(); print('all answered', count > 0)";
+
+/// A stream keeps one worker busy: flow groups go to the other one, and so do the connections that come later. Those that are
+/// open go on where they are, the stream too, and nobody is reset.
+#[test]
+fn flow_groups_leave_a_worker_that_a_stream_keeps_busy() {
+    let net = Net::new();
+    // On a machine with few processors a worker waits for the program for most of its time.
+    let config = net.file("ringway.toml", "[worker]\ncount = 2\nbalance_percent = 2\n");
+    let run = [RINGWAY, "run", "-q", "-e", "strict", "--config", &config, "--"];
+    let mut server = net.spawn(Server, &[&run[..], &["python3", "-c", STREAMING_SERVER]].concat());
+    net.wait_printed(&mut server, "ready");
+    let enough = text(&net.path("enough"));
+    let mut client = net.spawn(Client, &["python3", "-c", STREAMING_CLIENT, &net.address(Server), &enough]);
+    net.wait_printed(&mut client, "streams");
+    let counts = |counter| ["0", "1"].map(|worker| opened(&net, Server, worker, counter));
+    wait_until("most groups are one worker's", DEADLINE, || counts("RingwayFlowGroups").iter().max() > Some(&100));
+    assert!(counts("RingwayFlowsKept").iter().sum::<u64>() > 0, "connections were open");
+    let groups = counts("RingwayFlowGroups");
+    let (idle, busy) = if groups[0] > groups[1] { (0, 1) } else { (1, 0) };
+    let before = counts("TcpPassiveOpens");
+    wait_until("a hundred more have come", DEADLINE, || counts("TcpPassiveOpens")[idle] >= before[idle] + 100);
+    let after = counts("TcpPassiveOpens");
+    assert!(after[idle] - before[idle] > 2 * (after[busy] - before[busy]), "{before:?} {after:?}");
+    net.file("enough", "");
+    assert_eq!(client.finish(DEADLINE).success().stdout, "streams\nall answered True\n");
+    assert_eq!((counts("TcpOutRsts"), counts("RingwayFlowsNotKept")), ([0, 0], [0, 0]));
+}

@@ -164,11 +164,13 @@ pub const KEYS: &[Key] = &[
         "Workers: threads that each serve a share of the connections, with buffers of their own. More than one pay where one \
          is busy all the time and processors are idle beside it. Needs interface.device packet.",
     ),
-    flag(
-        "worker.balance",
-        true,
-        "Whether a worker that is busy hands flow groups, and with them the new connections of every listener, over to one that \
-         is less busy. Connections that are open stay where they are.",
+    number(
+        "worker.balance_percent",
+        60,
+        0,
+        100,
+        "A worker that is busy for more than this share of its time, and more than others, hands a part of its flow groups over \
+         to the least busy one: the new connections of every listener, those that are open stay. 100: never.",
     ),
     number(
         "memory.frames_large",

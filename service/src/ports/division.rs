@@ -77,11 +77,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// The hands of so many workers on `tables`, which give each its [first](Division::first_owner) groups.
-    pub(crate) fn shares(tables: Box<dyn Tables>, workers: usize) -> impl Iterator<Item = Share> {
+    /// The hands of so many workers on `tables`, which give each its [first](Division::first_owner) groups. Who is busy for more
+    /// than `percent` of its time gives some.
+    pub(crate) fn shares(tables: Box<dyn Tables>, workers: usize, percent: u32) -> impl Iterator<Item = Share> {
         let mut owners = [0; GROUPS];
         FlowGroup::all().for_each(|group| owners[group.index()] = Division::first_owner(group, workers));
-        let (loads, relief) = (Loads::new(workers), vec![None; workers]);
+        let (loads, relief) = (Loads::new(workers, percent), vec![None; workers]);
         let shares = Arc::new(Mutex::new(Shares { tables, owners, kept: [0; GROUPS], loads, relief, next: 0 }));
         (0..workers).map(move |worker| Share { shares: shares.clone(), worker })
     }

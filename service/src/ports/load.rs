@@ -1,6 +1,6 @@
 //! How busy the workers are, and which of them should give flow groups to which.
 //!
-//! Each tells of itself while it works ([`Loads::told`]); who has said nothing for a while sleeps. A worker that is busy for most
+//! Each tells of itself while it works ([`Loads::told`]); who has said nothing for a while sleeps. A worker that is busy for much
 //! of its time gives to the least busy one, where the difference is worth it, a part of its groups: half of what would make
 //! both equal if all groups were alike, since they are not. Then both are left alone until their figures tell what that
 //! has changed. So a worker that one long flow keeps busy gives one part after the other until the short ones are elsewhere,
@@ -8,10 +8,8 @@
 
 use ringway_shm::{Duration, Instant};
 
-/// Who is less busy than this has time for all that he has.
-const BUSY: f64 = 0.6;
-/// A smaller difference is noise.
-const DIFFERENCE: f64 = 0.2;
+/// Who is busier than another one by less than this part of what he is gives nothing: figures differ by so much by chance.
+const DIFFERENCE: f64 = 1.0 / 3.0;
 /// A figure counts for so much, those before it for the rest.
 const WEIGHT: f64 = 0.25;
 /// Who has said nothing for so long is not busy.
@@ -28,7 +26,11 @@ struct Load {
 
 /// What is known of each worker.
 #[derive(Debug)]
-pub(super) struct Loads(Vec<Load>);
+pub(super) struct Loads {
+    of: Vec<Load>,
+    /// Who is less busy than this has time for all that he has.
+    busy: f64,
+}
 
 /// What a worker should give.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,37 +41,39 @@ pub(super) struct Relief {
 }
 
 impl Loads {
-    pub(super) fn new(workers: usize) -> Loads {
-        Loads(vec![Load { busy: 0.0, told_at: Instant::ZERO, rests_until: Instant::ZERO }; workers])
+    /// Of so many workers; who is busy for more than `percent` of its time gives some.
+    pub(super) fn new(workers: usize, percent: u32) -> Loads {
+        let load = Load { busy: 0.0, told_at: Instant::ZERO, rests_until: Instant::ZERO };
+        Loads { of: vec![load; workers], busy: f64::from(percent) / 100.0 }
     }
 
     /// `worker` was busy for this share of the time since it told last.
     pub(super) fn told(&mut self, now: Instant, worker: usize, busy: f64) {
-        let load = &mut self.0[worker];
-        let is_news = now.since(load.told_at) > SILENCE;
-        load.busy = if is_news { busy } else { load.busy + (busy - load.busy) * WEIGHT };
+        let load = &mut self.of[worker];
+        let before = if now.since(load.told_at) > SILENCE { 0.0 } else { load.busy };
+        load.busy = before + (busy - before) * WEIGHT;
         load.told_at = now;
     }
 
     /// What `worker`, which has just told, should give to whom.
     pub(super) fn relief(&self, now: Instant, worker: usize) -> Option<Relief> {
         let own = self.busy(now, worker);
-        let others = (0..self.0.len()).filter(|&other| other != worker);
+        let others = (0..self.of.len()).filter(|&other| other != worker);
         let to = others.min_by(|&one, &other| self.busy(now, one).total_cmp(&self.busy(now, other)))?;
         let difference = own - self.busy(now, to);
-        let rests = [worker, to].iter().any(|&one| now < self.0[one].rests_until);
-        (own > BUSY && difference > DIFFERENCE && !rests).then(|| Relief { to, share: difference / own / 4.0 })
+        let rests = [worker, to].iter().any(|&one| now < self.of[one].rests_until);
+        (own > self.busy && difference > own * DIFFERENCE && !rests).then(|| Relief { to, share: difference / own / 4.0 })
     }
 
     /// Groups have moved between the two.
     pub(super) fn moved(&mut self, now: Instant, from: usize, to: usize) {
         for worker in [from, to] {
-            self.0[worker].rests_until = now + REST;
+            self.of[worker].rests_until = now + REST;
         }
     }
 
     fn busy(&self, now: Instant, worker: usize) -> f64 {
-        let load = &self.0[worker];
+        let load = &self.of[worker];
         if now.since(load.told_at) > SILENCE { 0.0 } else { load.busy }
     }
 }

@@ -62,14 +62,14 @@ fn flow(port: u16) -> Flow {
 
 fn two() -> (Share, Share, Filters) {
     let filters = Filters::default();
-    let mut shares = Share::shares(Box::new(filters.clone()), 2);
+    let mut shares = Share::shares(Box::new(filters.clone()), 2, 60);
     let mut next = || shares.next().expect("two were asked for");
     (next(), next(), filters)
 }
 
 /// The first worker is busy all the time, the second sleeps: what the first should give.
 fn weighed(share: &mut Share, now: Instant) -> GroupSet {
-    share.weigh(now, 1.0)
+    (0..20).fold(GroupSet::NONE, |_, tenth| share.weigh(now + Duration::from_millis(tenth * 5), 1.0))
 }
 
 /// A quarter of the groups goes, and their new connections; those that are open stay until they end. Then nothing is scattered.
