@@ -109,11 +109,11 @@ fn groups_go_on_until_the_load_is_even_and_come_back() {
         first.hand_over(now, groups, &[open]).expect("room");
         assert_eq!(weighed(&mut first, now), GroupSet::NONE, "it waits for what this brings");
         kept.push(open);
-        now = now + Duration::from_secs(1);
+        now += Duration::from_secs(1);
     }
     assert!(kept.len() > 4, "in steps");
     assert_eq!(weighed(&mut first, now), GroupSet::NONE, "nothing is left to give");
-    now = now + Duration::from_secs(10);
+    now += Duration::from_secs(10);
     let groups = weighed(&mut second, now);
     assert_eq!(groups.iter().count(), 32);
     second.hand_over(now, groups, &[]).expect("it has none");
