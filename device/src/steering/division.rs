@@ -4,7 +4,7 @@
 //!   groups[group] = worker | SCATTERED          of ports that every worker has
 //!   kept[flow]    = worker                      looked up only where the group is SCATTERED
 //! ```
-//! The sockets' filters read both tables ([`program`](super::program)). A group moves in two steps: first the flows that its old
+//! The sockets' filters read both tables (`program`). A group moves in two steps: first the flows that its old
 //! worker goes on with are kept there, then the group is the new worker's; so no packet of theirs ever comes to the new
 //! one, whose stack would answer it with a reset. Promises: a group whose flows are all at its worker costs one load more than
 //! a division that never changes. Does not do: deciding who should have a group, and knowing which flows there are; that is
