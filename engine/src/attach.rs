@@ -208,6 +208,15 @@ impl Attachments {
         ready
     }
 
+    /// Tells all applications which part of its time the worker has been busy lately, thousandths.
+    pub(crate) fn tell_busy(&self, per_mille: u32) {
+        for &number in &self.live {
+            if let Some(region) = &self.regions[number as usize] {
+                region.tell_busy(per_mille);
+            }
+        }
+    }
+
     pub(crate) fn disarm(&mut self) {
         for &number in &self.live {
             if let Some(region) = &mut self.regions[number as usize] {

@@ -22,6 +22,10 @@ use crate::metrics::Work;
 
 /// Time between two looks at least.
 const INTERVAL: Duration = Duration::from_millis(100);
+/// A look counts for so much, those before it for the rest.
+const WEIGHT: f64 = 0.25;
+/// Looks before a pause of this length count nothing.
+const SILENCE: Duration = Duration::from_millis(300);
 /// How long packets that were steered here before may still be on their way.
 const LATE: Duration = Duration::from_secs(1);
 /// Connections that one hand-over may keep.
@@ -36,6 +40,8 @@ pub(crate) struct Balance {
     /// When the turn began that has found work.
     busy_since: Option<Instant>,
     busy: Duration,
+    /// Which share of its time it has been busy lately.
+    load: f64,
     looked_at: Instant,
     /// Groups that were handed over lately, and until when it counts as lately.
     leaving: GroupSet,
@@ -54,6 +60,7 @@ impl Balance {
             divided: core.ports.division().is_some(),
             busy_since: None,
             busy: Duration::ZERO,
+            load: 0.0,
             looked_at: now,
             leaving: GroupSet::NONE,
             leaving_until: Instant::ZERO,
@@ -88,27 +95,36 @@ impl Balance {
         }
     }
 
-    /// A turn is over, which has worked or not.
+    /// A turn is over, which has worked or not. When it is time for a look, returns which share of the time before it the
+    /// worker was busy.
     #[inline]
-    pub(crate) fn turn_ends(&mut self, core: &mut Core, worked: bool) {
+    pub(crate) fn turn_ends(&mut self, core: &mut Core, worked: bool) -> Option<f64> {
         if !self.divided || !worked {
-            return;
+            return None;
         }
         self.busy_since = Some(core.now);
-        if core.now >= self.looked_at + INTERVAL {
-            self.look(core);
-        }
+        (core.now >= self.looked_at + INTERVAL).then(|| {
+            self.measure(core);
+            self.forget_ended(core);
+            self.weigh(core);
+            self.load
+        })
     }
 
-    fn look(&mut self, core: &mut Core) {
-        let passed = core.now.since(self.looked_at).as_nanos().max(1);
+    /// The latest figure counts for a part, those before it for the rest; after a long sleep they are forgotten.
+    fn measure(&mut self, core: &mut Core) {
+        let passed = core.now.since(self.looked_at);
         let busy = std::mem::replace(&mut self.busy, Duration::ZERO).as_nanos();
         self.looked_at = core.now;
         core.metrics.add(Work::BusyNanos, busy);
-        self.forget_ended(core);
-        let share = (busy as f64 / passed as f64).min(1.0);
+        let share = (busy as f64 / passed.as_nanos().max(1) as f64).min(1.0);
+        let before = if passed > SILENCE { 0.0 } else { self.load };
+        self.load = before + (share - before) * WEIGHT;
+    }
+
+    fn weigh(&mut self, core: &mut Core) {
         let Some(division) = core.ports.division() else { return };
-        let groups = division.weigh(core.now, share);
+        let groups = division.weigh(core.now, self.load);
         core.metrics.set(Work::FlowGroups, division.groups().iter().count() as u64);
         let cookies = core.stack.counters().get(Counter::SyncookiesSent);
         // Who holds a cookie of ours is unknown here, and would be refused by the other worker.

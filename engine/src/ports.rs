@@ -77,8 +77,8 @@ pub trait Division {
     /// Flow groups that are this worker's.
     fn groups(&self) -> GroupSet;
 
-    /// Tells which share of the time since it was last told (0 to 1) this worker has been busy. Returns those of its groups
-    /// that are better off at another worker.
+    /// Tells which share of its time (0 to 1) this worker has been busy lately. Who says nothing for a while sleeps. Returns
+    /// those of its groups that are better off at another worker.
     fn weigh(&mut self, now: Instant, busy: f64) -> GroupSet;
 
     /// Whoever comes to a listener in one of `groups`, which [`weigh`](Division::weigh) has named, comes to the other worker

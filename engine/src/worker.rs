@@ -232,7 +232,9 @@ impl Worker {
             self.awaited = if delivered { Awaited::Application } else { Awaited::Wire };
         }
         self.count(packets, worked);
-        self.balance.turn_ends(&mut self.core, worked);
+        if let Some(busy) = self.balance.turn_ends(&mut self.core, worked) {
+            self.attachments.tell_busy((busy * 1_000.0) as u32);
+        }
         worked
     }
 

@@ -3,12 +3,13 @@
 //! ```text
 //!   SocketRef.index = slot in the worker's region << worker_bits | worker
 //! ```
-//! A socket is one worker's from its first request on. Connections that are opened go round the workers; datagram sockets,
+//! A socket is one worker's from its first request on. Connections that are opened go round the workers (`turn`); datagram sockets,
 //! and connections from a port that the program has chosen, are the first one's, so that what has one port has one owner;
 //! a listener has a slot at each worker (`partners`). With one worker all this is nothing: the index is the slot.
 
 mod convert;
 mod partners;
+mod turn;
 
 use crate::channel::{
     Attach, Channel, Context, ControlAnswer, Envelope, Place, Received, Request, SocketOption, State, Taking, Ticket,
@@ -117,7 +118,10 @@ impl Attached {
     fn next_worker(&self) -> usize {
         match self.clients.len() {
             1 => 0,
-            workers => self.turn.fetch_add(1, Ordering::Relaxed) as usize % workers,
+            workers => {
+                let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+                turn::choose(turn, workers as u32, |worker| self.clients[worker as usize].busy()) as usize
+            }
         }
     }
 

@@ -216,6 +216,10 @@ impl Region {
         !self.channel.arm()
     }
 
+    pub(super) fn tell_busy(&self, per_mille: u32) {
+        self.channel.set_busy(per_mille);
+    }
+
     pub(super) fn disarm(&mut self) {
         self.channel.disarm();
     }

@@ -10,8 +10,6 @@ use ringway_shm::{Duration, Instant};
 
 /// Who is busier than another one by less than this part of what he is gives nothing: figures differ by so much by chance.
 const DIFFERENCE: f64 = 1.0 / 3.0;
-/// A figure counts for so much, those before it for the rest.
-const WEIGHT: f64 = 0.25;
 /// Who has said nothing for so long is not busy.
 const SILENCE: Duration = Duration::from_millis(300);
 /// How long the figures need to tell what a change has brought.
@@ -47,12 +45,9 @@ impl Loads {
         Loads { of: vec![load; workers], busy: f64::from(percent) / 100.0 }
     }
 
-    /// `worker` was busy for this share of the time since it told last.
+    /// `worker` has been busy for this share of its time lately.
     pub(super) fn told(&mut self, now: Instant, worker: usize, busy: f64) {
-        let load = &mut self.of[worker];
-        let before = if now.since(load.told_at) > SILENCE { 0.0 } else { load.busy };
-        load.busy = before + (busy - before) * WEIGHT;
-        load.told_at = now;
+        (self.of[worker].busy, self.of[worker].told_at) = (busy, now);
     }
 
     /// What `worker`, which has just told, should give to whom.

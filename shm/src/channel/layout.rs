@@ -15,7 +15,7 @@ use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Wait contexts in a region.
 pub const CONTEXTS: u32 = 256;
 /// Processes in a region.
@@ -234,6 +234,8 @@ pub(crate) struct Header {
     pub(crate) worker_need_wake: Line<AtomicU32>,
     /// How long whoever waits may look before it sleeps, nanoseconds: what the worker does itself.
     pub(crate) spin_limit_ns: Line<AtomicU32>,
+    /// Which part of its time the worker has been busy lately, thousandths; where it is the only one, it does not say.
+    pub(crate) busy_per_mille: Line<AtomicU32>,
     /// The worker lacks receive chunks: tell it when some come back.
     pub(crate) rx_starved: Line<AtomicU32>,
     /// Which request rings have something.

@@ -416,6 +416,20 @@ fn the_worker_says_how_long_looking_pays() {
     assert_eq!(bench.client.spin_limit(), Duration::from_micros(44));
 }
 
+/// A worker that sleeps has time, whatever it said before; and nobody is busier than all the time.
+#[test]
+fn the_worker_says_how_busy_it_is() {
+    let mut bench = Bench::new(SHAPE);
+    assert_eq!(bench.client.busy(), 0);
+    bench.worker.set_busy(5_000);
+    assert_eq!(bench.client.busy(), 1_000);
+    bench.worker.set_busy(250);
+    assert!(bench.worker.arm());
+    assert_eq!(bench.client.busy(), 0);
+    bench.worker.disarm();
+    assert_eq!(bench.client.busy(), 250);
+}
+
 #[test]
 fn a_sleeping_worker_is_rung_once() {
     use std::os::fd::AsRawFd;

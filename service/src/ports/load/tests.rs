@@ -49,14 +49,3 @@ fn a_move_is_given_time() {
     tell(&mut loads, 5_400, 5_500, &[Some(1.0), Some(0.1)]);
     assert!(loads.relief(at(5_400), 0).is_some());
 }
-
-/// One moment of work is no load, after a quiet time nor at the start.
-#[test]
-fn a_moment_counts_little() {
-    let mut loads = Loads::new(2, 60);
-    loads.told(at(0), 0, 1.0);
-    assert_eq!(loads.relief(at(0), 0), None);
-    tell(&mut loads, 0, 5_000, &[Some(1.0), None]);
-    loads.told(at(6_000), 0, 1.0);
-    assert_eq!(loads.relief(at(6_000), 0), None);
-}

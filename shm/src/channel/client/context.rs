@@ -122,6 +122,11 @@ impl Client {
         Duration::from_nanos(self.map.header().spin_limit_ns.0.load(Ordering::Relaxed).into())
     }
 
+    /// Which part of its time the worker has been busy lately, thousandths; none when it sleeps. A hint.
+    pub fn busy(&self) -> u32 {
+        if self.worker_sleeps() { 0 } else { self.map.header().busy_per_mille.0.load(Ordering::Relaxed).min(1_000) }
+    }
+
     /// Whether the worker sleeps, so that nothing comes before the network or an application wakes it. A hint.
     pub fn worker_sleeps(&self) -> bool {
         doorbell::is_armed(&self.map.header().worker_need_wake.0)

@@ -75,6 +75,11 @@ impl Attachment {
         self.map.header().spin_limit_ns.0.store(nanos, Ordering::Relaxed);
     }
 
+    /// Says which part of its time the worker has been busy lately, thousandths.
+    pub fn set_busy(&self, per_mille: u32) {
+        self.map.header().busy_per_mille.0.store(per_mille, Ordering::Relaxed);
+    }
+
     /// Says that the worker is about to sleep. `false`: there is work, do not.
     pub fn arm(&mut self) -> bool {
         let header = self.map.header();
