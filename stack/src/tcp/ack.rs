@@ -30,29 +30,36 @@ impl Connection<'_, '_> {
     /// turn nothing but its deadline.
     #[inline(always)]
     pub(crate) fn ack_soon(&mut self, pushed: bool) {
+        let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
+        let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
+        if two_full || self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start() {
+            return self.apart().ack_at_once(two_full && pushed);
+        }
         let is_waiting = self.tcb.has(flag::ACK_PENDING);
         self.tcb.set(flag::ACK_PENDING);
-        if self.tcb.has(flag::ACK_NOW) || self.is_due_at_once(pushed) {
-            self.tcb.ack_deadline = 0;
-            self.apart().mark_control();
-        } else if !is_waiting || self.tcb.ack_deadline == 0 {
+        if !is_waiting || self.tcb.ack_deadline == 0 {
             // Also when what came before it in this turn was due: the message ends here.
             self.delay_ack();
         }
     }
 
-    /// Whether what was received is no matter for a delay.
-    #[inline(always)]
-    fn is_due_at_once(&mut self, pushed: bool) -> bool {
+    /// What was received is no matter for a delay, unless it is much of a message that `ends` with it: that waits for its answer.
+    #[inline(never)]
+    fn ack_at_once(&mut self, ends: bool) {
+        let is_due = self.tcb.has(flag::ACK_NOW | flag::QUICK_ACK) || self.is_quick_start();
         let unacknowledged = self.tcb.rcv_nxt - self.tcb.last_ack_sent;
-        let two_full = unacknowledged >= 2 * self.tcb.mss as u32;
-        self.tcb.has(flag::QUICK_ACK)
-            || self.is_quick_start()
-            || (two_full && !(pushed && self.apart().is_answer_expected(unacknowledged)))
+        let waits = ends && !is_due && self.is_answer_expected(unacknowledged);
+        let is_waiting = self.tcb.has(flag::ACK_PENDING);
+        self.tcb.set(flag::ACK_PENDING);
+        if !waits {
+            self.tcb.ack_deadline = 0;
+            self.mark_control();
+        } else if !is_waiting || self.tcb.ack_deadline == 0 {
+            self.delay_ack();
+        }
     }
 
     /// Whether the peer, which has sent all of its message, will soon have an answer.
-    #[inline(never)]
     fn is_answer_expected(&mut self, unacknowledged: u32) -> bool {
         let waiting_max = WAITING_BYTES_MAX.min(self.receive_limit() / WAITING_SHARE);
         if self.tcb.bytes_acked == 0 || unacknowledged > waiting_max {
@@ -91,8 +98,8 @@ impl Connection<'_, '_> {
     /// The peer is still in slow start and lives on our ACKs.
     #[inline(always)]
     fn is_quick_start(&self) -> bool {
-        let segments = self.shared.config.quick_start_segments as u64;
-        self.tcb.bytes_received <= segments * self.tcb.mss as u64 && segments != 0
+        // Bytes have come: where no segments are meant, this is false.
+        self.tcb.bytes_received <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss)
     }
 
     /// As Linux: who answers what has just come is interactive, and acknowledges with its answers from now on.

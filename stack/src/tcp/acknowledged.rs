@@ -162,6 +162,7 @@ impl Connection<'_, '_> {
     /// Takes a measurement, microseconds.
     #[inline(always)]
     pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
+        let sample_us = sample_us.clamp(super::rtt::SAMPLE_MIN_US, super::rtt::SAMPLE_MAX_US);
         let (srtt, rttvar) = super::rtt::measure(self.tcb.srtt_us, self.tcb.rttvar_us, sample_us);
         self.tcb.srtt_us = srtt;
         self.tcb.rttvar_us = rttvar;

@@ -50,8 +50,11 @@ impl Tcp {
     #[inline(never)]
     pub(super) fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {
         let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;
+        if !single {
+            return Err(first);
+        }
         let mut connection = self.connection(env, index);
-        if !single || !connection.tcb.is_of(datagram) {
+        if !connection.tcb.is_of(datagram) {
             return Err(first);
         }
         connection.receive_plain(first)

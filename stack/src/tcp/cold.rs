@@ -16,10 +16,12 @@ use super::frto::Frto;
 use super::model::Model;
 use super::mtu_probe::MtuProbe;
 use super::pacing::Pacing;
+use super::predict::PLAIN;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::reassembly::Reassembly;
 use super::sack::Scoreboard;
+use super::tcb::Tcb;
 use super::tlp::Probe;
 use super::undo::Undo;
 use super::urgent::Marks;
@@ -162,8 +164,7 @@ impl ColdPool {
         if index == NONE { None } else { self.objects.get(index as usize) }
     }
 
-    /// Whether the object says nothing against the shortest ways.
-    #[inline(never)]
+    /// Whether the object, if there is one, says nothing against the shortest ways.
     pub(crate) fn is_settled(&self, index: u32) -> bool {
         self.get(index).is_none_or(Cold::is_settled)
     }
@@ -174,9 +175,11 @@ impl ColdPool {
         if index == NONE { None } else { self.objects.get_mut(index as usize) }
     }
 
-    /// The object of a connection, taken now if it has none.
-    pub(crate) fn demand(&mut self, index: &mut u32) -> &mut Cold {
+    /// The object of a connection, taken now if it has none: from then on it is to be asked.
+    pub(crate) fn demand(&mut self, tcb: &mut Tcb) -> &mut Cold {
+        let index = &mut tcb.cold;
         if *index == NONE {
+            tcb.pred_word &= !PLAIN;
             *index = match self.free {
                 Some(free) => {
                     let next = self.objects[free as usize].next_free;

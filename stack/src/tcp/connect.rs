@@ -94,6 +94,7 @@ impl Tcb {
         self.send_buffer = or(options.send_buffer_bytes, config.send_buffer_initial_bytes.min(config.send_buffer_bytes));
         self.receive_buffer = or(options.receive_buffer_bytes, config.receive_buffer_bytes).clamp(2_048, 1 << 30);
         self.congestion = options.congestion_control;
+        self.pred_word &= !super::predict::PLAIN;
         self.tos = options.type_of_service;
         self.ttl = options.time_to_live;
         self.assign(flag::NO_DELAY, options.no_delay);

@@ -90,18 +90,15 @@ impl Connection<'_, '_> {
 
     /// As [`cold`](Connection::cold), taken now if there is none.
     pub(crate) fn demand_cold(&mut self) -> &mut Cold {
-        self.shared.cold.demand(&mut self.tcb.cold)
+        self.shared.cold.demand(self.tcb)
     }
 
     /// Whether nothing besides the control block speaks against the shortest ways ([`Cold::is_settled`]). What can be
     /// forgotten is forgotten.
-    #[inline(always)]
     pub(crate) fn settle(&mut self) -> bool {
-        self.tcb.cold == super::cold::NONE || self.apart().settle_cold()
-    }
-
-    #[inline(never)]
-    fn settle_cold(&mut self) -> bool {
+        if self.tcb.cold == super::cold::NONE {
+            return true;
+        }
         self.forget_old_answer();
         let una = self.tcb.snd_una;
         if let Some(cold) = self.cold() {
@@ -115,12 +112,6 @@ impl Connection<'_, '_> {
             cold.cursors = Default::default();
         }
         is_settled
-    }
-
-    /// As [`settle`](Connection::settle), only looking.
-    #[inline(always)]
-    pub(crate) fn is_settled(&self) -> bool {
-        self.tcb.cold == super::cold::NONE || self.shared.cold.is_settled(self.tcb.cold)
     }
 
     /// Has control work done in the next transmission.

@@ -7,19 +7,21 @@
 //! for packets of one frame with timestamps and no other option on connections that remember nothing unusual
 //! ([`Connection::settle`]), and [`Connection::predicted`] for all others whose word is right. Both do what the long way in
 //! `input` would do, in its order; what they cannot do they leave untouched.
+//!
+//! What the shortest ways, this one and `small`, must know of the connection besides is one mark in the same word, [`PLAIN`].
 
 use ringway_shm::{Frame, Note};
 
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, PSH, Timestamps};
 
-use super::cold::Cold;
+use super::cold::{self, Cold};
 use super::connection::Connection;
 use super::ecn::EcnMode;
 use super::segment::{Segment, frame_memory};
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{Recovery, Tcb, flag};
+use super::tcb::{Recovery, flag};
 
 /// Bytes of a header with timestamps and no other option.
 pub(crate) const PLAIN_BYTES: usize = 32;
@@ -29,6 +31,10 @@ const PLAIN_OPTIONS: u32 = 12;
 pub(crate) const PLAIN_WORDS: u32 = 8;
 /// RFC 7323 appendix A: how such a header pads its timestamps.
 pub(crate) const TIMESTAMPS_LAYOUT: u32 = 0x0101_080a;
+
+/// In the predicted word, where the window would be: timestamps are on, ECN is off, nothing paces, and there is nothing besides
+/// the control block. Who changes one of these takes the mark away; [`Connection::is_plain_apart`] puts it back.
+pub(crate) const PLAIN: u32 = 1;
 
 /// PSH in the word.
 const PUSHED: u32 = (PSH as u32) << 16;
@@ -50,16 +56,10 @@ impl Plain<'_> {
         (read(bytes, 20) == TIMESTAMPS_LAYOUT && plain.word >> 28 == PLAIN_WORDS).then_some(plain)
     }
 
-    /// Whether the word is what the connection expects.
-    #[inline(always)]
-    pub(crate) fn is_predicted(&self, tcb: &Tcb) -> bool {
-        self.kind() == tcb.pred_word
-    }
-
-    /// The word without PSH.
+    /// The word that a connection expects of such a header while it is plain.
     #[inline(always)]
     fn kind(&self) -> u32 {
-        self.word & !PUSHED
+        self.word & !PUSHED | PLAIN
     }
 
     #[inline(always)]
@@ -102,9 +102,38 @@ impl Connection<'_, '_> {
             && self.tcb.dup_acks == 0
             && !self.tcb.has(flag::ORPHAN)
             && self.shared.cold.get(self.tcb.cold).is_none_or(Cold::is_undisturbed);
+        if !quiet {
+            self.tcb.pred_word = 0;
+            return;
+        }
         let (ace, option_words) = self.predicted_ace();
         let header_words = if self.tcb.has(flag::TIMESTAMPS) { 8 } else { 5 } + option_words;
-        self.tcb.pred_word = if quiet { (header_words << 28) | ((ACK as u32) << 16) | ace } else { 0 };
+        self.tcb.pred_word = (header_words << 28) | ((ACK as u32) << 16) | ace;
+        self.mark_plain();
+    }
+
+    /// Marks the predicted word if nothing has to be asked but what it says.
+    fn mark_plain(&mut self) {
+        if self.tcb.pred_word >> 28 == PLAIN_WORDS && self.is_plain() {
+            self.tcb.pred_word |= PLAIN;
+        }
+    }
+
+    /// What [`PLAIN`] says besides the rest of the word.
+    pub(crate) fn is_plain(&self) -> bool {
+        let tcb = &*self.tcb;
+        tcb.has(flag::TIMESTAMPS) && tcb.ecn_mode() == EcnMode::Off && tcb.cold == cold::NONE && self.pacing_rate().is_none()
+    }
+
+    /// Whether the shortest way in is open though the word lacks the mark: what there is besides the control block may say
+    /// nothing against it.
+    #[inline(never)]
+    fn is_plain_apart(&mut self) -> bool {
+        let is_open = self.tcb.ecn_mode() == EcnMode::Off && self.settle();
+        if is_open {
+            self.mark_plain();
+        }
+        is_open
     }
 
     /// A packet of one frame, not marked by ECN, is for this connection. It comes back, and nothing has happened, unless it is
@@ -116,40 +145,42 @@ impl Connection<'_, '_> {
             return Err(frame);
         }
         let Some(plain) = Plain::parse(frame.bytes()) else { return Err(frame) };
-        if !plain.is_predicted(self.tcb) || !self.settle() {
+        let expected = self.tcb.pred_word;
+        if plain.kind() != expected && (plain.kind() != expected | PLAIN || !self.apart().is_plain_apart()) {
             return Err(frame);
         }
+        debug_assert!(self.tcb.pred_word & PLAIN == 0 || self.is_plain(), "who changes what the mark says takes it away");
         let len = (frame.len() - PLAIN_BYTES) as u32;
         let tcb = &*self.tcb;
-        let (sequence, acked) = (plain.sequence(), plain.acknowledgment() - tcb.snd_una);
-        let expected = tcb.ecn_mode() == EcnMode::Off
-            && sequence == tcb.rcv_nxt
+        let (sequence, acked, memory) = (plain.sequence(), plain.acknowledgment() - tcb.snd_una, frame_memory(&frame));
+        let expected = sequence == tcb.rcv_nxt
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
             && plain.time().value.wrapping_sub(tcb.ts_recent).cast_signed() >= 0
-            && if len == 0 { acked != 0 } else { self.fits(frame_memory(&frame), true) };
+            && if len == 0 { acked != 0 } else { self.fits(memory, true) };
         if !expected {
             return Err(frame);
         }
         let pushed = plain.is_pushed();
-        self.tally_plain(len, acked, pushed);
+        // All that we have sent is acknowledged, and nothing waits.
+        let ends = acked == self.tcb.flight() && self.tcb.unsent() == 0;
+        self.tally_plain(len, ends, pushed);
         if sequence.at_or_before(self.tcb.last_ack_sent) {
             self.tcb.ts_recent = plain.time().value;
         }
         if acked != 0 {
-            self.acknowledge_plain(&plain);
-            if self.tcb.unsent() > 0 || self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) {
-                self.apart().mark_data();
-            }
+            self.acknowledge_plain(&plain, ends);
+            self.update_window(plain.window(), sequence, true);
+        } else {
+            self.update_window(plain.window(), sequence, false);
         }
-        self.update_window(plain.window(), sequence, acked != 0);
         if self.tcb.has_ledger || len >= u32::from(self.tcb.mss) {
             let time = plain.time();
             self.apart().measure_plain(acked, len, time);
         }
         if len != 0 {
             frame.pull(PLAIN_BYTES);
-            self.append_frame(frame, Note { sequence: sequence.0, ..Note::default() });
+            self.append_measured(frame, memory, Note { sequence: sequence.0, ..Note::default() });
             self.received_in_order(len);
             self.ack_soon(pushed);
             self.signal();
@@ -165,11 +196,11 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// What is counted of a segment that brings `len` bytes in order, acknowledges `acked`, and is `pushed` or not.
+    /// What is counted of a segment that brings `len` bytes in order, is `pushed` or not, and after which our sending `ends` or
+    /// not.
     #[inline(always)]
-    fn tally_plain(&mut self, len: u32, acked: u32, pushed: bool) {
+    fn tally_plain(&mut self, len: u32, ends: bool, pushed: bool) {
         let tick = self.tick();
-        let ends = acked == self.tcb.flight() && self.tcb.unsent() == 0;
         let tally = self.tally_arrival(1, len);
         if len != 0 {
             tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
@@ -179,12 +210,27 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// As [`acknowledge`](Connection::acknowledge) outside recovery when the connection has settled.
+    /// As [`acknowledge`](Connection::acknowledge) outside recovery when the connection has settled; nothing is left to be
+    /// sent or acknowledged if that `ends` all.
     #[inline(always)]
-    fn acknowledge_plain(&mut self, plain: &Plain) {
+    fn acknowledge_plain(&mut self, plain: &Plain, ends: bool) {
+        if self.tcb.is_nearly_full() {
+            return self.apart().acknowledge_nearly_full(plain, ends);
+        }
+        self.take_acknowledgment(plain, ends);
+    }
+
+    /// As [`acknowledge_plain`](Connection::acknowledge_plain), of whose buffer little is free.
+    #[inline(never)]
+    fn acknowledge_nearly_full(&mut self, plain: &Plain, ends: bool) {
+        self.take_acknowledgment(plain, ends);
+        self.resume_writer();
+    }
+
+    #[inline(always)]
+    fn take_acknowledgment(&mut self, plain: &Plain, ends: bool) {
         let ack = plain.acknowledgment();
         let acked = ack - self.tcb.snd_una;
-        let was_nearly_full = self.tcb.is_nearly_full();
         let freed = self.tcb.free_plain(self.env.arena, ack);
         let rtt_us = self.measure_round_trip(freed.sent_at, Some(plain.time()));
         self.tcb.snd_una = ack;
@@ -195,14 +241,24 @@ impl Connection<'_, '_> {
         }
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         self.grow_window(acked, acked, rtt_us);
+        if ends && !self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST) {
+            self.tcb.rto_deadline = 0;
+        } else {
+            self.go_on_sending();
+        }
+    }
+
+    /// Something is under way, or waits: the timer runs for it, and more may go.
+    #[inline(always)]
+    fn go_on_sending(&mut self) {
         if self.tcb.flight() == 0 {
             self.tcb.clear(flag::PERSIST);
             self.tcb.rto_deadline = 0;
         } else {
             self.restart_rto_plain();
         }
-        if was_nearly_full {
-            self.apart().resume_writer();
+        if self.tcb.unsent() > 0 || self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED) {
+            self.apart().mark_data();
         }
     }
 
@@ -227,7 +283,7 @@ impl Connection<'_, '_> {
         }
         let tcb = &*self.tcb;
         let ack = segment.acknowledgment();
-        let expected = segment.word == tcb.pred_word
+        let expected = segment.word == tcb.pred_word & !PLAIN
             && segment.sequence == tcb.rcv_nxt
             && ack - tcb.snd_una <= tcb.snd_nxt - tcb.snd_una
             && segment.len <= tcb.receive_window();

@@ -357,7 +357,7 @@ impl Connection<'_, '_> {
     pub(crate) fn rack_timed_out(&mut self) {
         let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una, self.tcb.snd_nxt);
         let (mss, srtt_us, arena) = (self.tcb.mss as u32, self.tcb.srtt_us, self.env.arena);
-        let cold = self.shared.cold.demand(&mut self.tcb.cold);
+        let cold = self.shared.cold.demand(self.tcb);
         let rtt_us = if cold.rack.newest.is_some() { cold.rack.rtt_us } else { srtt_us };
         let is_old = |sent_at: u32| now_us.wrapping_sub(sent_at) >= rtt_us;
         let mut end = cold.rack.judged.unwrap_or(una);

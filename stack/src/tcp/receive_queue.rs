@@ -80,10 +80,17 @@ impl Connection<'_, '_> {
     /// Appends a frame to what can be read.
     #[inline(always)]
     pub(crate) fn append_frame(&mut self, frame: Frame, note: Note) {
-        if frame.len() <= COPY_BREAK && !self.tcb.receive_queue.is_empty() && self.apart().copy_behind(&frame) {
+        let memory = frame_memory(&frame);
+        self.append_measured(frame, memory, note);
+    }
+
+    /// As [`append_frame`](Connection::append_frame), of a frame whose memory is known.
+    #[inline(always)]
+    pub(crate) fn append_measured(&mut self, frame: Frame, memory: u32, note: Note) {
+        if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.apart().copy_behind(&frame) {
             return;
         }
-        self.tcb.receive_memory += frame_memory(&frame);
+        self.tcb.receive_memory += memory;
         self.tcb.receive_queue.push_back(frame, note);
     }
 
@@ -207,8 +214,10 @@ impl Connection<'_, '_> {
         let room = self.receive_room();
         let worthwhile = advertised + self.silly_window();
         // Where the buffer has no room to open the window, the arena is not asked.
-        let open = if room >= worthwhile { self.affordable(room) } else { 0 };
-        let window = if open >= worthwhile { open } else { advertised };
+        let window = match room < worthwhile {
+            true => advertised,
+            false => Some(self.affordable(room)).filter(|&open| open >= worthwhile).unwrap_or(advertised),
+        };
         // Rounded up, so that the edge which the peer computes never moves left; that edge is promised.
         let field = ((window + (1 << scale) - 1) >> scale).min(u16::MAX as u32);
         self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));

@@ -5,18 +5,21 @@
 
 use crate::config::TcpConfig;
 
-/// Takes a measurement into (srtt, rttvar), all in microseconds. `srtt` 0: no measurement yet.
+/// What a measurement is brought between, microseconds.
+pub(crate) const SAMPLE_MIN_US: u32 = 1;
+pub(crate) const SAMPLE_MAX_US: u32 = (1 << 28) - 2;
+
+/// Takes a measurement between its bounds into (srtt, rttvar), all in microseconds. `srtt` 0: no measurement yet.
 #[inline(always)]
-pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample_us: u32) -> (u32, u32) {
-    let sample = sample_us.min(1 << 28);
+pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample: u32) -> (u32, u32) {
     if srtt_us == 0 {
-        return (sample.max(1), sample / 2);
+        return (sample, sample / 2);
     }
     // RFC 6298 (2.3): alpha = 1/8, beta = 1/4; the variance first.
     let deviation = srtt_us.abs_diff(sample);
     let rttvar = rttvar_us - rttvar_us / 4 + deviation / 4;
-    let srtt = srtt_us - srtt_us / 8 + sample / 8;
-    (srtt.max(1), rttvar)
+    // At least 1, as before: of so little nothing is taken away.
+    (srtt_us - srtt_us / 8 + sample / 8, rttvar)
 }
 
 /// What the configuration says of times, in the units in which each segment needs it.

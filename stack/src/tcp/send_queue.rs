@@ -212,6 +212,16 @@ impl Tcb {
     /// As [`free_until`](Tcb::free_until) when nobody remembers places of the queue.
     #[inline(always)]
     pub(crate) fn free_plain(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
+        // Nearly always one message is acknowledged, and all of it.
+        match self.free_front(arena, |len, note| SeqNum(note.sequence) + len as u32 == up_to) {
+            Some(note) => Freed { sent_at: (note.retransmits == 0).then_some(note.sent_at) },
+            None => self.free_several(arena, up_to),
+        }
+    }
+
+    /// Frees what lies before `up_to`, be it many extents or a part of one.
+    #[inline(never)]
+    fn free_several(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
         let mut freed = Freed::default();
         while let Some(note) = self.free_front(arena, |len, note| (SeqNum(note.sequence) + len as u32).at_or_before(up_to)) {
             if note.retransmits == 0 {

@@ -14,7 +14,7 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
 
 use super::connection::Connection;
 use super::ecn::EcnMode;
-use super::predict::{PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
+use super::predict::{PLAIN, PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
 use super::send_queue::{PUSHED, SUM_VALID};
 use super::tcb::flag;
 
@@ -66,7 +66,10 @@ impl Connection<'_, '_> {
         } else {
             self.postpone_probe(flight);
         }
-        self.sample_sent(flight);
+        if flight != 0 {
+            // Alone it is less than a segment.
+            self.sample_sent(flight);
+        }
         #[cfg(test)]
         {
             self.shared.shortest += 1;
@@ -82,21 +85,34 @@ impl Connection<'_, '_> {
             return None;
         }
         let tcb = &*self.tcb;
+        if tcb.has(UNUSUAL) || !(tcb.pred_word & PLAIN != 0 || self.is_plain_to_send()) {
+            return None;
+        }
+        debug_assert!(tcb.pred_word & PLAIN == 0 || self.is_plain(), "who changes what the mark says takes it away");
+        if tcb.template.generation != self.env.ip.generation() || tcb.template.is_tagged_ipv6() {
+            return None;
+        }
         let (len, flight) = (tcb.snd_end - tcb.snd_nxt, tcb.flight());
-        let quiet = tcb.pred_word >> 28 == PLAIN_WORDS
-            && !tcb.has(UNUSUAL)
-            && self.is_settled()
-            && tcb.ecn_mode() == EcnMode::Off
-            && tcb.template.generation == self.env.ip.generation()
-            && !tcb.template.is_tagged_ipv6()
-            && self.pacing_rate().is_none();
         let small = len.wrapping_sub(1) < u32::from(tcb.mss) - 1;
+        if !small || flight + len > tcb.snd_wnd.min(tcb.cwnd) {
+            return None;
+        }
+        if flight == 0 {
+            return (!self.was_idle()).then_some(len);
+        }
         // Nagle as in `output`.
-        let may_go = small
-            && flight + len <= tcb.snd_wnd.min(tcb.cwnd)
-            && (tcb.has(flag::NO_DELAY) || flight == 0 || tcb.snd_sml.at_or_before(tcb.snd_una))
-            && (flight != 0 || !self.was_idle());
-        (quiet && may_go).then_some(len)
+        (tcb.has(flag::NO_DELAY) || tcb.snd_sml.at_or_before(tcb.snd_una)).then_some(len)
+    }
+
+    /// Whether the way is open though the predicted word does not say so: what there is besides the control block may say
+    /// nothing against it.
+    #[inline(never)]
+    fn is_plain_to_send(&self) -> bool {
+        let tcb = &*self.tcb;
+        tcb.pred_word >> 28 == PLAIN_WORDS
+            && tcb.ecn_mode() == EcnMode::Off
+            && self.shared.cold.is_settled(tcb.cold)
+            && self.pacing_rate().is_none()
     }
 
     /// Writes a header with timestamps and no other option, and with its checksum if the sum of the payload is given.

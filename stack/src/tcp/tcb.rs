@@ -97,7 +97,8 @@ pub(crate) struct Tcb {
     pub(crate) last_ack_sent: SeqNum,
     /// RFC 7323: TS.Recent
     pub(crate) ts_recent: u32,
-    /// Header prediction: what the word at byte 12 of the next header should be; 0: take the long way.
+    /// Header prediction: what the word at byte 12 of the next header should be, and in place of the window
+    /// [`PLAIN`](super::predict::PLAIN); 0: take the long way.
     pub(crate) pred_word: u32,
     /// SND.UNA
     pub(crate) snd_una: SeqNum,
@@ -424,6 +425,7 @@ impl Tcb {
 
     /// As the SYNs have agreed, or as paths that mangle force us to.
     pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
+        self.pred_word &= !super::predict::PLAIN;
         self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
     }
 
@@ -450,7 +452,8 @@ impl Tcb {
         let era = tick >> MIN_RTT_ERA_SHIFT << 28;
         let is_old = era.wrapping_sub(self.min_rtt & !ROUND_TRIP_MASK) >= MIN_RTT_ERAS << 28;
         if sample_us <= self.min_rtt & ROUND_TRIP_MASK || is_old {
-            self.min_rtt = sample_us.clamp(1, ROUND_TRIP_MASK - 1) | era;
+            debug_assert!((super::rtt::SAMPLE_MIN_US..=super::rtt::SAMPLE_MAX_US).contains(&sample_us));
+            self.min_rtt = sample_us | era;
         }
     }
 

@@ -23,7 +23,7 @@ fn a_plain_header_is_read_as_any_other() {
     header.emit(&mut bytes);
     let plain = Plain::parse(&bytes).expect("timestamps and nothing else");
     assert_eq!((plain.sequence(), plain.acknowledgment(), plain.window()), (header.sequence, header.acknowledgment, 513));
-    assert_eq!(plain.kind(), PLAIN_WORDS << 28 | u32::from(ACK) << 16);
+    assert_eq!(plain.kind(), PLAIN_WORDS << 28 | u32::from(ACK) << 16 | PLAIN);
     assert_eq!(plain.time(), time);
     assert!(Plain::parse(&bytes[..31]).is_none(), "cut off");
     bytes[20] = 0;

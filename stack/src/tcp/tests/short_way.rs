@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use ringway_shm::Duration;
 
 use super::rig::*;
-use crate::config::TcpOptions;
+use crate::config::{CongestionControl, TcpOptions};
 use crate::stats::Counter;
 use crate::tcp::isn::mix;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
@@ -142,6 +142,10 @@ impl Twins {
         self.compare();
     }
 
+    fn set_options(&mut self, options: TcpOptions) {
+        self.rigs.iter_mut().for_each(|rig| rig.stack.set_options(rig.now, rig.id, options));
+    }
+
     fn compare(&mut self) {
         let told = self.rigs.each_mut().map(Rig::events);
         assert_eq!(told[0], told[1], "events");
@@ -207,6 +211,29 @@ fn requests_and_responses() {
         exchange(&mut twins, 50);
         let after = twins.rigs.each_ref().map(|rig| rig.stack.shortest_ways());
         assert_eq!([after[0] - before[0], after[1]], [100, 0], "requests in, responses out");
+    }
+}
+
+/// Options that need the long way shut the shortest ones at once, and open them again when they are taken back.
+#[test]
+fn options_that_need_the_long_way() {
+    let plain = TcpOptions { no_delay: true, ..TcpOptions::default() };
+    let modelled = TcpOptions { congestion_control: CongestionControl::Bbr, ..plain };
+    let paced = TcpOptions { pacing_rate_max: 1 << 30, ..plain };
+    let mut twins = Twins::new(1, true, true);
+    exchange(&mut twins, 20);
+    for unusual in [modelled, paced] {
+        twins.set_options(unusual);
+        // Of these the first request may still be taken as before: the model is made when something is sent.
+        exchange(&mut twins, 1);
+        let before = twins.rigs[0].stack.shortest_ways();
+        exchange(&mut twins, 5);
+        assert_eq!(twins.rigs[0].stack.shortest_ways(), before);
+        twins.set_options(plain);
+        exchange(&mut twins, 2);
+        let before = twins.rigs[0].stack.shortest_ways();
+        exchange(&mut twins, 20);
+        assert_eq!(twins.rigs[0].stack.shortest_ways() - before, 40, "requests in, responses out");
     }
 }
 
