@@ -3,8 +3,9 @@
 //! Both directions carry virtio headers, so super-segments and partial checksums cross as the kernel
 //! has them. Packets arrive in a ring of slots that the kernel fills without a system call of ours
 //! and are copied once into frames, or their payload to where it is wanted; those that are larger than a slot
-//! (8 KiB of payload, or one MTU if that is more) keep their place in the ring but are read from the socket straight
-//! into frames. They leave straight from frames, many per system call. What this socket sends does not come back to it.
+//! (8 KiB of payload, or one MTU if that is more) have a place in a ring too but are read from the socket straight
+//! into frames. They leave straight from frames, many per system call. What this device sends does not come back to it.
+//! How the two sizes come apart: `inbound`.
 //!
 //! Who sends around the queueing discipline saves time, but nobody then cuts a super-segment for an interface
 //! that does not do it itself: the kernel drops it (ENOBUFS). So packets go around it only where the interface
@@ -22,10 +23,11 @@
 //! before the first packet can be queued. When the interface goes down, `receive` and `transmit` say
 //! ENETDOWN; when it comes up again they work again. VLAN-tagged packets are left to the kernel.
 
+mod inbound;
 mod sys;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
 use ringway_shm::{Arena, Burst, Class, Duration, Frame, Instant, SegmentationKind};
@@ -35,7 +37,8 @@ use crate::interface::Interface;
 use crate::run::give_packet;
 use crate::sys::{Pieces, Refusal, read_packet, refusal};
 use crate::{Capabilities, Counters, Device, Medium, Rooms, vnet};
-use sys::{Ring, SendBatch};
+use inbound::Inbound;
+use sys::SendBatch;
 
 /// Packets per call in either direction.
 const BURST: usize = 64;
@@ -43,11 +46,6 @@ const BURST: usize = 64;
 const PACKET_MAX: u32 = 65_535;
 /// The same as it may arrive: with a link header, and a tag.
 const RECEIVE_MAX: usize = PACKET_MAX as usize + 18;
-/// Bytes of send buffer: the packets that the peer has not yet freed.
-const SEND_BUFFER: i32 = 16 << 20;
-/// Bytes of receive buffer: super-segments that wait. A bound, not a reservation. It has room for what some hundred senders may
-/// have under way at once by their windows: what is lost here, a whole super-segment, is many segments lost.
-const RECEIVE_BUFFER: i32 = 128 << 20;
 /// An interface whose full queue refuses super-segments is not asked more often whether it cuts them.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 /// A packet up to this size is copied to one frame: nobody asks where else its payload might be wanted.
@@ -64,18 +62,21 @@ pub struct PacketOptions {
     pub ring_slots: u32,
     /// Packets take their turn in the interface's queueing discipline, between those of the kernel.
     pub queued: bool,
+    /// Once many packets have come that are larger than a slot, they arrive at a socket of their own, in whose slots the kernel
+    /// puts headers alone: otherwise it copies the first 8 KiB too, and nobody reads them there. Not for a device that is to
+    /// share its packets with others (`found`, `join`): the kernel divides the packets of a socket but once.
+    pub large_apart: bool,
 }
 
 impl Default for PacketOptions {
     fn default() -> PacketOptions {
-        PacketOptions { ring_slots: 8192, queued: false }
+        PacketOptions { ring_slots: 8192, queued: false, large_apart: false }
     }
 }
 
 /// The device; see the module's text.
 pub struct Packet {
-    fd: OwnedFd,
-    ring: Ring,
+    inbound: Inbound,
     batch: SendBatch,
     interface: Interface,
     /// Packets go around the queueing discipline.
@@ -101,15 +102,10 @@ impl Packet {
     /// No such interface, no CAP_NET_RAW, or no memory for the ring.
     pub fn open(interface: &str, filter: Option<BorrowedFd<'_>>, options: PacketOptions, arena: &Arena) -> io::Result<Packet> {
         let interface = Interface::open(interface)?;
-        let fd = sys::open()?;
-        sys::prepare(fd.as_fd(), filter, SEND_BUFFER, RECEIVE_BUFFER)?;
         let direct = interface.tcp_segmentation && !options.queued;
-        sys::set_bypass(fd.as_fd(), direct)?;
-        let ring = Ring::map(fd.as_fd(), options.ring_slots, interface.mtu as usize + Medium::Ethernet.header_bytes())?;
-        sys::bind(fd.as_fd(), interface.index)?;
+        let inbound = Inbound::open(&interface, filter, direct, options)?;
         Ok(Packet {
-            fd,
-            ring,
+            inbound,
             batch: SendBatch::with_capacity(BURST),
             interface,
             direct,
@@ -135,7 +131,7 @@ impl Packet {
     /// # Errors
     /// It is in a group already, or the kernel has no PACKET_FANOUT.
     pub(crate) fn found(&self, program: BorrowedFd<'_>) -> io::Result<u16> {
-        sys::found_group(self.fd.as_fd(), program)
+        sys::found_group(self.inbound.fd(), program)
     }
 
     /// Joins the group of a device of the same interface, as the next number.
@@ -143,16 +139,17 @@ impl Packet {
     /// # Errors
     /// There is no such group, or it is another interface's.
     pub(crate) fn join(&self, group: u16) -> io::Result<()> {
-        sys::join_group(self.fd.as_fd(), group)
+        sys::join_group(self.inbound.fd(), group)
     }
 
     /// Copies the packet at the front of the ring to `burst`. `false`: the arena is used up, and the
     /// packet stays in the ring.
     fn take(&mut self, burst: &mut Burst, rooms: Option<&mut dyn Rooms>) -> bool {
-        let Some(slot) = self.ring.front() else { return true };
+        let Some(slot) = self.inbound.front() else { return true };
         if slot.queued {
             let tagged = slot.tagged;
             let room = rooms.filter(|_| !tagged).and_then(|rooms| rooms.room(slot.bytes, slot.len));
+            self.inbound.count_large();
             return match room.filter(|(headers, _)| *headers <= SMALL_BYTES - COPY_HEADROOM) {
                 Some((headers, payload)) => self.take_to(burst, headers, payload),
                 None => self.take_queued(burst, tagged),
@@ -193,7 +190,7 @@ impl Packet {
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
         let rest = std::slice::from_mut(&mut payload);
-        let len = read_next(self.fd.as_fd(), &mut header, &mut head, rest, &mut self.pieces, &mut self.failure);
+        let len = read_next(self.inbound.front_fd(), &mut header, &mut head, rest, &mut self.pieces, &mut self.failure);
         if len == expected && vnet::decode(header, &mut head) {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
@@ -212,7 +209,7 @@ impl Packet {
         let Some((head, rest)) = self.inlet.frames(RECEIVE_MAX) else { return false };
         let mut header = [0; vnet::BYTES];
         self.counters.syscalls += 1;
-        let len = read_next(self.fd.as_fd(), &mut header, head, rest, &mut self.pieces, &mut self.failure);
+        let len = read_next(self.inbound.front_fd(), &mut header, head, rest, &mut self.pieces, &mut self.failure);
         if len > 0 && !tagged && self.inlet.deliver(len, burst, |first| vnet::decode(header, first)) {
             self.counters.rx_packets += 1;
             self.counters.rx_bytes += len as u64;
@@ -235,18 +232,19 @@ impl Packet {
             return Ok(false);
         }
         self.direct = false;
-        sys::set_bypass(self.fd.as_fd(), false)?;
+        sys::set_bypass(self.inbound.fd(), false)?;
         Ok(true)
     }
 
     /// Takes what is in the ring to `burst`, payload to where `rooms` wants it.
     fn take_all(&mut self, burst: &mut Burst, mut rooms: Option<&mut dyn Rooms>) -> io::Result<usize> {
         let before = burst.packets();
+        self.inbound.divide();
         for _ in 0..BURST {
-            if !self.ring.is_ready() || !self.take(burst, rooms.as_mut().map(|rooms| &mut **rooms as &mut dyn Rooms)) {
+            if !self.inbound.choose() || !self.take(burst, rooms.as_mut().map(|rooms| &mut **rooms as &mut dyn Rooms)) {
                 break;
             }
-            self.ring.release();
+            self.inbound.release();
         }
         let count = burst.packets() - before;
         self.fed |= count > 0;
@@ -342,7 +340,7 @@ impl Device for Packet {
         let mut result = Ok(());
         while !burst.is_empty() {
             self.counters.syscalls += 1;
-            let sent = match self.batch.send(self.fd.as_fd(), burst) {
+            let sent = match self.batch.send(self.inbound.fd(), burst) {
                 Ok((packets, bytes)) => {
                     self.counters.tx_packets += packets as u64;
                     self.counters.tx_bytes += bytes as u64;
@@ -368,29 +366,27 @@ impl Device for Packet {
     }
 
     fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        fds.push(self.fd.as_fd());
+        self.inbound.wait_fds(fds);
     }
 
     /// Takes the socket's error, if any, so that a descriptor in error does not keep the worker awake. Not asked for while
     /// packets come: an error then ends the next wait at once, and is taken after it.
     fn arm(&mut self) -> bool {
-        if self.ring.is_ready() {
+        if self.inbound.is_ready() {
             return true;
         }
         if !std::mem::take(&mut self.fed) && self.failure.is_none() {
-            self.failure = sys::take_error(self.fd.as_fd());
+            self.failure = self.inbound.take_error();
         }
         self.failure.is_some()
     }
 
     fn first_arrival(&self) -> Option<Duration> {
-        self.ring.first_arrival()
+        self.inbound.first_arrival()
     }
 
     fn counters(&self) -> Counters {
-        let lost = sys::lost(self.fd.as_fd());
-        self.ring.lost.set(self.ring.lost.get() + u64::from(lost));
-        Counters { rx_dropped: self.counters.rx_dropped + self.ring.lost.get(), ..self.counters }
+        Counters { rx_dropped: self.counters.rx_dropped + self.inbound.lost(), ..self.counters }
     }
 }
 

@@ -1,6 +1,5 @@
 //! The AF_PACKET socket, its receive ring, and gathered sends.
 
-use std::cell::Cell;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -21,9 +20,12 @@ const PACKET_FANOUT: i32 = 18;
 const PACKET_QDISC_BYPASS: i32 = 20;
 const PACKET_FANOUT_DATA: i32 = 22;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
+const FANOUT_CBPF: u16 = 6;
 const FANOUT_EBPF: u16 = 7;
 /// The kernel chooses a number that nobody has.
 const FANOUT_UNIQUE: u16 = 0x2000;
+/// PACKET_IGNORE_OUTGOING of a group: that of its sockets means nothing. Kernels before 6.1 take no notice of it.
+const FANOUT_IGNORE_OUTGOING: u16 = 0x4000;
 const TPACKET_V2: i32 = 1;
 const TP_STATUS_KERNEL: u32 = 0;
 const TP_STATUS_USER: u32 = 1;
@@ -33,8 +35,6 @@ const ETH_P_ALL: u16 = 3;
 
 /// The kernel's headers in front of a packet in its slot, generously.
 const SLOT_HEADER_BYTES: usize = 128;
-/// The smallest packet that a slot is made for, bytes: a message of 8 KiB in one super-segment.
-const PACKET_BYTES_MIN: usize = 8192 + 14 + 40 + 60;
 const BLOCK_BYTES: usize = 1 << 17;
 
 /// `struct tpacket_req`
@@ -83,16 +83,8 @@ fn set(fd: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> 
     Ok(())
 }
 
-/// Sets everything that must stand before the ring and the binding.
-pub(super) fn prepare(
-    fd: BorrowedFd<'_>,
-    filter: Option<BorrowedFd<'_>>,
-    send_buffer: i32,
-    receive_buffer: i32,
-) -> io::Result<()> {
-    if let Some(filter) = filter {
-        set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd())?;
-    }
+/// Sets everything but a filter that must stand before the ring and the binding.
+pub(super) fn prepare(fd: BorrowedFd<'_>, send_buffer: i32, receive_buffer: i32) -> io::Result<()> {
     set(fd, libc::SOL_PACKET, PACKET_VERSION, TPACKET_V2)?;
     set(fd, libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
     set(fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
@@ -126,8 +118,30 @@ pub(super) fn bind(fd: BorrowedFd<'_>, index: u32) -> io::Result<()> {
 
 /// Makes a group of sockets of one interface, with this one as its first, among which `program` chooses; returns its number.
 pub(super) fn found_group(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Result<u16> {
-    set(fd, libc::SOL_PACKET, PACKET_FANOUT, i32::from(FANOUT_EBPF | FANOUT_UNIQUE) << 16)?;
+    let group = new_group(fd, FANOUT_EBPF)?;
     set(fd, libc::SOL_PACKET, PACKET_FANOUT_DATA, program.as_raw_fd())?;
+    Ok(group)
+}
+
+/// Joins the group with this number.
+pub(super) fn join_group(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+    join(fd, FANOUT_EBPF, group)
+}
+
+/// Packets of more than `bytes_max` bytes behind the link header arrive at `large` from now on, all others at `small`.
+pub(super) fn divide_by_size(small: BorrowedFd<'_>, large: BorrowedFd<'_>, bytes_max: u32) -> io::Result<()> {
+    let group = new_group(small, FANOUT_CBPF)?;
+    let statement = |code: u32, value: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
+    let larger = libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, bytes_max) };
+    let answer = |socket| statement(libc::BPF_RET | libc::BPF_K, socket);
+    let program = [statement(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0), larger, answer(1), answer(0)];
+    set_program(small, libc::SOL_PACKET, PACKET_FANOUT_DATA, &program)?;
+    join(large, FANOUT_CBPF, group)
+}
+
+fn new_group(fd: BorrowedFd<'_>, kind: u16) -> io::Result<u16> {
+    let kind = kind | FANOUT_IGNORE_OUTGOING | FANOUT_UNIQUE;
+    set(fd, libc::SOL_PACKET, PACKET_FANOUT, i32::from(kind) << 16)?;
     let mut group = 0i32;
     let mut len = size_of::<i32>() as u32;
     // SAFETY: the option is an int; value and length point to locals of that size.
@@ -137,9 +151,31 @@ pub(super) fn found_group(fd: BorrowedFd<'_>, program: BorrowedFd<'_>) -> io::Re
     Ok(group as u16)
 }
 
-/// Joins the group with this number.
-pub(super) fn join_group(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
-    set(fd, libc::SOL_PACKET, PACKET_FANOUT, i32::from(FANOUT_EBPF) << 16 | i32::from(group))
+fn join(fd: BorrowedFd<'_>, kind: u16, group: u16) -> io::Result<()> {
+    set(fd, libc::SOL_PACKET, PACKET_FANOUT, i32::from(kind | FANOUT_IGNORE_OUTGOING) << 16 | i32::from(group))
+}
+
+/// Has everything refused, until [`set_filter`].
+pub(super) fn refuse_all(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let refuse = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    set_program(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &[refuse])
+}
+
+/// `filter`: a loaded program; `None`: everything is taken.
+pub(super) fn set_filter(fd: BorrowedFd<'_>, filter: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    match filter {
+        Some(filter) => set(fd, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, filter.as_raw_fd()),
+        None => set(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0),
+    }
+}
+
+/// Sets an option that is a classic BPF program.
+fn set_program(fd: BorrowedFd<'_>, level: i32, name: i32, program: &[libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    let len = size_of::<libc::sock_fprog>() as u32;
+    // SAFETY: the option is a sock_fprog, which points to as many instructions as it says; the kernel only reads them.
+    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const program).cast(), len) })?;
+    Ok(())
 }
 
 /// Takes the error that the socket has pending.
@@ -171,8 +207,6 @@ pub(super) struct Ring {
     block: usize,
     /// Where the front slot begins. Always inside the mapping, with its whole length.
     offset: usize,
-    /// Packets that found no room, so far.
-    pub(super) lost: Cell<u64>,
 }
 
 /// A packet in the ring.
@@ -191,7 +225,7 @@ pub(super) struct Slot<'a> {
 impl Ring {
     /// Makes and maps a ring of about `slots` slots for packets of `packet_bytes`.
     pub(super) fn map(fd: BorrowedFd<'_>, slots: u32, packet_bytes: usize) -> io::Result<Ring> {
-        let slot_bytes = (packet_bytes.max(PACKET_BYTES_MIN) + SLOT_HEADER_BYTES).next_multiple_of(64).min(BLOCK_BYTES);
+        let slot_bytes = (packet_bytes + SLOT_HEADER_BYTES).next_multiple_of(64).min(BLOCK_BYTES);
         let slots_per_block = BLOCK_BYTES / slot_bytes;
         let blocks = (slots as usize).clamp(1, 1 << 16).div_ceil(slots_per_block);
         let request = RingRequest {
@@ -211,7 +245,7 @@ impl Ring {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("the ring was mapped at zero"))?;
-        Ok(Ring { base, bytes, slot_bytes, block: 0, offset: 0, lost: Cell::new(0) })
+        Ok(Ring { base, bytes, slot_bytes, block: 0, offset: 0 })
     }
 
     fn slot(&self) -> NonNull<u8> {

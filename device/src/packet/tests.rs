@@ -3,6 +3,7 @@
 use ringway_shm::slab::Slabs;
 use ringway_shm::{Burst, Frame, Instant};
 
+use super::inbound::LARGE_ENOUGH;
 use super::{Packet as PacketDevice, PacketOptions};
 use crate::testing::{Packet, arena, in_namespace, ip};
 use crate::{Device, Rooms, interface};
@@ -86,6 +87,120 @@ fn messages_of_8_kib_come_through_the_ring() {
             assert!(got == [payload], "equal bytes arrive");
             assert_eq!(right.counters().syscalls - before, calls, "{bytes} bytes");
         }
+    });
+}
+
+/// A wire on whose right end large packets come apart, and the link addresses of a packet from left to right.
+fn apart() -> (PacketDevice, PacketDevice, [u8; 12]) {
+    let (mut left, right, macs) = ends();
+    drop(right);
+    let options = PacketOptions { large_apart: true, ..PacketOptions::default() };
+    let mut right = PacketDevice::open("right", None, options, &arena()).expect("it was made above");
+    let mut burst = Burst::with_capacity(64);
+    for count in 0..=LARGE_ENOUGH {
+        Packet { macs, payload: &[7; WHOLE], ..Packet::default() }.push(&left.arena, &mut burst, PIECE, true);
+        left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+        let is_apart = count == LARGE_ENOUGH;
+        assert!(if is_apart { kept(&mut right) < 512 } else { kept(&mut right) > 8_192 }, "{count}");
+        assert!(payloads(&mut right) == [[7; WHOLE]]);
+    }
+    (left, right, macs)
+}
+
+/// Bytes of the first large packet that lie in its slot.
+fn kept(device: &mut PacketDevice) -> usize {
+    while device.inbound.choose() {
+        let slot = device.inbound.front().expect("it was chosen");
+        if slot.len > WHOLE {
+            return slot.bytes.len();
+        }
+        device.inbound.release();
+    }
+    0
+}
+
+/// What TCP packets of `device` carry, in the order in which they come.
+fn payloads(device: &mut PacketDevice) -> Vec<Vec<u8>> {
+    let (mut burst, mut got) = (Burst::with_capacity(64), Vec::new());
+    while device.receive(Instant::ZERO, &mut burst).expect("the wire is up") > 0 {
+        let packets = crate::testing::arrived(&mut burst);
+        got.extend(packets.iter().filter(|packet| packet.bytes[23] == 6).map(|packet| packet.payload().to_vec()));
+    }
+    got
+}
+
+/// They wait in two rings, and one flow has both: every order of sizes is kept, also where the sizes are next to the limit.
+#[test]
+fn packets_that_come_apart_keep_their_order() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = apart();
+        let mut random = 1u64;
+        let mut sent = Vec::new();
+        for _ in 0..40 {
+            let mut burst = Burst::with_capacity(64);
+            for _ in 0..50 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let bytes = [64, 1_448, 8_192, 8_240, 8_260, 14_480, 20_000, 200][(random >> 61) as usize];
+                let payload: Vec<u8> = (0..bytes).map(|at| (at as u64 + (random >> 32)) as u8).collect();
+                Packet { macs, payload: &payload, ..Packet::default() }.push(&left.arena, &mut burst, PIECE, bytes > 1_448);
+                sent.push(payload);
+            }
+            left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+            if random >> 63 == 0 {
+                let got = payloads(&mut right);
+                assert!(got == sent[..got.len()], "in order");
+                sent.drain(..got.len());
+            }
+        }
+        let got = payloads(&mut right);
+        assert!(got == sent, "{} of {} packets arrive in order", got.len(), sent.len());
+        assert_eq!(right.counters().rx_dropped, 0);
+    });
+}
+
+/// The kernel unlinks the sockets of an interface that goes down, and links them again when it comes up.
+#[test]
+fn packets_come_apart_again_when_the_interface_was_down() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = apart();
+        for round in 0..3 {
+            let payload: Vec<u8> = (0..14_480).map(|at| (at * 5 + round) as u8).collect();
+            let mut burst = Burst::with_capacity(64);
+            Packet { macs, payload: &payload, ..Packet::default() }.push(&left.arena, &mut burst, PIECE, true);
+            Packet { macs, payload: &[9; 64], ..Packet::default() }.push(&left.arena, &mut burst, 0, false);
+            left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+            let before = right.counters().syscalls;
+            assert!(payloads(&mut right) == [payload, vec![9; 64]], "both arrive, in order");
+            assert_eq!(right.counters().syscalls - before, 1);
+            ip("link set right down");
+            ip("link set right up");
+            for device in [&mut left, &mut right] {
+                // Tells once that it was down.
+                device.arm();
+                device.receive(Instant::ZERO, &mut burst).err();
+                burst.clear();
+            }
+        }
+    });
+}
+
+/// What the kernel sends at the interface itself has not arrived there.
+#[test]
+fn what_leaves_does_not_arrive() {
+    in_namespace(|| {
+        let (mut left, mut right, _) = apart();
+        ip("address add 10.9.9.1/24 dev right");
+        ip("neighbor add 10.9.9.2 lladdr 02:00:00:00:00:09 dev right");
+        let socket = std::net::UdpSocket::bind("10.9.9.1:0").expect("the address is there");
+        let udp = |device: &mut PacketDevice| {
+            let (mut burst, mut count) = (Burst::with_capacity(64), 0);
+            while device.receive(Instant::ZERO, &mut burst).expect("the wire is up") > 0 {
+                count += crate::testing::arrived(&mut burst).iter().filter(|packet| packet.bytes[23] == 17).count();
+            }
+            count
+        };
+        socket.send_to(&[1; 100], "10.9.9.2:9").expect("the neighbor is known");
+        assert_eq!((udp(&mut right), udp(&mut left)), (0, 1));
     });
 }
 

@@ -1,0 +1,217 @@
+//! Where packets arrive: a socket with a ring, and a second one for those that are larger than a slot of the first.
+//!
+//! ```text
+//!                  up to 8 KiB (or an MTU) -> ring of whole packets
+//!   arriving packet
+//!                  larger -----------------> ring of their headers, and the queue of that socket, whole
+//! ```
+//! A socket has slots of one size, and fills the slot also of a packet that it queues whole because it is larger: the kernel
+//! would copy 8 KiB of each into cold memory, where nobody reads them. The two sockets are a group (PACKET_FANOUT) in which
+//! the length decides. That costs every packet a little, so there is one socket until [`LARGE_ENOUGH`] large packets have
+//! come. Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of both sockets takes packets of
+//! all sizes, so that whatever the kernel brings where is right, and only slower. At the moment of the division a packet may
+//! be lost, as on any wire.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use ringway_shm::Duration;
+
+use super::PacketOptions;
+use super::sys::{self, Ring, Slot};
+use crate::Medium;
+use crate::interface::Interface;
+
+/// Bytes of send buffer: the packets that the peer has not yet freed.
+const SEND_BUFFER: i32 = 16 << 20;
+/// Bytes of receive buffer: super-segments that wait. A bound, not a reservation. It has room for what some hundred senders may
+/// have under way at once by their windows: what is lost here, a whole super-segment, is many segments lost.
+const RECEIVE_BUFFER: i32 = 128 << 20;
+/// The smallest packet that a slot is made for, bytes: a message of 8 KiB in one super-segment.
+const PACKET_BYTES_MIN: usize = 8192 + 14 + 40 + 60;
+/// What is kept of a packet that is queued whole: all headers.
+const HEADERS_BYTES: usize = 256;
+/// So many large packets have come before they get a socket of their own.
+pub(super) const LARGE_ENOUGH: u32 = 1024;
+
+/// See the module's text.
+pub(super) struct Inbound {
+    small: Source,
+    large: Option<Source>,
+    /// The front packet is `large`'s.
+    is_large: bool,
+    /// What the second socket will be, while there is none.
+    planned: Option<Planned>,
+    /// Packets that found no room, so far.
+    lost: Cell<u64>,
+}
+
+struct Source {
+    fd: OwnedFd,
+    ring: Ring,
+}
+
+/// A socket for large packets.
+struct Planned {
+    interface: u32,
+    slots: u32,
+    filter: Option<OwnedFd>,
+    /// Bytes behind the link header of the largest packet that is not for it.
+    bytes_max: u32,
+    /// Large packets that must come before.
+    missing: u32,
+}
+
+impl Inbound {
+    /// Opens what `options` say for `interface`; `direct`: what is sent goes around its queueing discipline.
+    pub(super) fn open(
+        interface: &Interface,
+        filter: Option<BorrowedFd<'_>>,
+        direct: bool,
+        options: PacketOptions,
+    ) -> io::Result<Inbound> {
+        let packet_bytes = PACKET_BYTES_MIN.max(interface.mtu as usize + Medium::Ethernet.header_bytes());
+        let small = Source::open(interface.index, options.ring_slots, packet_bytes, |fd| match filter {
+            Some(_) => sys::set_filter(fd, filter),
+            None => Ok(()),
+        })?;
+        sys::set_bypass(small.fd.as_fd(), direct)?;
+        let mut planned = None;
+        if options.large_apart {
+            planned = Some(Planned {
+                interface: interface.index,
+                slots: options.ring_slots,
+                filter: filter.map(|filter| filter.try_clone_to_owned()).transpose()?,
+                bytes_max: (packet_bytes - Medium::Ethernet.header_bytes()) as u32,
+                missing: LARGE_ENOUGH,
+            });
+        }
+        Ok(Inbound { small, large: None, is_large: false, planned, lost: Cell::new(0) })
+    }
+
+    /// The front packet is larger than its slot.
+    #[inline]
+    pub(super) fn count_large(&mut self) {
+        if let Some(planned) = &mut self.planned {
+            planned.missing = planned.missing.saturating_sub(1);
+        }
+    }
+
+    /// Opens the second socket when it is worth it.
+    #[inline]
+    pub(super) fn divide(&mut self) {
+        if let Some(planned) = self.planned.take_if(|planned| planned.missing == 0) {
+            // One socket is enough where the kernel refuses a second one.
+            self.large = planned.open(self.small.fd.as_fd()).ok();
+        }
+    }
+
+    /// The socket that sends.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.small.fd.as_fd()
+    }
+
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        std::iter::once(&self.small).chain(&self.large)
+    }
+
+    pub(super) fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
+        fds.extend(self.sources().map(|source| source.fd.as_fd()));
+    }
+
+    /// Whether there is a packet.
+    pub(super) fn is_ready(&self) -> bool {
+        self.sources().any(|source| source.ring.is_ready())
+    }
+
+    /// When the next packet arrived, on the wall clock since 1970.
+    pub(super) fn first_arrival(&self) -> Option<Duration> {
+        self.sources().filter_map(|source| source.ring.first_arrival()).min()
+    }
+
+    /// Makes the packet that arrived first the front one; `false`: there is none.
+    #[inline]
+    pub(super) fn choose(&mut self) -> bool {
+        let is_small_ready = self.small.ring.is_ready();
+        // What of the large ones is not seen now arrived after the small one that was.
+        let Some(large) = self.large.as_ref().filter(|large| large.ring.is_ready()) else {
+            self.is_large = false;
+            return is_small_ready;
+        };
+        self.is_large = self.is_before_small(&large.ring);
+        true
+    }
+
+    /// Whether the front packet of `large` arrived before any small one that waits. Those are looked for once more: one that is
+    /// not seen after a large one arrived after it.
+    fn is_before_small(&self, large: &Ring) -> bool {
+        self.small.ring.first_arrival().is_none_or(|small| large.first_arrival().is_some_and(|large| large < small))
+    }
+
+    fn source(&self) -> &Source {
+        self.large.as_ref().filter(|_| self.is_large).unwrap_or(&self.small)
+    }
+
+    /// The packet that was chosen.
+    #[inline]
+    pub(super) fn front(&self) -> Option<Slot<'_>> {
+        self.source().ring.front()
+    }
+
+    /// Where it is read from when it is queued.
+    pub(super) fn front_fd(&self) -> BorrowedFd<'_> {
+        self.source().fd.as_fd()
+    }
+
+    /// Gives its slot back to the kernel.
+    #[inline]
+    pub(super) fn release(&mut self) {
+        match &mut self.large {
+            Some(large) if self.is_large => large.ring.release(),
+            _ => self.small.ring.release(),
+        }
+    }
+
+    /// Takes the error that one of the sockets has pending.
+    pub(super) fn take_error(&self) -> Option<io::Error> {
+        // Both are asked: an error that stays keeps the worker awake.
+        let errors: Vec<io::Error> = self.sources().filter_map(|source| sys::take_error(source.fd.as_fd())).collect();
+        errors.into_iter().next()
+    }
+
+    /// Packets that found no room, so far.
+    pub(super) fn lost(&self) -> u64 {
+        let lost: u64 = self.sources().map(|source| u64::from(sys::lost(source.fd.as_fd()))).sum();
+        self.lost.set(self.lost.get() + lost);
+        self.lost.get()
+    }
+}
+
+impl Planned {
+    #[cold]
+    fn open(self, small: BorrowedFd<'_>) -> io::Result<Source> {
+        // It would get everything between its binding and the division.
+        let large = Source::open(self.interface, self.slots, HEADERS_BYTES, sys::refuse_all)?;
+        sys::divide_by_size(small, large.fd.as_fd(), self.bytes_max)?;
+        sys::set_filter(large.fd.as_fd(), self.filter.as_ref().map(|filter| filter.as_fd()))?;
+        Ok(large)
+    }
+}
+
+impl Source {
+    /// A socket of the interface with this number, with a ring for packets of `packet_bytes`; `filter` has its filter set before the first packet.
+    fn open(
+        interface: u32,
+        slots: u32,
+        packet_bytes: usize,
+        filter: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
+    ) -> io::Result<Source> {
+        let fd = sys::open()?;
+        filter(fd.as_fd())?;
+        sys::prepare(fd.as_fd(), SEND_BUFFER, RECEIVE_BUFFER)?;
+        let ring = Ring::map(fd.as_fd(), slots, packet_bytes)?;
+        sys::bind(fd.as_fd(), interface)?;
+        Ok(Source { fd, ring })
+    }
+}
