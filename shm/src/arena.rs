@@ -177,6 +177,11 @@ impl Arena {
     /// An empty frame of `class` with the class's headroom, or `None` when the class is used up.
     #[inline]
     pub fn alloc(&self, class: Class) -> Option<Frame> {
+        self.take(class)
+    }
+
+    #[inline(always)]
+    fn take(&self, class: Class) -> Option<Frame> {
         let inner = self.inner();
         let slot = inner.take_free(class)?;
         let meta = &inner.meta[slot as usize];
@@ -214,19 +219,22 @@ impl Arena {
     ///
     /// # Panics
     /// When a slot of the class has no such room.
-    #[inline]
+    #[inline(always)]
     pub fn alloc_filled<R>(&self, class: Class, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<(Frame, R)> {
-        let mut frame = self.alloc(class)?;
-        let bytes = match class {
-            Class::Large => LARGE_BYTES,
-            Class::Small => SMALL_BYTES,
+        let mut frame = self.take(class)?;
+        let slot = frame.slot() as usize;
+        // As `slot_offset`, without asking for the class.
+        let (bytes, offset) = match class {
+            Class::Large => (LARGE_BYTES, slot * LARGE_BYTES),
+            Class::Small => (SMALL_BYTES, self.inner().small_skew + slot * SMALL_BYTES),
         };
+        debug_assert_eq!(offset, self.inner().slot_offset(frame.slot()));
         assert!(frame.headroom() + len <= bytes, "room for the bytes");
         frame.grow(len);
         // SAFETY: a frame that was just allocated is the only one of its slot, which is of the arena's own memory, and its
         // bytes end inside the slot as asserted.
         let result = fill(unsafe {
-            let start = self.inner().base.as_ptr().add(self.inner().slot_offset(frame.slot()) + frame.headroom());
+            let start = self.inner().base.as_ptr().add(offset + frame.headroom());
             core::slice::from_raw_parts_mut(start, len)
         });
         Some((frame, result))
@@ -332,7 +340,7 @@ impl Inner {
         (slot < self.slots as u64).then(|| (slot as u32, (past % SMALL_BYTES as u64) as u16))
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_free(&self, class: Class) -> Option<u32> {
         let (head, count) = match class {
             Class::Large => (&self.free_large, &self.free_large_count),

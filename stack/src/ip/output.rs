@@ -233,9 +233,8 @@ impl Template {
     pub(crate) fn fill(&self, headers: &mut [u8], transport_len: usize) {
         const UNTAGGED: usize = ETHERNET_LEN + ipv4::HEADER_LEN;
         let len = self.len();
-        if let Some(headers) = headers.first_chunk_mut::<UNTAGGED>()
-            && len == UNTAGGED
-        {
+        debug_assert_eq!(headers.len(), len);
+        if let Ok(headers) = <&mut [u8; UNTAGGED]>::try_from(&mut *headers) {
             // What most have: every place is known.
             *headers = *self.bytes.first_chunk().expect("there are more");
             return self.fill_ipv4(&mut headers[ETHERNET_LEN..], transport_len);

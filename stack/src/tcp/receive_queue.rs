@@ -11,6 +11,7 @@ use crate::error::ReceiveError;
 use crate::stats::Counter;
 
 use super::connection::Connection;
+use super::predict::PLAIN;
 use super::segment::frame_memory;
 use super::state::State;
 use super::tcb::{Tcb, flag};
@@ -155,10 +156,7 @@ impl Connection<'_, '_> {
     pub(crate) fn consumed(&mut self, bytes: u32) {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
         self.tune_receive_buffer();
-        if self.tcb.cold != super::cold::NONE {
-            self.apart().forget_read_mark();
-        }
-        if !self.tcb.state.receives_data() {
+        if self.tcb.pred_word & PLAIN == 0 && !self.apart().may_open_window() {
             return;
         }
         let advertised = self.tcb.receive_window();
@@ -177,6 +175,15 @@ impl Connection<'_, '_> {
             }
             self.apart().ack_now();
         }
+    }
+
+    /// The application has read something: forgets an urgent mark that lay before it. Returns whether the peer may still send.
+    #[inline(never)]
+    fn may_open_window(&mut self) -> bool {
+        if self.tcb.cold != super::cold::NONE {
+            self.forget_read_mark();
+        }
+        self.tcb.state.receives_data()
     }
 
     /// RFC 9293 §3.8.6.2.2: openings smaller than this are not advertised.

@@ -22,7 +22,7 @@ pub(crate) const SUM_VALID: u8 = 1;
 /// The sender's data ended with this extent when it was sent first.
 pub(crate) const PUSHED: u8 = 2;
 /// Payloads up to this length go into small frames, with room for headers in front.
-const SMALL_PAYLOAD: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
+pub(crate) const SMALL_PAYLOAD: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
 /// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
 const SEND_RESERVE: u32 = 4;
 
@@ -97,9 +97,16 @@ impl Tcb {
     /// Queues a frame of payload, whose sum is known or not.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, frame: Frame, sum: Option<u16>) {
+        let memory = frame_memory(&frame);
+        self.enqueue_measured(frame, memory, sum);
+    }
+
+    /// As [`enqueue`](Tcb::enqueue), of a frame whose memory is known.
+    #[inline(always)]
+    fn enqueue_measured(&mut self, frame: Frame, memory: u32, sum: Option<u16>) {
         let flags = if sum.is_some() { SUM_VALID } else { 0 };
         let len = frame.len() as u32;
-        self.send_memory += frame_memory(&frame);
+        self.send_memory += memory;
         let was_all_sent = self.unsent() == 0;
         let note = Note { sequence: self.snd_end.0, sum: sum.unwrap_or(0), flags, ..Note::default() };
         let slot = self.send_queue.push_back(frame, note);
@@ -113,7 +120,7 @@ impl Tcb {
     /// is unsent. Returns how many bytes found room in the arena.
     pub(crate) fn enqueue_from(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
         if count <= SMALL_PAYLOAD && count < shape.bytes_max && self.unsent() == 0 {
-            return self.enqueue_small(arena, shape, count, source);
+            return self.enqueue_small_apart(arena, shape, count, source);
         }
         let mut queued = if self.unsent() > 0 { self.grow_back(arena, shape, count, source) } else { 0 };
         while queued < count {
@@ -134,16 +141,21 @@ impl Tcb {
         queued
     }
 
+    #[inline(never)]
+    fn enqueue_small_apart(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
+        self.enqueue_small(arena, shape, count, source)
+    }
+
     /// As [`enqueue_from`](Tcb::enqueue_from), for a small message behind which nothing waits.
-    #[inline]
-    fn enqueue_small(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
+    #[inline(always)]
+    pub(crate) fn enqueue_small(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
         if arena.free(Class::Small) <= arena.capacity(Class::Small) / SEND_RESERVE {
             return 0;
         }
         // Headers find room in front of the bytes.
         let filled = arena.alloc_filled(Class::Small, count, |bytes| shape.take(source, bytes));
         let Some((frame, sum)) = filled else { return 0 };
-        self.enqueue(frame, sum);
+        self.enqueue_measured(frame, SMALL_BYTES as u32, sum);
         count
     }
 

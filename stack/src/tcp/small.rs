@@ -1,5 +1,5 @@
 //! The short way out: all that waits is one message, in one extent and no larger than a segment, on a connection with
-//! nothing unusual.
+//! nothing unusual. A message that is small, and behind which nothing will wait, is queued in a short way too.
 //!
 //! Its headers are written in front of it, into the frame that holds it, which so is the packet: no plan, no header by parts,
 //! no second look at windows, no second frame and no copy. The send queue keeps the frame until it is acknowledged; nobody
@@ -8,6 +8,7 @@
 
 use ringway_shm::{Burst, Checksum, Note, Slot};
 
+use crate::source::Source;
 use crate::stats::Counter;
 use crate::wire::checksum;
 use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
@@ -15,7 +16,7 @@ use crate::wire::tcp::{ACK, CHECKSUM_OFFSET, PSH};
 use super::connection::Connection;
 use super::ecn::EcnMode;
 use super::predict::{PLAIN, PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
-use super::send_queue::{PUSHED, SUM_VALID};
+use super::send_queue::{PUSHED, SMALL_PAYLOAD, SUM_VALID};
 use super::tcb::flag;
 
 /// What the long way has to look at.
@@ -75,6 +76,28 @@ impl Connection<'_, '_> {
             self.shared.shortest += 1;
         }
         Some(len)
+    }
+
+    /// Queues a message that fits a small frame, if nothing waits in front of it on a connection with nothing unusual, and
+    /// there is room; otherwise nothing has happened.
+    #[inline(always)]
+    pub(crate) fn queue_small(&mut self, count: usize, source: &mut dyn Source) -> bool {
+        let tcb = &*self.tcb;
+        let is_open = tcb.pred_word & PLAIN != 0
+            && !tcb.has(flag::FIN_QUEUED)
+            && count.wrapping_sub(1) < SMALL_PAYLOAD
+            && count < usize::from(tcb.mss)
+            && tcb.unsent() == 0
+            && count <= tcb.send_space();
+        if !is_open {
+            return false;
+        }
+        let shape = self.extent_shape();
+        if self.tcb.enqueue_small(self.env.arena, shape, count, source) == 0 {
+            return false;
+        }
+        self.mark_data();
+        true
     }
 
     /// The bytes that wait, if they can go now and as one segment, without anything else to look at.

@@ -167,23 +167,11 @@ impl Tcp {
         count: usize,
         source: &mut dyn Source,
     ) -> Result<usize, SendError> {
-        let connection = &mut self.named(env, id).ok_or(SendError::NotConnected)?;
-        let count = connection.sendable(count)?;
-        connection.check_application_limited();
-        let shape = connection.extent_shape();
-        let queued = connection.tcb.enqueue_from(connection.env.arena, shape, count, source);
-        connection.mark_data();
-        if connection.tcb.cold != super::cold::NONE {
-            connection.apart().open_waiting();
+        let mut connection = self.named(env, id).ok_or(SendError::NotConnected)?;
+        if connection.queue_small(count, source) {
+            return Ok(count);
         }
-        if queued < count {
-            connection.shared.starved.insert(id.index);
-            if queued == 0 {
-                connection.env.counters.count(Counter::DropNoFrame);
-                return Err(SendError::WouldBlock);
-            }
-        }
-        Ok(queued)
+        connection.queue_from(count, source)
     }
 
     /// Queues a frame.
@@ -334,6 +322,25 @@ impl Tcp {
 }
 
 impl Connection<'_, '_> {
+    /// Queues up to `count` bytes of `source`.
+    #[inline(never)]
+    fn queue_from(&mut self, count: usize, source: &mut dyn Source) -> Result<usize, SendError> {
+        let count = self.sendable(count)?;
+        self.check_application_limited();
+        let shape = self.extent_shape();
+        let queued = self.tcb.enqueue_from(self.env.arena, shape, count, source);
+        self.mark_data();
+        self.open_waiting();
+        if queued < count {
+            self.shared.starved.insert(self.index);
+            if queued == 0 {
+                self.env.counters.count(Counter::DropNoFrame);
+                return Err(SendError::WouldBlock);
+            }
+        }
+        Ok(queued)
+    }
+
     /// How many of `wanted` bytes can be queued.
     #[inline]
     fn sendable(&mut self, wanted: usize) -> Result<usize, SendError> {
