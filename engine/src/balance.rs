@@ -8,7 +8,8 @@
 //! ```
 //! A connection stays with its worker from its SYN to the end of its TIME-WAIT: what moves are the groups' new connections.
 //! Promises: no packet of a connection comes to another worker; a hand-over stops the worker for [`FLOWS_MAX`] system calls
-//! at most; a worker that is alone, or sleeps, does nothing here. Does not do: deciding; see [`Division::weigh`](crate::Division::weigh).
+//! at most; a worker that is alone only counts how long it was busy, and one that sleeps does nothing here. Does not do:
+//! deciding; see [`Division::weigh`](crate::Division::weigh).
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -95,16 +96,19 @@ impl Balance {
         }
     }
 
-    /// A turn is over, which has worked or not. When it is time for a look, returns which share of the time before it the
-    /// worker was busy.
+    /// A turn is over, which has worked or not. Returns which share of its time the worker has been busy lately, when its
+    /// programs should know.
     #[inline]
     pub(crate) fn turn_ends(&mut self, core: &mut Core, worked: bool) -> Option<f64> {
-        if !self.divided || !worked {
+        if !worked {
             return None;
         }
         self.busy_since = Some(core.now);
-        (core.now >= self.looked_at + INTERVAL).then(|| {
-            self.measure(core);
+        if core.now < self.looked_at + INTERVAL {
+            return None;
+        }
+        self.measure(core);
+        self.divided.then(|| {
             self.forget_ended(core);
             self.weigh(core);
             self.load
