@@ -58,7 +58,7 @@ impl Region {
         self.channel.set_state(child, State::Connected);
         self.touch(child);
         self.urgent(child, id, core);
-        if !self.channel.push_accepted(listener, child) {
+        if !self.channel.push_accepted(listener, child, core.now) {
             self.close(child, true, core);
         }
     }

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use ringway_shm::channel::{Attachment, ControlAnswer, Failure, Flags, Shape, State};
-use ringway_shm::{Arena, ArenaConfig, Frame};
+use ringway_shm::{Arena, ArenaConfig, Frame, Instant};
 
 use crate::input::Input;
 
@@ -92,7 +92,7 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8
         10 => {
             if let Some(child) = worker.allocate_slot() {
                 worker.set_state(child.index, State::Connected);
-                worker.push_accepted(slot, child.index);
+                worker.push_accepted(slot, child.index, Instant::ZERO);
             }
         }
         11 => worker.unaccepted(slot).into_iter().for_each(|child| worker.free_slot(child)),

@@ -5,7 +5,7 @@
 //!                 ^------------ first ------|------------ first ------'
 //! ```
 //! The chain is in shared memory, so that every process that has the listener finds it. Connections wait at the worker whose
-//! flow they are; who accepts takes from each in turn. Promises: the program's reference is the first slot's, also in
+//! flow they are; who accepts takes the one that waits longest. Promises: the program's reference is the first slot's, also in
 //! events; partners are held, watched, changed and closed with it. Where a worker has no slot left, the listener is the
 //! first worker's alone.
 
@@ -91,11 +91,21 @@ impl Attached {
         self.socket(worker, shm::SlotRef { index, generation: client.slot(index).generation() })
     }
 
-    /// A connection that waits at any worker.
+    /// The connection that waits longest, at whichever worker: programs may know who has come first.
     pub(super) fn accept_anywhere(&self, listener: SocketRef) -> Option<SocketRef> {
-        let from = self.next_worker();
         let take = |(worker, slot): (usize, shm::SlotRef)| Some(self.socket(worker, self.clients[worker].accept(slot)?));
-        self.places(listener).skip(from).find_map(take).or_else(|| self.places(listener).take(from).find_map(take))
+        if self.clients.len() == 1 {
+            return self.places(listener).find_map(take);
+        }
+        let mut first: Option<(u32, usize, shm::SlotRef)> = None;
+        for (worker, slot) in self.places(listener) {
+            let Some(since) = self.clients[worker].waits_since(slot) else { continue };
+            if first.is_none_or(|(before, ..)| since.wrapping_sub(before).cast_signed() < 0) {
+                first = Some((since, worker, slot));
+            }
+        }
+        // Another thread may have taken it meanwhile.
+        first.and_then(|(_, worker, slot)| take((worker, slot))).or_else(|| self.places(listener).find_map(take))
     }
 
     /// Asks the socket's worker, and a listener's partners the same where the answer of all of them counts.

@@ -160,6 +160,7 @@ pub struct SlotShared {
     pub(crate) notify_bytes: AtomicU32,
     pub(crate) completion: AtomicU64,
     pub(crate) link: AtomicU32,
+    /// Of a listener: connections that were put on its queue, ever. Of a connection: when it was put there, microseconds.
     pub(crate) accept_pushed: AtomicU32,
     pub(crate) parent: AtomicU32,
     /// Times that there was room again though nothing of this slot was released: chunks of others, a wider limit.

@@ -8,7 +8,7 @@ use std::thread;
 
 use super::attach::{ClientMessage, ControlListener};
 use super::*;
-use crate::{Duration, sys};
+use crate::{Duration, Instant, sys};
 
 pub(super) const SHAPE: Shape =
     Shape { slots: 128, rx_large: 16, rx_small: 16, tx_large: 16, tx_small: 16, tx_bulk: 0, rx_bulk: 0, rx_middle: 0 };
@@ -324,17 +324,18 @@ fn accepted_connections_come_in_order_and_only_once() {
         let remote = SocketAddr::from(([10, 0, 0, 2], port));
         bench.worker.set_addresses(child.index, "10.0.0.1:80".parse().expect("an address"), remote);
         bench.worker.set_state(child.index, State::Connected);
-        assert!(bench.worker.push_accepted(listener.index, child.index));
+        assert!(bench.worker.push_accepted(listener.index, child.index, Instant::from_millis(port.into())));
         children.push(child);
     }
     assert!(bench.client.readiness(listener).readable);
     assert_eq!(bench.worker.unaccepted(listener.index).len(), 3);
     for (port, child) in (1..=3).zip(&children) {
+        assert_eq!(bench.client.waits_since(listener), Some(u32::from(port) * 1_000));
         assert_eq!(bench.client.accept(listener), Some(*child));
         assert_eq!(bench.client.slot(child.index).remote(), SocketAddr::from(([10, 0, 0, 2], port)));
         assert!(bench.client.holds(child.index));
     }
-    assert_eq!(bench.client.accept(listener), None);
+    assert_eq!((bench.client.waits_since(listener), bench.client.accept(listener)), (None, None));
     assert!(!bench.client.readiness(listener).readable);
     assert_eq!(bench.worker.unaccepted(listener.index), []);
 }
@@ -493,7 +494,7 @@ fn a_process_that_dies_while_accepting_loses_no_connection() {
         .map(|_| {
             let child = bench.worker.allocate_slot().expect("a slot is free");
             bench.worker.set_state(child.index, State::Connected);
-            bench.worker.push_accepted(listener.index, child.index);
+            bench.worker.push_accepted(listener.index, child.index, Instant::ZERO);
             child
         })
         .collect();

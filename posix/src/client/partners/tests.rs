@@ -2,6 +2,7 @@
 use crate::channel::{Channel, ControlAnswer, Place, Request, State, Taking};
 use crate::client::Attached;
 use crate::mock::two_workers;
+use ringway_shm::Instant;
 use ringway_shm::channel::{Attachment, Operation, SocketOption};
 use std::io::IoSliceMut;
 use std::net::SocketAddr;
@@ -23,12 +24,12 @@ fn serve(worker: &mut Attachment, answer: ringway_shm::channel::ControlAnswer) -
 }
 
 /// A connection with `bytes` waits at a worker's listener.
-fn arrive(worker: &mut Attachment, listener: u32, bytes: &[u8]) {
+fn arrive(worker: &mut Attachment, listener: u32, bytes: &[u8], now: Instant) {
     let child = worker.allocate_slot().expect("a slot is free").index;
     worker.set_state(child, ringway_shm::channel::State::Connected);
     assert_eq!(worker.push_rx(child, bytes), bytes.len());
     worker.signal(child);
-    assert!(worker.push_accepted(listener, child));
+    assert!(worker.push_accepted(listener, child, now));
     worker.signal(listener);
     worker.flush_wakes();
 }
@@ -55,22 +56,24 @@ fn a_listener_is_one_socket_with_a_slot_at_each_worker() {
     // Its slot is the first that was taken of either region.
     let slot = listener.index >> 1;
     let edges = channel.view(listener).expect("current").receive_sequence;
-    arrive(&mut second, slot, b"second");
-    arrive(&mut first, slot, b"first");
-    arrive(&mut second, slot, b"third");
+    // The clock's microseconds are over a word's end between the second and the third.
+    let at = |micros: u64| Instant::from_micros((1 << 32) - 2 + micros);
+    arrive(&mut second, slot, b"first", at(0));
+    arrive(&mut first, slot, b"second", at(1));
+    arrive(&mut second, slot, b"third", at(3));
+    arrive(&mut first, slot, b"fourth", at(4));
     let view = channel.view(listener).expect("current");
-    assert_eq!((view.state, view.readable, view.receive_sequence.wrapping_sub(edges)), (State::Listening, 3, 3));
-    let mut texts: Vec<String> = std::iter::from_fn(|| channel.accept(listener))
+    assert_eq!((view.state, view.readable, view.receive_sequence.wrapping_sub(edges)), (State::Listening, 4, 4));
+    let texts: Vec<String> = std::iter::from_fn(|| channel.accept(listener))
         .map(|socket| {
             let mut bytes = [0; 16];
             let count = channel.receive(socket, &mut [IoSliceMut::new(&mut bytes)], Taking::Take).expect("bytes are there");
             String::from_utf8_lossy(&bytes[..count]).into_owned()
         })
         .collect();
-    texts.sort();
-    assert_eq!(texts, ["first", "second", "third"]);
+    assert_eq!(texts, ["first", "second", "third", "fourth"], "in the order in which they came");
     assert_eq!(channel.view(listener).expect("current").readable, 0);
-    assert_eq!(channel.held().len(), 4, "the listener once, and three connections");
+    assert_eq!(channel.held().len(), 5, "the listener once, and four connections");
     // The last holder closes it everywhere.
     serve(&mut first, done);
     serve(&mut second, done);

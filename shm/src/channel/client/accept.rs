@@ -1,12 +1,24 @@
 //! Taking accepted connections off a listener, and holding slots.
 
 use super::super::request::{Operation, Request};
-use super::super::slot::SlotRef;
+use super::super::slot::{SlotRef, SlotShared};
 use super::Client;
 use crate::list::{self, EMPTY, word};
 use crate::sync::{AtomicU64, Ordering};
 
 impl Client {
+    /// Since when the connection waits that [`accept`](Client::accept) would return, microseconds modulo 2^32; `None`: there is
+    /// none, or another thread is just taking it.
+    pub fn waits_since(&self, listener: SlotRef) -> Option<u32> {
+        let shared = self.slot(listener.index);
+        if shared.unaccepted() == 0 || !self.is_current(listener) || self.known_dead() {
+            return None;
+        }
+        let _lock = self.lock(&shared.rx_lock).ok()?;
+        let index = list::node(self.first_waiting(shared), self.slots())?;
+        Some(self.slot(index).accept_pushed.load(Ordering::Relaxed))
+    }
+
     /// The connection that waits longest on `listener`, held by this process from now on.
     pub fn accept(&self, listener: SlotRef) -> Option<SlotRef> {
         let shared = self.slot(listener.index);
@@ -21,11 +33,7 @@ impl Client {
         // A connection that died while it waited is still handed out, as the kernel does; one whose
         // slot was freed for other reasons is skipped.
         for _ in 0..limit {
-            if shared.rx_head.load(Ordering::Relaxed) == EMPTY {
-                let taken = list::take_all(&shared.accept_stack);
-                shared.rx_head.store(self.reverse_accepted(taken), Ordering::Relaxed);
-            }
-            let index = list::node(shared.rx_head.load(Ordering::Relaxed), limit)?;
+            let index = list::node(self.first_waiting(shared), limit)?;
             let child = self.slot(index);
             let good = child.parent.load(Ordering::Relaxed) == listener.index + 1;
             // Held first, marked taken next, off the list last: a crash in between loses nothing.
@@ -42,6 +50,16 @@ impl Client {
             }
         }
         None
+    }
+
+    /// The head of the list of those that wait, under the lock; those that have come since it was made are put behind it when
+    /// it has ended.
+    fn first_waiting(&self, shared: &SlotShared) -> u32 {
+        if shared.rx_head.load(Ordering::Relaxed) == EMPTY {
+            let taken = list::take_all(&shared.accept_stack);
+            shared.rx_head.store(self.reverse_accepted(taken), Ordering::Relaxed);
+        }
+        shared.rx_head.load(Ordering::Relaxed)
     }
 
     fn reverse_accepted(&self, mut at: u32) -> u32 {

@@ -6,8 +6,8 @@ use super::super::layout::{Shape, WORKER_ATTEMPTS};
 use super::super::mark::Mark;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
 use super::Attachment;
-use crate::list;
 use crate::sync::Ordering;
+use crate::{Instant, list};
 
 /// What only the worker knows of a slot.
 #[derive(Clone, Copy, Default)]
@@ -189,12 +189,13 @@ impl Attachment {
     }
 
     /// Puts the connection in `child` (made by [`allocate_slot`](Self::allocate_slot), state and
-    /// addresses published) on the accept queue of `listener`. Signal the listener afterwards. The slot must
+    /// addresses published) on the accept queue of `listener`, where it waits since `now`. Signal the listener afterwards. The slot must
     /// not be freed while it waits there, unless the listener is closed: a connection that dies
     /// meanwhile is accepted all the same, as in the kernel.
-    pub fn push_accepted(&mut self, listener: u32, child: u32) -> bool {
+    pub fn push_accepted(&mut self, listener: u32, child: u32, now: Instant) -> bool {
         self.slots.of(child).parent = listener + 1;
         let shared = self.map.slot(listener);
+        self.map.slot(child).accept_pushed.store(now.as_micros() as u32, Ordering::Relaxed);
         self.map.slot(child).parent.store(listener + 1, Ordering::Relaxed);
         let link = &self.map.slot(child).link;
         if list::push_chain(&shared.accept_stack, child, link, WORKER_ATTEMPTS).is_none() {

@@ -8,7 +8,7 @@ use std::thread;
 use super::*;
 use crate::channel::request::ControlAnswer;
 use crate::channel::slot::{Failure, Flags, State};
-use crate::{Arena, Frame};
+use crate::{Arena, Frame, Instant};
 
 const SHAPE: Shape =
     Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
@@ -89,7 +89,7 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, random: 
         10 => {
             if let Some(child) = worker.allocate_slot() {
                 worker.set_state(child.index, State::Connected);
-                worker.push_accepted(slot, child.index);
+                worker.push_accepted(slot, child.index, Instant::ZERO);
             }
         }
         11 => {
