@@ -21,9 +21,18 @@ impl Connection<'_, '_> {
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
         // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
-        let was_used = in_slow_start && self.was_half_used(acked);
-        if self.tcb.has(flag::CWND_LIMITED) || was_used {
+        if in_slow_start && self.may_be_half_used(acked) {
+            return self.apart().grow_if_half_used(acked, news, rtt_us);
+        }
+        if self.tcb.has(flag::CWND_LIMITED) {
             self.apart().grow_used_window(news, rtt_us);
+        }
+    }
+
+    #[inline(never)]
+    fn grow_if_half_used(&mut self, acked: u32, news: u32, rtt_us: u32) {
+        if self.note_most(self.tcb.flight() + acked) || self.tcb.has(flag::CWND_LIMITED) {
+            self.grow_used_window(news, rtt_us);
         }
     }
 
@@ -51,15 +60,14 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    /// Whether at least half of the window was under way at some time in this window of data. Nothing is written down of who
-    /// has less under way.
+    /// Whether what is under way has to be written down, since it is, or lately was, half of the window.
     #[inline(always)]
-    fn was_half_used(&mut self, acked: u32) -> bool {
-        let under_way = self.tcb.flight() + acked;
-        if self.tcb.notes_most || is_half(under_way, self.tcb.cwnd) { self.apart().note_most(under_way) } else { false }
+    fn may_be_half_used(&self, acked: u32) -> bool {
+        self.tcb.notes_most || is_half(self.tcb.flight() + acked, self.tcb.cwnd)
     }
 
-    #[inline(never)]
+    /// Whether at least half of the window was under way at some time in this window of data. Nothing is written down of who
+    /// has less under way.
     fn note_most(&mut self, under_way: u32) -> bool {
         let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);
         let start = self.shared.slow_starts.of(self.index);

@@ -140,16 +140,32 @@ impl Connection<'_, '_> {
         if self.tcb.unread == 0 {
             return Err(self.why_nothing());
         }
-        let (arena, mut read) = (self.env.arena, 0);
-        while read < max
-            && let Some((bytes, memory)) = self.tcb.receive_queue.take_bytes(arena, max - read, visit)
-        {
-            self.tcb.receive_memory -= (memory as u32).min(self.tcb.receive_memory);
-            read += bytes;
+        let mut read = self.read_front(max, visit);
+        if !self.tcb.receive_queue.is_empty() {
+            read += self.apart().read_rest(max - read, visit);
         }
         self.tcb.unread -= read as u32;
         self.consumed(read as u32);
         Ok(read)
+    }
+
+    /// Has up to `max` bytes of the first frame read.
+    #[inline(always)]
+    fn read_front(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
+        let taken = self.tcb.receive_queue.take_bytes(self.env.arena, max, visit);
+        let (bytes, memory) = taken.expect("what is unread lies in the queue");
+        self.tcb.receive_memory -= (memory as u32).min(self.tcb.receive_memory);
+        bytes
+    }
+
+    /// Has up to `max` bytes of the other frames read.
+    #[inline(never)]
+    fn read_rest(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
+        let mut read = 0;
+        while read < max && !self.tcb.receive_queue.is_empty() {
+            read += self.read_front(max - read, visit);
+        }
+        read
     }
 
     /// The application has read `bytes`: sends a window update when that is worth one.

@@ -171,7 +171,7 @@ impl Tcp {
         if connection.queue_small(count, source) {
             return Ok(count);
         }
-        connection.queue_from(count, source)
+        connection.apart().queue_from(count, source)
     }
 
     /// Queues a frame.
