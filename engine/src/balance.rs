@@ -6,7 +6,8 @@
 //!   for a second after it  who still comes here to a listener in one of them is kept too, before he is answered
 //!   while any are kept     those that are over are forgotten, some at each look
 //! ```
-//! A connection stays with its worker from its SYN to the end of its TIME-WAIT: what moves are the groups' new connections.
+//! A connection stays with its worker from its SYN to the end of its TIME-WAIT: what moves are the groups' new connections. Where
+//! there are more in TIME-WAIT than can be kept, those are let go, as in Linux behind net.ipv4.tcp_max_tw_buckets.
 //! Promises: no packet of a connection comes to another worker; a hand-over stops the worker for [`FLOWS_MAX`] system calls
 //! at most; a worker that is alone only counts how long it was busy, and one that sleeps does nothing here. Does not do:
 //! deciding; see [`Division::weigh`](crate::Division::weigh).
@@ -16,7 +17,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use ringway_shm::flow_group::GROUPS;
 use ringway_shm::{Duration, Flow, GroupSet, Instant};
-use ringway_stack::Counter;
+use ringway_stack::{Counter, State};
 
 use crate::core::Core;
 use crate::metrics::Work;
@@ -141,7 +142,7 @@ impl Balance {
 
     /// Hands over as many of `groups` as have few enough connections here.
     fn hand_over(&mut self, core: &mut Core, groups: GroupSet) {
-        let (groups, flows) = few_enough(groups, flows_of(core, groups));
+        let (groups, flows) = choose(groups, flows_of(core, groups));
         let new: Vec<Flow> = flows.into_iter().filter(|flow| !self.kept.contains(flow)).collect();
         let Some(division) = core.ports.division() else { return };
         if groups == GroupSet::NONE || division.hand_over(core.now, groups, &new).is_err() {
@@ -176,20 +177,31 @@ impl Balance {
 }
 
 /// The connections to listeners of all workers in `groups`.
-fn flows_of(core: &Core, groups: GroupSet) -> Vec<Flow> {
+fn flows_of(core: &Core, groups: GroupSet) -> Vec<(Flow, State)> {
     let mut flows = Vec::new();
-    core.stack.for_each_flow(&mut |flow| {
+    core.stack.for_each_flow(&mut |flow, state| {
         if groups.contains(flow.group()) && core.ports.is_shared(flow.local) {
-            flows.push(*flow);
+            flows.push((*flow, state));
         }
     });
     flows
 }
 
+/// Those of `groups` that can go, and which of `flows` are kept for it: all of the groups', or, where these are too many, all
+/// that are not in TIME-WAIT.
+fn choose(groups: GroupSet, mut flows: Vec<(Flow, State)>) -> (GroupSet, Vec<Flow>) {
+    let all = few_enough(groups, &flows);
+    if all.0 == groups {
+        return all;
+    }
+    flows.retain(|(_, state)| *state != State::TimeWait);
+    few_enough(groups, &flows)
+}
+
 /// Those of `groups`, from the first on, that have no more than [`FLOWS_MAX`] of `flows` together, and these.
-fn few_enough(groups: GroupSet, mut flows: Vec<Flow>) -> (GroupSet, Vec<Flow>) {
+fn few_enough(groups: GroupSet, flows: &[(Flow, State)]) -> (GroupSet, Vec<Flow>) {
     let mut counts = [0; GROUPS];
-    flows.iter().for_each(|flow| counts[flow.group().index()] += 1);
+    flows.iter().for_each(|(flow, _)| counts[flow.group().index()] += 1);
     let mut left = FLOWS_MAX;
     let few = groups.iter().filter(|group| {
         let fits = counts[group.index()] <= left;
@@ -197,8 +209,8 @@ fn few_enough(groups: GroupSet, mut flows: Vec<Flow>) -> (GroupSet, Vec<Flow>) {
         fits
     });
     let few: GroupSet = few.collect();
-    flows.retain(|flow| few.contains(flow.group()));
-    (few, flows)
+    let flows = flows.iter().map(|(flow, _)| *flow).filter(|flow| few.contains(flow.group()));
+    (few, flows.collect())
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::event::{Event, Readiness, SocketId, Urgent};
 use crate::ip::{Datagrams, Interface, Ip, Route};
 use crate::source::{Filler, Source};
 use crate::stats::{Counter, Counters};
-use crate::tcp::{SocketSummary, Tcp, TcpInfo};
+use crate::tcp::{SocketSummary, State, Tcp, TcpInfo};
 use crate::timer;
 use crate::udp::Udp;
 use crate::wire::ipv4::PROTOCOL_UDP;
@@ -162,9 +162,9 @@ impl Stack {
         self.tcp.newcomers().flows()
     }
 
-    /// Calls `visit` for every TCP connection, half-open ones and those in TIME-WAIT too: cheaper than
+    /// Calls `visit` for every TCP connection with its state, half-open ones and those in TIME-WAIT too: cheaper than
     /// [`for_each_socket`](Self::for_each_socket).
-    pub fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow)) {
+    pub fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow, State)) {
         self.tcp.for_each_flow(visit);
     }
 

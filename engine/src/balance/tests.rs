@@ -12,10 +12,26 @@ fn a_hand_over_takes_whole_groups_with_few_connections() {
     let crowded = flow(1).group();
     let flows: Vec<Flow> = (1..20_000).map(flow).collect();
     let crowd = flows.iter().filter(|flow| flow.group() == crowded).cycle().take(FLOWS_MAX as usize + 1).copied();
-    let all: Vec<Flow> = crowd.chain(flows.iter().filter(|flow| flow.group() != crowded).copied()).collect();
-    let (groups, few) = few_enough(GroupSet::ALL, all.clone());
+    let all: Vec<(Flow, State)> = crowd
+        .chain(flows.iter().filter(|flow| flow.group() != crowded).copied())
+        .map(|flow| (flow, State::Established))
+        .collect();
+    let (groups, few) = choose(GroupSet::ALL, all.clone());
     assert!(!groups.contains(crowded));
     assert!(groups.iter().count() > 10, "{groups:?}");
     assert!(few.len() <= FLOWS_MAX as usize && few.len() > FLOWS_MAX as usize / 2, "{}", few.len());
-    assert_eq!(few, all.into_iter().filter(|flow| groups.contains(flow.group())).collect::<Vec<_>>());
+    let whole = all.into_iter().map(|(flow, _)| flow).filter(|flow| groups.contains(flow.group()));
+    assert_eq!(few, whole.collect::<Vec<_>>());
+}
+
+/// Of short connections far more are in TIME-WAIT than are open: these need not be kept for a group to go, those that are open
+/// are.
+#[test]
+fn a_crowd_in_time_wait_keeps_no_group() {
+    let over = (1..20_000).map(|port| (flow(port), State::TimeWait));
+    let open = [(flow(30_000), State::Established), (flow(30_001), State::SynReceived)];
+    let (groups, kept) = choose(GroupSet::ALL, over.chain(open).collect());
+    assert_eq!((groups, kept), (GroupSet::ALL, vec![flow(30_000), flow(30_001)]));
+    let (groups, kept) = choose(GroupSet::ALL, vec![(flow(1), State::TimeWait), open[0]]);
+    assert_eq!((groups, kept), (GroupSet::ALL, vec![flow(1), flow(30_000)]), "few are kept as well");
 }

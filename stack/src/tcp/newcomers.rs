@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Flow, GroupSet};
 
-use super::Tcp;
 use super::demux::{FlowKey, Target};
 use super::segment::Segment;
+use super::{State, Tcp};
 
 /// The list; as long as a burst at most when it is taken after each.
 #[derive(Debug)]
@@ -55,16 +55,16 @@ impl Tcp {
         &mut self.newcomers
     }
 
-    /// Calls `visit` for every connection, half-open ones and those in TIME-WAIT too.
-    pub(crate) fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow)) {
+    /// Calls `visit` for every connection with its state, half-open ones and those in TIME-WAIT too.
+    pub(crate) fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow, State)) {
         // A block that was freed is closed.
-        let open = self.tcbs.iter().filter(|tcb| tcb.state != super::State::Closed);
+        let open = self.tcbs.iter().filter(|tcb| tcb.state != State::Closed);
         for tcb in open {
             let (local, remote) = tcb.addresses();
-            visit(&Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) });
+            visit(&Flow { local: (local.ip, local.port), remote: (remote.ip, remote.port) }, tcb.state);
         }
-        self.syn_queue.iter().for_each(|record| visit(&flow(&record.key)));
-        self.time_wait.iter().for_each(|(record, _)| visit(&flow(&record.key)));
+        self.syn_queue.iter().for_each(|record| visit(&flow(&record.key), State::SynReceived));
+        self.time_wait.iter().for_each(|(record, _)| visit(&flow(&record.key), State::TimeWait));
     }
 
     /// Whether there is such a connection, half open or in TIME-WAIT too.
