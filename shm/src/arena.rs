@@ -180,6 +180,7 @@ impl Arena {
         self.take(class)
     }
 
+    /// As [`alloc`](Arena::alloc), where it is called.
     #[inline(always)]
     fn take(&self, class: Class) -> Option<Frame> {
         let inner = self.inner();

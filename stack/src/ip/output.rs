@@ -225,10 +225,7 @@ impl Template {
         self.is_ipv6() && self.header_sum != 0
     }
 
-    /// Writes link and IP header, without the tag of an IPv6 packet.
-    ///
-    /// # Panics
-    /// When `headers` is not `len` long.
+    /// Writes link and IP header, without the tag of an IPv6 packet. `headers` must be [`len`](Template::len) long.
     #[inline(always)]
     pub(crate) fn fill(&self, headers: &mut [u8], transport_len: usize) {
         const UNTAGGED: usize = ETHERNET_LEN + ipv4::HEADER_LEN;

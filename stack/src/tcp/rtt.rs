@@ -18,7 +18,7 @@ pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample: u32) -> (u32, u32) {
     // RFC 6298 (2.3): alpha = 1/8, beta = 1/4; the variance first.
     let deviation = srtt_us.abs_diff(sample);
     let rttvar = rttvar_us - rttvar_us / 4 + deviation / 4;
-    // At least 1, as before: of so little nothing is taken away.
+    // Never 0: of less than eight nothing is taken away.
     (srtt_us - srtt_us / 8 + sample / 8, rttvar)
 }
 
