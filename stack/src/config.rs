@@ -327,6 +327,8 @@ pub struct TcpConfig {
     /// PSH also on the last segment of each train that Linux would hand to a link as one packet, so that a receiver which
     /// coalesces does not wait; the least train, segments (Linux tcp_min_tso_segs: 2). 0: only where the data ends.
     pub push_trains: u8,
+    /// Payload bytes that one call writes at most while small messages are sent as well; otherwise, and as the default, 512 KiB.
+    pub turn_beside_small_bytes: u32,
 }
 
 /// What one socket chooses for itself.
@@ -478,6 +480,7 @@ impl Default for TcpConfig {
             ecn_fallback: true,
             restart_after_idle: true,
             push_trains: 0,
+            turn_beside_small_bytes: 512 << 10,
         }
     }
 }

@@ -20,6 +20,10 @@ use crate::core::Core;
 use crate::ports::{Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
+/// While small messages are sent a turn writes no more than this, and not 512 KiB: who answers within the turn waits for all
+/// of it. Programs that have their own time to answer gain nothing by it (measured: docs/performance.md).
+const TURN_BESIDE_SMALL_BYTES: u32 = 320 << 10;
+
 /// What a stream or a datagram socket can do now. Level values, as of the moment when the event was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
@@ -75,7 +79,9 @@ impl Net {
     ///
     /// # Errors
     /// As `new`.
-    pub fn new_at(now: Instant, config: WorkerConfig) -> io::Result<Net> {
+    pub fn new_at(now: Instant, mut config: WorkerConfig) -> io::Result<Net> {
+        let beside_small = &mut config.stack.tcp.turn_beside_small_bytes;
+        *beside_small = TURN_BESIDE_SMALL_BYTES.min(*beside_small);
         let (worker, handle) = Worker::new_at(now, config, Box::new(Alone), Box::new(Alone))?;
         Ok(Net { worker, handle, routes: Vec::new(), member: None })
     }

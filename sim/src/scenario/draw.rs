@@ -222,6 +222,9 @@ fn random_choices(random: &mut Random) -> TcpConfig {
     let mut fast_open = FastOpenConfig::from_bits(if random.one_in(2) { 3 } else { 1 });
     fast_open.client_without_cookie = random.one_in(8);
     fast_open.server_without_cookie = random.one_in(8);
+    let pacing = random.one_in(4);
+    let mtu_probing = probing[random.between(0, 2) as usize];
+    let initial_window = random.between(1, 10) as u8;
     TcpConfig {
         timestamps,
         window_scaling,
@@ -232,11 +235,13 @@ fn random_choices(random: &mut Random) -> TcpConfig {
         accurate_option,
         restart_after_idle,
         fast_open,
-        pacing: random.one_in(4),
-        mtu_probing: probing[random.between(0, 2) as usize],
-        initial_window: random.between(1, 10) as u8,
+        pacing,
+        mtu_probing,
+        initial_window,
         delayed_ack: Duration::from_millis(random.between(1, 200)),
         quick_start_segments: random.between(0, 16) as u8,
+        // From 2 KiB on; of the same draw, so that what is drawn behind it stays as it was.
+        turn_beside_small_bytes: 1 << (10 + initial_window),
         push_trains: random.between(0, 4) as u8,
         ..standard
     }

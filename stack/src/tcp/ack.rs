@@ -65,7 +65,7 @@ impl Connection<'_, '_> {
         if self.tcb.bytes_acked == 0 || unacknowledged > waiting_max {
             return false;
         }
-        self.shared.tallies.ledger_mut(self.index).is_none_or(|ledger| ledger.patience.waits())
+        self.shared.tallies.ledger_mut(self.tcb).is_none_or(|ledger| ledger.patience.waits())
     }
 
     /// The delay of an ACK is over: if it was that of a message, the application does not answer as fast as was expected.

@@ -104,12 +104,12 @@ impl Connection<'_, '_> {
         // Both clocks were rounded down.
         let echo_age_us =
             self.echo_age_ms(segment.header.options.timestamps).map(|age| age.saturating_sub(1).saturating_mul(1_000));
-        let before = self.shared.tallies.ledger(self.index).map_or(0, |ledger| ledger.reordered);
+        let before = self.shared.tallies.ledger(self.tcb).map_or(0, |ledger| ledger.reordered);
         for range in news.iter() {
             self.rack_delivered(range.start, range.end, echo_age_us);
         }
         // As Linux counts: what one ACK tells is one reordering.
-        if let Some(ledger) = self.shared.tallies.ledger_mut(self.index) {
+        if let Some(ledger) = self.shared.tallies.ledger_mut(self.tcb) {
             ledger.reordered = ledger.reordered.min(before.saturating_add(1));
         }
     }

@@ -38,7 +38,6 @@ impl Tcp {
                 && let Some(index) = self.flows.likely(arrival.hash)
             {
                 self.tcbs[index as usize].touch();
-                self.shared.tallies.touch(index);
                 arrival.likely = Some(index);
             }
             (follows, rest) = (leads, behind);
@@ -57,6 +56,7 @@ impl Tcp {
         if !connection.tcb.is_of(datagram) {
             return Err(first);
         }
+        connection.shared.tallies.touch(connection.tcb);
         connection.receive_plain(first)
     }
 }

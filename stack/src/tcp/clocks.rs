@@ -5,6 +5,7 @@
 //! until the next; looked at when data was sent and when everything is acknowledged. Milliseconds.
 
 use super::connection::Connection;
+use super::tcb::Tcb;
 
 /// What a connection does with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ impl Connection<'_, '_> {
         let tcb = &*self.tcb;
         let next = tcb.unsent().min(tcb.mss as u32);
         let flight = tcb.flight();
-        let waits = self.shared.tallies.of(self.index).clock.looked & WRITER_WAITS != 0;
+        let waits = self.shared.tallies.of(self.tcb).is_some_and(|tally| tally.clock.looked & WRITER_WAITS != 0);
         let doing = match () {
             () if flight + next == 0 => Doing::Nothing,
             () if next > 0 && flight + next > tcb.snd_wnd => Doing::WaitingForWindow,
@@ -122,6 +123,9 @@ impl Connection<'_, '_> {
     }
 
     fn turn_clock(&mut self, doing: Doing) {
+        if doing == Doing::Nothing && self.shared.tallies.of(self.tcb).is_none() {
+            return;
+        }
         let tick = self.tick();
         if let Some(limited) = self.tally().clock.turn(doing, tick) {
             self.count_limited(limited);
@@ -139,9 +143,9 @@ impl Connection<'_, '_> {
 
 impl super::tally::Tallies {
     /// The times of a connection at `tick`, with the running period.
-    pub(crate) fn times(&self, index: u32, tick: u32) -> Times {
-        let clock = self.of(index).clock;
-        let ledger = self.ledger(index);
+    pub(crate) fn times(&self, tcb: &Tcb, tick: u32) -> Times {
+        let clock = self.of(tcb).map_or(Clock::default(), |tally| tally.clock);
+        let ledger = self.ledger(tcb);
         let mut times = Times {
             busy_ms: clock.busy_ms,
             window_limited_ms: ledger.map_or(0, |ledger| ledger.window_limited_ms),

@@ -8,7 +8,7 @@ use crate::wire::tcp::{ACK, Header, RST};
 use super::connection::Connection;
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{NO_LISTENER, flag};
+use super::tcb::flag;
 
 impl Connection<'_, '_> {
     /// RFC 9293 §3.10.4: no more data from us; a FIN follows what is queued.
@@ -43,7 +43,7 @@ impl Connection<'_, '_> {
 
     /// Whether text has no reader.
     pub(crate) fn refuses_text(&self) -> bool {
-        let is_shut = || self.shared.tallies.ledger(self.index).is_some_and(|ledger| ledger.read_shut);
+        let is_shut = || self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.read_shut);
         self.tcb.has(flag::ORPHAN) || (matches!(self.tcb.state, State::FinWait1 | State::FinWait2) && is_shut())
     }
 
@@ -128,7 +128,7 @@ impl Connection<'_, '_> {
     pub(crate) fn on_unreachable(&mut self, error: crate::event::SocketError, sequence: SeqNum) {
         let outstanding = sequence.within(self.tcb.snd_una, self.tcb.flight());
         // As Linux: an early connection (RFC 7413) that an application has accepted is as good as established.
-        let accepted_early = self.tcb.state == State::SynReceived && self.tcb.is_early() && self.tcb.listener == NO_LISTENER;
+        let accepted_early = self.tcb.state == State::SynReceived && self.tcb.is_early() && self.tcb.is_accepted();
         if outstanding && !accepted_early && matches!(self.tcb.state, State::SynSent | State::SynReceived) {
             self.fail(error);
         }

@@ -18,7 +18,7 @@ use super::output::WriteError;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
-use super::tcb::{NO_LISTENER, Tcb, flag};
+use super::tcb::{Tcb, flag};
 
 /// RFC 9293 §3.7.1: what a peer takes that names no MSS.
 const MSS_DEFAULT: u16 = 536;
@@ -303,7 +303,7 @@ impl Connection<'_, '_> {
         self.restart_rto();
         self.tcb.last_received = self.tick().max(1);
         self.enter(if self.tcb.has(flag::FIN_QUEUED) { State::FinWait1 } else { State::Established });
-        if self.tcb.listener == NO_LISTENER && !self.tcb.has(flag::ORPHAN) && !was_early {
+        if self.tcb.is_accepted() && !self.tcb.has(flag::ORPHAN) && !was_early {
             let (socket, cookie) = (self.id(), self.tcb.cookie);
             self.env.events.push_back(Event::Connected { socket, cookie });
         }

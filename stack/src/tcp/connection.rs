@@ -21,7 +21,7 @@ use super::isn::Secrets;
 use super::replies::Replies;
 use super::rtt::Timing;
 use super::state::State;
-use super::tcb::{NO_LISTENER, Tcb, flag};
+use super::tcb::{Tcb, flag};
 
 /// What all connections of a stack share.
 pub(crate) struct Shared {
@@ -204,7 +204,7 @@ impl Connection<'_, '_> {
     /// Tells the application that something can be done now, unless an event that says so waits for it.
     #[inline(always)]
     pub(crate) fn signal(&mut self) {
-        if self.tcb.has(flag::SIGNALLED | flag::ORPHAN) || self.tcb.listener != NO_LISTENER {
+        if self.tcb.has(flag::SIGNALLED | flag::ORPHAN) || !self.tcb.is_accepted() {
             return;
         }
         self.tcb.set(flag::SIGNALLED);
@@ -243,7 +243,7 @@ impl Connection<'_, '_> {
         };
         self.env.counters.count(counter);
         self.tcb.set_error(error);
-        if !self.tcb.has(flag::ORPHAN) && self.tcb.listener == NO_LISTENER {
+        if !self.tcb.has(flag::ORPHAN) && self.tcb.is_accepted() {
             let (socket, cookie) = (self.id(), self.tcb.cookie);
             self.env.events.push_back(Event::Failed { socket, cookie, error });
         }
@@ -266,6 +266,6 @@ impl Connection<'_, '_> {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.receive_queue.clear(self.env.arena);
         self.shared.cold.release(self.env.arena, &mut self.tcb.cold);
-        self.shared.tallies.end(self.index);
+        self.shared.tallies.end(self.tcb);
     }
 }

@@ -63,7 +63,7 @@ impl Connection<'_, '_> {
     /// Whether what is under way has to be written down, since it is, or lately was, half of the window.
     #[inline(always)]
     fn may_be_half_used(&self, acked: u32) -> bool {
-        self.tcb.notes_most || is_half(self.tcb.flight() + acked, self.tcb.cwnd)
+        self.tcb.notes_most() || is_half(self.tcb.flight() + acked, self.tcb.cwnd)
     }
 
     /// Whether at least half of the window was under way at some time in this window of data. Nothing is written down of who
@@ -71,11 +71,11 @@ impl Connection<'_, '_> {
     fn note_most(&mut self, under_way: u32) -> bool {
         let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);
         let start = self.shared.slow_starts.of(self.index);
-        if !self.tcb.notes_most {
+        if !self.tcb.notes_most() {
             start.forget_most_under_way();
         }
         let most = start.most_under_way(under_way, ack, nxt);
-        self.tcb.notes_most = is_half(most, cwnd);
+        self.tcb.set_notes_most(is_half(most, cwnd));
         is_half(most, cwnd)
     }
 

@@ -11,7 +11,7 @@ use crate::wire::tcp::Header;
 
 use super::demux::{FlowKey, Target};
 use super::state::State;
-use super::tcb::{NO_LISTENER, flag};
+use super::tcb::flag;
 use super::time_wait::Record;
 use super::{Tcp, accurate};
 
@@ -109,7 +109,7 @@ impl Tcp {
         let mut connection = self.connection(env, index);
         connection.release();
         let named = (connection.id(), connection.tcb.cookie);
-        let was_accepted = connection.tcb.listener == NO_LISTENER;
+        let was_accepted = connection.tcb.is_accepted();
         let tcb = &mut *connection.tcb;
         tcb.flags = 0;
         tcb.timer_tick = 0;

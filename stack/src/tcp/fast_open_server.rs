@@ -136,7 +136,7 @@ impl Tcp {
         connection.begin_early(key, iss, segment);
         connection.begin_accurate();
         connection.remember_syn(segment);
-        connection.tcb.listener = listener;
+        connection.tcb.set_offered(true);
         connection.demand_cold().fast_open = Early::Passive { listener, generation, answer, mss_limit, sent_at, reset: false };
         connection.take_early_data(segment);
         connection.apply_timeouts(&options);

@@ -263,16 +263,16 @@ impl Tcp {
             fast_open_failure: failure as u8,
             pacing_rate: if pacing_rate_max == 0 { pacing_rate } else { pacing_rate.min(pacing_rate_max) },
             pacing_rate_max,
-            ..self.tallied(ip, id, tcb, sampled)
+            ..self.tallied(ip, tcb, sampled)
         })
     }
 
     /// What is counted, not measured; and the rate, of which `sampled` is a model's.
-    fn tallied(&self, ip: &Ip, id: SocketId, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
-        let tally = self.shared.tallies.of(id.index);
-        let ledger = self.shared.tallies.ledger(id.index).copied().unwrap_or_default();
+    fn tallied(&self, ip: &Ip, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
+        let ledger = self.shared.tallies.ledger(tcb).copied().unwrap_or_default();
         let now = timer::tick_at(self.now);
-        let times = self.shared.tallies.times(id.index, now);
+        let tally = &self.shared.tallies.read(tcb, now);
+        let times = self.shared.tallies.times(tcb, now);
         let (advertised_mss, receive_mss) = receive_mss::figures(offered(ip, tcb, ledger.offer_limit), tally, tcb);
         let (receive_rtt_us, receive_rate_bytes) = ledger.receive.figures();
         let sampled = sampled.filter(|latest| latest.0 != 0).or_else(|| ledger.rate.latest());

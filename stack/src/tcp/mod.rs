@@ -76,6 +76,7 @@ mod time_wait;
 mod timeout;
 mod tlp;
 mod train;
+mod turns;
 mod undo;
 mod urgent;
 
@@ -111,10 +112,6 @@ use time_wait::{TimeWait, Verdict};
 
 /// IPPROTO_TCP
 pub(crate) const PROTOCOL: u8 = 6;
-/// Bytes that a connection may send before the next one has its turn.
-const QUANTUM_BYTES: usize = 64 << 10;
-/// Bytes written by one `transmit`.
-const BUDGET_BYTES: usize = 512 << 10;
 /// Control segments written by one `transmit`.
 const CONTROL_MAX: usize = 1024;
 /// How many entries of a list ahead of the work their control blocks are asked for.
@@ -141,6 +138,7 @@ pub(crate) struct Tcp {
     shared: Shared,
     port_counters: ports::PortCounters,
     newcomers: newcomers::Newcomers,
+    turns: turns::Turns,
     now: Instant,
     /// Transmission had no frame: try again then.
     retry_at: Option<Instant>,
@@ -178,7 +176,7 @@ impl Tcp {
                 shortest_delay_ends: 0,
                 cold: cold::ColdPool::default(),
                 slow_starts: slow_starts::SlowStarts::default(),
-                tallies: tally::Tallies::default(),
+                tallies: tally::Tallies::new(config.connections_max),
                 timers: TimerWheel::new(now),
                 secrets: isn::Secrets::new(config.seed),
                 fast_open: fast_open::Shared::new(config.seed, config.tcp.fast_open.keys),
@@ -195,6 +193,7 @@ impl Tcp {
             },
             port_counters: ports::PortCounters::new(config.seed),
             newcomers: newcomers::Newcomers::new(),
+            turns: turns::Turns::default(),
             now,
             retry_at: None,
             arrivals: Vec::new(),
@@ -402,7 +401,6 @@ impl Tcp {
             let generation = self.tcbs[index as usize].generation;
             self.tcbs[index as usize] = Tcb::new(generation, template);
             self.shared.slow_starts.forget(index);
-            self.shared.tallies.begin(index, timer::tick_at(self.now), self.connections_max);
             return Some(index);
         }
         if self.tcbs.len() as u32 >= self.connections_max {
@@ -410,7 +408,6 @@ impl Tcp {
         }
         table::append(&mut self.tcbs, Tcb::new(0, template), self.connections_max);
         let index = self.tcbs.len() as u32 - 1;
-        self.shared.tallies.begin(index, timer::tick_at(self.now), self.connections_max);
         Some(index)
     }
 
@@ -448,31 +445,6 @@ impl Tcp {
             return false;
         }
         !self.shared.data.is_empty() || !self.shared.control.is_empty()
-    }
-
-    /// Writes data, each connection in its turn, up to the budget of a call. Returns `false` when no frame was free.
-    #[inline(never)]
-    fn transmit_data(&mut self, env: &mut Env, out: &mut [Burst]) -> bool {
-        let mut budget = BUDGET_BYTES;
-        while budget > 0 {
-            let Some(index) = self.shared.data.pop_front() else { break };
-            let mut connection = self.connection(env, index);
-            if !connection.tcb.has(flag::ON_DATA) {
-                continue;
-            }
-            connection.tcb.clear(flag::ON_DATA);
-            if let Some(bytes) = connection.transmit_small(out) {
-                budget = budget.saturating_sub(bytes as usize);
-                continue;
-            }
-            let mut quantum = QUANTUM_BYTES.min(budget);
-            budget -= quantum;
-            if connection.apart().transmit_turn(out, &mut quantum) == Turn::NoFrame {
-                return false;
-            }
-            budget += quantum;
-        }
-        true
     }
 
     /// Writes SYNs, pure ACKs and probes. Returns `false` when no frame was free.

@@ -18,7 +18,6 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
 use super::syn_queue::{Expiry, HalfOpen};
-use super::tcb::NO_LISTENER;
 use super::{HALF_OPEN_BIT, Tcp};
 
 impl Tcp {
@@ -313,7 +312,7 @@ impl Tcp {
         tcb.configure(&connection.shared.config, &options);
         tcb.local_port = record.key.local_port;
         tcb.remote_port = record.key.remote_port;
-        tcb.listener = record.listener;
+        tcb.set_offered(true);
         tcb.agree(connection.env.ip, &record.agreed, options.maximum_segment_size);
         tcb.snd_una = record.iss;
         tcb.snd_nxt = record.iss + 1;
@@ -349,6 +348,6 @@ impl Tcp {
         if env.events.back() != Some(&event) {
             env.events.push_back(event);
         }
-        debug_assert!(self.tcbs[index as usize].listener != NO_LISTENER);
+        debug_assert!(!self.tcbs[index as usize].is_accepted());
     }
 }

@@ -122,7 +122,11 @@ impl Connection<'_, '_> {
     /// What [`PLAIN`] says besides the rest of the word.
     pub(crate) fn is_plain(&self) -> bool {
         let tcb = &*self.tcb;
-        tcb.has(flag::TIMESTAMPS) && tcb.ecn_mode() == EcnMode::Off && tcb.cold == cold::NONE && self.pacing_rate().is_none()
+        tcb.has(flag::TIMESTAMPS)
+            && tcb.ecn_mode() == EcnMode::Off
+            && tcb.cold == cold::NONE
+            && self.pacing_rate().is_none()
+            && tcb.has_tally()
     }
 
     /// Whether the shortest way in is open though the word lacks the mark: what there is besides the control block may say
@@ -131,6 +135,7 @@ impl Connection<'_, '_> {
     fn is_plain_apart(&mut self) -> bool {
         let is_open = self.tcb.ecn_mode() == EcnMode::Off && self.settle();
         if is_open {
+            self.tally();
             self.mark_plain();
         }
         is_open
@@ -201,7 +206,8 @@ impl Connection<'_, '_> {
     #[inline(always)]
     fn tally_plain(&mut self, len: u32, ends: bool, pushed: bool) {
         let tick = self.tick();
-        let tally = self.tally_arrival(1, len);
+        let tally = self.known_tally();
+        tally.arrived(1, len, tick);
         if len != 0 {
             tally.measure_segment(len, PLAIN_OPTIONS, PLAIN_OPTIONS, pushed);
         }

@@ -251,7 +251,8 @@ impl Connection<'_, '_> {
         if let Some(first) = reordered {
             rack.reordering_seen = true;
             let distance = (marks.fack - first).div_ceil(self.tcb.mss as u32).min(REORDERING_MAX);
-            let ledger = self.shared.tallies.demand(self.index, self.tcb);
+            let tick = self.shared.moment.tick;
+            let ledger = self.shared.tallies.demand(self.tcb, tick);
             ledger.reordered = ledger.reordered.wrapping_add(1);
             ledger.reordering = ledger.reordering.max(distance);
             self.env.counters.count(Counter::TcpSackReorder);

@@ -84,11 +84,7 @@ impl Connection<'_, '_> {
     /// Bytes that may be unread.
     #[inline]
     pub(crate) fn receive_limit(&self) -> u32 {
-        if self.tcb.has_ledger {
-            self.shared.tuned_receive_limit(self.index, self.tcb)
-        } else {
-            self.tcb.receive_buffer.min(TRUST)
-        }
+        if self.tcb.has_ledger { self.shared.tuned_receive_limit(self.tcb) } else { self.tcb.receive_buffer.min(TRUST) }
     }
 
     /// SO_RCVBUF was set.
@@ -166,8 +162,8 @@ impl Connection<'_, '_> {
 impl Shared {
     /// As [`receive_limit`](Connection::receive_limit), of a connection with a ledger.
     #[inline(never)]
-    fn tuned_receive_limit(&self, index: u32, tcb: &Tcb) -> u32 {
-        let receive = self.tallies.ledger(index).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));
+    fn tuned_receive_limit(&self, tcb: &Tcb) -> u32 {
+        let receive = self.tallies.ledger(tcb).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));
         let (tuned, clamp) = receive.unwrap_or_default();
         let limit = tcb.receive_buffer.min(tuned.max(TRUST));
         if clamp == 0 { limit } else { limit.min(clamp) }

@@ -106,7 +106,7 @@ impl Connection<'_, '_> {
     fn end_sample(&mut self) {
         let (now_us, una, min_rtt_us) = (self.now_us(), self.tcb.snd_una, self.tcb.min_rtt_us());
         let recovery = self.tcb.recovery;
-        let Some(ledger) = self.shared.tallies.ledger_mut(self.index) else { return };
+        let Some(ledger) = self.shared.tallies.ledger_mut(self.tcb) else { return };
         if recovery != Recovery::Open {
             ledger.rate.packet = None;
             ledger.rate.acknowledged_us = now_us;

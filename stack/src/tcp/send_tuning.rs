@@ -21,7 +21,7 @@ impl Connection<'_, '_> {
 
     /// An ACK has come while the buffer was nearly full.
     pub(crate) fn tune_send_buffer(&mut self) {
-        let locked = self.shared.tallies.ledger(self.index).is_some_and(|ledger| ledger.send_buffer_locked);
+        let locked = self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.send_buffer_locked);
         if locked || self.tcb.flight() >= self.tcb.cwnd || !self.shared.starved.is_empty() {
             return;
         }

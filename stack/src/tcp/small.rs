@@ -58,7 +58,9 @@ impl Connection<'_, '_> {
         self.tcb.clear(flag::CWND_LIMITED);
         self.env.counters.count(Counter::TcpOutSegs);
         let tick = self.tick();
-        if let Some(limited) = self.tally_departure(1, len).clock.all_sent(tick) {
+        let tally = self.known_tally();
+        tally.departed(1, len, tick);
+        if let Some(limited) = tally.clock.all_sent(tick) {
             self.apart().count_limited(limited);
         }
         self.ack_sent();
@@ -132,7 +134,8 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn is_plain_to_send(&self) -> bool {
         let tcb = &*self.tcb;
-        tcb.pred_word >> 28 == PLAIN_WORDS
+        tcb.has_tally()
+            && tcb.pred_word >> 28 == PLAIN_WORDS
             && tcb.ecn_mode() == EcnMode::Off
             && self.shared.cold.is_settled(tcb.cold)
             && self.pacing_rate().is_none()

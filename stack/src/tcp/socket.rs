@@ -22,7 +22,7 @@ use super::demux::{FlowKey, Target};
 use super::listener::LISTENER_BIT;
 use super::output::{Turn, WriteError};
 use super::state::State;
-use super::tcb::{NO_LISTENER, flag};
+use super::tcb::flag;
 
 impl Tcp {
     /// RFC 9293 §3.10.1, passive OPEN.
@@ -61,7 +61,7 @@ impl Tcp {
         let entry = self.listeners.get_mut(listener).ok_or(AcceptError::NotListening)?;
         let index = entry.accept_queue.pop_front().ok_or(AcceptError::WouldBlock)?;
         let mut connection = self.connection(env, index);
-        connection.tcb.listener = NO_LISTENER;
+        connection.tcb.set_offered(false);
         connection.tcb.cookie = cookie;
         if let Some(error) = connection.tcb.error() {
             let socket = connection.id();

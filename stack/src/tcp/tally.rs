@@ -1,11 +1,10 @@
 //! What is counted of each connection for `TCP_INFO`, beside its control block.
 //!
-//! Read RFC 4898 for the meaning of the counters. Two parts: a [`Tally`] for every connection, in an array that is indexed
-//! like the control blocks (what each segment counts is one addition), and a [`Ledger`] from a pool for those that
-//! have something rarer to tell: retransmissions, limits, a rate, a tuned receive window. Nothing here decides what is
-//! sent but `ledger.receive`, which is `receive_tuning`'s,
-//! `ledger.send_buffer_locked`, which is `send_tuning`'s, `ledger.read_shut`, which is `close`'s, and `ledger.patience`, which is
-//! `ack`'s.
+//! Read RFC 4898 for the meaning of the counters. Three parts: a word in the control block, which is enough for who has been
+//! opened and has said nothing; a [`Tally`] for whoever exchanges data (what each segment counts is one addition); and a
+//! [`Ledger`] for those that have something rarer to tell: retransmissions, limits, a rate, a tuned receive window. Nothing
+//! here decides what is sent but `ledger.receive`, which is `receive_tuning`'s, `ledger.send_buffer_locked`, which is
+//! `send_tuning`'s, `ledger.read_shut`, which is `close`'s, and `ledger.patience`, which is `ack`'s.
 
 use alloc::vec::Vec;
 
@@ -22,6 +21,11 @@ use super::tcb::Tcb;
 
 /// No ledger.
 const NONE: u32 = u32::MAX;
+/// Of a connection's word: no tally yet; below it the segments that have come, and those that have left.
+pub(super) const OPENED: u32 = 1 << 31;
+const ARRIVED_SHIFT: u32 = 16;
+const ARRIVALS_MAX: u32 = (OPENED >> ARRIVED_SHIFT) - 1;
+const DEPARTED: u32 = u16::MAX as u32;
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +45,14 @@ pub(crate) struct Tally {
     ledger: u32,
 }
 
-const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection");
+const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection that has said something");
 
 impl Tally {
-    pub(super) fn new(tick: u32) -> Tally {
+    /// Of a connection with this word, which was opened at `tick`.
+    pub(super) fn new(word: u32, tick: u32) -> Tally {
         Tally {
-            segments_in: 0,
-            segments_out: 0,
+            segments_in: (word & !OPENED) >> ARRIVED_SHIFT,
+            segments_out: word & DEPARTED,
             data_segments_in: 0,
             data_segments_out: 0,
             data_received_at: tick,
@@ -56,6 +61,26 @@ impl Tally {
             receive_mss: receive_mss::SIZE_DEFAULT,
             smaller: 0,
             ledger: NONE,
+        }
+    }
+
+    /// `packets` have arrived, with `len` bytes of payload together.
+    #[inline]
+    pub(super) fn arrived(&mut self, packets: u32, len: u32, tick: u32) {
+        self.segments_in = self.segments_in.wrapping_add(packets);
+        if len > 0 {
+            self.data_segments_in = self.data_segments_in.wrapping_add(packets);
+            self.data_received_at = tick;
+        }
+    }
+
+    /// `segments` leave, with `len` bytes of payload together.
+    #[inline]
+    pub(super) fn departed(&mut self, segments: u32, len: u32, tick: u32) {
+        self.segments_out = self.segments_out.wrapping_add(segments);
+        if len > 0 {
+            self.data_segments_out = self.data_segments_out.wrapping_add(segments);
+            self.data_sent_at = tick;
         }
     }
 }
@@ -94,69 +119,82 @@ pub(crate) struct Ledger {
     pub(crate) patience: Patience,
 }
 
-/// The tallies of all connections of a stack.
-#[derive(Debug, Default)]
+/// When a connection was opened, as long as nothing came since; `tick` is now.
+fn opened_at(tcb: &Tcb, tick: u32) -> u32 {
+    if tcb.last_received == 0 { tick.max(1) } else { tcb.last_received }
+}
+
+/// The tallies of a stack. A connection's word ([`Tcb::tally`](Tcb)) is where its own is, or [`OPENED`] and more.
+#[derive(Debug)]
 pub(crate) struct Tallies {
     tallies: Vec<Tally>,
-    ledgers: Vec<Ledger>,
     free: Vec<u32>,
+    ledgers: Vec<Ledger>,
+    free_ledgers: Vec<u32>,
+    connections_max: u32,
 }
 
 impl Tallies {
-    /// A connection's block is used from now on; there will be `most` at most.
-    pub(crate) fn begin(&mut self, index: u32, tick: u32, most: u32) {
-        debug_assert!(index as usize <= self.tallies.len(), "blocks are taken in order");
-        if index as usize == self.tallies.len() {
-            table::append(&mut self.tallies, Tally::new(tick), most);
-        } else {
-            self.tallies[index as usize] = Tally::new(tick);
-        }
+    /// None yet; there will be `connections_max` at most.
+    pub(crate) fn new(connections_max: u32) -> Tallies {
+        Tallies { tallies: Vec::new(), free: Vec::new(), ledgers: Vec::new(), free_ledgers: Vec::new(), connections_max }
     }
 
     /// Asks for the memory of an entry.
     #[inline]
-    pub(crate) fn touch(&self, index: u32) {
-        let tally = &self.tallies[index as usize];
-        prefetch(tally);
-        prefetch(&tally.ledger);
+    pub(crate) fn touch(&self, tcb: &Tcb) {
+        if let Some(tally) = self.of(tcb) {
+            prefetch(tally);
+            prefetch(&tally.ledger);
+        }
     }
 
-    /// What is counted of every connection.
+    /// What is counted of whoever has said something.
     #[inline]
-    pub(crate) fn of(&self, index: u32) -> &Tally {
-        &self.tallies[index as usize]
+    pub(crate) fn of(&self, tcb: &Tcb) -> Option<&Tally> {
+        self.tallies.get(tcb.tally as usize)
     }
 
-    /// As [`of`](Tallies::of), to be changed.
-    #[inline]
-    pub(crate) fn of_mut(&mut self, index: u32) -> &mut Tally {
-        &mut self.tallies[index as usize]
+    /// What is counted of any connection at `tick`.
+    pub(crate) fn read(&self, tcb: &Tcb, tick: u32) -> Tally {
+        self.of(tcb).copied().unwrap_or_else(|| Tally::new(tcb.tally, opened_at(tcb, tick)))
+    }
+
+    /// Gives a connection a tally.
+    fn open(&mut self, tcb: &mut Tcb, tick: u32) -> &mut Tally {
+        let tally = Tally::new(tcb.tally, opened_at(tcb, tick));
+        tcb.tally = self.free.pop().unwrap_or(self.tallies.len() as u32);
+        let place = tcb.tally as usize;
+        if place == self.tallies.len() {
+            table::append(&mut self.tallies, tally, self.connections_max);
+        } else {
+            self.tallies[place] = tally;
+        }
+        &mut self.tallies[place]
     }
 
     /// What there is to tell of some.
     #[inline]
-    pub(crate) fn ledger(&self, index: u32) -> Option<&Ledger> {
-        match self.of(index).ledger {
-            NONE => None,
-            ledger => self.ledgers.get(ledger as usize),
-        }
+    pub(crate) fn ledger(&self, tcb: &Tcb) -> Option<&Ledger> {
+        self.ledgers.get(self.of(tcb)?.ledger as usize)
     }
 
     /// As [`ledger`](Tallies::ledger), to be changed.
     #[inline]
-    pub(crate) fn ledger_mut(&mut self, index: u32) -> Option<&mut Ledger> {
-        match self.of(index).ledger {
-            NONE => None,
-            ledger => self.ledgers.get_mut(ledger as usize),
-        }
+    pub(crate) fn ledger_mut(&mut self, tcb: &Tcb) -> Option<&mut Ledger> {
+        let ledger = self.of(tcb)?.ledger;
+        self.ledgers.get_mut(ledger as usize)
     }
 
-    /// As [`ledger_mut`](Tallies::ledger_mut), opened now if there is none.
-    pub(crate) fn demand(&mut self, index: u32, tcb: &mut Tcb) -> &mut Ledger {
-        let tally = &mut self.tallies[index as usize];
+    /// As [`ledger_mut`](Tallies::ledger_mut), opened now, at `tick`, if there is none.
+    pub(crate) fn demand(&mut self, tcb: &mut Tcb, tick: u32) -> &mut Ledger {
         tcb.has_ledger = true;
+        if !tcb.has_tally() {
+            self.open(tcb, tick);
+        }
+        let tally = &mut self.tallies[tcb.tally as usize];
         if tally.ledger == NONE {
-            tally.ledger = self.free.pop().unwrap_or_else(|| {
+            tally.ledger = self.free_ledgers.pop().unwrap_or_else(|| {
                 self.ledgers.push(Ledger::default());
                 self.ledgers.len() as u32 - 1
             });
@@ -167,55 +205,77 @@ impl Tallies {
     /// Bytes of all entries.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
-        self.tallies.len() * size_of::<Tally>() + self.ledgers.len() * size_of::<Ledger>()
+        size_of_val(&*self.tallies) + size_of_val(&*self.ledgers)
     }
 
     /// The connection is gone.
-    pub(crate) fn end(&mut self, index: u32) {
-        let ledger = core::mem::replace(&mut self.tallies[index as usize].ledger, NONE);
+    pub(crate) fn end(&mut self, tcb: &mut Tcb) {
+        let place = core::mem::replace(&mut tcb.tally, OPENED);
+        let Some(tally) = self.tallies.get_mut(place as usize) else { return };
+        let ledger = core::mem::replace(&mut tally.ledger, NONE);
+        self.free.push(place);
         if ledger != NONE {
             self.ledgers[ledger as usize] = Ledger::default();
-            self.free.push(ledger);
+            self.free_ledgers.push(ledger);
         }
     }
 }
 
+impl Tcb {
+    /// Whether it has said something.
+    pub(crate) fn has_tally(&self) -> bool {
+        self.tally < OPENED
+    }
+
+    /// Counts segments without payload while there is no tally and the word can tell of them. Returns whether it did.
+    fn count_opened(&mut self, arrived: u32, departed: u32) -> bool {
+        let (before, arrivals) = (self.tally & DEPARTED, (self.tally & !OPENED) >> ARRIVED_SHIFT);
+        let can_tell = !self.has_tally() && before + departed <= DEPARTED && arrivals + arrived <= ARRIVALS_MAX;
+        if can_tell {
+            self.tally += (arrived << ARRIVED_SHIFT) + departed;
+        }
+        can_tell
+    }
+}
+
 impl Connection<'_, '_> {
-    /// What is counted of every connection.
-    #[inline]
+    /// What is counted of whoever has said something, opened now if there is nothing yet.
     pub(crate) fn tally(&mut self) -> &mut Tally {
-        self.shared.tallies.of_mut(self.index)
+        if self.tcb.has_tally() {
+            return self.known_tally();
+        }
+        let tick = self.tick();
+        self.shared.tallies.open(self.tcb, tick)
+    }
+
+    /// As [`tally`](Connection::tally), of a connection that has one: who takes the shortest ways does.
+    #[inline]
+    pub(crate) fn known_tally(&mut self) -> &mut Tally {
+        &mut self.shared.tallies.tallies[self.tcb.tally as usize]
     }
 
     /// What there is to tell of some, opened now if there is nothing yet.
     pub(crate) fn ledger(&mut self) -> &mut Ledger {
-        self.shared.tallies.demand(self.index, self.tcb)
+        let tick = self.tick();
+        self.shared.tallies.demand(self.tcb, tick)
     }
 
-    /// `packets` have arrived, with `len` bytes of payload together. Returns the tally.
-    #[inline]
-    pub(crate) fn tally_arrival(&mut self, packets: u32, len: u32) -> &mut Tally {
+    /// `packets` have arrived, with `len` bytes of payload together. A handshake needs no tally: until the millisecond after it
+    /// is over nothing has happened since.
+    pub(crate) fn tally_arrival(&mut self, packets: u32, len: u32) {
         let tick = self.tick();
-        let tally = self.tally();
-        tally.segments_in = tally.segments_in.wrapping_add(packets);
-        if len > 0 {
-            tally.data_segments_in = tally.data_segments_in.wrapping_add(packets);
-            tally.data_received_at = tick;
+        let opens = len == 0 && opened_at(self.tcb, tick) == tick.max(1);
+        if !(opens && self.tcb.count_opened(packets, 0)) {
+            self.tally().arrived(packets, len, tick);
         }
-        tally
     }
 
-    /// `segments` leave, with `len` bytes of payload together. Returns the tally.
-    #[inline]
-    pub(crate) fn tally_departure(&mut self, segments: u32, len: u32) -> &mut Tally {
-        let tick = self.tick();
-        let tally = self.tally();
-        tally.segments_out = tally.segments_out.wrapping_add(segments);
-        if len > 0 {
-            tally.data_segments_out = tally.data_segments_out.wrapping_add(segments);
-            tally.data_sent_at = tick;
+    /// `segments` leave, with `len` bytes of payload together. Who has only sent headers needs no tally.
+    pub(crate) fn tally_departure(&mut self, segments: u32, len: u32) {
+        if !(len == 0 && self.tcb.count_opened(0, segments)) {
+            let tick = self.tick();
+            self.tally().departed(segments, len, tick);
         }
-        tally
     }
 
     /// The retransmission timer has expired.
@@ -233,7 +293,7 @@ impl Connection<'_, '_> {
     #[cold]
     pub(crate) fn tally_answer(&mut self) {
         let tick = self.tick();
-        if let Some(ledger) = self.shared.tallies.ledger_mut(self.index)
+        if let Some(ledger) = self.shared.tallies.ledger_mut(self.tcb)
             && ledger.timeout_since != 0
         {
             ledger.timeout_ms = ledger.timeout_ms.wrapping_add(tick.wrapping_sub(ledger.timeout_since));

@@ -165,8 +165,8 @@ pub(crate) struct Tcb {
     pub(crate) send_buffer: u32,
     /// Memory behind `receive_queue` and out-of-order data, bytes.
     pub(crate) receive_memory: u32,
-    /// The listener whose accept queue holds this connection, or [`NO_LISTENER`].
-    pub(crate) listener: u32,
+    /// Where its tally is, or what is counted before it has one: see `tally`.
+    pub(crate) tally: u32,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
     /// Smallest round trip of the last minutes: low 28 bits microseconds, high four when it was measured.
@@ -175,8 +175,8 @@ pub(crate) struct Tcb {
     pub(crate) last_received: u32,
     /// There is more to tell than each connection's tally: a [`Ledger`](super::tally::Ledger).
     pub(crate) has_ledger: bool,
-    /// What is under way at most is written down: see `control`.
-    pub(crate) notes_most: bool,
+    /// [`NOTES_MOST`] and [`OFFERED`].
+    marks: u8,
     /// Timeouts without progress.
     pub(crate) backoff: u8,
     /// Keepalive probes without an answer.
@@ -205,8 +205,10 @@ const MIN_RTT_ERA_SHIFT: u32 = 17;
 /// After so many eras a minimum is old; Linux: 300 s.
 const MIN_RTT_ERAS: u32 = 3;
 
-/// Not waiting to be accepted.
-pub(crate) const NO_LISTENER: u32 = u32::MAX;
+/// Of [`Tcb::marks`](Tcb): what is under way at most is written down, see `control`.
+const NOTES_MOST: u8 = 1;
+/// It waits in a listener's accept queue.
+const OFFERED: u8 = 2;
 
 impl Tcb {
     /// A closed block. `template` names the flow's addresses, even while it is stale.
@@ -254,13 +256,13 @@ impl Tcb {
             receive_buffer: 0,
             send_buffer: 0,
             receive_memory: 0,
-            listener: NO_LISTENER,
+            tally: super::tally::OPENED,
             bytes_acked: 0,
             bytes_received: 0,
             min_rtt: NO_ROUND_TRIP,
             last_received: 0,
             has_ledger: false,
-            notes_most: false,
+            marks: 0,
             backoff: 0,
             probes: 0,
             error_and_timer: 0,
@@ -427,6 +429,28 @@ impl Tcb {
     pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
         self.pred_word &= !super::predict::PLAIN;
         self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
+    }
+
+    /// What is under way at most is written down: see `control`.
+    #[inline]
+    pub(crate) fn notes_most(&self) -> bool {
+        self.marks & NOTES_MOST != 0
+    }
+
+    /// Sets or clears [`notes_most`](Tcb::notes_most).
+    pub(crate) fn set_notes_most(&mut self, on: bool) {
+        self.marks = if on { self.marks | NOTES_MOST } else { self.marks & !NOTES_MOST };
+    }
+
+    /// Whether it is the application's: it does not wait in a listener's accept queue.
+    #[inline]
+    pub(crate) fn is_accepted(&self) -> bool {
+        self.marks & OFFERED == 0
+    }
+
+    /// A listener's accept queue holds it from now on, or no longer.
+    pub(crate) fn set_offered(&mut self, on: bool) {
+        self.marks = if on { self.marks | OFFERED } else { self.marks & !OFFERED };
     }
 
     /// Fast Open: data is welcome before the handshake is over.

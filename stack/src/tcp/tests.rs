@@ -31,5 +31,6 @@ mod send_tuning;
 mod short_way;
 mod tally;
 mod timers;
+mod turns;
 mod undo;
 mod urgent;

@@ -16,7 +16,7 @@ use super::cold::ColdPool;
 use super::connection::Connection;
 use super::segment::Segment;
 use super::sequence::SeqNum;
-use super::tcb::{NO_LISTENER, Tcb, flag};
+use super::tcb::{Tcb, flag};
 
 /// What a connection knows of urgent data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Connection<'_, '_> {
 
     /// In front of what was told before: who learns that bytes can be read has to know of the mark.
     fn signal_urgent(&mut self) {
-        if self.tcb.listener == NO_LISTENER {
+        if self.tcb.is_accepted() {
             let (socket, cookie) = (self.id(), self.tcb.cookie);
             self.env.events.push_front(Event::Urgent { socket, cookie });
         }

@@ -5,7 +5,7 @@ use crate::tcp::tally::Tally;
 /// The option of the timestamps is in every segment and not part of the size; SACK blocks take from it.
 #[test]
 fn options() {
-    let mut tally = Tally::new(0);
+    let mut tally = Tally::new(0, 0);
     tally.measure_segment(1_448, 12, 12, false);
     tally.measure_segment(1_436, 24, 12, false);
     tally.measure_segment(1_428, 32, 12, false);

@@ -43,7 +43,8 @@ fn crowd() -> Rig {
 fn an_idle_connection_fits_its_budget() {
     let rig = crowd();
     let each = memory(rig.stack.tcp()) / usize::from(CONNECTIONS);
-    assert!(each <= 320, "{each} bytes for each idle connection");
+    assert!(each <= 280, "{each} bytes for each idle connection");
+    assert_eq!(rig.stack.tcp().shared.tallies.memory(), 0, "nobody has said anything");
     let [large, small] =
         [ringway_shm::Class::Large, ringway_shm::Class::Small].map(|class| rig.arena.capacity(class) - rig.arena.free(class));
     assert_eq!((large, small), (0, 0), "frames");

@@ -194,3 +194,38 @@ fn a_block_used_again() {
     assert_eq!((info.bytes_retransmitted, info.timeouts, info.segments_in, info.segments_out), (0, 0, 0, 1));
     assert_eq!(rig.events(), vec![]);
 }
+
+/// Who has only been opened has no tally, and tells what it counts all the same; a window update later opens one, and the time
+/// since data came is the time since the connection was opened.
+#[test]
+fn opened_only() {
+    let mut rig = plain();
+    rig.wait_ms(50);
+    let info = rig.info();
+    assert_eq!((info.segments_in, info.segments_out, info.data_segments_in, info.data_segments_out), (2, 0, 0, 0));
+    assert_eq!((info.last_data_sent_ms, info.last_data_received_ms, info.last_received_ms), (50, 50, 50));
+    assert_eq!(rig.stack.tcp().shared.tallies.memory(), 0);
+    rig.receive(seg(ACK, 1, 1).window(60_000));
+    rig.wait_ms(10);
+    let info = rig.info();
+    assert_eq!((info.segments_in, info.last_data_sent_ms, info.last_data_received_ms, info.last_received_ms), (3, 60, 60, 10));
+    assert!(rig.stack.tcp().shared.tallies.memory() > 0);
+}
+
+/// As many tallies as have had data at the same time: they are used again.
+#[test]
+fn a_tally_used_again() {
+    let mut rig = plain();
+    for port in 0..3 {
+        rig.send(1, MSS);
+        rig.sent();
+        let info = rig.info();
+        assert_eq!((info.segments_in, info.segments_out, info.data_segments_out), (2, 1, 1));
+        rig.stack.abort(rig.now, rig.id);
+        rig.sent();
+        rig.events();
+        (rig.ports, rig.iss) = ((90 + port, 1_000), None);
+        rig.accept_with(TcpOptions { no_delay: true, ..TcpOptions::default() }, seg(crate::wire::tcp::SYN, 0, 0).mss(MSS as u16));
+    }
+    assert_eq!(rig.stack.tcp().shared.tallies.memory(), 40);
+}
