@@ -14,6 +14,8 @@ pub mod burst;
 pub mod capture;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub mod channel;
+#[cfg(all(target_os = "linux", not(loom)))]
+mod copy;
 pub mod doorbell;
 pub mod extent;
 pub mod fifo;

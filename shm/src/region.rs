@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use crate::copy::copy;
 use crate::sys;
 
 /// Types that may be looked at in place although another process writes to them.
@@ -66,7 +67,7 @@ impl Region {
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
         // SAFETY: the target lies inside the mapping; `bytes` is ordinary memory, so they are apart.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
+        unsafe { copy(bytes.as_ptr(), self.base.as_ptr().add(offset), bytes.len()) };
     }
 
     /// As [`read`](Self::read); the ones'-complement sum of what was copied, in the same pass.
@@ -100,7 +101,7 @@ impl Region {
         assert!(offset <= self.bytes && self.bytes - offset >= bytes.len());
         // SAFETY: the source lies inside the mapping; `bytes` is ordinary memory, so they are apart.
         // A torn read gives wrong bytes of the party that tears, never anything worse.
-        unsafe { std::ptr::copy_nonoverlapping(self.base.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
+        unsafe { copy(self.base.as_ptr().add(offset), bytes.as_mut_ptr(), bytes.len()) };
     }
 }
 
