@@ -7,26 +7,35 @@
 //! [`Awaited`] and `judge`). So at a low load the worker waits for the program's answer and for a peer that answers at once,
 //! but not for requests that come when they come. A spin is bounded by what the configuration says, or by what a wake-up
 //! costs (`wakeup_cost`).
-//! Promises: a worker that sleeps wakes only for an event or the time it asked for. Does not do: arming; the
-//! caller arms everything and checks it once more before `wait`, or wakes are lost.
+//! Promises: a worker that sleeps wakes only for an event or the time it asked for, or has asked for shortly before (`alarm`). Does
+//! not do: arming; the caller arms everything and checks it once more before `wait`, or wakes are lost.
 
+mod alarm;
 mod judge;
 mod wakeup_cost;
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration as StdDuration;
 
 use ringway_shm::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 
 use crate::metrics::{Metrics, Work};
+use alarm::Alarm;
 use judge::Judge;
 use wakeup_cost::WakeupCost;
 
 const EVENTS_MAX: usize = 16;
+/// Sources of a wait for which no memory is taken.
+const FEW: usize = 8;
+/// What the entries of the epoll instance are.
+const BELL: u64 = 0;
+const ALARM: u64 = 1;
+/// Each ring wakes once, though nobody reads the descriptor.
+const EDGE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
+const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Work that is found after so many times the limit was found by a look that came late: others had the processor
 /// meanwhile, for a slice, and a sleeper would have been woken before its end.
 const LATE: u64 = 4;
@@ -42,8 +51,9 @@ pub(crate) enum Awaited {
 
 /// Waits for a worker; see the module's text.
 pub(crate) struct Idle {
-    /// An epoll instance of all doorbells.
+    /// An epoll instance of all doorbells and the alarm.
     bells: OwnedFd,
+    alarm: Alarm,
     spin: Spin,
     /// What sets the limit of spinning; `None`: the configuration has.
     cost: Option<WakeupCost>,
@@ -55,13 +65,14 @@ impl Idle {
         let bells = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let cost = spin_limit.is_none().then(WakeupCost::default);
         let limit = spin_limit.unwrap_or_else(|| WakeupCost::default().spin_limit());
-        Ok(Idle { bells, spin: Spin::new(limit), cost })
+        let alarm = Alarm::new()?;
+        epoll::add(&bells, &alarm, epoll::EventData::new_u64(ALARM), EDGE)?;
+        Ok(Idle { bells, alarm, spin: Spin::new(limit), cost })
     }
 
     /// From now on every write to `bell`, an eventfd that nobody reads, ends a wait.
     pub(crate) fn add(&self, bell: impl AsFd) -> io::Result<()> {
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        Ok(epoll::add(&self.bells, bell, epoll::EventData::new_u64(0), flags)?)
+        Ok(epoll::add(&self.bells, bell, epoll::EventData::new_u64(BELL), EDGE)?)
     }
 
     /// `bell` ends no wait any more. To be called before it is closed: it stays open elsewhere.
@@ -109,38 +120,50 @@ impl Idle {
         std::thread::yield_now();
     }
 
-    /// Waits until a bell rings or one of `devices` is readable, at most `most` (`None`: for ever). Returns whether that
-    /// was so, rather than that the time was over or a signal came.
+    /// Waits from `now` until a bell rings or one of `devices` is readable, but not beyond `until` (`None`: for ever). Returns whether
+    /// that was so, rather than that the alarm went off, which may be sooner, or a signal came.
     ///
     /// Devices are waited for with poll(2), which stands in their wait queues only while it sleeps: an epoll instance stands
     /// there for good, and the kernel calls it for every packet that arrives or has left, however busy the worker is.
     ///
     /// # Blocking
     /// That is its purpose.
-    pub(crate) fn wait(&self, most: Option<Duration>, devices: &[BorrowedFd<'_>]) -> io::Result<bool> {
-        let timeout = most.map(|span| {
-            let span = StdDuration::from_nanos(span.as_nanos());
-            Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) }
-        });
-        let mut sources: Vec<PollFd<'_>> = vec![PollFd::new(&self.bells, PollFlags::IN)];
-        sources.extend(devices.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
-        let ready = match poll(&mut sources, timeout.as_ref()) {
+    pub(crate) fn wait(&mut self, now: Instant, until: Option<Instant>, devices: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        let at_once = until.is_some_and(|at| at <= now);
+        if !at_once {
+            self.alarm.keep(now, until)?;
+        }
+        let mut few: [PollFd<'_>; FEW] =
+            std::array::from_fn(|source| match source.checked_sub(1).and_then(|index| devices.get(index)) {
+                Some(device) => PollFd::new(device, PollFlags::IN),
+                None => PollFd::new(&self.bells, PollFlags::IN),
+            });
+        let mut many = Vec::new();
+        let sources = if devices.len() < FEW {
+            &mut few[..=devices.len()]
+        } else {
+            many.push(PollFd::new(&self.bells, PollFlags::IN));
+            many.extend(devices.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
+            &mut many[..]
+        };
+        let ready = match poll(sources, at_once.then_some(&NO_TIME)) {
             Ok(ready) => ready,
             Err(Errno::INTR) => 0,
             Err(error) => return Err(error.into()),
         };
-        if ready > 0 && !sources[0].revents().is_empty() {
-            self.take_rings()?;
+        let is_called = ready > usize::from(!sources[0].revents().is_empty());
+        if sources[0].revents().is_empty() {
+            return Ok(is_called);
         }
-        Ok(ready > 0)
+        Ok(self.take_rings()? || is_called)
     }
 
-    /// Notes which bells rang, so that the next wait does not end for the same rings.
-    fn take_rings(&self) -> io::Result<()> {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    /// Notes which bells rang, so that the next wait does not end for the same rings. Says whether one did, rather than the alarm.
+    fn take_rings(&self) -> io::Result<bool> {
         let mut events = [const { MaybeUninit::uninit() }; EVENTS_MAX];
-        match epoll::wait(&self.bells, &mut events, Some(&now)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+        match epoll::wait(&self.bells, &mut events, Some(&NO_TIME)) {
+            Ok((events, _)) => Ok(events.iter().any(|event| event.data.u64() == BELL)),
+            Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -31,6 +31,8 @@ use crate::ports::{Host, Ports};
 
 /// How soon to try again when a device is full.
 const RETRY: Duration = Duration::from_micros(200);
+/// Descriptors of devices for which a sleep takes memory once.
+const DEVICE_FDS: usize = 8;
 /// How long a peer that does not close is waited for before the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the capture ring, and of each packet in it.
@@ -402,9 +404,9 @@ impl Worker {
         let ready = self.attachments.arm(self.idle.spin_limit()) | self.interfaces.arm();
         let next = self.next_timeout(now);
         if !ready && next.is_none_or(|at| at > now) {
-            let mut devices = Vec::new();
+            let mut devices = Vec::with_capacity(DEVICE_FDS);
             self.interfaces.wait_fds(&mut devices);
-            let called = self.idle.wait(next.map(|at| at.since(now)), &devices)?;
+            let called = self.idle.wait(now, next, &devices)?;
             self.core.metrics.add(Work::Wakeups, 1);
             if let Some(arrival) = self.interfaces.first_arrival().filter(|_| called) {
                 self.idle.woken_by(arrival, clock::wall());

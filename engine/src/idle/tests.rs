@@ -106,27 +106,27 @@ fn spinning_is_bounded() {
 /// A bell that nobody reads wakes once per ring, and not again.
 #[test]
 fn a_bell_wakes_once_per_ring() {
-    let idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
+    let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
     let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
     idle.add(&bell).expect("registered");
-    let wakes = || idle.wait(Some(Duration::ZERO), &[]).expect("a wait");
+    let wakes = |idle: &mut Idle| idle.wait(Instant::ZERO, Some(Instant::ZERO), &[]).expect("a wait");
     for _ in 0..3 {
         rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
-        assert!(wakes());
-        assert!(!wakes());
+        assert!(wakes(&mut idle));
+        assert!(!wakes(&mut idle));
     }
     rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
     idle.remove(&bell).expect("registered before");
-    assert!(!wakes(), "it is waited for no more");
+    assert!(!wakes(&mut idle), "it is waited for no more");
 }
 
 /// A device wakes as long as it has something, beside bells or alone.
 #[test]
 fn a_device_wakes_while_it_is_readable() {
-    let idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
+    let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
     let [bell, quiet, device] = [(); 3].map(|()| eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd"));
     idle.add(&bell).expect("registered");
-    let wakes = || idle.wait(Some(Duration::ZERO), &[quiet.as_fd(), device.as_fd()]).expect("a wait");
+    let mut wakes = || idle.wait(Instant::ZERO, Some(Instant::ZERO), &[quiet.as_fd(), device.as_fd()]).expect("a wait");
     assert!(!wakes());
     rustix::io::write(&device, &1u64.to_ne_bytes()).expect("a packet");
     rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
@@ -134,6 +134,35 @@ fn a_device_wakes_while_it_is_readable() {
     assert!(wakes(), "nobody has read");
     rustix::io::read(&device, &mut [0; 8]).expect("the packet");
     assert!(!wakes(), "the bell was heard with the device");
+}
+
+/// Time that passes ends a wait, once, and is no call.
+#[test]
+fn an_alarm_ends_a_wait() {
+    let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
+    let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd");
+    idle.add(&bell).expect("registered");
+    let (start, next) = (Instant::from_nanos(1), Instant::from_nanos(2));
+    // The machine's time is long after it.
+    assert!(!idle.wait(start, Some(next), &[]).expect("a wait"));
+    assert!(!idle.wait(next, Some(next), &[]).expect("a wait"));
+    rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("a ring");
+    assert!(idle.wait(next, None, &[]).expect("a wait"), "a bell is one");
+}
+
+/// More devices than a wait has room for without taking memory are waited for as well.
+#[test]
+fn many_devices_wake_too() {
+    let mut idle = Idle::new(Some(Duration::ZERO)).expect("an epoll instance");
+    let [quiet, device] = [(); 2].map(|()| eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd"));
+    for count in [FEW - 2, FEW - 1, FEW] {
+        let mut devices = vec![quiet.as_fd(); count];
+        assert!(!idle.wait(Instant::ZERO, Some(Instant::ZERO), &devices).expect("a wait"));
+        devices.push(device.as_fd());
+        rustix::io::write(&device, &1u64.to_ne_bytes()).expect("a packet");
+        assert!(idle.wait(Instant::ZERO, None, &devices).expect("a wait"), "the last of {}", count + 1);
+        rustix::io::read(&device, &mut [0; 8]).expect("the packet");
+    }
 }
 
 /// Two ends that both sleep: the answer comes when the peer has woken too, later than one wake-up costs. The first limit misses it;
