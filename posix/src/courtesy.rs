@@ -3,11 +3,12 @@
 //!
 //! Where the service's worker shares the processor, it runs at once and has often brought something when
 //! the call returns: no bell, no sleep, no wake-up on either side. Where the thread is alone, this is a
-//! short spin. Whether there is anything to wait for the worker says: once it sleeps, because what the wire brings is not to be
-//! foreseen, or because its spin has ended, nobody gives way for it any more. How long it may be the worker says too, which
-//! measures what a wake-up costs; it is bounded here, because the word that says it is shared. Promises: bounded by time and by the number of looks; when fewer than half of the attempts
-//! bring something in time, the next waits sleep at once, twice as many after every further failure. Does not do: arming;
-//! that comes after it, before the kernel's wait.
+//! short spin. Whether there is anything to wait for the worker says: while it sleeps, because what the wire brings is not to be
+//! foreseen, or because its spin has ended, nobody gives way for it; when it goes to sleep meanwhile, giving way has brought
+//! nothing but a switch to it and back, where a sleep would have been one switch. How long it may be the worker says too, which
+//! measures what a wake-up costs; it is bounded here, because the word that says it is shared. Promises: bounded by time and by
+//! the number of looks; when fewer than half of the attempts bring something in time, the next waits sleep at once, twice as
+//! many after every further failure. Does not do: arming; that comes after it, before the kernel's wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -77,6 +78,9 @@ impl Courtesy {
         }
         let start = kernel.now();
         let (mut seen, mut spent) = (look(), Duration::ZERO);
+        if seen == Look::Pointless {
+            return false;
+        }
         for _ in 0..LOOKS_MAX {
             if seen != Look::Nothing || spent >= limit {
                 break;
@@ -85,9 +89,7 @@ impl Courtesy {
             seen = look();
             spent = kernel.now().since(start);
         }
-        if seen != Look::Pointless {
-            self.judge(seen == Look::Found && spent < limit.times(LATE));
-        }
+        self.judge(seen == Look::Found && spent < limit.times(LATE));
         seen == Look::Found
     }
 

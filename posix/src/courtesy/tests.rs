@@ -109,7 +109,21 @@ fn nobody_waits_for_a_service_that_sleeps() {
         assert!(!found);
         assert_eq!(looks, 1, "asleep from the start");
     }
-    let mut looks = [Look::Nothing, Look::Nothing, Look::Pointless].into_iter();
-    assert!(!courtesy.give_way(&kernel, LIMIT, || looks.next().expect("no look after it went to sleep")));
     assert_eq!(attempt(&courtesy, 1), (true, 1), "no failure was counted");
+}
+
+/// A service that takes what it was given and goes to sleep was given way to in vain: the next waits sleep at once.
+#[test]
+fn a_service_that_goes_to_sleep_speaks_against_giving_way() {
+    let kernel = TestKernel::default();
+    kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    let courtesy = Courtesy::default();
+    for _ in 0..JUDGED {
+        let mut looks = [Look::Nothing, Look::Pointless].into_iter();
+        assert!(!courtesy.give_way(&kernel, LIMIT, || looks.next().expect("no look after it went to sleep")));
+    }
+    for _ in 0..SKIPPED {
+        assert_eq!(attempt(&courtesy, 1), (false, 0), "no look at all");
+    }
+    assert_eq!(attempt(&courtesy, 1), (true, 1));
 }
