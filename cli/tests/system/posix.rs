@@ -20,6 +20,7 @@ fn play(net: &Net, name: &str, address: &str, server: &[&str], client: &[&str]) 
     }
     let client = net.run(Client, &[client, &["python3", &script, "client", address, PORT]].concat());
     let server = serving.finish(DEADLINE);
+    net.wait_kernels_quiet();
     [server, client].map(|ended| {
         assert!(ended.status.success(), "{name}: {}\n{}\n{}", ended.status, ended.stdout, ended.stderr);
         ended.stdout
@@ -40,13 +41,13 @@ fn same_on_both_after(prepare: fn(&Net), name: &str, script: &str, address: fn(&
     net.file(&format!("{name}.py"), script);
     let ringway = [RINGWAY, "run", "-q", "--"];
     let reference = play(&net, name, &address, &[], &[]);
-    let before = net.kernel_segments(Server);
+    let before = net.kernel_tcp(Server);
     let server_on_ringway = play(&net, name, &address, &ringway, &[]);
-    assert_eq!(net.kernel_segments(Server) - before, kernels[0], "segments received by the kernel's TCP");
+    net.assert_kernel_received(Server, &before, kernels[0]);
     assert_eq!(server_on_ringway, reference, "the server on Ringway against the kernel's (left: Ringway)");
-    let before = net.kernel_segments(Client);
+    let before = net.kernel_tcp(Client);
     let client_on_ringway = play(&net, name, &address, &[], &ringway);
-    assert_eq!(net.kernel_segments(Client) - before, kernels[1], "segments received by the kernel's TCP");
+    net.assert_kernel_received(Client, &before, kernels[1]);
     assert_eq!(client_on_ringway, reference, "the client on Ringway against the kernel's (left: Ringway)");
 }
 
