@@ -55,6 +55,44 @@ fn a_killed_application_loses_only_its_own_connections() {
     assert_eq!(net.run(Client, &["python3", "-c", ONCE, &net.address(Server), "4000"]).stdout, "refused\n");
 }
 
+/// Sends more than the peer takes at once, and says so when all of it is taken over.
+const GENEROUS: &str = "
+import os, socket, sys, time
+c, _ = socket.create_server(('0.0.0.0', 4000)).accept()
+c.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+c.sendall(bytes(i % 251 for i in range(150_000)))
+print('pid', os.getpid(), flush=True); time.sleep(60)";
+
+/// Reads nothing until the file is there, then everything.
+const LATE_READER: &str = "
+import os, socket, sys, time
+c = socket.socket(); c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14); c.settimeout(20)
+c.connect((sys.argv[1], 4000)); print('connected', flush=True)
+while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+got = b''
+while piece := c.recv(1 << 16): got += piece
+print(len(got), got == bytes(i % 251 for i in range(150_000)))";
+
+/// The kernel delivers what send() has taken although nobody can say any more that it should: so do we, the stack outlives the program.
+#[test]
+fn what_was_sent_arrives_although_the_sender_was_killed() {
+    for launcher in [&[][..], &[RINGWAY, "run", "-q", "--"]] {
+        let net = Net::new();
+        let mut sender = net.spawn(Server, &[launcher, &["python3", "-c", GENEROUS]].concat());
+        net.wait_listening(Server, 4000, &mut sender);
+        if !launcher.is_empty() {
+            net.wait_served(Server, 4000, &mut sender);
+        }
+        let read = text(&net.path("read"));
+        let mut reader = net.spawn(Client, &["python3", "-c", LATE_READER, &net.address(Server), &read]);
+        net.wait_printed(&mut reader, "connected");
+        rustix::process::kill_process(printed_pid(&net, &mut sender), Signal::KILL).expect("the sender lives");
+        net.file("read", "");
+        assert_eq!(reader.finish(DEADLINE).success().stdout, "connected\n150000 True\n", "{launcher:?}");
+        assert_eq!(sender.finish(DEADLINE).code(), -9);
+    }
+}
+
 /// One request, one answer.
 const ONCE: &str = "
 import socket, sys
