@@ -26,8 +26,13 @@ pub enum Question {
     Memory,
 }
 
-/// Delayed acknowledgments, probes of neighbors and the end of start-up take so long to fall silent.
-const SETTLE: Duration = Duration::from_secs(3);
+impl Question {
+    /// How long delayed acknowledgments and the end of start-up take to fall silent, and what should not wake anyone: the kernel
+    /// probes a new neighbor after five seconds (delay_first_probe_time).
+    pub(crate) fn settles(self) -> Duration {
+        Duration::from_secs(if self == Question::Idle { 6 } else { 3 })
+    }
+}
 
 /// Asks it of every target at each point.
 ///
@@ -52,7 +57,7 @@ pub fn measure(
             let before = Rest::of(bed.server_pid());
             let client_before = Rest::of(bed.client_pid());
             bed.prepare(plan)?;
-            sleep(SETTLE);
+            sleep(question.settles());
             let (value, note) = match question {
                 Question::Idle => idle(&bed, watched),
                 Question::Memory => (memory(&bed, &before, plan.connections), both_ends(&bed, &client_before, plan.connections)),

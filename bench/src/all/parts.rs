@@ -48,8 +48,6 @@ const WARMUP: f64 = 1.15;
 /// A round is never shorter or longer.
 const SHORTEST_S: f64 = 0.05;
 const LONGEST_S: f64 = 1.0;
-/// What stands still is left alone so long before it is looked at.
-const SETTLE_S: f64 = 3.0;
 /// Loads of `apps` with both targets, and of what `cycles` runs.
 const APPS_ROUNDS: f64 = 22.0;
 const CYCLES_RUNS: f64 = 6.0;
@@ -112,9 +110,9 @@ fn part(scenario: &Scenario, extra: &[&str], form: &Form) -> Part {
     let (rounds, patience) = (form.rounds.to_string(), form.patience.to_string());
     let whole = form.whole_seconds.to_string();
     let (more, seconds): (Vec<&str>, f64) = match scenario.kind {
-        Kind::Still(_) => {
+        Kind::Still(question) => {
             let points = form.still.split(',').count() as f64;
-            let each = SETTLE_S + START_S + f64::from(form.whole_seconds) + 1.0;
+            let each = question.settles().as_secs_f64() + START_S + f64::from(form.whole_seconds) + 1.0;
             (vec!["--connections", form.still, "--seconds", &whole], points * targets * each)
         }
         Kind::AgainstWrk => {

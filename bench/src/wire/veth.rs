@@ -108,6 +108,9 @@ impl Wire {
             ip(&["-n", &namespace, "address", "add", &format!("{}/24", self.address(side)), "dev", INTERFACE])?;
             let address6 = format!("{}/64", self.address6(side));
             ip(&["-n", &namespace, "address", "add", &address6, "dev", INTERFACE, "nodad"])?;
+            // There is no router, and who asks for one, seconds later, wakes whoever should have nothing to do.
+            let solicitations = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/router_solicitations");
+            ip(&["netns", "exec", &namespace, "sh", "-c", &format!("echo 0 >{solicitations}")])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
             // The kernel's default differs from machine to machine; named per route, as a namespace may not set its own.
             self.route(side, &["congctl", "cubic"])?;
