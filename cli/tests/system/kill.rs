@@ -76,8 +76,10 @@ print(len(got), got == bytes(i % 251 for i in range(150_000)))";
 /// The kernel delivers what send() has taken although nobody can say any more that it should: so do we, the stack outlives the program.
 #[test]
 fn what_was_sent_arrives_although_the_sender_was_killed() {
-    for launcher in [&[][..], &[RINGWAY, "run", "-q", "--"]] {
-        let net = Net::new();
+    let net = Net::new();
+    let (_service, name) = net.serve(Server, &[]);
+    let launchers: [&[&str]; 3] = [&[], &[RINGWAY, "run", "-q", "--"], &[RINGWAY, "run", "-q", "--name", &name, "--"]];
+    for launcher in launchers {
         let mut sender = net.spawn(Server, &[launcher, &["python3", "-c", GENEROUS]].concat());
         net.wait_listening(Server, 4000, &mut sender);
         if !launcher.is_empty() {
@@ -90,6 +92,8 @@ fn what_was_sent_arrives_although_the_sender_was_killed() {
         net.file("read", "");
         assert_eq!(reader.finish(DEADLINE).success().stdout, "connected\n150000 True\n", "{launcher:?}");
         assert_eq!(sender.finish(DEADLINE).code(), -9);
+        std::fs::remove_file(read).expect("it was there");
+        net.wait_kernels_quiet();
     }
 }
 
