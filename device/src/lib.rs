@@ -110,6 +110,11 @@ pub trait Rooms {
     /// A packet of `len` bytes waits, which begins with `head`: how many bytes its headers have, and an exclusive frame of
     /// exactly the bytes behind them. `None`: anywhere.
     fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)>;
+
+    /// Whether so much has been given that it should be read before more is: the device stops, and packets stay outside.
+    fn are_enough(&self) -> bool {
+        false
+    }
 }
 
 /// A packet back end or a middleware over one.

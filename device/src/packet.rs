@@ -241,7 +241,8 @@ impl Packet {
         let before = burst.packets();
         self.inbound.divide();
         for _ in 0..BURST {
-            if !self.inbound.choose() || !self.take(burst, rooms.as_mut().map(|rooms| &mut **rooms as &mut dyn Rooms)) {
+            let enough = rooms.as_ref().is_some_and(|rooms| rooms.are_enough());
+            if enough || !self.inbound.choose() || !self.take(burst, rooms.as_mut().map(|rooms| &mut **rooms as &mut dyn Rooms)) {
                 break;
             }
             self.inbound.release();

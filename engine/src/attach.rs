@@ -57,6 +57,9 @@ impl Cookie {
     }
 }
 
+/// Large packets that an application may have unread before it is given the processor.
+const ROOMS_AT_ONCE: u32 = 2;
+
 /// All regions of a worker.
 pub(crate) struct Attachments {
     shape: Shape,
@@ -66,6 +69,8 @@ pub(crate) struct Attachments {
     regions: Vec<Option<Box<Region>>>,
     live: Vec<u32>,
     retry_at: Option<Instant>,
+    /// The region to whose memory a packet was read last, since somebody asked.
+    read_to: Option<u32>,
 }
 
 impl Attachments {
@@ -77,6 +82,7 @@ impl Attachments {
             regions: Vec::new(),
             live: Vec::new(),
             retry_at: None,
+            read_to: None,
         }
     }
 
@@ -164,7 +170,16 @@ impl Attachments {
     /// A frame of `len` bytes in the memory of the application that has the socket, for payload that waits at a device.
     pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
         let cookie = Cookie::from_word(cookie);
-        self.region(cookie.region)?.room(cookie.slot, id, len, arena)
+        let room = self.region(cookie.region)?.room(cookie.slot, id, len, arena)?;
+        self.read_to = Some(cookie.region);
+        Some(room)
+    }
+
+    /// Whether large packets have been read to an application's memory that has not read those before: it should run now, while
+    /// the processor's cache has them.
+    pub(crate) fn readers_first(&mut self) -> bool {
+        let read_to = self.read_to.take();
+        read_to.and_then(|number| self.region(number)).is_some_and(|region| region.channel.used_rooms() > ROOMS_AT_ONCE)
     }
 
     /// Executes what applications have asked for, and tries again what had to wait.

@@ -186,6 +186,9 @@ impl Worker {
     fn rest(&mut self, now: Instant, worked: bool) -> io::Result<()> {
         if worked {
             self.idle.worked(now, self.awaited);
+            if self.attachments.readers_first() {
+                self.idle.give_way();
+            }
         } else if self.idle.spins(now) {
             self.idle.give_way();
         } else {

@@ -151,6 +151,11 @@ impl Attachment {
         Ok(len)
     }
 
+    /// Bulk receive chunks that a frame or the application has.
+    pub fn used_rooms(&self) -> u32 {
+        (self.rooms.bulk.end - self.rooms.bulk.first) - self.rooms.bulk.free()
+    }
+
     /// Receive chunks for packets that are free.
     pub fn free_rooms(&self) -> u32 {
         self.rooms.free()
