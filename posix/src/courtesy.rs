@@ -68,12 +68,7 @@ impl Courtesy {
     /// all). Says whether it has found something.
     pub(crate) fn give_way(&self, kernel: &dyn Kernel, limit: Duration, mut look: impl FnMut() -> Look) -> bool {
         let limit = limit.min(LIMIT_MAX);
-        if limit == Duration::ZERO || self.forbidden.load(Ordering::Relaxed) {
-            return false;
-        }
-        let skip = self.skip.load(Ordering::Relaxed);
-        if skip > 0 {
-            self.skip.store(skip - 1, Ordering::Relaxed);
+        if !self.may_give_way(limit) {
             return false;
         }
         let start = kernel.now();
@@ -91,6 +86,27 @@ impl Courtesy {
         }
         self.judge(seen == Look::Found && spent < limit.times(LATE));
         seen == Look::Found
+    }
+
+    /// Gives way once, with nothing to wait for (`limit` zero: not at all). It has paid unless somebody else had the processor for
+    /// a slice.
+    pub(crate) fn give_way_once(&self, kernel: &dyn Kernel, limit: Duration) {
+        if self.may_give_way(limit) {
+            let start = kernel.now();
+            kernel.give_way();
+            self.judge(kernel.now().since(start) < LIMIT_MAX.times(LATE));
+        }
+    }
+
+    fn may_give_way(&self, limit: Duration) -> bool {
+        if limit == Duration::ZERO || self.forbidden.load(Ordering::Relaxed) {
+            return false;
+        }
+        let skip = self.skip.load(Ordering::Relaxed);
+        if skip > 0 {
+            self.skip.store(skip - 1, Ordering::Relaxed);
+        }
+        skip == 0
     }
 
     /// From now on every wait sleeps at once: who filters system calls kills for one that nobody expects.

@@ -160,6 +160,7 @@ impl Posix {
     pub fn before_filter(&self) {
         self.before_confinement();
         self.courtesy.forbid();
+        self.writers_courtesy.forbid();
     }
 
     fn adopt_as(&self, channel: &dyn Channel, fd: Fd, identity: Identity) -> bool {

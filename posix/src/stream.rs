@@ -11,6 +11,11 @@ use crate::readiness::failure_errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
 
+/// A write of so many bytes is large.
+const LARGE_WRITE: usize = 32 << 10;
+/// So many bytes ahead of the stack are worth sending before more is written (measured: docs/performance.md).
+const FAR_AHEAD: usize = 128 << 10;
+
 /// How to receive. `Receive::default()` is read(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Receive {
@@ -288,7 +293,10 @@ impl Posix {
             done => channel.send(socket, &rest_of(pieces, done)),
         };
         match sent {
-            Ok(count) => *done += count,
+            Ok(count) => {
+                *done += count;
+                self.let_leave(channel, socket, count);
+            }
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
             // net/core/stream.c, sk_stream_wait_connect: neither connected nor about to be.
@@ -296,6 +304,14 @@ impl Posix {
             Err(error) => return Some(Err(self.transfer_error(socket, error))),
         }
         (*done >= wanted).then_some(Ok(*done))
+    }
+
+    /// After a large write of `count` bytes that has gone far ahead of the stack: lets the worker send, if it shares the processor,
+    /// while the cache still has what was written.
+    fn let_leave(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
+        if count >= LARGE_WRITE && channel.unacknowledged(socket) >= FAR_AHEAD {
+            self.writers_courtesy.give_way_once(&*self.kernel, channel.spin_limit());
+        }
     }
 
     /// net/core/stream.c, sk_stream_error: the pending failure, else a broken pipe.

@@ -1,4 +1,6 @@
 use super::*;
+use ringway_shm::Instant;
+
 use crate::mock::TestKernel;
 
 const LIMIT: Duration = Duration::from_micros(20);
@@ -67,6 +69,25 @@ fn late_is_as_good_as_in_vain() {
         assert_eq!(attempt_of(&courtesy, 1, Duration::from_millis(3)), (true, 1));
     }
     assert_eq!(attempt(&courtesy, 1), (false, 0), "the next wait sleeps at once");
+}
+
+/// How often of `count` times the processor was given away, where that takes so long.
+fn once_each(courtesy: &Courtesy, count: u32, takes: Duration) -> u64 {
+    let kernel = TestKernel::default();
+    kernel.courtesy_takes.store(takes.as_nanos(), Ordering::Relaxed);
+    (0..count).for_each(|_| courtesy.give_way_once(&kernel, LIMIT));
+    kernel.now().since(Instant::ZERO).as_nanos() / takes.as_nanos()
+}
+
+/// A worker that sends what was written takes some time, and is given it each time; a stranger's slices end that for a while.
+#[test]
+fn giving_way_once_ends_where_a_stranger_takes_slices() {
+    let courtesy = Courtesy::default();
+    assert_eq!(once_each(&courtesy, 4 * JUDGED, Duration::from_micros(100)), u64::from(4 * JUDGED));
+    assert_eq!(once_each(&courtesy, JUDGED + SKIPPED, Duration::from_millis(3)), u64::from(JUDGED));
+    assert_eq!(once_each(&courtesy, JUDGED, Duration::from_micros(100)), u64::from(JUDGED), "it is tried again");
+    courtesy.forbid();
+    assert_eq!(once_each(&courtesy, JUDGED, Duration::from_micros(100)), 0, "the filter may kill");
 }
 
 /// Where system calls are filtered nobody gives way: the filter may kill for it.
