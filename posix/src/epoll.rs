@@ -327,6 +327,12 @@ impl Posix {
         self.courtesy.give_way(&*self.kernel, channel.spin_limit(), || look_at(channel, context))
     }
 
+    /// Whether something has happened since the last look at an epoll instance, of whichever thread.
+    pub(crate) fn epoll_has_news(&self, channel: &dyn Channel) -> bool {
+        let context = self.waited_for.load(Ordering::Relaxed).checked_sub(1);
+        context.is_some_and(|context| channel.has_event(Context(context as u16)))
+    }
+
     /// Have sockets of the stack kept a wait from asking the kernel too often?
     fn kernel_is_due(&self, number: u32) -> bool {
         let mut cell = self.epolls.lock(number);
@@ -361,6 +367,7 @@ impl Posix {
         while let Some(socket) = context.and_then(|context| channel.next_event(context)) {
             instance.list.mark(socket.index);
         }
+        self.waited_for.store(context.map_or(0, |context| u32::from(context.0) + 1), Ordering::Relaxed);
         let mut ready = 0;
         instance.list.harvest(
             events.len(),

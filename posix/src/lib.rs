@@ -74,6 +74,8 @@ pub struct Posix {
     waits: WaitPool,
     courtesy: Courtesy,
     writers_courtesy: Courtesy,
+    /// The wait context of the epoll instance that was looked at last, + 1; 0: none.
+    waited_for: AtomicU32,
     epolls: Epolls,
     counters: Counters,
     settings: Settings,
@@ -101,6 +103,7 @@ impl Posix {
             waits: WaitPool::new(),
             courtesy: Courtesy::default(),
             writers_courtesy: Courtesy::default(),
+            waited_for: AtomicU32::new(0),
             epolls: Epolls::new(),
             counters: Counters::default(),
             settings,

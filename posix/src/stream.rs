@@ -307,9 +307,10 @@ impl Posix {
     }
 
     /// After a large write of `count` bytes that has gone far ahead of the stack: lets the worker send, if it shares the processor,
-    /// while the cache still has what was written.
+    /// while the cache still has what was written. Not while other sockets have news: who writes on as long as there is room
+    /// would come to them late.
     fn let_leave(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
-        if count >= LARGE_WRITE && channel.unacknowledged(socket) >= FAR_AHEAD {
+        if count >= LARGE_WRITE && channel.unacknowledged(socket) >= FAR_AHEAD && !self.epoll_has_news(channel) {
             self.writers_courtesy.give_way_once(&*self.kernel, channel.spin_limit());
         }
     }
