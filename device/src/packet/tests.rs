@@ -208,6 +208,8 @@ fn what_leaves_does_not_arrive() {
 struct Reader {
     memory: Slabs,
     asked: usize,
+    /// How many are enough for one call.
+    at_once: usize,
 }
 
 impl Rooms for Reader {
@@ -217,6 +219,33 @@ impl Rooms for Reader {
         self.asked += 1;
         self.memory.take(len - headers).map(|payload| (headers, payload))
     }
+
+    fn are_enough(&self) -> bool {
+        self.asked >= self.at_once
+    }
+}
+
+/// What a reader has no time for now waits outside, and is lost nowhere.
+#[test]
+fn a_reader_that_has_enough_is_given_the_rest_later() {
+    in_namespace(|| {
+        let (mut left, mut right, macs) = ends();
+        let mut reader = Reader { memory: Slabs::new(&right.arena, 8), asked: 0, at_once: 2 };
+        let mut burst = Burst::with_capacity(64);
+        for number in 0..5 {
+            Packet { macs, payload: &[number; WHOLE], ..Packet::default() }.push(&left.arena, &mut burst, PIECE, true);
+        }
+        left.transmit(Instant::ZERO, &mut burst).expect("the wire is up");
+        let calls: Vec<Vec<u8>> = (0..4)
+            .map(|_| {
+                reader.asked = 0;
+                right.receive_to(Instant::ZERO, &mut burst, &mut reader).expect("the wire is up");
+                let packets = crate::testing::arrived(&mut burst);
+                packets.iter().filter(|packet| packet.bytes[23] == 6).map(|packet| packet.payload()[0]).collect()
+            })
+            .collect();
+        assert_eq!(calls, [vec![0, 1], vec![2, 3], vec![4], vec![]]);
+    });
 }
 
 /// What waits in the ring goes to where its reader wants it as well, unless one frame holds it.
@@ -224,7 +253,7 @@ impl Rooms for Reader {
 fn payload_from_the_ring_is_read_to_where_it_is_wanted() {
     in_namespace(|| {
         let (mut left, mut right, macs) = ends();
-        let mut reader = Reader { memory: Slabs::new(&right.arena, 4), asked: 0 };
+        let mut reader = Reader { memory: Slabs::new(&right.arena, 4), asked: 0, at_once: usize::MAX };
         for (bytes, asked) in [(1_000, 0), (4_096, 1), (8_192, 1), (14_480, 1)] {
             let payload: Vec<u8> = (0..bytes).map(|at| (at * 7) as u8).collect();
             let mut burst = Burst::with_capacity(64);

@@ -265,11 +265,13 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     let all = net.workers[0].attachments.free_rooms();
     let bytes = pattern(3 << 20, 5);
     let (mut sent, mut least, mut most, mut ahead, mut got) = (0, all, 0, 0, Vec::new());
+    let mut readers_first = false;
     net.run_until(|net| {
         net.write_some((1, client), &bytes, &mut sent);
         ahead = ahead.max(net.apps[1].client.slot(client.index).send_limit());
         least = least.min(net.workers[0].attachments.free_rooms());
         most = most.max(net.workers[1].attachments.lent_chunks());
+        readers_first |= net.workers[0].attachments.readers_first();
         if net.now.as_millis() % 2 == 0 {
             net.receive_into(0, server, &mut got);
         }
@@ -278,6 +280,8 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
     assert!(least < all, "nothing was read to the reader's memory");
     assert!(most > 0, "nothing has left from the writer's memory");
+    assert!(readers_first, "the reader, who comes late, was not given the processor");
+    assert!(!net.workers[0].attachments.readers_first(), "nothing more has come");
     assert!(ahead > 256 << 10, "the only writer may write far ahead, not only {ahead} bytes");
     net.run_for_ms(100);
     assert_eq!((net.workers[0].attachments.free_rooms(), net.workers[1].attachments.lent_chunks()), (all, 0));

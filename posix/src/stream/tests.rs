@@ -1,6 +1,7 @@
 //! Bytes in and out, against a worker that the test plays.
 
 use super::*;
+use crate::fallback::Kernel;
 use crate::fcntl_ioctl::Control;
 use crate::mock::Bench;
 use ringway_shm::channel::{Flags, Operation, State as SlotState};
@@ -161,6 +162,32 @@ fn a_write_that_finds_no_room_is_short_then_told_to_come_again() {
     let how = Send { dont_wait: true, ..Send::default() };
     assert_eq!(bench.sent(socket, 1500, how), Ok(1000));
     assert_eq!(bench.sent(socket, 1, how), Err(Errno::AGAIN));
+}
+
+/// The worker may send when large writes have gone far ahead of it; small ones, and other sockets that have news, go on.
+#[test]
+fn a_writer_far_ahead_gives_way() {
+    let (bench, socket) = connected();
+    bench.kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    bench.turn(|worker| {
+        worker.set_spin_limit(ringway_shm::Duration::from_micros(20));
+        worker.set_send_limit(socket.index, 1 << 20);
+    });
+    let write = |count| {
+        let before = bench.kernel.now();
+        assert_eq!(bench.sent(socket, count, Send { dont_wait: true, ..Send::default() }), Ok(count));
+        bench.kernel.now().since(before).as_nanos() / 1_000
+    };
+    let given_way = [32 << 10, 32 << 10, 32 << 10, 31 << 10, 1 << 10].map(write);
+    assert_eq!(given_way, [0; 5], "not far ahead, then with a small write");
+    bench.turn(|worker| {
+        let mut taken = [0; 32 << 10];
+        worker.tx_available(socket.index);
+        let count = worker.copy_tx(socket.index, &mut taken);
+        worker.release_tx(socket.index, count as u32);
+        assert_eq!(count, taken.len());
+    });
+    assert_eq!(write(32 << 10), 1, "128 KiB ahead");
 }
 
 #[test]
