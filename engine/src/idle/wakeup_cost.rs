@@ -16,8 +16,8 @@ const KNOWN: usize = 3;
 /// Bounds of the cost.
 const COST_MIN: Duration = Duration::from_micros(5);
 const COST_MAX: Duration = Duration::from_micros(50);
-/// The limit as long as the cost is not known.
-const LIMIT_AT_FIRST: Duration = Duration::from_micros(20);
+/// The limit as long as the cost is not known: for wake-ups of up to 30 us.
+const LIMIT_AT_FIRST: Duration = Duration::from_micros(60);
 /// Wake-ups of a spin.
 const SPIN_COSTS: u64 = 2;
 
