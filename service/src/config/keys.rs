@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         0,
         10_000,
         "How long the worker looks for work before it sleeps, giving way to whoever else wants its processor. Spinning saves \
-         a wakeup per packet. auto: twice what a wakeup costs, which the worker measures: 10 to 100, 20 before it knows. It \
+         a wakeup per packet. auto: twice what a wakeup costs, which the worker measures: 10 to 100, 60 before it knows. It \
          spins while that pays, and never when nothing has happened for longer than this. Programs under `ringway run` do as \
          the worker does, up to 100.",
     ),
