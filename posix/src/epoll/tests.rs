@@ -369,3 +369,38 @@ fn a_storm_of_events_loses_none() {
         assert_eq!(got, rounds * bytes);
     });
 }
+
+/// A writer far ahead of the stack lets the worker send, unless another socket has something for the program.
+#[test]
+fn who_writes_much_gives_way_unless_others_have_news() {
+    let bench = Bench::new();
+    let (fd, other) = bench.socket(State::Connected);
+    let (_, writer) = bench.socket(State::Connected);
+    let epoll = bench.epoll();
+    bench.add(epoll, fd, IN | ET);
+    assert_eq!(bench.now_ready(epoll), []);
+    bench.kernel.courtesy_takes.store(1_000, Ordering::Relaxed);
+    bench.turn(|worker| {
+        worker.set_spin_limit(Duration::from_micros(20));
+        worker.set_send_limit(writer.index, 1 << 20);
+    });
+    let gives_way = |count| {
+        let before = bench.kernel.now();
+        let sent =
+            bench.posix.send(writer, &[IoSlice::new(&vec![7; count])], crate::Send { dont_wait: true, ..Default::default() });
+        assert_eq!(sent, Ok(count));
+        bench.kernel.now() > before
+    };
+    for count in [32 << 10, 32 << 10, 32 << 10] {
+        assert!(!gives_way(count), "not far ahead");
+    }
+    bench.arrive(other, b"news");
+    assert!(!gives_way(32 << 10), "far ahead, but there is news");
+    assert_eq!(bench.now_ready(epoll), [(fd, IN)]);
+    bench.turn(|worker| {
+        worker.tx_available(writer.index);
+        let count = worker.copy_tx(writer.index, &mut [0; 32 << 10]);
+        worker.release_tx(writer.index, count as u32);
+    });
+    assert!(gives_way(32 << 10), "far ahead, and the news was taken");
+}
