@@ -59,6 +59,8 @@ impl Cookie {
 
 /// Large packets that an application may have unread before it is given the processor.
 const ROOMS_AT_ONCE: u32 = 2;
+/// Packets with more payload are large. Messages of some KiB are not: the more of them are taken at once, the better.
+pub(crate) const MESSAGE: usize = 16 << 10;
 
 /// All regions of a worker.
 pub(crate) struct Attachments {
@@ -69,7 +71,7 @@ pub(crate) struct Attachments {
     regions: Vec<Option<Box<Region>>>,
     live: Vec<u32>,
     retry_at: Option<Instant>,
-    /// The region to whose memory a packet was read last, since somebody asked.
+    /// The region to whose memory a large packet was read last, since somebody asked.
     read_to: Option<u32>,
 }
 
@@ -171,7 +173,9 @@ impl Attachments {
     pub(crate) fn room(&mut self, cookie: u64, id: SocketId, len: usize, arena: &Arena) -> Option<Frame> {
         let cookie = Cookie::from_word(cookie);
         let room = self.region(cookie.region)?.room(cookie.slot, id, len, arena)?;
-        self.read_to = Some(cookie.region);
+        if len > MESSAGE {
+            self.read_to = Some(cookie.region);
+        }
         Some(room)
     }
 

@@ -14,7 +14,7 @@ use ringway_stack::{Interface, Role, Stack};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::attach::Attachments;
+use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
 
 /// Frames for which a burst has room without growing.
@@ -23,8 +23,6 @@ const BURST_FRAMES: usize = 1024;
 /// Bytes of large packets to applications that one burst takes, as long as there are more: three packets. What is read in such
 /// portions is still in the processor's cache when the application reads it (measured: docs/performance.md).
 const PORTION: usize = 160 << 10;
-/// Messages of some KiB do not count for that: the more of them are taken at once, the better.
-const MESSAGE: usize = 16 << 10;
 
 /// One interface.
 pub(crate) struct Port {

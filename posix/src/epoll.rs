@@ -367,7 +367,11 @@ impl Posix {
         while let Some(socket) = context.and_then(|context| channel.next_event(context)) {
             instance.list.mark(socket.index);
         }
-        self.waited_for.store(context.map_or(0, |context| u32::from(context.0) + 1), Ordering::Relaxed);
+        let looked_at = context.map_or(0, |context| u32::from(context.0) + 1);
+        // Threads share the word: it is written when it changes.
+        if self.waited_for.load(Ordering::Relaxed) != looked_at {
+            self.waited_for.store(looked_at, Ordering::Relaxed);
+        }
         let mut ready = 0;
         instance.list.harvest(
             events.len(),

@@ -247,6 +247,7 @@ fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader(
         });
         assert_eq!((sent, lent), (message.len(), 1), "it leaves from where it was written");
         assert_eq!(net.workers[0].attachments.free_rooms(), all - 1, "and has arrived where it is read");
+        assert!(!net.workers[0].attachments.readers_first(), "who has messages is given the processor as always");
         net.receive_into(0, server, &mut got);
         assert!(got == message);
         net.run_for_ms(100);
