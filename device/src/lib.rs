@@ -111,7 +111,7 @@ pub trait Rooms {
     /// exactly the bytes behind them. `None`: anywhere.
     fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)>;
 
-    /// Whether so much has been given that it should be read before more is: the device stops, and packets stay outside.
+    /// Whether so much has been shown that it should be read before more is: the device stops, and packets stay outside.
     fn are_enough(&self) -> bool {
         false
     }

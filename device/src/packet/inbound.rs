@@ -7,8 +7,8 @@
 //! ```
 //! A socket has slots of one size, and fills the slot also of a packet that it queues whole because it is larger: the kernel
 //! would copy 8 KiB of each into cold memory, where nobody reads them. The two sockets are a group (PACKET_FANOUT) in which
-//! the length decides. That costs every packet a little, so there is one socket until [`LARGE_ENOUGH`] large packets have
-//! come. Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of both sockets takes packets of
+//! the length decides. That costs every packet a little, so the second one stands ready, unbound, until [`LARGE_ENOUGH`] large
+//! packets have come (what makes a ring waits for an RCU grace period: some milliseconds). Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of both sockets takes packets of
 //! all sizes, so that whatever the kernel brings where is right, and only slower. At the moment of the division a packet may
 //! be lost, as on any wire.
 
@@ -41,8 +41,8 @@ pub(super) struct Inbound {
     large: Option<Source>,
     /// The front packet is `large`'s.
     is_large: bool,
-    /// What the second socket will be, while there is none.
-    planned: Option<Planned>,
+    /// The second socket, while it is not used.
+    spare: Option<Spare>,
     /// Packets that found no room, so far.
     lost: Cell<u64>,
 }
@@ -52,10 +52,10 @@ struct Source {
     ring: Ring,
 }
 
-/// A socket for large packets.
-struct Planned {
+/// A socket for large packets, at which nothing arrives yet.
+struct Spare {
+    source: Source,
     interface: u32,
-    slots: u32,
     filter: Option<OwnedFd>,
     /// Bytes behind the link header of the largest packet that is not for it.
     bytes_max: u32,
@@ -72,38 +72,39 @@ impl Inbound {
         options: PacketOptions,
     ) -> io::Result<Inbound> {
         let packet_bytes = PACKET_BYTES_MIN.max(interface.mtu as usize + Medium::Ethernet.header_bytes());
-        let small = Source::open(interface.index, options.ring_slots, packet_bytes, |fd| match filter {
-            Some(_) => sys::set_filter(fd, filter),
-            None => Ok(()),
-        })?;
+        let small = Source::open(options.ring_slots, packet_bytes)?;
+        if filter.is_some() {
+            sys::set_filter(small.fd.as_fd(), filter)?;
+        }
+        sys::bind(small.fd.as_fd(), interface.index)?;
         sys::set_bypass(small.fd.as_fd(), direct)?;
-        let mut planned = None;
+        let mut spare = None;
         if options.large_apart {
-            planned = Some(Planned {
+            spare = Some(Spare {
+                source: Source::open(options.ring_slots, HEADERS_BYTES)?,
                 interface: interface.index,
-                slots: options.ring_slots,
                 filter: filter.map(|filter| filter.try_clone_to_owned()).transpose()?,
                 bytes_max: (packet_bytes - Medium::Ethernet.header_bytes()) as u32,
                 missing: LARGE_ENOUGH,
             });
         }
-        Ok(Inbound { small, large: None, is_large: false, planned, lost: Cell::new(0) })
+        Ok(Inbound { small, large: None, is_large: false, spare, lost: Cell::new(0) })
     }
 
     /// The front packet is larger than its slot.
     #[inline]
     pub(super) fn count_large(&mut self) {
-        if let Some(planned) = &mut self.planned {
-            planned.missing = planned.missing.saturating_sub(1);
+        if let Some(spare) = &mut self.spare {
+            spare.missing = spare.missing.saturating_sub(1);
         }
     }
 
-    /// Opens the second socket when it is worth it.
+    /// Takes the second socket into use when it is worth it.
     #[inline]
     pub(super) fn divide(&mut self) {
-        if let Some(planned) = self.planned.take_if(|planned| planned.missing == 0) {
+        if let Some(spare) = self.spare.take_if(|spare| spare.missing == 0) {
             // One socket is enough where the kernel refuses a second one.
-            self.large = planned.open(self.small.fd.as_fd()).ok();
+            self.large = spare.join(self.small.fd.as_fd()).ok();
         }
     }
 
@@ -188,30 +189,25 @@ impl Inbound {
     }
 }
 
-impl Planned {
+impl Spare {
     #[cold]
-    fn open(self, small: BorrowedFd<'_>) -> io::Result<Source> {
+    fn join(self, small: BorrowedFd<'_>) -> io::Result<Source> {
+        let large = self.source.fd.as_fd();
         // It would get everything between its binding and the division.
-        let large = Source::open(self.interface, self.slots, HEADERS_BYTES, sys::refuse_all)?;
-        sys::divide_by_size(small, large.fd.as_fd(), self.bytes_max)?;
-        sys::set_filter(large.fd.as_fd(), self.filter.as_ref().map(|filter| filter.as_fd()))?;
-        Ok(large)
+        sys::refuse_all(large)?;
+        sys::bind(large, self.interface)?;
+        sys::divide_by_size(small, large, self.bytes_max)?;
+        sys::set_filter(large, self.filter.as_ref().map(|filter| filter.as_fd()))?;
+        Ok(self.source)
     }
 }
 
 impl Source {
-    /// A socket of the interface with this number, with a ring for packets of `packet_bytes`; `filter` has its filter set before the first packet.
-    fn open(
-        interface: u32,
-        slots: u32,
-        packet_bytes: usize,
-        filter: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>,
-    ) -> io::Result<Source> {
+    /// A socket with a ring for packets of `packet_bytes`; nothing arrives before it is bound.
+    fn open(slots: u32, packet_bytes: usize) -> io::Result<Source> {
         let fd = sys::open()?;
-        filter(fd.as_fd())?;
         sys::prepare(fd.as_fd(), SEND_BUFFER, RECEIVE_BUFFER)?;
         let ring = Ring::map(fd.as_fd(), slots, packet_bytes)?;
-        sys::bind(fd.as_fd(), interface)?;
         Ok(Source { fd, ring })
     }
 }

@@ -129,6 +129,30 @@ fn payloads(device: &mut PacketDevice) -> Vec<Vec<u8>> {
     got
 }
 
+/// Packet sockets of this namespace, and how many of them receive.
+fn sockets() -> (usize, usize) {
+    let table = std::fs::read_to_string("/proc/thread-self/net/packet").expect("the kernel lists them");
+    let running = table.lines().skip(1).filter(|line| line.split_whitespace().nth(5) == Some("1")).count();
+    (table.lines().skip(1).count(), running)
+}
+
+/// A ring that was made when it was needed held the worker up for 7 ms: sixteen clients that waited for their answers sent
+/// what was not acknowledged once more (tail loss probes).
+#[test]
+fn the_socket_for_large_packets_stands_ready() {
+    in_namespace(|| {
+        let (_left, right, _) = ends();
+        drop(right);
+        let options = PacketOptions { large_apart: true, ..PacketOptions::default() };
+        let _right = PacketDevice::open("right", None, options, &arena()).expect("it was made above");
+        assert_eq!(sockets(), (3, 2), "left, right, and what is not needed yet");
+    });
+    in_namespace(|| {
+        let _ends = apart();
+        assert_eq!(sockets(), (3, 3));
+    });
+}
+
 /// They wait in two rings, and one flow has both: every order of sizes is kept, also where the sizes are next to the limit.
 #[test]
 fn packets_that_come_apart_keep_their_order() {
