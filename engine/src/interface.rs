@@ -20,8 +20,8 @@ use crate::command::InterfaceInfo;
 /// Frames for which a burst has room without growing.
 const BURST_FRAMES: usize = 1024;
 
-/// Bytes of large packets to applications that one burst takes, as long as there are more: three packets. What is read in such
-/// portions is still in the processor's cache when the application reads it (measured: docs/performance.md).
+/// Bytes of large packets that one burst takes, as long as there are more: three packets. What is read in such portions is still
+/// in the processor's cache when the application reads it (measured: docs/performance.md).
 const PORTION: usize = 160 << 10;
 
 /// One interface.
@@ -129,7 +129,7 @@ impl Interfaces {
         let mut capture = capture.filter(|capture| capture.is_wanted());
         let mut packets = 0;
         for (number, port) in self.ports.iter_mut().enumerate() {
-            let mut rooms = Readers { given: 0, interface: number as u32, stack, attachments, arena };
+            let mut rooms = Readers { large: 0, interface: number as u32, stack, attachments, arena };
             if port.device.receive_to(now, &mut self.received, &mut rooms).is_err() {
                 port.errors += 1;
             }
@@ -199,8 +199,8 @@ impl Interfaces {
 
 /// Who will read what arrives at an interface.
 struct Readers<'a> {
-    /// Bytes of room that were given for large packets.
-    given: usize,
+    /// Bytes of the large packets that were shown.
+    large: usize,
     interface: u32,
     stack: &'a Stack,
     attachments: &'a mut Attachments,
@@ -209,16 +209,16 @@ struct Readers<'a> {
 
 impl Rooms for Readers<'_> {
     fn room(&mut self, head: &[u8], len: usize) -> Option<(usize, Frame)> {
+        if len > MESSAGE {
+            self.large += len;
+        }
         let to = self.stack.destination(self.interface, head, len)?;
         let payload = self.attachments.room(to.cookie, to.socket, len.checked_sub(to.header_bytes)?, self.arena)?;
-        if payload.len() > MESSAGE {
-            self.given += payload.len();
-        }
         Some((to.header_bytes, payload))
     }
 
     fn are_enough(&self) -> bool {
-        self.given >= PORTION
+        self.large >= PORTION
     }
 }
 
@@ -304,3 +304,6 @@ fn write_burst(capture: &mut CaptureWriter, now: Instant, interface: usize, dire
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

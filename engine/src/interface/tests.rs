@@ -1,0 +1,26 @@
+use ringway_stack::StackConfig;
+
+use super::*;
+use crate::WorkerConfig;
+
+/// How many packets of `len` bytes a device shows, of 64 that wait, before it is enough for one turn.
+fn shown(len: usize) -> usize {
+    let config = WorkerConfig::default();
+    let arena = Arena::new(config.arena);
+    let stack = Stack::new(StackConfig::default(), arena.clone(), Instant::ZERO);
+    let mut readers =
+        Readers { large: 0, interface: 0, stack: &stack, attachments: &mut Attachments::new(&config), arena: &arena };
+    let mut packets = 0;
+    while packets < 64 && !readers.are_enough() {
+        assert!(readers.room(&[], len).is_none(), "nobody has a socket");
+        packets += 1;
+    }
+    packets
+}
+
+/// Large packets are taken in portions, whoever they are for; of small ones a whole burst.
+#[test]
+fn three_packets_of_64_kib_are_a_portion() {
+    assert_eq!(shown(64 << 10), 3);
+    assert_eq!(shown(MESSAGE), 64);
+}
