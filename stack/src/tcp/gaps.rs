@@ -5,10 +5,17 @@
 //! segment take their room from its payload, so that no segment becomes longer than the path lets through; those of a
 //! super-segment stand in each segment that it is cut into. A report of duplicates (RFC 2883) goes in one ACK alone: repeated
 //! in each segment of a super-segment it would say that all that was sent again was for nothing.
+//!
+//! Of a burst that grows more intervals than one ACK has blocks, other ACKs in front of it tell, the oldest first: each segment out of
+//! order would have an ACK of its own (RFC 5681 §4.2). What is told late, or never, looks to the peer as if the path had
+//! reordered it (RFC 8985 §6.2 step 4), and then it waits longer before it sends again what is lost.
 
-use crate::wire::tcp::{Header, Options};
+use ringway_shm::Burst;
+
+use crate::wire::tcp::{Header, Options, SACK_BLOCKS_BESIDE_TIMESTAMPS, SACK_BLOCKS_MAX};
 
 use super::connection::Connection;
+use super::output::WriteError;
 use super::tcb::flag;
 
 /// Of a full segment's payload the blocks take one part in so many at most: a peer may have offered an MSS of a few bytes.
@@ -35,28 +42,56 @@ impl Connection<'_, '_> {
     fn blocks_beside_data(&self) -> usize {
         let Some(cold) = self.shared.cold.get(self.tcb.cold).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
         let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss) / SHARE);
-        if self.tcb.has(flag::SACK) { cold.reassembly.blocks(self.tcb.has(flag::TIMESTAMPS)).min(affordable) } else { 0 }
+        if self.tcb.has(flag::SACK) { cold.reassembly.intervals().min(self.blocks_in_ack()).min(affordable) } else { 0 }
     }
 
     /// Tells of gaps in the header of a data segment, of which [`segment_bytes`](Connection::segment_bytes) knows.
     #[inline(never)]
-    pub(crate) fn tell_gaps_beside_data(&self, header: &mut Header) {
-        self.tell_gaps(header, self.blocks_beside_data());
+    pub(crate) fn tell_gaps_beside_data(&mut self, header: &mut Header) {
+        let most = self.blocks_beside_data();
+        self.tell_gaps(header, most);
     }
 
     /// Tells of gaps in a header, with up to `most` blocks and as many as fit.
-    pub(crate) fn tell_gaps(&self, header: &mut Header, most: usize) {
+    pub(crate) fn tell_gaps(&mut self, header: &mut Header, most: usize) {
         if self.tcb.has(flag::SACK)
-            && let Some(cold) = self.shared.cold.get(self.tcb.cold)
+            && let Some(cold) = self.cold()
         {
-            cold.reassembly.report(&mut header.options, most);
+            cold.reassembly.report(&mut header.options, most, 0);
+            cold.reassembly.all_told();
         }
     }
 
-    /// Whether only a pure ACK can say what there is to say: duplicates, or (RFC 5681 §2) a gap to a peer that counts
-    /// duplicate ACKs.
+    /// Writes ACKs for the intervals that the next one has no room for.
+    pub(crate) fn write_earlier_gaps(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
+        let room = self.blocks_in_ack();
+        let sacks = self.tcb.has(flag::SACK);
+        let Some(cold) = self.cold().filter(|_| sacks) else { return Ok(()) };
+        let last = room - usize::from(cold.duplicate.is_some());
+        let mut later = cold.reassembly.untold();
+        while later > last {
+            later -= room.min(later - last);
+            let mut header = self.header(self.tcb.snd_nxt);
+            if let Some(cold) = self.cold() {
+                cold.reassembly.report(&mut header.options, room, later);
+            }
+            self.write(&header, None, out)?;
+        }
+        Ok(())
+    }
+
+    /// Blocks that a pure ACK has room for.
+    fn blocks_in_ack(&self) -> usize {
+        if self.tcb.has(flag::TIMESTAMPS) { SACK_BLOCKS_BESIDE_TIMESTAMPS } else { SACK_BLOCKS_MAX }
+    }
+
+    /// Whether only a pure ACK can say what there is to say: duplicates, more than the blocks of a data segment can, or (RFC 5681
+    /// §2) a gap to a peer that counts duplicate ACKs.
     pub(crate) fn has_report_of_its_own(&self) -> bool {
         let cold = self.shared.cold.get(self.tcb.cold);
-        cold.is_some_and(|cold| cold.duplicate.is_some() || !self.tcb.has(flag::SACK) && !cold.reassembly.is_empty())
+        cold.is_some_and(|cold| match self.tcb.has(flag::SACK) {
+            true => cold.duplicate.is_some() || cold.reassembly.untold() > self.blocks_beside_data(),
+            false => !cold.reassembly.is_empty(),
+        })
     }
 }

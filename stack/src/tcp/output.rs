@@ -379,8 +379,10 @@ impl Connection<'_, '_> {
         header
     }
 
-    /// Writes a pure ACK with SACK blocks.
+    /// Writes a pure ACK with SACK blocks, behind others where they are many.
     pub(crate) fn write_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
+        self.refresh_template();
+        self.write_earlier_gaps(out)?;
         let mut header = self.header(self.tcb.snd_nxt);
         if let Some(duplicate) = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.duplicate) {
             header.options.push_sack(duplicate);
@@ -388,7 +390,6 @@ impl Connection<'_, '_> {
         self.tell_gaps(&mut header, SACK_BLOCKS_MAX);
         self.reflect_syn_ack(&mut header);
         self.tell_counters(&mut header, u32::MAX);
-        self.refresh_template();
         self.write(&header, None, out)?;
         self.duplicate_reported();
         self.ack_sent();

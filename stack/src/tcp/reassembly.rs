@@ -9,10 +9,10 @@ use ringway_shm::{Arena, FrameQueue};
 
 use super::segment::{memory, split, trim_front, truncate};
 use super::sequence::SeqNum;
-use crate::wire::tcp::{Options, SACK_BLOCKS_BESIDE_TIMESTAMPS, SACK_BLOCKS_MAX, SackBlock};
+use crate::wire::tcp::{Options, SackBlock};
 
-/// Intervals at most.
-pub(crate) const INTERVALS_MAX: usize = 64;
+/// Intervals at most. A path of 1 Gbit/s and 20 ms that loses one packet in ten leaves some three hundred gaps.
+pub(crate) const INTERVALS_MAX: usize = 512;
 
 #[derive(Debug)]
 struct Interval {
@@ -28,6 +28,9 @@ struct Interval {
 pub(crate) struct Reassembly {
     intervals: Vec<Interval>,
     stamp: u32,
+    /// What the stamp was when the peer was told of intervals last, and the time before.
+    told: u32,
+    told_before: u32,
     /// Sequence number of the peer's FIN, when that came before the data in front of it.
     pub(crate) fin: Option<SeqNum>,
 }
@@ -50,7 +53,8 @@ impl Reassembly {
 
     /// The first of `len` bytes from `start` on that are held already.
     pub(crate) fn held(&self, start: SeqNum, len: u32) -> Option<SackBlock> {
-        let interval = self.intervals.iter().find(|i| i.end.after(start)).filter(|i| i.start.before(start + len))?;
+        let at = self.intervals.partition_point(|i| i.end.at_or_before(start));
+        let interval = self.intervals.get(at).filter(|i| i.start.before(start + len))?;
         Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
     }
 
@@ -61,7 +65,7 @@ impl Reassembly {
         let (mut start, mut end) = (start, start + len);
         self.stamp = self.stamp.wrapping_add(1);
         // The first interval that ends at or after our start: it may overlap, touch or follow.
-        let mut at = self.intervals.iter().position(|i| i.end.at_or_after(start)).unwrap_or(self.intervals.len());
+        let mut at = self.intervals.partition_point(|i| i.end.before(start));
         if let Some(previous) = self.intervals.get_mut(at)
             && previous.start.at_or_before(start)
         {
@@ -137,24 +141,41 @@ impl Reassembly {
         Some(freed)
     }
 
-    /// SACK blocks that a header without further options than timestamps has, or not even those.
-    pub(crate) fn blocks(&self, timestamps: bool) -> usize {
-        self.intervals.len().min(if timestamps { SACK_BLOCKS_BESIDE_TIMESTAMPS } else { SACK_BLOCKS_MAX })
+    /// How many intervals are held.
+    pub(crate) fn intervals(&self) -> usize {
+        self.intervals.len()
     }
 
-    /// RFC 2018 §4: as many blocks as fit, up to `most`, the most recently grown first.
-    pub(crate) fn report(&self, options: &mut Options, most: usize) {
-        let mut last = None;
+    /// Intervals that the peer has not been told of twice since they grew: an ACK may be lost.
+    pub(crate) fn untold(&self) -> usize {
+        let since = self.stamp.wrapping_sub(self.told_before);
+        self.intervals.iter().filter(|interval| self.age(interval) < since).count()
+    }
+
+    /// The peer is told of all of them.
+    pub(crate) fn all_told(&mut self) {
+        self.told_before = core::mem::replace(&mut self.told, self.stamp);
+    }
+
+    /// RFC 2018 §4: as many blocks as fit, up to `most`, the most recently grown first; the `later` youngest are left out.
+    pub(crate) fn report(&self, options: &mut Options, most: usize, later: usize) {
         // A report of duplicates may stand in front.
-        let room = options.with_sack(core::iter::empty()).sack_room().min(most);
-        for _ in options.sack().len()..room {
-            // The youngest interval that is older than the one reported last.
-            let age = |i: &Interval| self.stamp.wrapping_sub(i.stamp);
-            let next = self.intervals.iter().filter(|&i| last.is_none_or(|l| age(i) > l)).min_by_key(|&i| age(i));
-            let Some(interval) = next else { break };
-            last = Some(age(interval));
-            options.push_sack(SackBlock { left: interval.start, right: interval.end });
+        let room = options.with_sack(core::iter::empty()).sack_room().min(most).saturating_sub(options.sack().len());
+        let mut last = None;
+        for number in 0..later + room {
+            // The youngest interval that is older than the last one.
+            let older = self.intervals.iter().filter(|&i| last.is_none_or(|l| self.age(i) > l));
+            let Some(interval) = older.min_by_key(|&i| self.age(i)) else { break };
+            last = Some(self.age(interval));
+            if number >= later {
+                options.push_sack(SackBlock { left: interval.start, right: interval.end });
+            }
         }
+    }
+
+    /// Insertions since the interval grew.
+    fn age(&self, interval: &Interval) -> u32 {
+        self.stamp.wrapping_sub(interval.stamp)
     }
 }
 
