@@ -57,7 +57,7 @@ impl Connection<'_, '_> {
         if self.tcb.has(flag::SACK)
             && let Some(cold) = self.cold()
         {
-            cold.reassembly.report(&mut header.options, most, 0);
+            cold.reassembly.report(&mut header.options, most);
             cold.reassembly.all_told();
         }
     }
@@ -68,13 +68,12 @@ impl Connection<'_, '_> {
         let sacks = self.tcb.has(flag::SACK);
         let Some(cold) = self.cold().filter(|_| sacks) else { return Ok(()) };
         let last = room - usize::from(cold.duplicate.is_some());
-        let mut later = cold.reassembly.untold();
-        while later > last {
-            later -= room.min(later - last);
+        if cold.reassembly.untold_count() <= last {
+            return Ok(());
+        }
+        for blocks in cold.reassembly.untold_before(last).chunks(room) {
             let mut header = self.header(self.tcb.snd_nxt);
-            if let Some(cold) = self.cold() {
-                cold.reassembly.report(&mut header.options, room, later);
-            }
+            blocks.iter().rev().for_each(|&block| header.options.push_sack(block));
             self.write(&header, None, out)?;
         }
         Ok(())
@@ -90,7 +89,7 @@ impl Connection<'_, '_> {
     pub(crate) fn has_report_of_its_own(&self) -> bool {
         let cold = self.shared.cold.get(self.tcb.cold);
         cold.is_some_and(|cold| match self.tcb.has(flag::SACK) {
-            true => cold.duplicate.is_some() || cold.reassembly.untold() > self.blocks_beside_data(),
+            true => cold.duplicate.is_some() || cold.reassembly.untold_count() > self.blocks_beside_data(),
             false => !cold.reassembly.is_empty(),
         })
     }

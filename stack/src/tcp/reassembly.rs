@@ -4,6 +4,7 @@
 //! one interval more is refused, the peer sends it again. Intervals neither touch nor overlap.
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use ringway_shm::{Arena, FrameQueue};
 
@@ -147,9 +148,22 @@ impl Reassembly {
     }
 
     /// Intervals that the peer has not been told of twice since they grew: an ACK may be lost.
-    pub(crate) fn untold(&self) -> usize {
+    fn untold(&self) -> impl Iterator<Item = &Interval> {
         let since = self.stamp.wrapping_sub(self.told_before);
-        self.intervals.iter().filter(|interval| self.age(interval) < since).count()
+        self.intervals.iter().filter(move |interval| self.age(interval) < since)
+    }
+
+    /// How many they are.
+    pub(crate) fn untold_count(&self) -> usize {
+        self.untold().count()
+    }
+
+    /// Those of them that a report of the `most` youngest leaves out, in the order in which they grew.
+    pub(crate) fn untold_before(&self, most: usize) -> Vec<SackBlock> {
+        let mut untold: Vec<&Interval> = self.untold().collect();
+        untold.sort_unstable_by_key(|interval| Reverse(self.age(interval)));
+        untold.truncate(untold.len().saturating_sub(most));
+        untold.into_iter().map(|interval| SackBlock { left: interval.start, right: interval.end }).collect()
     }
 
     /// The peer is told of all of them.
@@ -157,19 +171,17 @@ impl Reassembly {
         self.told_before = core::mem::replace(&mut self.told, self.stamp);
     }
 
-    /// RFC 2018 §4: as many blocks as fit, up to `most`, the most recently grown first; the `later` youngest are left out.
-    pub(crate) fn report(&self, options: &mut Options, most: usize, later: usize) {
-        // A report of duplicates may stand in front.
-        let room = options.with_sack(core::iter::empty()).sack_room().min(most).saturating_sub(options.sack().len());
+    /// RFC 2018 §4: as many blocks as fit, up to `most`, the most recently grown first.
+    pub(crate) fn report(&self, options: &mut Options, most: usize) {
         let mut last = None;
-        for number in 0..later + room {
-            // The youngest interval that is older than the last one.
+        // A report of duplicates may stand in front.
+        let room = options.with_sack(core::iter::empty()).sack_room().min(most);
+        for _ in options.sack().len()..room {
+            // The youngest interval that is older than the one reported last.
             let older = self.intervals.iter().filter(|&i| last.is_none_or(|l| self.age(i) > l));
             let Some(interval) = older.min_by_key(|&i| self.age(i)) else { break };
             last = Some(self.age(interval));
-            if number >= later {
-                options.push_sack(SackBlock { left: interval.start, right: interval.end });
-            }
+            options.push_sack(SackBlock { left: interval.start, right: interval.end });
         }
     }
 

@@ -19,7 +19,7 @@ fn stream(arena: &Arena, start: u32, len: u32) -> FrameQueue {
 
 fn blocks(reassembly: &Reassembly) -> Vec<(u32, u32)> {
     let mut options = Options::default();
-    reassembly.report(&mut options, usize::MAX, 0);
+    reassembly.report(&mut options, usize::MAX);
     options.sack().iter().map(|b| (b.left.0, b.right.0)).collect()
 }
 
@@ -34,6 +34,25 @@ fn newest_block_first() {
     assert_eq!(blocks(&reassembly), vec![(9_000, 9_500), (2_000, 2_500), (5_000, 5_500), (3_000, 3_500)]);
     assert!(reassembly.insert(&arena, SeqNum(3_500), 100, stream(&arena, 3_500, 100)));
     assert_eq!(blocks(&reassembly)[0], (3_000, 3_600));
+    reassembly.clear(&arena);
+}
+
+/// Who is told of the youngest in a report is told of the others before, the oldest first; all are told of twice.
+/// RFC 2018 §4.
+#[test]
+fn what_a_report_leaves_out_is_told_before() {
+    let arena = arena();
+    let mut reassembly = Reassembly::default();
+    for start in [5_000, 1_000, 9_000, 3_000, 7_000] {
+        assert!(reassembly.insert(&arena, SeqNum(start), 500, stream(&arena, start, 500)));
+    }
+    let before = |reassembly: &Reassembly| reassembly.untold_before(3).iter().map(|block| block.left.0).collect::<Vec<_>>();
+    for _ in 0..2 {
+        assert_eq!((reassembly.untold_count(), before(&reassembly)), (5, vec![5_000, 1_000]));
+        reassembly.all_told();
+    }
+    assert!(reassembly.insert(&arena, SeqNum(1_500), 100, stream(&arena, 1_500, 100)));
+    assert_eq!((reassembly.untold_count(), before(&reassembly)), (1, vec![]), "it has grown");
     reassembly.clear(&arena);
 }
 

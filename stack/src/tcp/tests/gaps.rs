@@ -217,5 +217,5 @@ fn a_burst_with_many_gaps_has_several_acks() {
     assert_eq!(told, [vec![(1_401, 1_501), (1_201, 1_301), (201, 501)]]);
     // Duplicates take one of the blocks.
     let told = burst(&mut rig, &[1_601, 1_801, 1_601]);
-    assert_eq!(told, [vec![(1_401, 1_501), (1_201, 1_301), (201, 501)], vec![(1_601, 1_701), (1_601, 1_701), (1_801, 1_901)]]);
+    assert_eq!(told, [vec![(1_401, 1_501)], vec![(1_601, 1_701), (1_601, 1_701), (1_801, 1_901)]]);
 }
