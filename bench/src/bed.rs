@@ -97,6 +97,8 @@ pub struct Setup {
     pub tuning: Tuning,
     /// The MTU of both ends of a veth pair; nothing: 1500.
     pub mtu: Option<u16>,
+    /// Both ends of a veth pair let no packet through that is larger.
+    pub small_packets: bool,
 }
 
 /// The server's core: the second, or the only one.
@@ -326,6 +328,9 @@ fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Pe
     steer(&wire, steering)?;
     if let Some(mtu) = setup.mtu {
         wire.set_mtu(mtu)?;
+    }
+    if setup.small_packets {
+        wire.forbid_super_segments()?;
     }
     if setup.tuning.congestion.is_some() {
         wire.free_congestion_control()?;

@@ -128,13 +128,15 @@ fn flows(count: u32, direction: Direction) -> Point {
 }
 
 fn single(_: &Options) -> Vec<Point> {
-    let links = [("super-segments", None), ("super-segments, jumbo", Some(JUMBO_MTU))];
-    let with = |(name, mtu): (&str, Option<u16>)| {
+    let links =
+        [("super-segments", None, false), ("super-segments, jumbo", Some(JUMBO_MTU), false), ("no super-segments", None, true)];
+    let with = |(name, mtu, small_packets): (&str, Option<u16>, bool)| {
         [Direction::Download, Direction::Upload].map(|direction| {
             let mut point = flows(1, direction);
             point.label = format!("{name}, {}", point.label);
             point.parameters.insert("offloads".into(), Parameter::Text(name.into()));
             point.setup.mtu = mtu;
+            point.setup.small_packets = small_packets;
             point
         })
     };

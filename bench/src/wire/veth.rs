@@ -80,7 +80,19 @@ impl Wire {
     /// # Errors
     /// The interface has no such MTU.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
-        let set = |side| ip(&["-n", &self.namespace(side), "link", "set", INTERFACE, "mtu", &mtu.to_string()]);
+        self.set_link(&["mtu", &mtu.to_string()])
+    }
+
+    /// From now on neither end gives the other a packet of several segments.
+    ///
+    /// # Errors
+    /// The interface has no such limit.
+    pub fn forbid_super_segments(&self) -> io::Result<()> {
+        self.set_link(&["gso_max_segs", "1"])
+    }
+
+    fn set_link(&self, what: &[&str]) -> io::Result<()> {
+        let set = |side| ip(&[&["-n", &self.namespace(side), "link", "set", INTERFACE][..], what].concat());
         set(Side::Server).and_then(|()| set(Side::Client))
     }
 
