@@ -8,7 +8,8 @@
 //! A socket has slots of one size, and fills the slot also of a packet that it queues whole because it is larger: the kernel
 //! would copy 8 KiB of each into cold memory, where nobody reads them. The two sockets are a group (PACKET_FANOUT) in which
 //! the length decides. That costs every packet a little, so the second one stands ready, unbound, until [`LARGE_ENOUGH`] large
-//! packets have come (what makes a ring waits for an RCU grace period: some milliseconds). Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of both sockets takes packets of
+//! packets have come; it is made beforehand because what makes a ring waits for an RCU grace period, some milliseconds.
+//! Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of both sockets takes packets of
 //! all sizes, so that whatever the kernel brings where is right, and only slower. At the moment of the division a packet may
 //! be lost, as on any wire.
 
@@ -78,16 +79,10 @@ impl Inbound {
         }
         sys::bind(small.fd.as_fd(), interface.index)?;
         sys::set_bypass(small.fd.as_fd(), direct)?;
-        let mut spare = None;
-        if options.large_apart {
-            spare = Some(Spare {
-                source: Source::open(options.ring_slots, HEADERS_BYTES)?,
-                interface: interface.index,
-                filter: filter.map(|filter| filter.try_clone_to_owned()).transpose()?,
-                bytes_max: (packet_bytes - Medium::Ethernet.header_bytes()) as u32,
-                missing: LARGE_ENOUGH,
-            });
-        }
+        let bytes_max = (packet_bytes - Medium::Ethernet.header_bytes()) as u32;
+        // One socket is enough where the kernel refuses a second one.
+        let spare =
+            options.large_apart.then(|| Spare::open(interface.index, filter, bytes_max, options.ring_slots).ok()).flatten();
         Ok(Inbound { small, large: None, is_large: false, spare, lost: Cell::new(0) })
     }
 
@@ -103,7 +98,6 @@ impl Inbound {
     #[inline]
     pub(super) fn divide(&mut self) {
         if let Some(spare) = self.spare.take_if(|spare| spare.missing == 0) {
-            // One socket is enough where the kernel refuses a second one.
             self.large = spare.join(self.small.fd.as_fd()).ok();
         }
     }
@@ -190,6 +184,13 @@ impl Inbound {
 }
 
 impl Spare {
+    fn open(interface: u32, filter: Option<BorrowedFd<'_>>, bytes_max: u32, slots: u32) -> io::Result<Spare> {
+        let source = Source::open(slots, HEADERS_BYTES)?;
+        let filter = filter.map(|filter| filter.try_clone_to_owned()).transpose()?;
+        Ok(Spare { source, interface, filter, bytes_max, missing: LARGE_ENOUGH })
+    }
+
+    /// Takes it into use beside `small`.
     #[cold]
     fn join(self, small: BorrowedFd<'_>) -> io::Result<Source> {
         let large = self.source.fd.as_fd();
