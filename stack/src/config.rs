@@ -247,7 +247,8 @@ pub struct UdpOptions {
 pub struct TcpConfig {
     /// For new connections.
     pub congestion_control: CongestionControl,
-    /// Largest send buffer to which a connection may grow, bytes; Linux: the third number of tcp_wmem.
+    /// Largest send buffer to which a connection may grow, bytes; Linux: the third number of tcp_wmem, 4 MiB. BBR holds two
+    /// bandwidth-delay products, and a repair of a repair a third one.
     pub send_buffer_bytes: u32,
     /// Send buffer before any growth, bytes.
     pub send_buffer_initial_bytes: u32,
@@ -442,7 +443,7 @@ impl Default for TcpConfig {
     fn default() -> TcpConfig {
         TcpConfig {
             congestion_control: CongestionControl::Cubic,
-            send_buffer_bytes: 4 << 20,
+            send_buffer_bytes: 16 << 20,
             send_buffer_initial_bytes: 256 << 10,
             receive_buffer_bytes: 16 << 20,
             rto_min: Duration::from_millis(200),

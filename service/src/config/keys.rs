@@ -220,11 +220,11 @@ pub const KEYS: &[Key] = &[
     ),
     number(
         "tcp.send_buffer_bytes",
-        4_194_304,
+        16_777_216,
         4_096,
         1_073_741_824,
-        "Data of one connection that may be unacknowledged or unsent at most: twice the congestion window, up to this (the \
-         last of tcp_wmem). SO_SNDBUF sets a size of its own.",
+        "Data of one connection that may be unacknowledged or unsent at most: twice the congestion window, with bbr three times, \
+         up to this (the last of tcp_wmem, there 4 MiB). SO_SNDBUF sets a size of its own.",
     ),
     number(
         "tcp.send_buffer_initial_bytes",

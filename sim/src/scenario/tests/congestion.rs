@@ -52,6 +52,19 @@ fn random_loss() {
     assert!(bbr >= 70 && bbr > 4 * cubic, "BBR {bbr} %, CUBIC {cubic} %");
 }
 
+/// A long fat path, 12.5 MB in a round trip, is filled with the buffers that nobody has asked for.
+#[test]
+fn a_long_path_is_filled() {
+    let mut scenario = over_a_slow_wire(1_000_000_000, 500, 16_000_000, CongestionControl::Cubic);
+    scenario.frames = 65_536;
+    let mut network = scenario.network();
+    assert_eq!(network.run_for(Duration::from_secs(20)), Ok(()));
+    let before = infos(&network)[0].bytes_acked;
+    assert_eq!(network.run_for(Duration::from_secs(4)), Ok(()));
+    let carried = infos(&network)[0].bytes_acked - before;
+    assert!(carried * 8 / 4 > RATE_BITS * 85 / 100, "{carried} bytes in 4 s");
+}
+
 /// RFC 9406: the first slow start ends before a deep queue overflows (six round trips: conservative slow start may treble
 /// the window); nothing is lost, and the wire is filled.
 #[test]
