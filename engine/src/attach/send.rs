@@ -52,21 +52,15 @@ impl Region {
         let mut again = false;
         let mut space = core.stack.send_space(id);
         loop {
-            let available = self.channel.tx_available(slot);
-            if available == 0 {
+            if self.channel.tx_available(slot) == 0 {
                 break;
             }
-            let full = space == 0;
-            let room = core.send_allowance(core.stack.send_queued(id));
-            if moved >= QUANTUM || (room == 0 && !full) {
+            let sent = if moved < QUANTUM { self.queue_piece(slot, id, space, core) } else { None };
+            let Some(sent) = sent else {
                 // Nobody tells when it is its turn again, or when frames come back.
                 (blocked, again) = (true, true);
                 break;
-            }
-            let sent = self.lend(slot, id, space, core).unwrap_or_else(|| {
-                let mut pushed = Pushed { channel: &mut self.channel, slot };
-                core.stack.send_from(id, available.min(room.max(1)), &mut pushed)
-            });
+            };
             match sent {
                 Ok(count) => {
                     moved += count;
@@ -97,7 +91,21 @@ impl Region {
         }
     }
 
-    /// Queues the next piece where it lies, if it is in a bulk chunk and `space` lets it. `None`: it must be copied.
+    /// Queues the next piece of what waits. `None`: it must be copied, and the connection has its share of the frames.
+    fn queue_piece(&mut self, slot: SlotIndex, id: SocketId, space: usize, core: &mut Core) -> Option<Result<usize, SendError>> {
+        if let Some(lent) = self.lend(slot, id, space, core) {
+            return Some(lent);
+        }
+        let room = core.send_allowance(core.stack.send_queued(id));
+        if room == 0 && space > 0 {
+            return None;
+        }
+        let count = self.channel.tx_available(slot).min(room.max(1));
+        Some(core.stack.send_from(id, count, &mut Pushed { channel: &mut self.channel, slot }))
+    }
+
+    /// Queues the next piece where it lies, which takes no frame, if it is in a bulk chunk and `space` lets it. `None`: it must
+    /// be copied.
     fn lend(&mut self, slot: SlotIndex, id: SocketId, space: usize, core: &mut Core) -> Option<Result<usize, SendError>> {
         if space == 0 || core.arena.free_extents() <= core.arena.extents() / EXTENTS_KEPT {
             return None;

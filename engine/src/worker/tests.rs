@@ -292,6 +292,32 @@ fn large_packets_go_from_the_memory_of_their_writer_to_that_of_their_reader() {
     assert!(net.frames_are_all_free());
 }
 
+/// What leaves from where it was written takes no frame: a writer has all of its own chunks, not a share of the frames.
+#[test]
+fn a_writer_may_fill_its_own_chunks() {
+    let mut net = Net::on(MemoryOptions::offloading());
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let buffer = Operation::SetOption { option: SocketOption::SendBuffer, value: 8 << 20 };
+    assert_eq!(net.control(1, client, buffer), ControlAnswer::Done);
+    let bytes = pattern(7 << 19, 6);
+    let (mut sent, mut got) = (0, Vec::new());
+    while sent < bytes.len() {
+        let before = sent;
+        net.write_some((1, client), &bytes, &mut sent);
+        net.run_for_ms(100);
+        assert!(sent > before, "{sent} bytes, and no more");
+    }
+    let lent = net.workers[1].attachments.lent_chunks();
+    assert!(lent > 64, "only {lent} chunks wait for the peer, who reads nothing");
+    net.run_until(|net| {
+        net.receive_into(0, server, &mut got);
+        got.len() >= bytes.len()
+    });
+    assert!(got == bytes);
+}
+
 /// Forty peers that read nothing hold neither all chunks nor all frames of either end: one more
 /// connection still works both ways.
 #[test]
