@@ -271,28 +271,48 @@ fn measures_with_segments_that_have_grown() {
     assert!(least >= 4 * link.mss, "{least}");
 }
 
-/// A loss episode in Startup that was none: back to Startup, with the window from before.
-#[test]
-fn undo() {
+/// After 200 ms of Startup.
+fn in_startup() -> Link {
     let mut link = Link::new();
     link.run(200);
     assert_eq!(link.bbr.phase(), Phase::Startup);
+    link
+}
+
+/// In Startup, at the end of a round of recovery: `count` packets of `of` were lost in it.
+fn after_losses_in_startup(count: u32, of: u32) -> (Link, Flow) {
+    let mut link = in_startup();
     let mut view = link.view();
     link.bbr.on_episode(&view);
     view.in_recovery = true;
-    for _ in 0..STARTUP_LOSSES {
-        link.bbr.on_lost(&view, &Lost { len: MSS, in_flight: 50 * MSS, lost: 10 * MSS as u64, app_limited: false });
+    let (in_flight, lost) = (of * MSS, u64::from(count * MSS));
+    for _ in 0..count {
+        link.bbr.on_lost(&view, &Lost { len: MSS, in_flight, lost, app_limited: false });
     }
-    let cwnd = view.cwnd;
     let prior_delivered = view.delivered;
     let mut sample = Sample::default();
-    (sample.has_data, sample.prior_delivered, sample.lost, sample.in_flight) = (true, prior_delivered, 10_000, 50 * MSS);
+    (sample.has_data, sample.prior_delivered, sample.lost, sample.in_flight) = (true, prior_delivered, lost, in_flight);
     link.bbr.on_ack(&mut view, &sample);
+    (link, view)
+}
+
+/// Losses of more than 2 percent end Startup, but not as few as chance takes.
+#[test]
+fn too_many_losses_end_startup() {
+    let phase = |count, of| after_losses_in_startup(count, of).0.bbr.phase();
+    assert_eq!(phase(9, 250), Phase::Startup, "few");
+    assert_eq!(phase(10, 500), Phase::Startup, "2 percent");
+    assert_ne!(phase(10, 250), Phase::Startup);
+}
+
+/// A loss episode in Startup that was none: back to Startup, with the window from before.
+#[test]
+fn undo() {
+    let (mut link, mut view) = after_losses_in_startup(10, 50);
     assert_ne!(link.bbr.phase(), Phase::Startup);
     assert_ne!(link.bbr.inflight_longterm, INFINITY);
+    let cwnd = in_startup().view().cwnd;
     view.cwnd = MSS;
     link.bbr.on_undo(&mut view);
     assert_eq!((link.bbr.phase(), link.bbr.inflight_longterm, view.cwnd), (Phase::Startup, INFINITY, cwnd));
 }
-
-const STARTUP_LOSSES: u32 = 6;
