@@ -8,7 +8,9 @@
 //!
 //! Of a burst that grows more intervals than one ACK has blocks, other ACKs in front of it tell, the oldest first: each segment out of
 //! order would have an ACK of its own (RFC 5681 §4.2). What is told late, or never, looks to the peer as if the path had
-//! reordered it (RFC 8985 §6.2 step 4), and then it waits longer before it sends again what is lost.
+//! reordered it (RFC 8985 §6.2 step 4), and then it waits longer before it sends again what is lost. For the same reason those
+//! ACKs acknowledge what had come in order when their intervals grew: a hole that was filled after them in the same burst was
+//! sent later, so that whoever hears of it first takes for lost all that he has not been told of.
 
 use ringway_shm::Burst;
 
@@ -16,6 +18,7 @@ use crate::wire::tcp::{Header, Options, SACK_BLOCKS_BESIDE_TIMESTAMPS, SACK_BLOC
 
 use super::connection::Connection;
 use super::output::WriteError;
+use super::sequence::SeqNum;
 use super::tcb::flag;
 
 /// Of a full segment's payload the blocks take one part in so many at most: a peer may have offered an MSS of a few bytes.
@@ -71,12 +74,22 @@ impl Connection<'_, '_> {
         if cold.reassembly.untold_count() <= last {
             return Ok(());
         }
-        for blocks in cold.reassembly.untold_before(last).chunks(room) {
+        for earlier in cold.reassembly.untold_before(last).chunks(room) {
             let mut header = self.header(self.tcb.snd_nxt);
-            blocks.iter().rev().for_each(|&block| header.options.push_sack(block));
+            self.acknowledge_as_of(&mut header, earlier.last().map(|untold| untold.expected));
+            earlier.iter().rev().for_each(|untold| header.options.push_sack(untold.block));
             self.write(&header, None, out)?;
         }
         Ok(())
+    }
+
+    /// Has `header` acknowledge what had come in order at an earlier time of this burst; the window's edge stays, as far as the
+    /// field can say it.
+    fn acknowledge_as_of(&self, header: &mut Header, expected: Option<SeqNum>) {
+        let earlier = expected.map_or(self.tcb.rcv_nxt, |expected| expected.latest(self.tcb.last_ack_sent));
+        let filled = (self.tcb.rcv_nxt - earlier) >> self.tcb.receive_scale();
+        header.acknowledgment = earlier;
+        header.window = u32::from(header.window).saturating_add(filled).min(u32::from(u16::MAX)) as u16;
     }
 
     /// Blocks that a pure ACK has room for.

@@ -22,6 +22,16 @@ struct Interval {
     frames: FrameQueue,
     /// When the interval last grew, as a count; the newest is reported first.
     stamp: u32,
+    /// What RCV.NXT was then.
+    expected: SeqNum,
+}
+
+/// An interval that the peer should hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Untold {
+    pub(crate) block: SackBlock,
+    /// RCV.NXT when the interval last grew.
+    pub(crate) expected: SeqNum,
 }
 
 /// See the module's text.
@@ -59,10 +69,10 @@ impl Reassembly {
         Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
     }
 
-    /// Takes `len` bytes that start at `start`. What is held already is dropped from the new data: who overlaps
-    /// cannot change what has come before.
+    /// Takes `len` bytes that start at `start`, where `expected` is RCV.NXT. What is held already is dropped from the new data:
+    /// who overlaps cannot change what has come before.
     /// Returns whether anything new was taken.
-    pub(crate) fn insert(&mut self, arena: &Arena, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
+    pub(crate) fn insert(&mut self, arena: &Arena, expected: SeqNum, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
         let (mut start, mut end) = (start, start + len);
         self.stamp = self.stamp.wrapping_add(1);
         // The first interval that ends at or after our start: it may overlap, touch or follow.
@@ -74,7 +84,7 @@ impl Reassembly {
             trim_front(arena, &mut frames, overlap as usize);
             start += overlap;
             if start == end {
-                previous.stamp = self.stamp;
+                (previous.stamp, previous.expected) = (self.stamp, expected);
                 return false;
             }
             // Touches: the previous interval grows.
@@ -113,7 +123,7 @@ impl Reassembly {
             return false;
         }
         at = at.min(self.intervals.len());
-        self.intervals.insert(at, Interval { start, end, frames, stamp: self.stamp });
+        self.intervals.insert(at, Interval { start, end, frames, stamp: self.stamp, expected });
         true
     }
 
@@ -159,11 +169,12 @@ impl Reassembly {
     }
 
     /// Those of them that a report of the `most` youngest leaves out, in the order in which they grew.
-    pub(crate) fn untold_before(&self, most: usize) -> Vec<SackBlock> {
+    pub(crate) fn untold_before(&self, most: usize) -> Vec<Untold> {
         let mut untold: Vec<&Interval> = self.untold().collect();
         untold.sort_unstable_by_key(|interval| Reverse(self.age(interval)));
         untold.truncate(untold.len().saturating_sub(most));
-        untold.into_iter().map(|interval| SackBlock { left: interval.start, right: interval.end }).collect()
+        let told = |i: &Interval| Untold { block: SackBlock { left: i.start, right: i.end }, expected: i.expected };
+        untold.into_iter().map(told).collect()
     }
 
     /// The peer is told of all of them.

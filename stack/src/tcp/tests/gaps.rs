@@ -219,3 +219,25 @@ fn a_burst_with_many_gaps_has_several_acks() {
     let told = burst(&mut rig, &[1_601, 1_801, 1_601]);
     assert_eq!(told, [vec![(1_401, 1_501)], vec![(1_601, 1_701), (1_601, 1_701), (1_801, 1_901)]]);
 }
+
+/// What came before a hole was filled is told with what was acknowledged then: a hole's repair was sent later than the rest of
+/// the burst, and a kernel that heard of it first, on a path of 1 Gbit/s, 20 ms and 1 % loss, sent 60 segments again that had
+/// arrived. What came after it is told with the new number. RFC 2018 §4, RFC 8985 §6.2.
+#[test]
+fn gaps_are_told_with_what_was_acknowledged_when_they_grew() {
+    let mut config = with_sack();
+    config.tcp.timestamps = true;
+    let told = |starts: &[u32]| {
+        let mut rig = Rig::with(config.clone());
+        rig.accept_with(newreno(), seg(SYN, 0, 0).mss(MSS as u16).sack_permitted().time(5, 0));
+        rig.receive_burst(&starts.iter().map(|&start| seg(ACK, start, 1).time(6, 0).data(100)).collect::<Vec<_>>());
+        let edge = |segment: &Seg| segment.ack + u32::from(segment.window);
+        let sent = rig.sent();
+        assert!(sent.windows(2).all(|pair| edge(&pair[0]) <= edge(&pair[1])), "the window's edge does not move back");
+        sent.iter().map(|segment| (segment.ack, blocks(segment))).collect::<Vec<_>>()
+    };
+    let before = [(1, vec![(401, 501), (201, 301)]), (101, vec![(1_001, 1_101), (801, 901), (601, 701)])];
+    assert_eq!(told(&[201, 401, 601, 801, 1_001, 1]), before);
+    let after = [(101, vec![(401, 501), (201, 301)]), (101, vec![(1_001, 1_101), (801, 901), (601, 701)])];
+    assert_eq!(told(&[1, 201, 401, 601, 801, 1_001]), after);
+}
