@@ -83,13 +83,15 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// Has `header` acknowledge what had come in order at an earlier time of this burst; the window's edge stays, as far as the
-    /// field can say it.
-    fn acknowledge_as_of(&self, header: &mut Header, expected: Option<SeqNum>) {
+    /// Has `header` acknowledge what had come in order at an earlier time of this burst; the window's edge does not move left for
+    /// that, as far as the field can say it.
+    fn acknowledge_as_of(&mut self, header: &mut Header, expected: Option<SeqNum>) {
+        let scale = self.tcb.receive_scale();
         let earlier = expected.map_or(self.tcb.rcv_nxt, |expected| expected.latest(self.tcb.last_ack_sent));
-        let filled = (self.tcb.rcv_nxt - earlier) >> self.tcb.receive_scale();
-        header.acknowledgment = earlier;
-        header.window = u32::from(header.window).saturating_add(filled).min(u32::from(u16::MAX)) as u16;
+        let filled = (self.tcb.rcv_nxt - earlier).div_ceil(1 << scale);
+        let window = (u32::from(header.window) + filled).min(u32::from(u16::MAX));
+        (header.acknowledgment, header.window) = (earlier, window as u16);
+        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(earlier + (window << scale));
     }
 
     /// Blocks that a pure ACK has room for.
