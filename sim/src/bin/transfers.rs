@@ -1,0 +1,147 @@
+//! `transfers [--seed N] [--count N] [--bytes N] [--mbit N] [--rtt-ms N] [--loss-ppm N] [--queue-packets N] [--control NAME]
+//! [--send-buffer N]`: one transfer from each seed over a long path in virtual time.
+//!
+//! Prints the rate of each and its longest time without progress, which shows a stall that a mean hides; then how many stood still for longer
+//! than 150 ms (a retransmission timeout is 200 at least), how many stayed below half of the path's rate, and the median rate. The
+//! path's queue holds its bandwidth-delay product unless it is said.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use ringway_shm::Duration;
+use ringway_sim::check::Failure;
+use ringway_sim::faults::Faults;
+use ringway_sim::scenario::Scenario;
+use ringway_stack::CongestionControl;
+
+const USAGE: &str = "usage: [--seed N] [--count N] [--bytes N] [--mbit N] [--rtt-ms N] [--loss-ppm N] [--queue-packets N] \
+                     [--control cubic|newreno|bbr|dctcp] [--send-buffer N]";
+/// Bytes of a packet with its link header.
+const PACKET_BYTES: u64 = 1514;
+/// So many frames that the receiver's window is not bounded by them.
+const FRAMES: u32 = 65_536;
+/// Virtual time of one transfer at most, milliseconds.
+const PATIENCE_MS: u64 = 600_000;
+/// Milliseconds without progress that are a stall.
+const STALL_MS: u64 = 150;
+
+struct Arguments {
+    seed: u64,
+    count: u64,
+    bytes: u64,
+    mbit: u64,
+    rtt_ms: u64,
+    loss_ppm: u32,
+    queue_packets: Option<u64>,
+    control: CongestionControl,
+    /// Largest send buffer; `None`: the default.
+    send_buffer: Option<u32>,
+}
+
+/// What one transfer did.
+struct Outcome {
+    mbit: u64,
+    longest_ms: u64,
+    longest_at_ms: u64,
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let (seed, count, bytes, mbit, rtt_ms, loss_ppm) = (1, 10, 256 << 20, 1_000, 20, 10_000);
+    let control = CongestionControl::Bbr;
+    let mut arguments = Arguments { seed, count, bytes, mbit, rtt_ms, loss_ppm, queue_packets: None, control, send_buffer: None };
+    while let Some(word) = words.next() {
+        let text = words.next().ok_or(format!("{word} needs a value; {USAGE}"))?;
+        let number = |most: u64| match text.parse::<u64>() {
+            Ok(number) if number <= most => Ok(number),
+            _ => Err(format!("{word} {text}: a number up to {most}")),
+        };
+        match word.as_str() {
+            "--seed" => arguments.seed = number(u64::MAX)?,
+            "--count" => arguments.count = number(1_000_000)?,
+            "--bytes" => arguments.bytes = number(1 << 40)?.max(1),
+            "--mbit" => arguments.mbit = number(100_000)?.max(1),
+            "--rtt-ms" => arguments.rtt_ms = number(10_000)?,
+            "--loss-ppm" => arguments.loss_ppm = number(500_000)? as u32,
+            "--queue-packets" => arguments.queue_packets = Some(number(1_000_000)?),
+            "--control" => arguments.control = control_named(&text)?,
+            "--send-buffer" => arguments.send_buffer = Some(number(1 << 30)? as u32),
+            _ => return Err(format!("{word}: unknown; {USAGE}")),
+        }
+    }
+    Ok(arguments)
+}
+
+fn control_named(text: &str) -> Result<CongestionControl, String> {
+    CongestionControl::ALL.into_iter().find(|control| control.name() == text).ok_or(format!("{text}: unknown; {USAGE}"))
+}
+
+/// The transfer from `seed`.
+fn scenario(arguments: &Arguments, seed: u64) -> Scenario {
+    let product = arguments.mbit * 125 * arguments.rtt_ms / PACKET_BYTES;
+    let queue = arguments.queue_packets.unwrap_or(product.max(100));
+    let mut faults = Faults::none(Duration::from_micros(arguments.rtt_ms * 500));
+    faults.wire.loss_ppm = arguments.loss_ppm;
+    faults.wire.rate_bits = arguments.mbit * 1_000_000;
+    faults.wire.rate_queue_bytes = queue * PACKET_BYTES;
+    faults.wire.packets_max = 2 * (product + queue) as usize + 8_192;
+    let mut scenario = Scenario::transfer(seed, arguments.bytes, faults);
+    scenario.frames = FRAMES;
+    scenario.options.congestion_control = arguments.control;
+    if let Some(bytes) = arguments.send_buffer {
+        scenario.configs[0].tcp.send_buffer_bytes = bytes;
+    }
+    scenario
+}
+
+fn run(arguments: &Arguments, seed: u64) -> Result<Outcome, Failure> {
+    let mut network = scenario(arguments, seed).network();
+    let (mut received, mut since, mut outcome) = (0, 0, Outcome { mbit: 0, longest_ms: 0, longest_at_ms: 0 });
+    for now in 1..=PATIENCE_MS {
+        network.run_for(Duration::from_millis(1))?;
+        let total = network.hosts[1].application.received_bytes();
+        if total == received {
+            continue;
+        }
+        if now - since > outcome.longest_ms {
+            (outcome.longest_ms, outcome.longest_at_ms) = (now - since, since);
+        }
+        (received, since) = (total, now);
+        if received == arguments.bytes {
+            outcome.mbit = received * 8 / now / 1_000;
+            return Ok(outcome);
+        }
+    }
+    Err(Failure(format!("{received} bytes in {PATIENCE_MS} ms")))
+}
+
+fn main() -> ExitCode {
+    let arguments = match parse(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(text) => {
+            eprintln!("{text}");
+            return ExitCode::from(2);
+        }
+    };
+    let (mut rates, mut stalls) = (Vec::new(), 0);
+    for seed in arguments.seed..arguments.seed.saturating_add(arguments.count) {
+        match run(&arguments, seed) {
+            Ok(Outcome { mbit, longest_ms, longest_at_ms }) => {
+                println!("seed {seed}: {mbit} Mbit/s, {longest_ms} ms without progress at {longest_at_ms} ms");
+                rates.push(mbit);
+                stalls += u64::from(longest_ms > STALL_MS);
+            }
+            Err(failure) => {
+                eprintln!("seed {seed}: {failure}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    rates.sort_unstable();
+    let slow = rates.iter().filter(|&&rate| rate * 2 < arguments.mbit).count();
+    let median = rates.get(rates.len() / 2).copied().unwrap_or(0);
+    println!(
+        "{} transfers, {stalls} stood still for more than {STALL_MS} ms, {slow} below half of the rate, median {median} Mbit/s",
+        rates.len()
+    );
+    ExitCode::SUCCESS
+}
