@@ -81,8 +81,10 @@ impl Inbound {
         sys::set_bypass(small.fd.as_fd(), direct)?;
         let bytes_max = (packet_bytes - Medium::Ethernet.header_bytes()) as u32;
         // One socket is enough where the kernel refuses a second one.
-        let spare =
-            options.large_apart.then(|| Spare::open(interface.index, filter, bytes_max, options.ring_slots).ok()).flatten();
+        let spare = match options.large_apart {
+            true => Spare::open(interface.index, filter, bytes_max, options.ring_slots).ok(),
+            false => None,
+        };
         Ok(Inbound { small, large: None, is_large: false, spare, lost: Cell::new(0) })
     }
 

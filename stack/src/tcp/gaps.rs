@@ -76,22 +76,22 @@ impl Connection<'_, '_> {
         }
         for earlier in cold.reassembly.untold_before(last).chunks(room) {
             let mut header = self.header(self.tcb.snd_nxt);
-            self.acknowledge_as_of(&mut header, earlier.last().map(|untold| untold.expected));
+            let then = earlier.iter().fold(self.tcb.last_ack_sent, |latest, untold| latest.latest(untold.rcv_nxt));
+            self.acknowledge_only(&mut header, then);
             earlier.iter().rev().for_each(|untold| header.options.push_sack(untold.block));
             self.write(&header, None, out)?;
         }
         Ok(())
     }
 
-    /// Has `header` acknowledge what had come in order at an earlier time of this burst; the window's edge does not move left for
-    /// that, as far as the field can say it.
-    fn acknowledge_as_of(&mut self, header: &mut Header, expected: Option<SeqNum>) {
+    /// Has `header` acknowledge no more than what had come in order up to `then`; the window's edge does not move left for that, as
+    /// far as the field can say it.
+    fn acknowledge_only(&mut self, header: &mut Header, then: SeqNum) {
         let scale = self.tcb.receive_scale();
-        let earlier = expected.map_or(self.tcb.rcv_nxt, |expected| expected.latest(self.tcb.last_ack_sent));
-        let filled = (self.tcb.rcv_nxt - earlier).div_ceil(1 << scale);
+        let filled = (self.tcb.rcv_nxt - then).div_ceil(1 << scale);
         let window = (u32::from(header.window) + filled).min(u32::from(u16::MAX));
-        (header.acknowledgment, header.window) = (earlier, window as u16);
-        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(earlier + (window << scale));
+        (header.acknowledgment, header.window) = (then, window as u16);
+        self.tcb.rcv_adv = self.tcb.rcv_adv.latest(then + (window << scale));
     }
 
     /// Blocks that a pure ACK has room for.

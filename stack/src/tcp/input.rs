@@ -341,8 +341,8 @@ impl Connection<'_, '_> {
         if segment.has(FIN) {
             self.demand_cold().reassembly.fin = Some(sequence + len);
         }
-        let expected = self.tcb.rcv_nxt;
-        if self.demand_cold().reassembly.insert(arena, expected, sequence, len, frames) {
+        let rcv_nxt = self.tcb.rcv_nxt;
+        if self.demand_cold().reassembly.insert(arena, rcv_nxt, sequence, len, frames) {
             self.env.counters.count(Counter::TcpOfoQueue);
             let ledger = self.ledger();
             ledger.out_of_order = ledger.out_of_order.wrapping_add(segment.packets.into());

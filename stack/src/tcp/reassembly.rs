@@ -22,8 +22,8 @@ struct Interval {
     frames: FrameQueue,
     /// When the interval last grew, as a count; the newest is reported first.
     stamp: u32,
-    /// What RCV.NXT was then.
-    expected: SeqNum,
+    /// RCV.NXT then.
+    rcv_nxt: SeqNum,
 }
 
 /// An interval that the peer should hear of.
@@ -31,7 +31,7 @@ struct Interval {
 pub(crate) struct Untold {
     pub(crate) block: SackBlock,
     /// RCV.NXT when the interval last grew.
-    pub(crate) expected: SeqNum,
+    pub(crate) rcv_nxt: SeqNum,
 }
 
 /// See the module's text.
@@ -69,10 +69,10 @@ impl Reassembly {
         Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
     }
 
-    /// Takes `len` bytes that start at `start`, where `expected` is RCV.NXT. What is held already is dropped from the new data:
-    /// who overlaps cannot change what has come before.
+    /// Takes `len` bytes that start at `start`, behind `rcv_nxt`. What is held already is dropped from the new data: who overlaps
+    /// cannot change what has come before.
     /// Returns whether anything new was taken.
-    pub(crate) fn insert(&mut self, arena: &Arena, expected: SeqNum, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
+    pub(crate) fn insert(&mut self, arena: &Arena, rcv_nxt: SeqNum, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
         let (mut start, mut end) = (start, start + len);
         self.stamp = self.stamp.wrapping_add(1);
         // The first interval that ends at or after our start: it may overlap, touch or follow.
@@ -84,7 +84,7 @@ impl Reassembly {
             trim_front(arena, &mut frames, overlap as usize);
             start += overlap;
             if start == end {
-                (previous.stamp, previous.expected) = (self.stamp, expected);
+                (previous.stamp, previous.rcv_nxt) = (self.stamp, rcv_nxt);
                 return false;
             }
             // Touches: the previous interval grows.
@@ -123,7 +123,7 @@ impl Reassembly {
             return false;
         }
         at = at.min(self.intervals.len());
-        self.intervals.insert(at, Interval { start, end, frames, stamp: self.stamp, expected });
+        self.intervals.insert(at, Interval { start, end, frames, stamp: self.stamp, rcv_nxt });
         true
     }
 
@@ -173,7 +173,7 @@ impl Reassembly {
         let mut untold: Vec<&Interval> = self.untold().collect();
         untold.sort_unstable_by_key(|interval| Reverse(self.age(interval)));
         untold.truncate(untold.len().saturating_sub(most));
-        let told = |i: &Interval| Untold { block: SackBlock { left: i.start, right: i.end }, expected: i.expected };
+        let told = |i: &Interval| Untold { block: SackBlock { left: i.start, right: i.end }, rcv_nxt: i.rcv_nxt };
         untold.into_iter().map(told).collect()
     }
 

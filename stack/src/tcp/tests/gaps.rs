@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::rig::*;
-use crate::config::StackConfig;
+use crate::config::{StackConfig, TcpOptions};
 use crate::family::{Family, in_both_families};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
@@ -227,17 +227,33 @@ fn a_burst_with_many_gaps_has_several_acks() {
 fn gaps_are_told_with_what_was_acknowledged_when_they_grew() {
     let mut config = with_sack();
     config.tcp.timestamps = true;
-    let told = |starts: &[u32]| {
+    let told = |starts: &[u32], scaled: bool| {
         let mut rig = Rig::with(config.clone());
-        rig.accept_with(newreno(), seg(SYN, 0, 0).mss(MSS as u16).sack_permitted().time(5, 0));
+        let syn = seg(SYN, 0, 0).mss(MSS as u16).sack_permitted().time(5, 0);
+        // Without a scale so little that the window's field can say it.
+        let options = TcpOptions { receive_buffer_bytes: if scaled { 0 } else { 32 << 10 }, ..newreno() };
+        rig.accept_with(options, if scaled { syn.scale(7) } else { syn });
+        let scale = rig.info().receive_scale;
+        assert_eq!(scale > 0, scaled);
+        let edge_of = |segment: &Seg| segment.ack + (u32::from(segment.window) << scale);
+        // What is out of the window is answered, with a window that has its scale.
+        rig.receive(seg(ACK, 0, 1).time(6, 0));
+        let mut edge = edge_of(&rig.sent()[0]);
         rig.receive_burst(&starts.iter().map(|&start| seg(ACK, start, 1).time(6, 0).data(100)).collect::<Vec<_>>());
-        let edge = |segment: &Seg| segment.ack + u32::from(segment.window);
         let sent = rig.sent();
-        assert!(sent.windows(2).all(|pair| edge(&pair[0]) <= edge(&pair[1])), "the window's edge does not move back");
+        for segment in &sent {
+            let next = edge_of(segment);
+            assert!(next >= edge, "the window's edge moves left, from {edge} to {next}");
+            edge = next;
+        }
         sent.iter().map(|segment| (segment.ack, blocks(segment))).collect::<Vec<_>>()
     };
     let before = [(1, vec![(401, 501), (201, 301)]), (101, vec![(1_001, 1_101), (801, 901), (601, 701)])];
-    assert_eq!(told(&[201, 401, 601, 801, 1_001, 1]), before);
     let after = [(101, vec![(401, 501), (201, 301)]), (101, vec![(1_001, 1_101), (801, 901), (601, 701)])];
-    assert_eq!(told(&[1, 201, 401, 601, 801, 1_001]), after);
+    let between = [(301, vec![(901, 1_001), (701, 801)]), (601, vec![(1_501, 1_601), (1_301, 1_401), (1_101, 1_201)])];
+    for scaled in [false, true] {
+        assert_eq!(told(&[201, 401, 601, 801, 1_001, 1], scaled), before);
+        assert_eq!(told(&[1, 101, 201, 701, 901, 1_101, 1_301, 1_501, 301, 401, 501], scaled), between);
+        assert_eq!(told(&[1, 201, 401, 601, 801, 1_001], scaled), after);
+    }
 }
