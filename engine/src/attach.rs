@@ -20,6 +20,7 @@ mod urgent;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ringway_shm::channel::Shape;
 use ringway_shm::{Arena, Duration, Frame, Instant};
@@ -131,7 +132,7 @@ impl Attachments {
         });
     }
 
-    pub(crate) fn context_bell(&mut self, id: RegionId, context: u32, bell: OwnedFd) {
+    pub(crate) fn context_bell(&mut self, id: RegionId, context: u32, bell: Arc<OwnedFd>) {
         if let Some(region) = self.region(id.0) {
             region.context_bell(context, bell);
         }

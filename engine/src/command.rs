@@ -85,7 +85,7 @@ pub(crate) enum Command {
     SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
     AttachRegion(RegionRequest, Reply<io::Result<RegionMemory>>),
-    ContextBell(RegionId, u32, OwnedFd),
+    ContextBell(RegionId, u32, Arc<OwnedFd>),
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
     Finish(Duration),
@@ -184,11 +184,11 @@ impl WorkerHandle {
         self.ask(|reply| Command::AttachRegion(request, reply))?
     }
 
-    /// Gives the worker the eventfd of a wait context.
+    /// Gives the worker the eventfd that rings a wait context; one that no application has.
     ///
     /// # Errors
     /// The worker is gone.
-    pub fn context_bell(&self, region: RegionId, context: u32, bell: OwnedFd) -> Result<(), Gone> {
+    pub fn context_bell(&self, region: RegionId, context: u32, bell: Arc<OwnedFd>) -> Result<(), Gone> {
         self.tell(Command::ContextBell(region, context, bell))
     }
 

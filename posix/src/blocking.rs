@@ -13,8 +13,9 @@ use crate::courtesy::look_at;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
-use crate::fd_table::SocketRef;
+use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::{Duration, Instant};
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 /// The process's wait contexts.
@@ -68,7 +69,7 @@ impl<'a> Waiter<'a> {
         self.context
     }
 
-    /// The eventfd that the service rings.
+    /// The bell that the service rings.
     pub fn bell(&self) -> Fd {
         self.bell
     }
@@ -102,7 +103,7 @@ impl<'a> Waiter<'a> {
         let timeout = deadline.map(|deadline| deadline.since(self.posix.kernel.now()));
         let mut ready = self.posix.kernel.poll(set, timeout, mask)?;
         if set[0].revents != 0 {
-            self.posix.kernel.clear_event(self.bell);
+            self.posix.silence(self.bell);
             ready -= 1;
         }
         if set[1].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
@@ -145,14 +146,17 @@ impl Posix {
 
     /// A new bell and its context, for the pool or for an epoll instance.
     pub(crate) fn new_context(&self, channel: &dyn Channel) -> Option<(Context, Fd)> {
-        let bell = self.park(self.kernel.event_counter().ok()?);
-        match channel.claim_context(bell) {
-            Some(context) => Some((context, bell)),
-            None => {
-                self.discard_internal(bell);
-                None
-            }
-        }
+        let (context, bell) = channel.claim_context()?;
+        let bell = bell.into_raw_fd();
+        self.table.set(bell, Entry::Internal);
+        Some((context, bell))
+    }
+
+    /// Takes the event of a bell.
+    fn silence(&self, bell: Fd) {
+        let mut event = [libc::epoll_event { events: 0, u64: 0 }];
+        // A bell that has not rung is silent.
+        self.kernel.epoll_wait(bell, &mut event, Some(Duration::ZERO), None).ok();
     }
 
     /// Closes a descriptor of our own.

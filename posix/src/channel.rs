@@ -8,6 +8,7 @@ use crate::fd_table::SocketRef;
 use ringway_shm::Duration;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 
 /// Where a socket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,8 +377,9 @@ pub trait Channel: Send + Sync {
     /// The socket that somebody holds under this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 
-    /// Takes a wait context and hands `bell` (an eventfd) to the service.
-    fn claim_context(&self, bell: Fd) -> Option<Context>;
+    /// Takes a wait context, with the bell by which the service wakes it: an epoll instance, which is readable after a
+    /// ring until its event is taken.
+    fn claim_context(&self) -> Option<(Context, OwnedFd)>;
     /// Gives it back; nothing may watch through it any more.
     fn release_context(&self, context: Context);
     /// From now on changes of `socket` are events of `context`.

@@ -25,6 +25,7 @@ use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
 use ringway_shm::stats::InfoRecord;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -417,15 +418,15 @@ impl Channel for Attached {
         workers.find_map(|(worker, client)| Some(self.socket(worker, client.find_inode(inode)?)))
     }
 
-    fn claim_context(&self, bell: Fd) -> Option<Context> {
+    fn claim_context(&self) -> Option<(Context, OwnedFd)> {
         if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
             self.must_reattach.store(true, Ordering::Release);
             return None;
         }
-        let first = self.clients[0].open_context_for(bell).ok()?;
+        let (first, bell) = self.clients[0].open_context().ok()?;
         let named = Context(first as u16);
         for (worker, client) in self.clients.iter().enumerate().skip(1) {
-            let Ok(context) = client.open_context_for(bell) else {
+            let Ok(context) = client.share_context(bell.key) else {
                 for (before, client) in self.clients[..worker].iter().enumerate().rev() {
                     client.close_context(self.context(named, before));
                 }
@@ -433,7 +434,7 @@ impl Channel for Attached {
             };
             self.contexts[first as usize * self.clients.len() + worker].store(context, Ordering::Release);
         }
-        Some(named)
+        Some((named, bell.fd))
     }
 
     fn release_context(&self, context: Context) {

@@ -1,8 +1,8 @@
 //! The epoll family over sockets of the stack and the kernel's descriptors together (epoll(7)).
 //!
 //! The program's epoll descriptor is a real kernel epoll instance. Kernel descriptors are watched by
-//! it, sockets of the stack by an [`InterestList`] of ours; its bell (an eventfd that the service
-//! rings) and the connection to the service are in the kernel instance too, edge-triggered, so that
+//! it, sockets of the stack by an [`InterestList`] of ours; its bell (which the service
+//! rings), a nudge (an eventfd of this process) and the connection to the service are in the kernel instance too, edge-triggered, so that
 //! ONE kernel wait covers both worlds. Every event has one route, so none is reported twice:
 //! a listener alone is in both lists, since connections may arrive on both ways.
 //!
@@ -30,12 +30,21 @@ pub(crate) struct Epolls {
     end: AtomicU32,
 }
 
+/// What ends a wait in the kernel, beside the program's own descriptors.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The service rings it.
+    bell: Fd,
+    /// An eventfd of this process, since only the service can ring the bell.
+    nudge: Fd,
+}
+
 /// One epoll instance.
 #[derive(Default)]
 struct Instance {
     list: InterestList,
     /// The wait context and its bell, once a socket of the stack is watched.
-    bell: Option<(Context, Fd)>,
+    bell: Option<(Context, Ends)>,
     /// What the kernel watches for the program; a descriptor closed without DEL stays until its number is used again.
     kernel_members: HashMap<Fd, epoll_event>,
     /// The number it was created under.
@@ -95,12 +104,12 @@ impl Posix {
         if instance.descriptors > 0 {
             return;
         }
-        if let (Some((context, bell)), Some(channel)) = (instance.bell, self.attached()) {
+        if let (Some((context, ends)), Some(channel)) = (instance.bell, self.attached()) {
             for socket in instance.list.sockets() {
                 channel.unwatch(socket, context);
             }
             channel.release_context(context);
-            self.discard_internal(bell);
+            self.discard_ends(ends);
         }
         *cell = None;
     }
@@ -445,14 +454,14 @@ impl Posix {
         let mut cell = self.epolls.lock(number);
         let Some(instance) = cell.as_mut() else { return };
         instance.sleepers = instance.sleepers.saturating_sub(1);
-        let (Some((context, bell)), Some(channel)) = (instance.bell, self.attached()) else { return };
+        let (Some((context, ends)), Some(channel)) = (instance.bell, self.attached()) else { return };
         if instance.sleepers == 0 && !instance.nested {
             channel.disarm(context);
         } else {
             // The ring that woke us disarmed it for everybody.
             channel.arm(context);
             if instance.list.has_candidates() {
-                self.kernel.raise_event(bell);
+                self.kernel.raise_event(ends.nudge);
             }
         }
     }
@@ -476,8 +485,8 @@ impl Posix {
             if let Some(instance) = self.epolls.lock(number).as_mut() {
                 instance.sleepers = 0;
                 instance.list.mark_all();
-                if let Some((_, bell)) = instance.bell.take() {
-                    self.discard_internal(bell);
+                if let Some((_, ends)) = instance.bell.take() {
+                    self.discard_ends(ends);
                 }
             }
         }
@@ -493,21 +502,40 @@ impl Posix {
             channel.confirm_death();
             return if self.service_is_dead() { Ok(None) } else { Err(Errno::NOSPC) };
         };
-        let ring = epoll_event { events: EDGE_IN, u64: BELL };
-        let added = self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, bell, Some(ring));
-        let added = added.and_then(|()| self.watch_control(epoll, channel));
-        if let Err(error) = added {
-            channel.release_context(context);
-            self.discard_internal(bell);
-            return Err(error);
+        let ends = self.add_ends(epoll, bell).and_then(|ends| self.watch_control(epoll, channel).map(|()| ends));
+        match ends {
+            Ok(ends) => instance.bell = Some((context, ends)),
+            Err(error) => {
+                channel.release_context(context);
+                self.discard_internal(bell);
+                return Err(error);
+            }
         }
-        instance.bell = Some((context, bell));
         // Threads that wait in the kernel already know of no bell: this ends their wait.
         self.wake_sleepers(instance);
         for socket in instance.list.sockets() {
             channel.watch(socket, context);
         }
         Ok(Some(context))
+    }
+
+    /// Puts the bell and a nudge of its own into the kernel instance.
+    fn add_ends(&self, epoll: Fd, bell: Fd) -> Answer<Ends> {
+        let nudge = self.park(self.kernel.event_counter()?);
+        let ring = epoll_event { events: EDGE_IN, u64: BELL };
+        let add = |fd| self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, fd, Some(ring));
+        match add(bell).and_then(|()| add(nudge)) {
+            Ok(()) => Ok(Ends { bell, nudge }),
+            Err(error) => {
+                self.discard_internal(nudge);
+                Err(error)
+            }
+        }
+    }
+
+    fn discard_ends(&self, ends: Ends) {
+        self.discard_internal(ends.bell);
+        self.discard_internal(ends.nudge);
     }
 
     fn note_nesting(&self, inner: u32, operation: i32) {
@@ -520,10 +548,10 @@ impl Posix {
 
     /// A changed list may hold something ready: whoever sleeps on it must look.
     fn wake_sleepers(&self, instance: &Instance) {
-        if let Some((_, bell)) = instance.bell
+        if let Some((_, ends)) = instance.bell
             && (instance.sleepers > 0 || instance.nested)
         {
-            self.kernel.raise_event(bell);
+            self.kernel.raise_event(ends.nudge);
         }
     }
 

@@ -105,8 +105,6 @@ pub trait Kernel: Send + Sync {
     fn event_counter(&self) -> Answer<Fd>;
     /// Adds one to an eventfd (a full counter is fine).
     fn raise_event(&self, fd: Fd);
-    /// Takes the count of an eventfd back to zero (an empty counter is fine).
-    fn clear_event(&self, fd: Fd);
     /// `epoll_create1(2)`.
     fn epoll_create(&self, flags: i32) -> Answer<Fd>;
     /// `epoll_ctl(2)`.

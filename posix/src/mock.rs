@@ -7,7 +7,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::{Posix, Settings};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, path_of_worker};
+use ringway_shm::channel::attach::{BellKey, ClientMessage, ControlConnection, ControlListener, make_bell, path_of_worker};
 use ringway_shm::channel::{Attachment, Client, Operation, Roster, Shape, State};
 use ringway_shm::{Duration, Instant};
 use rustix::buffer::spare_capacity;
@@ -68,7 +68,10 @@ impl TestKernel {
         if let Some(known) = open.get(&fd) {
             return Ok(known.clone());
         }
-        if !self.foreign.lock().expect("no test panics with it").contains(&fd) {
+        // Bells come from the service, and are the only epoll instances that are not in the table.
+        let is_bell =
+            std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok_and(|file| file.ends_with("anon_inode:[eventpoll]"));
+        if !is_bell && !self.foreign.lock().expect("no test panics with it").contains(&fd) {
             return Err(Errno::BADF);
         }
         let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(errno)?;
@@ -206,12 +209,6 @@ impl Kernel for TestKernel {
     fn raise_event(&self, fd: Fd) {
         let fd = self.of(fd).expect("a bell is open");
         assert_eq!(rustix::io::write(&fd, &1u64.to_ne_bytes()), Ok(8));
-    }
-
-    fn clear_event(&self, fd: Fd) {
-        let fd = self.of(fd).expect("a bell is open");
-        let answer = rustix::io::read(&fd, &mut [0; 8]);
-        assert!(matches!(answer, Ok(8) | Err(rustix::io::Errno::AGAIN)));
     }
 
     fn epoll_create(&self, _flags: i32) -> Answer<Fd> {
@@ -405,14 +402,12 @@ impl Played {
 pub(crate) struct House {
     played: [Played; 2],
     path: std::path::PathBuf,
-    bell: OwnedFd,
 }
 
 pub(crate) fn two_workers() -> House {
     let path = socket_path();
     let played = [0, 1].map(|worker| Played::at(&path_of_worker(&path, worker)));
-    let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).expect("event descriptors work here");
-    House { played, path, bell }
+    House { played, path }
 }
 
 impl House {
@@ -431,16 +426,6 @@ impl House {
     pub(crate) fn workers(&self) -> (MutexGuard<'_, Attachment>, MutexGuard<'_, Attachment>) {
         let lock = |worker: usize| self.played[worker].worker.lock().expect("no test panics with it");
         (lock(0), lock(1))
-    }
-
-    /// An eventfd for a wait context.
-    pub(crate) fn bell(&self) -> Fd {
-        self.bell.as_raw_fd()
-    }
-
-    /// Whether it was rung since the last time.
-    pub(crate) fn rang(&self) -> bool {
-        rustix::io::read(&self.bell, &mut [0; 8]).is_ok()
     }
 }
 
@@ -470,16 +455,27 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
                 let process = roster.claim(connection.credentials().pid, wanted).expect("a number is free");
                 connection.welcome(SHAPE, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
             }
-            ClientMessage::Context { context, bell } => register(&connection, worker, context, bell),
+            ClientMessage::Context { context, key } => register(&connection, worker, context, key),
             ClientMessage::Nonsense(text) => panic!("{text}"),
             ClientMessage::Gone => return,
         }
     }
 }
 
-fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, bell: OwnedFd) {
-    assert!(worker.lock().expect("no test panics with it").register_context(context, bell));
-    connection.done().expect("it listens");
+/// What rings the bells of all tests' services; a bell's key says which.
+static RINGERS: Mutex<Vec<Arc<OwnedFd>>> = Mutex::new(Vec::new());
+
+fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, key: Option<BellKey>) {
+    let mut ringers = RINGERS.lock().expect("no test panics with it");
+    let use_ringer = |ringer| assert!(worker.lock().expect("no test panics with it").register_context(context, ringer));
+    if let Some(key) = key {
+        use_ringer(ringers[u128::from_ne_bytes(key) as usize - 1].clone());
+        return connection.done().expect("it listens");
+    }
+    let (ringer, bell) = make_bell().expect("descriptors are left");
+    ringers.push(Arc::new(ringer));
+    use_ringer(ringers[ringers.len() - 1].clone());
+    connection.give_bell((ringers.len() as u128).to_ne_bytes(), bell.as_fd()).expect("it listens");
 }
 
 /// Waits for `fd`; `false`: told to die.

@@ -169,12 +169,6 @@ impl Kernel for LibcKernel {
         unsafe { real::write(fd, (&raw const one).cast::<c_void>(), 8) };
     }
 
-    fn clear_event(&self, fd: Fd) {
-        let mut count: u64 = 0;
-        // SAFETY: eight bytes to a local. An empty counter is what is wanted.
-        unsafe { real::read(fd, (&raw mut count).cast::<c_void>(), 8) };
-    }
-
     fn epoll_create(&self, flags: i32) -> Answer<Fd> {
         // SAFETY: plain numbers.
         checked(unsafe { real::epoll_create1(flags) })

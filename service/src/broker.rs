@@ -3,7 +3,7 @@
 //! ```text
 //!   process connects (SO_PEERCRED) --Hello{token}--> admitted? its group's region, made at the first
 //!           |                                        process of the group; a process number
-//!           |--Context{n} + eventfd----------------> the worker
+//!           |--Context{n}--------------------------> a bell: its eventfd to the worker, a watch on it back
 //!           |--hang-up-----------------------------> alive (exec)? its number is kept for it
 //!   process dies (pidfd) --------------------------> the worker closes what only it held
 //!   last process of a group is gone ---------------> the worker forgets the region
@@ -13,6 +13,7 @@
 //! pid is. Bad messages are answered with text, closed and counted. Does not do: data.
 
 mod admission;
+mod bells;
 mod members;
 
 use std::collections::BTreeMap;
@@ -26,12 +27,13 @@ use std::time::Duration;
 
 use ringway::WorkerHandle;
 use ringway_shm::channel::Shape;
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener};
+use ringway_shm::channel::attach::{BellKey, ClientMessage, ControlConnection, ControlListener, make_bell};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 pub use admission::Admission;
+pub(crate) use bells::Bells;
 
 use crate::host::{Fork, Forks};
 use members::{Members, ProcessKey};
@@ -91,6 +93,8 @@ pub(crate) struct BrokerConfig {
     pub(crate) shape: Shape,
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
+    /// Of the brokers of all workers.
+    pub(crate) bells: Bells,
     pub(crate) stop: Arc<OwnedFd>,
     pub(crate) status: Arc<BrokerStatus>,
     /// Written when `status.is_busy` becomes false.
@@ -202,9 +206,7 @@ impl Broker {
         let process = connection.process;
         let answer = match (message, process) {
             (ClientMessage::Hello { token, wanted }, None) => self.welcome(number, token, wanted),
-            (ClientMessage::Context { context, bell }, Some(process)) => {
-                self.members.context(process, context, bell).and_then(|()| self.answer(number, ControlConnection::done))
-            }
+            (ClientMessage::Context { context, key }, Some(process)) => self.give_bell(number, process, context, key),
             (ClientMessage::Gone, _) => return self.hang_up(number),
             (ClientMessage::Nonsense(text), _) => self.violation(text),
             (ClientMessage::Hello { .. }, Some(_)) => self.violation("this connection has said hello already"),
@@ -219,6 +221,20 @@ impl Broker {
                 self.hang_up(number)
             }
         }
+    }
+
+    /// A context gets a bell of its own, or the one that another worker's broker has made for the same process.
+    fn give_bell(&mut self, number: u64, process: ProcessKey, context: u32, key: Option<BellKey>) -> Result<(), String> {
+        if let Some(key) = key {
+            let ringer = self.config.bells.find(&key).ok_or("there is no such bell")?;
+            self.members.context(process, context, ringer)?;
+            return self.answer(number, ControlConnection::done);
+        }
+        let (ringer, bell) = make_bell().map_err(|error| format!("no descriptors are left for a wait context: {error}"))?;
+        let ringer = Arc::new(ringer);
+        let key = self.config.bells.note(&ringer).map_err(|error| error.to_string())?;
+        self.members.context(process, context, ringer)?;
+        self.answer(number, |control| control.give_bell(key, bell.as_fd()))
     }
 
     fn violation(&self, text: &str) -> Result<(), String> {

@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::broker::{self, Admission, BrokerConfig, BrokerStatus};
+use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus};
 use crate::config::Config;
 use crate::devices::Devices;
 use crate::follow::{self, Served};
@@ -233,6 +233,7 @@ impl Service {
     /// A door for each worker: a program attaches at all of them. That of the first is opened last, since it is the one
     /// that programs look for.
     fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
+        let bells = Bells::default();
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
             let broker = BrokerConfig {
                 number,
@@ -240,6 +241,7 @@ impl Service {
                 shape: config.region,
                 worker: worker.clone(),
                 forks,
+                bells: bells.clone(),
                 stop: self.stop.clone(),
                 status: self.status.clone(),
                 idle: self.idle.clone(),

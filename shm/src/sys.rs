@@ -96,6 +96,25 @@ pub fn silence(fd: RawFd) -> bool {
     got == 8
 }
 
+/// An epoll instance that has an event for each ring of the event descriptor `fd`.
+pub(crate) fn watch_edges(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers.
+    let epoll = own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+    let mut event = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
+    // SAFETY: the event is a local that outlives the call.
+    check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd.as_raw_fd(), &mut event) })?;
+    Ok(epoll)
+}
+
+/// Takes the event of a bell ([`Bell`](crate::channel::attach::Bell)); says whether it had rung.
+pub fn silence_bell(fd: RawFd) -> bool {
+    // An application may have added an eventfd of its own.
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 2];
+    // SAFETY: epoll_pwait(2) without waiting and without a signal mask; at most two events into a local of two.
+    let got = unsafe { system_call(libc::SYS_epoll_pwait, [fd.into(), &raw mut events as c_long, 2, 0, 0, 8]) };
+    got > 0
+}
+
 /// The lowest free descriptor number at or above `floor` for the file of `fd`, closed on exec.
 pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, floor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: plain call with an integer argument.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex};
 use ringway_shm::{Arena, Duration, Frame};
@@ -70,7 +71,7 @@ impl Region {
         &self.doorbell
     }
 
-    pub(super) fn context_bell(&mut self, context: u32, bell: OwnedFd) {
+    pub(super) fn context_bell(&mut self, context: u32, bell: Arc<OwnedFd>) {
         if !self.channel.register_context(context, bell) {
             self.violations += 1;
         }

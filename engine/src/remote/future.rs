@@ -29,8 +29,8 @@ use crate::clock;
 /// Calls the wakers of a session.
 pub(super) struct Reactor {
     shared: Arc<Shared>,
-    /// The same bell as the thread's, to call it.
-    bell: OwnedFd,
+    /// Calls the thread.
+    nudge: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -52,17 +52,16 @@ struct Waiting {
 
 impl Reactor {
     fn start(client: &Arc<Client>) -> io::Result<Reactor> {
-        let waiter = Waiter::open(client)?;
-        let bell = waiter.bell.try_clone()?;
+        let (waiter, nudge) = Waiter::open_with_nudge(client)?;
         let shared = Arc::new(Shared { waiter, waiting: Mutex::default(), stopping: AtomicBool::new(false) });
         let (client, theirs) = (client.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("ringway-reactor".into()).spawn(move || theirs.run(&client))?;
-        Ok(Reactor { shared, bell, thread: Some(thread) })
+        Ok(Reactor { shared, nudge, thread: Some(thread) })
     }
 
     fn ring(&self) {
         // A counter that is full already rings.
-        rustix::io::write(self.bell.as_fd(), &1u64.to_ne_bytes()).unwrap_or_default();
+        rustix::io::write(self.nudge.as_fd(), &1u64.to_ne_bytes()).unwrap_or_default();
     }
 
     /// Asks for a call of `waker` when the slot changes. Look again after this.

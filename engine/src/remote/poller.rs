@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -83,6 +84,8 @@ impl Source for Datagrams {
 pub struct Poller {
     session: Session,
     waiter: Waiter,
+    /// Ends a wait of another thread.
+    nudge: OwnedFd,
     sources: Mutex<Sources>,
     /// Somebody has called [`notify`](Poller::notify).
     notified: AtomicBool,
@@ -108,8 +111,8 @@ impl Poller {
     /// # Errors
     /// The service is gone, or all 256 wait contexts of the session are in use.
     pub fn new(session: &Session) -> io::Result<Poller> {
-        let waiter = Waiter::open(session.client())?;
-        Ok(Poller { session: session.clone(), waiter, sources: Mutex::default(), notified: AtomicBool::new(false) })
+        let (waiter, nudge) = Waiter::open_with_nudge(session.client())?;
+        Ok(Poller { session: session.clone(), waiter, nudge, sources: Mutex::default(), notified: AtomicBool::new(false) })
     }
 
     /// Waits for `source` too, which events name `token`. Adding it again changes both. Remove it before it is dropped.
@@ -145,7 +148,7 @@ impl Poller {
 
     fn ring(&self) {
         // A counter that is full already rings.
-        rustix::io::write(&self.waiter.bell, &1u64.to_ne_bytes()).unwrap_or_default();
+        rustix::io::write(&self.nudge, &1u64.to_ne_bytes()).unwrap_or_default();
     }
 
     /// Fills `events` (after clearing it) with up to 1024 sources that can do something. None of them: the time has passed,

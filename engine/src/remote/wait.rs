@@ -1,14 +1,14 @@
 //! Blocking: one kernel wait on a context's bell and on the service's life.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringway_shm::Instant;
 use ringway_shm::channel::attach::AttachError;
 use ringway_shm::channel::{Client, ContextIndex, SlotRef};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 
 use super::session::{Session, gone};
@@ -29,13 +29,20 @@ pub(super) struct Waiter {
 
 impl Waiter {
     pub(super) fn open(client: &Client) -> io::Result<Waiter> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let context = client.open_context(bell.as_fd()).map_err(|error| match error {
+        let (context, bell) = client.open_context().map_err(|error| match error {
             AttachError::ServiceGone => gone(),
             AttachError::System(error) => error,
             other => io::Error::other(other.to_string()),
         })?;
-        Ok(Waiter { context, bell })
+        Ok(Waiter { context, bell: bell.fd })
+    }
+
+    /// As `open`, with an eventfd by which this program ends the wait too: the bell itself is rung by the service alone.
+    pub(super) fn open_with_nudge(client: &Client) -> io::Result<(Waiter, OwnedFd)> {
+        let nudge = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let waiter = Waiter::open(client)?;
+        epoll::add(&waiter.bell, &nudge, epoll::EventData::new_u64(0), epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        Ok((waiter, nudge))
     }
 
     /// Sleeps until the bell rings, the service dies, `other` can be read, or the deadline has passed.
@@ -55,11 +62,8 @@ impl Waiter {
             }
             _ => {}
         }
-        let mut count = [0; 8];
-        match rustix::io::read(&self.bell, &mut count) {
-            Ok(_) | Err(Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        ringway_shm::sys::silence_bell(self.bell.as_raw_fd());
+        Ok(())
     }
 }
 

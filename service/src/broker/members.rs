@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use ringway::{RegionId, RegionMemory, RegionRequest, WorkerHandle};
 use ringway_shm::channel::attach::Credentials;
@@ -105,8 +106,8 @@ impl Members {
     }
 
     /// Gives the worker the eventfd of a wait context.
-    pub(super) fn context(&self, process: ProcessKey, context: u32, bell: OwnedFd) -> Result<(), String> {
-        self.worker.context_bell(process.region, context, bell).map_err(|_| "the worker has stopped".to_owned())
+    pub(super) fn context(&self, process: ProcessKey, context: u32, ringer: Arc<OwnedFd>) -> Result<(), String> {
+        self.worker.context_bell(process.region, context, ringer).map_err(|_| "the worker has stopped".to_owned())
     }
 
     pub(super) fn is_watched(&self, process: ProcessKey) -> bool {

@@ -15,7 +15,7 @@ use ringway_shm::channel::{Client, Shape};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::admission::Admission;
-use super::{BrokerConfig, BrokerStatus, start};
+use super::{Bells, BrokerConfig, BrokerStatus, start};
 use crate::host::{Fork, Forks};
 
 const TOKEN: [u8; 16] = [7; 16];
@@ -79,6 +79,7 @@ impl House {
             shape: SHAPE,
             worker: worker.handle.clone(),
             forks,
+            bells: Bells::default(),
             stop: stop.clone(),
             status: status.clone(),
             idle: idle.clone(),

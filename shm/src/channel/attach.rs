@@ -5,8 +5,8 @@
 //!   Hello { version, token, wanted }  ->        (SO_PEERCRED: who it is)
 //!                                     <-  Welcome { shape, process } + region, doorbell
 //!                                     <-  or Refused { text }
-//!   Context { index } + event fd      ->
-//!                                     <-  Done, or Refused { text }
+//!   Context { index, key }            ->
+//!                                     <-  Done { key } + bell, or Refused { text }
 //! ```
 //! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
 //! descriptors that a message should not have are closed. The connection stays open for as long as
@@ -22,7 +22,7 @@ use super::layout::{Layout, Map, PROCESSES, Shape, VERSION};
 use crate::region::Region;
 use crate::sys;
 
-pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials};
+pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials, make_bell};
 
 /// Bytes of every message.
 pub const MESSAGE_BYTES: usize = 256;
@@ -118,6 +118,17 @@ impl Message {
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     }
 
+    /// A token or a key stands where texts stand.
+    fn set_key(&mut self, key: [u8; 16]) {
+        self.0[TEXT_AT..TEXT_AT + 16].copy_from_slice(&key);
+    }
+
+    fn key(&self) -> [u8; 16] {
+        let mut key = [0; 16];
+        key.copy_from_slice(&self.0[TEXT_AT..TEXT_AT + 16]);
+        key
+    }
+
     fn kind(&self) -> u32 {
         self.word(2)
     }
@@ -179,7 +190,7 @@ pub(super) fn request_attach(path: &Path, token: [u8; 16], wanted: Option<u32>, 
 
 fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
     let mut hello = Message::new(KIND_HELLO, &[wanted.unwrap_or(NONE)]);
-    hello.0[TEXT_AT..TEXT_AT + 16].copy_from_slice(&token);
+    hello.set_key(token);
     sys::send_message(socket.as_fd(), &hello.0, &[])?;
     let (message, fds) = receive_answer(socket.as_fd())?;
     let Ok([region, bell]) = <[OwnedFd; 2]>::try_from(fds) else {
@@ -209,11 +220,45 @@ fn place(fd: OwnedFd, floor: RawFd) -> io::Result<OwnedFd> {
     if floor == 0 { Ok(fd) } else { sys::duplicate_above(fd.as_fd(), floor) }
 }
 
-/// Registers the event descriptor of a context.
-pub(super) fn register_context(control: BorrowedFd<'_>, context: u32, bell: BorrowedFd<'_>) -> Result<(), AttachError> {
-    sys::send_message(control, &Message::new(KIND_CONTEXT, &[context]).0, &[bell])?;
-    let (message, _) = receive_answer(control)?;
-    if message.kind() == KIND_DONE { Ok(()) } else { Err(AttachError::Protocol("an answer that was not asked for")) }
+/// Names a bell to the other workers of the service; zero names none.
+pub type BellKey = [u8; 16];
+
+/// What rings when something happens in a context: made by the service, which alone can ring it.
+///
+/// The descriptor is an epoll instance that watches an eventfd of the service. It is readable after a ring until
+/// epoll_wait(2) has taken the event. What the application does to it cannot make the service's write to the eventfd
+/// wait: flags and counter of the eventfd are out of reach, and an epoll instance is signalled without its mutex.
+#[derive(Debug)]
+pub struct Bell {
+    /// Readable after a ring; [`sys::silence_bell`] makes it silent again.
+    pub fd: OwnedFd,
+    /// Shown to the other workers, it has them ring the same bell.
+    pub key: BellKey,
+}
+
+/// Has a context ring a new bell.
+pub(super) fn request_bell(control: BorrowedFd<'_>, context: u32, fd_floor: RawFd) -> Result<Bell, AttachError> {
+    let (message, fds) = exchange_context(control, context, BellKey::default())?;
+    let Ok([fd]) = <[OwnedFd; 1]>::try_from(fds) else {
+        return Err(AttachError::Protocol("a bell needs exactly one descriptor"));
+    };
+    Ok(Bell { fd: place(fd, fd_floor)?, key: message.key() })
+}
+
+/// Has a context ring the bell that another worker has given.
+pub(super) fn share_bell(control: BorrowedFd<'_>, context: u32, key: BellKey) -> Result<(), AttachError> {
+    exchange_context(control, context, key).map(drop)
+}
+
+fn exchange_context(control: BorrowedFd<'_>, context: u32, key: BellKey) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let mut message = Message::new(KIND_CONTEXT, &[context]);
+    message.set_key(key);
+    sys::send_message(control, &message.0, &[])?;
+    let (answer, fds) = receive_answer(control)?;
+    if answer.kind() != KIND_DONE {
+        return Err(AttachError::Protocol("an answer that was not asked for"));
+    }
+    Ok((answer, fds))
 }
 
 #[cfg(test)]

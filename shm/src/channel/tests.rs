@@ -2,11 +2,11 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
 
-use super::attach::{ClientMessage, ControlListener};
+use super::attach::{ClientMessage, ControlListener, make_bell};
 use super::*;
 use crate::{Duration, Instant, sys};
 
@@ -55,24 +55,24 @@ impl Bench {
 
     /// Opens a context with its event descriptor.
     pub(super) fn context(&mut self) -> (ContextIndex, OwnedFd) {
-        let (context, bell, handed) = self.context_without_bell();
-        assert!(self.worker.register_context(context, handed));
+        let (context, bell, ringer) = self.context_without_bell();
+        assert!(self.worker.register_context(context, ringer.into()));
         (context, bell)
     }
 
     /// Opens a context; the worker has yet to be given the last descriptor.
     fn context_without_bell(&self) -> (ContextIndex, OwnedFd, OwnedFd) {
-        let bell = sys::event_descriptor().expect("event descriptors work here");
+        let (ringer, bell) = make_bell().expect("descriptors are left");
         let (client, broker) = (&self.client, &self.broker);
         let (context, handed) = thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open_context(bell.as_fd()).expect("a context is free"));
-            let ClientMessage::Context { context, bell: handed } = wait_for(|| broker.receive()) else { panic!("not a context") };
-            broker.done().expect("it listens");
-            let opened = opening.join().expect("it got its answer");
+            let opening = scope.spawn(|| client.open_context().expect("a context is free"));
+            let ClientMessage::Context { context, key: None } = wait_for(|| broker.receive()) else { panic!("not a context") };
+            broker.give_bell([1; 16], bell.as_fd()).expect("it listens");
+            let (opened, given) = opening.join().expect("it got its answer");
             assert_eq!(opened, context);
-            (opened, handed)
+            (opened, given.fd)
         });
-        (context, bell, handed)
+        (context, handed, ringer)
     }
 
     /// A connected socket of the application.
@@ -373,13 +373,12 @@ fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(100);
     let (context, bell) = bench.context();
-    use std::os::fd::AsRawFd;
     bench.client.watch(slot, context);
     bench.worker.push_rx(slot.index, b"a");
     bench.worker.signal(slot.index);
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 0, "nobody sleeps");
-    assert!(!sys::silence(bell.as_raw_fd()));
+    assert!(!sys::silence_bell(bell.as_raw_fd()));
     assert_eq!(bench.client.next_event(context), Some(slot.index));
     assert_eq!(bench.client.next_event(context), None);
     bench.client.arm(context);
@@ -387,24 +386,52 @@ fn events_are_told_once_per_take_and_ring_only_an_armed_context() {
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 1);
     assert_eq!(bench.worker.flush_wakes(), 0);
-    assert!(sys::silence(bell.as_raw_fd()));
+    assert!(sys::silence_bell(bell.as_raw_fd()));
     assert_eq!(bench.client.next_event(context), Some(slot.index));
     bench.client.unwatch(slot, context);
     bench.worker.signal(slot.index);
     assert_eq!(bench.client.next_event(context), None);
 }
 
+/// Flags of a description are shared by all who have it: an application that had the eventfd could make writes to it wait.
+#[test]
+fn nothing_that_an_application_does_to_its_bell_makes_the_worker_wait() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(1024);
+    let (context, bell) = bench.context();
+    bench.client.watch(slot, context);
+    // SAFETY: plain calls on a descriptor that the test owns.
+    unsafe {
+        assert_eq!(libc::fcntl(bell.as_raw_fd(), libc::F_SETFL, 0), 0);
+        let most = (u64::MAX - 1).to_ne_bytes();
+        assert!(libc::write(bell.as_raw_fd(), most.as_ptr().cast(), 8) < 0, "it cannot be rung, or filled, from here");
+        assert!(libc::read(bell.as_raw_fd(), [0u8; 8].as_mut_ptr().cast(), 8) < 0);
+    }
+    for byte in 0..4 {
+        bench.client.arm(context);
+        bench.worker.push_rx(slot.index, &[byte]);
+        bench.worker.signal(slot.index);
+        assert_eq!(bench.worker.flush_wakes(), 1, "nobody has taken the ring before");
+        assert_eq!(bench.client.next_event(context), Some(slot.index));
+    }
+    assert!(sys::silence_bell(bell.as_raw_fd()) && !sys::silence_bell(bell.as_raw_fd()));
+    bench.client.arm(context);
+    bench.worker.signal(slot.index);
+    assert_eq!(bench.worker.flush_wakes(), 1);
+    assert!(sys::silence_bell(bell.as_raw_fd()), "a bell that was silent rings again");
+}
+
 #[test]
 fn an_event_from_before_the_bell_was_known_is_rung_when_it_is() {
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(1024);
-    let (context, _bell, handed) = bench.context_without_bell();
+    let (context, _bell, ringer) = bench.context_without_bell();
     bench.client.watch(slot, context);
     bench.client.arm(context);
     bench.worker.push_rx(slot.index, b"early");
     bench.worker.signal(slot.index);
     assert_eq!(bench.worker.flush_wakes(), 0);
-    assert!(bench.worker.register_context(context, handed));
+    assert!(bench.worker.register_context(context, ringer.into()));
     assert_eq!(bench.worker.flush_wakes(), 1);
 }
 
@@ -433,7 +460,6 @@ fn the_worker_says_how_busy_it_is() {
 
 #[test]
 fn a_sleeping_worker_is_rung_once() {
-    use std::os::fd::AsRawFd;
     let mut bench = Bench::new(SHAPE);
     let slot = bench.connected(1 << 16);
     bench.send(slot, b"x").expect("there is room");

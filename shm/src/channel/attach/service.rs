@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::super::layout::{CONTEXTS, Shape};
 use super::super::{ContextIndex, ProcessIndex};
-use super::{KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_WELCOME, MESSAGE_BYTES, Message, NONE, TEXT_AT};
+use super::{BellKey, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_WELCOME, MESSAGE_BYTES, Message, NONE};
 use crate::sys;
 
 /// Waits for processes that want to attach.
@@ -35,12 +35,12 @@ pub enum ClientMessage {
         /// The process number that was reserved for me.
         wanted: Option<ProcessIndex>,
     },
-    /// Wake this context with that event descriptor.
+    /// Wake this context with a bell.
     Context {
         /// Checked: there is such a context.
         context: ContextIndex,
-        /// An event descriptor, as the process says; write to it only without blocking.
-        bell: OwnedFd,
+        /// The bell that another worker has given; `None`: a new one is wanted.
+        key: Option<BellKey>,
     },
     /// Not in the contract: answer with this text and close.
     Nonsense(&'static str),
@@ -70,6 +70,16 @@ impl ControlListener {
     pub fn accept(&self) -> io::Result<ControlConnection> {
         ControlConnection::new(sys::accept_local(self.socket.as_fd())?)
     }
+}
+
+/// A new bell: the eventfd that rings it, which stays with the service, and what the application waits on.
+///
+/// # Errors
+/// No descriptors are left.
+pub fn make_bell() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ringer = sys::event_descriptor()?;
+    let bell = sys::watch_edges(ringer.as_fd())?;
+    Ok((ringer, bell))
 }
 
 impl AsFd for ControlListener {
@@ -117,13 +127,12 @@ impl ControlConnection {
         }
         Ok(match (message.kind(), received.fds.pop(), received.fds.is_empty()) {
             (KIND_HELLO, None, _) => {
-                let mut token = [0; 16];
-                token.copy_from_slice(&message.0[TEXT_AT..TEXT_AT + 16]);
                 let wanted = message.word(3);
-                ClientMessage::Hello { token, wanted: (wanted != NONE).then_some(wanted) }
+                ClientMessage::Hello { token: message.key(), wanted: (wanted != NONE).then_some(wanted) }
             }
-            (KIND_CONTEXT, Some(bell), true) if message.word(3) < CONTEXTS => {
-                ClientMessage::Context { context: message.word(3), bell }
+            (KIND_CONTEXT, None, _) if message.word(3) < CONTEXTS => {
+                let key = message.key();
+                ClientMessage::Context { context: message.word(3), key: (key != BellKey::default()).then_some(key) }
             }
             (KIND_HELLO | KIND_CONTEXT, _, _) => ClientMessage::Nonsense("a message with the wrong descriptors or numbers"),
             _ => ClientMessage::Nonsense("a message of unknown kind"),
@@ -147,12 +156,22 @@ impl ControlConnection {
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 
-    /// Answers a context.
+    /// Answers a context that shares a bell.
     ///
     /// # Errors
     /// What the kernel says; close the connection then.
     pub fn done(&self) -> io::Result<()> {
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_DONE, &[]).0, &[])
+    }
+
+    /// Answers a context with its new bell.
+    ///
+    /// # Errors
+    /// What the kernel says; close the connection then.
+    pub fn give_bell(&self, key: BellKey, bell: BorrowedFd<'_>) -> io::Result<()> {
+        let mut message = Message::new(KIND_DONE, &[]);
+        message.set_key(key);
+        sys::send_message(self.socket.as_fd(), &message.0, &[bell])
     }
 
     /// Refuses, with a text for people.

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::super::ContextIndex;
-use super::super::attach::{self, AttachError};
+use super::super::attach::{self, AttachError, Bell, BellKey};
 use super::super::layout::CONTEXTS;
 use super::super::lock;
 use super::super::slot::{Flags, Readiness, SlotRef, State};
@@ -27,27 +27,34 @@ pub enum Watch {
 }
 
 impl Client {
-    /// Claims a context and registers `bell` (an event descriptor) for it.
+    /// Claims a context, with a bell that the service makes for it.
     ///
     /// # Errors
     /// `ServiceGone`, `NoContext` when all are in use, or what the service said.
-    pub fn open_context(&self, bell: BorrowedFd<'_>) -> Result<ContextIndex, AttachError> {
+    pub fn open_context(&self) -> Result<(ContextIndex, Bell), AttachError> {
+        self.open_context_with(|control, context| attach::request_bell(control, context, self.fd_floor))
+    }
+
+    /// Claims a context that rings the bell with this `key`, which another worker's service has given.
+    ///
+    /// # Errors
+    /// As [`open_context`](Self::open_context).
+    pub fn share_context(&self, key: BellKey) -> Result<ContextIndex, AttachError> {
+        self.open_context_with(|control, context| attach::share_bell(control, context, key)).map(|(context, ())| context)
+    }
+
+    fn open_context_with<T>(
+        &self,
+        ask: impl FnOnce(BorrowedFd<'_>, ContextIndex) -> Result<T, AttachError>,
+    ) -> Result<(ContextIndex, T), AttachError> {
         let context = self.claim_context().ok_or(AttachError::NoContext)?;
-        match self.exchange(|control| attach::register_context(control, context, bell)) {
-            Ok(()) => Ok(context),
+        match self.exchange(|control| ask(control, context)) {
+            Ok(answer) => Ok((context, answer)),
             Err(error) => {
                 self.close_context(context);
                 Err(error)
             }
         }
-    }
-
-    /// The same for a descriptor that the caller has as a number.
-    ///
-    /// # Errors
-    /// As [`open_context`](Self::open_context).
-    pub fn open_context_for(&self, bell: std::os::fd::RawFd) -> Result<ContextIndex, AttachError> {
-        crate::sys::with_fd(bell, |bell| self.open_context(bell))
     }
 
     fn claim_context(&self) -> Option<ContextIndex> {

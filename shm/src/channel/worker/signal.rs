@@ -1,6 +1,7 @@
 //! Telling wait contexts that a slot changed, with one wake-up per context and turn.
 
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use super::super::layout::{Bits, CONTEXTS};
 use super::Attachment;
@@ -9,7 +10,7 @@ use crate::{doorbell, list, sys};
 
 /// The worker's side of the contexts.
 pub(super) struct Bells {
-    bells: Vec<Option<OwnedFd>>,
+    bells: Vec<Option<Arc<OwnedFd>>>,
     tails: Vec<u32>,
     touched: [u64; 4],
     wakes: u64,
@@ -26,8 +27,9 @@ impl Bells {
 }
 
 impl Attachment {
-    /// Takes the event descriptor of a context, in place of an earlier one. `false`: no such context.
-    pub fn register_context(&mut self, context: u32, bell: OwnedFd) -> bool {
+    /// Takes the event descriptor that rings a context, in place of an earlier one. It must be one that no application
+    /// has: a write to it must not be able to wait. `false`: no such context.
+    pub fn register_context(&mut self, context: u32, bell: Arc<OwnedFd>) -> bool {
         if context >= CONTEXTS {
             return false;
         }
