@@ -6,6 +6,7 @@
 //! group's sockets, frames and accept queues are limited, so that others keep theirs. Does not do:
 //! deciding who may attach, or what errno a failure is.
 
+mod claims;
 mod close;
 mod datagram;
 mod deliver;
@@ -22,10 +23,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::Shape;
+use ringway_shm::channel::{Shape, SlotRef};
 use ringway_shm::{Arena, Duration, Frame, Instant};
 use ringway_stack::{Event, SocketId, State};
 
+use crate::claim::Claim;
 use crate::command::{RegionId, RegionMemory, RegionRequest};
 use crate::core::{Core, Ending};
 use crate::idle::Idle;
@@ -135,6 +137,18 @@ impl Attachments {
     pub(crate) fn context_bell(&mut self, id: RegionId, context: u32, bell: Arc<OwnedFd>) {
         if let Some(region) = self.region(id.0) {
             region.context_bell(context, bell);
+        }
+    }
+
+    /// Notes a right of the group's; `false` when it has no such slot.
+    pub(crate) fn claim(&mut self, id: RegionId, slot: SlotRef, claim: Claim) -> bool {
+        self.region(id.0).is_some_and(|region| region.note_claim(slot, claim))
+    }
+
+    /// A right of the group's has ended by what the application did to its kernel socket.
+    pub(crate) fn revoke(&mut self, id: RegionId, slot: SlotRef, core: &mut Core) {
+        if let Some(region) = self.region(id.0) {
+            region.revoke(slot, core);
         }
     }
 

@@ -11,9 +11,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use ringway_device::Device;
+use ringway_shm::channel::SlotRef;
 use ringway_shm::{Arena, Duration};
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::claim::{Claim, Rights};
 
 /// The worker has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub struct RegionRequest {
     pub pid: u32,
     /// Name of the program; shown by tools.
     pub program: String,
+    /// How it shows that a port is its own.
+    pub rights: Rights,
 }
 
 /// What the processes of a group need to reach the worker.
@@ -86,6 +91,9 @@ pub(crate) enum Command {
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
     AttachRegion(RegionRequest, Reply<io::Result<RegionMemory>>),
     ContextBell(RegionId, u32, Arc<OwnedFd>),
+    Claim(RegionId, SlotRef, Claim, Reply<bool>),
+    Revoke(RegionId, SlotRef),
+    Settle(Reply<()>),
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
     Finish(Duration),
@@ -190,6 +198,36 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn context_bell(&self, region: RegionId, context: u32, bell: Arc<OwnedFd>) -> Result<(), Gone> {
         self.tell(Command::ContextBell(region, context, bell))
+    }
+
+    /// Notes that an application may use a port for the socket of `slot`. `false`: there is no such slot.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until the worker has noted it: a request that needs the claim finds it then.
+    pub fn claim(&self, region: RegionId, slot: SlotRef, claim: Claim) -> Result<bool, Gone> {
+        self.ask(|reply| Command::Claim(region, slot, claim, reply))
+    }
+
+    /// The kernel socket behind a claim has changed: the socket of `slot` ends.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn revoke(&self, region: RegionId, slot: SlotRef) -> Result<(), Gone> {
+        self.tell(Command::Revoke(region, slot))
+    }
+
+    /// Returns when everything that was told before is done.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    ///
+    /// # Blocking
+    /// Until then.
+    pub fn settle(&self) -> Result<(), Gone> {
+        self.ask(Command::Settle)
     }
 
     /// A process of a group has died: what only it held is closed as the kernel would.

@@ -8,6 +8,7 @@
 pub mod api;
 mod attach;
 mod balance;
+mod claim;
 pub mod clock;
 mod command;
 mod core;
@@ -20,6 +21,7 @@ pub mod remote;
 mod spawn;
 mod worker;
 
+pub use claim::{Claim, Purpose, Rights};
 pub use command::{Gone, InterfaceInfo, OpenDevice, RegionId, RegionMemory, RegionRequest, WorkerHandle};
 pub use ports::{Division, Host, PortError, Ports, Transport};
 pub use spawn::{WorkerThread, spawn};

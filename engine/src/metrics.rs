@@ -59,6 +59,8 @@ pub(crate) enum Work {
     HandOversRefused,
     FlowsKept,
     FlowsNotKept,
+    UnshownPorts,
+    RevokedClaims,
     BatchFirst,
 }
 
@@ -95,6 +97,8 @@ const NAMES: [&str; WORKS] = [
     "RingwayHandOversRefused",
     "RingwayFlowsKept",
     "RingwayFlowsNotKept",
+    "RingwayUnshownPorts",
+    "RingwayRevokedClaims",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 
 use ringway_shm::{Duration, Instant};
 
+use crate::claim::Claim;
 use crate::ports::{Division, PortError, Ports, Transport};
 
 /// Late releases are gathered, so that a worker with nothing else to do wakes once for many.
@@ -26,11 +27,13 @@ struct Users {
     hold_until: Instant,
     /// Whether the port has an entry in `late`.
     queued: bool,
+    /// The right of the connection that was opened from it last.
+    claim: Option<Claim>,
 }
 
 impl Users {
     fn first(reserved: bool) -> Users {
-        Users { count: 1, reserved, shared: false, hold_until: Instant::ZERO, queued: false }
+        Users { count: 1, reserved, shared: false, hold_until: Instant::ZERO, queued: false, claim: None }
     }
 }
 
@@ -44,18 +47,6 @@ pub(crate) struct PortTable {
 impl PortTable {
     pub(crate) fn new(ports: Box<dyn Ports>) -> PortTable {
         PortTable { ports, users: HashMap::new(), late: BTreeSet::new() }
-    }
-
-    /// Whether user `uid` may be given the packets of a port that it says it listens on: root, and
-    /// whoever has a listening kernel socket there.
-    pub(crate) fn may_listen(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
-        uid == 0 || self.ports.listeners(Transport::Tcp, ip, port).is_ok_and(|users| users.contains(&uid))
-    }
-
-    /// Whether user `uid` may connect from a port that it says it has bound: not from one on which
-    /// somebody else listens.
-    pub(crate) fn may_connect_from(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
-        uid == 0 || self.ports.listeners(Transport::Tcp, ip, port).is_ok_and(|users| users.iter().all(|&user| user == uid))
     }
 
     /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
@@ -74,12 +65,16 @@ impl PortTable {
     }
 
     /// As [`add`](PortTable::add), for a connection that is opened: its answers must come to this worker, so the port may
-    /// not be one whose flows are shared among workers.
-    pub(crate) fn add_alone(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
+    /// not be one whose flows are shared among workers. `claim`, the right to the port, is kept as long as the port is used.
+    pub(crate) fn add_alone(&mut self, ip: IpAddr, port: u16, claim: Option<Claim>) -> Result<(), PortError> {
         match self.users.get(&(Transport::Tcp, ip, port)) {
-            Some(users) if users.shared => Err(PortError::InUse),
-            _ => self.add(ip, port),
+            Some(users) if users.shared => return Err(PortError::InUse),
+            _ => self.add(ip, port)?,
         }
+        if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
+            users.claim = claim.or(users.claim.take());
+        }
+        Ok(())
     }
 
     /// Whether connections to this address and port come to every worker of the service, each to its own.
@@ -95,11 +90,6 @@ impl PortTable {
     /// As [`add`](PortTable::add), of UDP.
     pub(crate) fn add_datagrams(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
         self.add_of(Transport::Udp, ip, port)
-    }
-
-    /// Whether user `uid` may be given the datagrams to a port that it says it has bound.
-    pub(crate) fn may_receive(&mut self, ip: IpAddr, port: u16, uid: u32) -> bool {
-        uid == 0 || self.ports.listeners(Transport::Udp, ip, port).is_ok_and(|users| users.contains(&uid))
     }
 
     fn add_of(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {

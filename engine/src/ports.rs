@@ -41,13 +41,6 @@ pub trait Ports: Send {
     /// Gives a reserved port back.
     fn release(&mut self, ip: IpAddr, port: u16);
 
-    /// The users whose kernel sockets listen (UDP: are bound) on `ip`:`port` or on all addresses: a port may be steered
-    /// away from the kernel only for whom the kernel has let listen there.
-    ///
-    /// # Errors
-    /// The kernel does not tell; then nobody is believed.
-    fn listeners(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<Vec<u32>>;
-
     /// From now on packets to `ip`:`port` reach the worker's devices, and not the kernel.
     ///
     /// # Errors

@@ -388,6 +388,12 @@ impl Worker {
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
             Command::AttachRegion(request, reply) => reply.answer(self.attachments.attach(request, &self.idle)),
             Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
+            Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
+            Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
+            Command::Settle(reply) => {
+                self.attachments.serve(&mut self.core);
+                reply.answer(());
+            }
             Command::ProcessGone(region, process) => {
                 self.core.metrics.add(Work::ProcessesGone, 1);
                 self.attachments.process_gone(region, process, &mut self.core);

@@ -262,6 +262,7 @@ pub enum SocketOption {
     ReadShut,
 }
 
+pub use ringway_shm::channel::attach::Purpose;
 pub use ringway_shm::channel::{Envelope, Received};
 
 /// At which workers of the service a socket begins.
@@ -349,6 +350,13 @@ pub trait Channel: Send + Sync {
     /// Takes the next accepted connection of a listener.
     fn accept(&self, listener: SocketRef) -> Option<SocketRef>;
 
+    /// Shows the service the kernel socket `fd`, which holds the port that `socket` will serve; to be done before the request
+    /// that names the port. `false`: the service does not take it for a right to the port.
+    fn show(&self, socket: SocketRef, purpose: Purpose, fd: Fd) -> bool;
+    /// Waits until ports of sockets that are closed, or whose processes have died, are the kernel's again.
+    fn settle(&self);
+    /// The network namespace that the service has taken this process for, by its cookie; `None`: this kernel does not tell.
+    fn network(&self) -> Option<u64>;
     /// Asks for something. `None`: another request for this socket is under way (try again soon), or nobody is there.
     fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket>;
     /// The answer, once it is there; the socket changes then. For the thread that asked.

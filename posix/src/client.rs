@@ -12,7 +12,7 @@ mod partners;
 mod turn;
 
 use crate::channel::{
-    Attach, Channel, Context, ControlAnswer, Envelope, Place, Received, Request, SocketOption, State, Taking, Ticket,
+    Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, SocketOption, State, Taking, Ticket,
 };
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
@@ -132,6 +132,15 @@ impl Attached {
             0 => context.0.into(),
             worker => self.contexts[context.0 as usize * self.clients.len() + worker].load(Ordering::Acquire),
         }
+    }
+
+    /// Attaches a forked child that has not done so yet; `false`: it cannot.
+    fn is_attached_itself(&self) -> bool {
+        if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
+            self.must_reattach.store(true, Ordering::Release);
+            return false;
+        }
+        true
     }
 
     fn reattach(&self) -> bool {
@@ -310,6 +319,21 @@ impl Channel for Attached {
         Some(accepted)
     }
 
+    fn show(&self, socket: SocketRef, purpose: Purpose, fd: Fd) -> bool {
+        self.is_attached_itself() && self.everywhere(socket).all(|(client, slot)| client.show(slot, purpose, fd).is_ok())
+    }
+
+    fn settle(&self) {
+        if self.is_attached_itself() {
+            // A service that is gone holds nothing.
+            self.clients.iter().for_each(|client| client.settle().unwrap_or_default());
+        }
+    }
+
+    fn network(&self) -> Option<u64> {
+        self.clients[0].network()
+    }
+
     fn request(&self, socket: SocketRef, request: Request) -> Option<Ticket> {
         let operation = match request {
             Request::Listen { local, backlog, dual_stack } => shm::Operation::Listen { local, backlog, dual_stack },
@@ -419,8 +443,7 @@ impl Channel for Attached {
     }
 
     fn claim_context(&self) -> Option<(Context, OwnedFd)> {
-        if self.must_reattach.swap(false, Ordering::AcqRel) && !self.reattach() {
-            self.must_reattach.store(true, Ordering::Release);
+        if !self.is_attached_itself() {
             return None;
         }
         let (first, bell) = self.clients[0].open_context().ok()?;

@@ -3,7 +3,7 @@
 use crate::Posix;
 use crate::address::{Parsed, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Place, Request, State};
+use crate::channel::{Channel, ControlAnswer, Place, Purpose, Request, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -66,6 +66,12 @@ impl Posix {
             self.fall_back("connect", &remote, Fallback::NoResources);
             return None;
         };
+        let has_port = local.is_some_and(|local| local.port() != 0);
+        if self.is_elsewhere(channel, fd) || has_port && !channel.show(socket, Purpose::Connect, fd) {
+            self.abandon(channel, socket);
+            self.fall_back("connect", &remote, Fallback::NotShown);
+            return None;
+        }
         let answer = self.ask(channel, socket, Request::Connect { local, remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
             self.table.set(fd, Entry::Socket(socket));

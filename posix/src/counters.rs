@@ -30,10 +30,13 @@ pub enum Fallback {
     OptionNotServed,
     /// The program asked for an io_uring.
     IoUring,
+    /// The service does not take the kernel socket for a right to its port: too many are shown, another user has the same
+    /// port, or the socket is of another network.
+    NotShown,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 12] = [
+    const ALL: [(Fallback, &'static str); 13] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::NotOurs, "not-ours"),
@@ -46,6 +49,7 @@ impl Fallback {
         (Fallback::WatchLost, "watch-lost"),
         (Fallback::OptionNotServed, "option-not-served"),
         (Fallback::IoUring, "io-uring"),
+        (Fallback::NotShown, "not-shown"),
     ];
 
     /// The word that the log line shows.

@@ -12,7 +12,7 @@ pub(crate) mod routes;
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Received, Request, Taking, TransferError};
+use crate::channel::{Channel, ControlAnswer, Envelope, Failure, Place, Purpose, Received, Request, Taking, TransferError};
 use crate::connect::is_unspecified_family;
 use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag};
@@ -165,12 +165,39 @@ impl Posix {
         channel.set_nonblocking(socket, nonblocking);
         self.copy_datagram_options(channel, fd, socket, inet6);
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
+        if !self.fix_port(fd, local, inet6) || !channel.show(socket, Purpose::Datagrams, fd) {
+            self.abandon(channel, socket);
+            self.fall_back("bind", &local, Fallback::NotShown);
+            return None;
+        }
         match self.ask(channel, socket, Request::Datagrams { local, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) => Some(socket),
             answer => {
                 self.abandon(channel, socket);
                 self.fall_back("bind", &local, answer.map_or(Fallback::NoAnswer, fallback_reason));
                 None
+            }
+        }
+    }
+
+    /// A port that the kernel has chosen goes when the socket is disconnected, so it is no right to show; one that was asked
+    /// for by its number stays. Asks for it where that is needed. `false`: it is not the socket's any more.
+    fn fix_port(&self, fd: Fd, local: SocketAddr, inet6: bool) -> bool {
+        if self.kernel.is_connected(fd) {
+            return true;
+        }
+        let nowhere = (libc::AF_UNSPEC as libc::sa_family_t).to_ne_bytes();
+        let mut address = [0; size_of::<libc::sockaddr_in>()];
+        address[..2].copy_from_slice(&nowhere);
+        if self.kernel.connect(fd, &address).is_err() {
+            return false;
+        }
+        match self.local_name(fd) {
+            Parsed::Inet { address, .. } if address.port() == local.port() => true,
+            _ => {
+                let name = SocketName::new(local, inet6);
+                let answer = self.kernel.bind(fd, name.bytes());
+                answer.is_ok() || self.bind_to_own(fd, name.bytes()).is_some_and(|answer| answer.is_ok())
             }
         }
     }

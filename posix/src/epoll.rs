@@ -9,6 +9,8 @@
 //! A wait harvests the interest list (no system call), asks the kernel only when it watches
 //! something there, and sleeps only after { arm, harvest again }.
 
+mod ends;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -20,6 +22,7 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::interest::{InterestError, InterestList, Key, State};
+use ends::Ends;
 use libc::epoll_event;
 use ringway_shm::{Duration, Instant};
 
@@ -28,15 +31,6 @@ pub(crate) struct Epolls {
     cells: Box<[Mutex<Option<Instance>>]>,
     /// No cell from this one on was ever used.
     end: AtomicU32,
-}
-
-/// What ends a wait in the kernel, beside the program's own descriptors.
-#[derive(Clone, Copy)]
-struct Ends {
-    /// The service rings it.
-    bell: Fd,
-    /// An eventfd of this process, since only the service can ring the bell.
-    nudge: Fd,
 }
 
 /// One epoll instance.
@@ -517,25 +511,6 @@ impl Posix {
             channel.watch(socket, context);
         }
         Ok(Some(context))
-    }
-
-    /// Puts the bell and a nudge of its own into the kernel instance.
-    fn add_ends(&self, epoll: Fd, bell: Fd) -> Answer<Ends> {
-        let nudge = self.park(self.kernel.event_counter()?);
-        let ring = epoll_event { events: EDGE_IN, u64: BELL };
-        let add = |fd| self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, fd, Some(ring));
-        match add(bell).and_then(|()| add(nudge)) {
-            Ok(()) => Ok(Ends { bell, nudge }),
-            Err(error) => {
-                self.discard_internal(nudge);
-                Err(error)
-            }
-        }
-    }
-
-    fn discard_ends(&self, ends: Ends) {
-        self.discard_internal(ends.bell);
-        self.discard_internal(ends.nudge);
     }
 
     fn note_nesting(&self, inner: u32, operation: i32) {

@@ -62,6 +62,8 @@ pub trait Kernel: Send + Sync {
     fn accept4(&self, fd: Fd, flags: i32) -> Answer<(Fd, RawAddress)>;
     /// `shutdown(2)`.
     fn shutdown(&self, fd: Fd, how: i32) -> Answer<()>;
+    /// Has `getpeername(2)` an answer?
+    fn is_connected(&self, fd: Fd) -> bool;
     /// `getsockname(2)`.
     fn local_address(&self, fd: Fd) -> Answer<RawAddress>;
     /// `setsockopt(2)`.

@@ -108,6 +108,10 @@ impl Kernel for TestKernel {
         Err(Errno(libc::ENOSYS))
     }
 
+    fn is_connected(&self, _fd: Fd) -> bool {
+        false
+    }
+
     fn local_address(&self, _fd: Fd) -> Answer<RawAddress> {
         Err(Errno(libc::ENOSYS))
     }
@@ -456,7 +460,8 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
                 connection.welcome(SHAPE, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
             }
             ClientMessage::Context { context, key } => register(&connection, worker, context, key),
-            ClientMessage::Nonsense(text) => panic!("{text}"),
+            ClientMessage::Nonsense(text, _) => panic!("{text}"),
+            ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
             ClientMessage::Gone => return,
         }
     }

@@ -7,14 +7,17 @@
 use crate::Posix;
 use crate::address::{Parsed, SocketName, is_kernels, parse};
 use crate::blocking::Wait;
-use crate::channel::{Channel, ControlAnswer, Place, Request, SocketOption, State};
+use crate::channel::{Channel, ControlAnswer, Place, Purpose, Request, SocketOption, State};
 use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::Duration;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+/// Linux 5.14.
+const SO_NETNS_COOKIE: i32 = 71;
 
 impl Posix {
     /// bind(2) has failed, since the kernel does not have the address. Where it is the stack's own, as on a TAP interface, the
@@ -47,7 +50,11 @@ impl Posix {
             Ok(channel) => channel?,
             Err(error) => return Some(Err(error)),
         };
-        if let Err(error) = self.kernel.listen(fd, backlog) {
+        let listened = match self.kernel.listen(fd, backlog) {
+            Err(Errno::ADDRINUSE) if self.settle_ports() => self.kernel.listen(fd, backlog),
+            answer => answer,
+        };
+        if let Err(error) = listened {
             return Some(Err(error));
         }
         self.listen_on_stack(channel, fd, backlog);
@@ -70,6 +77,10 @@ impl Posix {
             return self.fall_back("listen", &local, Fallback::NoResources);
         };
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
+        if !channel.show(socket, Purpose::Listen, fd) {
+            self.abandon(channel, socket);
+            return self.fall_back("listen", &local, Fallback::NotShown);
+        }
         match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) if self.make_twin(fd) => {
                 self.table.set(fd, Entry::Socket(socket));
@@ -86,6 +97,19 @@ impl Posix {
             Some(view) if view.state == State::Listening => self.kernel.listen(fd, backlog),
             _ => Err(Errno::INVAL),
         }
+    }
+
+    /// bind(2) says that the address is in use: the service may still hold the port for a socket that is closed, or whose
+    /// process has died, just now. `true`: it does no more, try again.
+    pub fn settle_ports(&self) -> bool {
+        let Ok(Some(channel)) = self.channel() else { return false };
+        // What was asked before this is done when it is answered.
+        let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let answered = self.ask_once(channel, Request::Owns { local: any }).is_some();
+        if answered {
+            channel.settle();
+        }
+        answered
     }
 
     /// The kernel listener must never block: `accept` asks it only when the stack has nothing.
@@ -235,6 +259,13 @@ impl Posix {
             return Err(Errno::NOTCONN);
         }
         Ok(SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6)).into())
+    }
+
+    /// Does the kernel socket belong to another network namespace than the one that the service serves?
+    pub(crate) fn is_elsewhere(&self, channel: &dyn Channel, fd: Fd) -> bool {
+        let mut bytes = [0; 8];
+        let asked = self.kernel.option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, &mut bytes);
+        channel.network().is_some_and(|network| asked.is_ok() && u64::from_ne_bytes(bytes) != network)
     }
 
     /// Is the descriptor a kernel UDP socket?

@@ -47,6 +47,12 @@ impl Kernel for LibcKernel {
         checked(unsafe { real::shutdown(fd, how) }).map(drop)
     }
 
+    fn is_connected(&self, fd: Fd) -> bool {
+        let mut len = 0;
+        // SAFETY: no byte of the name is asked for.
+        unsafe { real::getpeername(fd, std::ptr::null_mut(), &mut len) == 0 }
+    }
+
     fn local_address(&self, fd: Fd) -> Answer<RawAddress> {
         let mut name = RawAddress { bytes: [0; 128], len: 0 };
         let mut len = name.bytes.len() as socklen_t;

@@ -21,7 +21,11 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
         return status(Err(Errno::INVAL));
     }
     // SAFETY: the program's own call.
-    let answer = c::checked(unsafe { real::bind(fd, address, len) }).map(drop);
+    let bind = || c::checked(unsafe { real::bind(fd, address, len) }).map(drop);
+    let answer = match bind() {
+        Err(Errno::ADDRINUSE) if posix().is_some_and(|posix| posix.settle_ports()) => bind(),
+        answer => answer,
+    };
     let may_be_ours = matches!(answer, Ok(()) | Err(Errno::ADDRNOTAVAIL));
     let Some(posix) = posix().filter(|_| may_be_ours) else { return status(answer) };
     // SAFETY: the program's promise about `address` and `len`.

@@ -8,12 +8,13 @@
 //!   process dies (pidfd) --------------------------> the worker closes what only it held
 //!   last process of a group is gone ---------------> the worker forgets the region
 //! ```
-//! Promises: a group's region goes to whoever knows its token and is of the group's user (or root, or
-//! anybody when root made it: servers give up their rights); a process counts as gone only when its
+//! Promises: a group's region goes to whoever knows its token and is of the group's user, or root, or descends from a process
+//! of the group (servers give up their rights); a process counts as gone only when its
 //! pid is. Bad messages are answered with text, closed and counted. Does not do: data.
 
 mod admission;
 mod bells;
+mod desk;
 mod members;
 
 use std::collections::BTreeMap;
@@ -34,8 +35,10 @@ use rustix::io::Errno;
 
 pub use admission::Admission;
 pub(crate) use bells::Bells;
+pub(crate) use desk::Desk;
 
 use crate::host::{Fork, Forks};
+use desk::Shown;
 use members::{Members, ProcessKey};
 
 /// Connections and processes at most: what an eventful machine needs, and a bound on our descriptors.
@@ -49,6 +52,9 @@ const GRACE: Duration = Duration::from_secs(2);
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const FORKS: u64 = 2;
+/// A program that shows no socket of the service's network.
+const ELSEWHERE: &str = "your process is in another network namespace";
+
 /// Connections have even numbers from here, processes odd ones.
 const FIRST: u64 = 4;
 
@@ -95,6 +101,8 @@ pub(crate) struct BrokerConfig {
     pub(crate) forks: Forks,
     /// Of the brokers of all workers.
     pub(crate) bells: Bells,
+    /// Of the brokers of all workers.
+    pub(crate) desk: Desk,
     pub(crate) stop: Arc<OwnedFd>,
     pub(crate) status: Arc<BrokerStatus>,
     /// Written when `status.is_busy` becomes false.
@@ -119,7 +127,7 @@ pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<
 }
 
 struct Connection {
-    control: ControlConnection,
+    control: Arc<ControlConnection>,
     /// Who it is, once welcomed.
     process: Option<ProcessKey>,
 }
@@ -191,7 +199,7 @@ impl Broker {
         }
         self.next += 2;
         watch(&self.epoll, connection.as_fd(), self.next)?;
-        self.connections.insert(self.next, Connection { control: connection, process: None });
+        self.connections.insert(self.next, Connection { control: Arc::new(connection), process: None });
         Ok(())
     }
 
@@ -203,14 +211,34 @@ impl Broker {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(_) => ClientMessage::Gone,
         };
-        let process = connection.process;
+        let (process, uid) = (connection.process, connection.control.credentials().uid);
         let answer = match (message, process) {
-            (ClientMessage::Hello { token, wanted }, None) => self.welcome(number, token, wanted),
+            (ClientMessage::Hello { token, wanted, socket }, None) => {
+                let served = self.config.desk.is_served(socket.as_ref());
+                self.config.desk.discard(uid, socket);
+                if served { self.welcome(number, token, wanted) } else { Err(ELSEWHERE.to_owned()) }
+            }
+            (ClientMessage::Claim { slot, purpose, socket }, Some(process)) => {
+                let (control, worker) = (connection.control.clone(), self.config.worker.clone());
+                let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
+                self.config.desk.show(uid, shown)
+            }
+            (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
             (ClientMessage::Context { context, key }, Some(process)) => self.give_bell(number, process, context, key),
             (ClientMessage::Gone, _) => return self.hang_up(number),
-            (ClientMessage::Nonsense(text), _) => self.violation(text),
-            (ClientMessage::Hello { .. }, Some(_)) => self.violation("this connection has said hello already"),
-            (ClientMessage::Context { .. }, None) => self.violation("say hello first"),
+            (ClientMessage::Nonsense(text, strangers), _) => {
+                self.config.desk.discard(uid, strangers);
+                self.violation(text)
+            }
+            (ClientMessage::Claim { socket, .. }, None) => {
+                self.config.desk.discard(uid, socket);
+                self.violation("say hello first")
+            }
+            (ClientMessage::Hello { socket, .. }, Some(_)) => {
+                self.config.desk.discard(uid, socket);
+                self.violation("this connection has said hello already")
+            }
+            (ClientMessage::Context { .. } | ClientMessage::Settle, None) => self.violation("say hello first"),
         };
         match answer {
             Ok(()) => Ok(()),
@@ -221,6 +249,16 @@ impl Broker {
                 self.hang_up(number)
             }
         }
+    }
+
+    /// The program wants to bind where something of its own has been closed, or has died, just now.
+    fn settle(&mut self, number: u64, uid: u32) -> Result<(), String> {
+        let Some(control) = self.connections.get(&number).map(|connection| connection.control.clone()) else { return Ok(()) };
+        for process in self.members.dead() {
+            self.members.tell_dead(process);
+        }
+        self.config.worker.settle().map_err(|_| "the worker has stopped")?;
+        self.config.desk.settle(uid, control)
     }
 
     /// A context gets a bell of its own, or the one that another worker's broker has made for the same process.
@@ -245,8 +283,8 @@ impl Broker {
     fn welcome(&mut self, number: u64, token: [u8; 16], wanted: Option<u32>) -> Result<(), String> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
         let peer = connection.control.credentials();
-        let owner = self.members.owner(&token);
-        self.config.admission.decide(&token, owner, peer)?;
+        let standing = self.members.standing(&token, peer.pid);
+        self.config.admission.decide(&token, standing, peer)?;
         let pidfd = members::open_pid(peer.pid).map_err(|error| format!("process {} cannot be watched: {error}", peer.pid))?;
         let (process, group) = self.members.join(token, peer, wanted)?;
         connection.process = Some(process);
@@ -289,7 +327,8 @@ impl Broker {
     /// A connection has ended; its process may go on (exec) or reach its end next.
     fn hang_up(&mut self, number: u64) -> io::Result<()> {
         let Some(connection) = self.connections.remove(&number) else { return Ok(()) };
-        epoll::delete(&self.epoll, &connection.control)?;
+        epoll::delete(&self.epoll, &*connection.control)?;
+        self.config.desk.discard(connection.control.credentials().uid, connection.control);
         if let Some(process) = connection.process
             && !self.connections.values().any(|other| other.process == Some(process))
         {
@@ -312,7 +351,8 @@ impl Broker {
             .collect();
         for number in connections {
             let Some(connection) = self.connections.remove(&number) else { continue };
-            epoll::delete(&self.epoll, &connection.control)?;
+            epoll::delete(&self.epoll, &*connection.control)?;
+            self.config.desk.discard(connection.control.credentials().uid, connection.control);
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 pub(crate) mod division;
 pub(crate) mod ledger;
-mod listeners;
+pub(crate) mod listeners;
 mod load;
 
 use std::collections::{HashMap, HashSet};
@@ -155,10 +155,6 @@ impl Ports for SharedPorts {
     fn release(&mut self, ip: IpAddr, port: u16) {
         self.own_reserved.remove(&(ip, port));
         self.reserved.remove(&(ip, port));
-    }
-
-    fn listeners(&mut self, transport: Transport, ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
-        listeners::users(transport, ip, port)
     }
 
     fn own(&mut self, transport: Transport, ip: IpAddr, port: u16) -> Result<(), PortError> {

@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus};
+use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk};
 use crate::config::Config;
 use crate::devices::Devices;
 use crate::follow::{self, Served};
@@ -234,6 +234,8 @@ impl Service {
     /// that programs look for.
     fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
         let bells = Bells::default();
+        let (desk, watch) = Desk::start(&self.stop)?;
+        self.brokers.push(watch);
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
             let broker = BrokerConfig {
                 number,
@@ -242,6 +244,7 @@ impl Service {
                 worker: worker.clone(),
                 forks,
                 bells: bells.clone(),
+                desk: desk.clone(),
                 stop: self.stop.clone(),
                 status: self.status.clone(),
                 idle: self.idle.clone(),

@@ -6,12 +6,15 @@
 //! ours, and they protect those descriptors.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use libc::c_long;
 
 use crate::system_call::system_call;
+
+/// Linux 5.14.
+const SO_NETNS_COOKIE: libc::c_int = 71;
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
@@ -168,6 +171,40 @@ fn message_socket(extra: libc::c_int) -> io::Result<OwnedFd> {
     own(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | extra, 0) })
 }
 
+/// A socket of this thread's network namespace, which does nothing.
+pub(crate) fn inet_socket() -> io::Result<OwnedFd> {
+    let arguments = [libc::AF_INET.into(), (libc::SOCK_DGRAM | libc::SOCK_CLOEXEC).into(), 0, 0, 0, 0];
+    // SAFETY: plain numbers.
+    let fd = unsafe { system_call(libc::SYS_socket, arguments) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd as i32));
+    }
+    // SAFETY: the kernel has just made this descriptor for us and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+/// The cookie of the network namespace that a socket belongs to. Asking takes no lock of the socket's.
+///
+/// # Errors
+/// It is no socket, or the kernel is older than 5.14.
+pub fn network_of(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut cookie = 0u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into the local.
+    check(unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_NETNS_COOKIE, (&raw mut cookie).cast(), &mut len)
+    })?;
+    Ok(cookie)
+}
+
+/// The cookie of this thread's network namespace.
+///
+/// # Errors
+/// As [`network_of`].
+pub fn network_here() -> io::Result<u64> {
+    network_of(inet_socket()?.as_fd())
+}
+
 /// Connects to the local message socket at `path`.
 pub(crate) fn connect_local(path: &std::path::Path) -> io::Result<OwnedFd> {
     let socket = message_socket(0)?;
@@ -209,7 +246,11 @@ pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(u32, u32, 
 
 /// Descriptors in one message, at most.
 pub(crate) const DESCRIPTORS_MAX: usize = 4;
+/// Descriptors that one message may bring: as many as the kernel lets anybody send, so that none is closed in the kernel's
+/// hands, in a thread that must not wait.
+const DESCRIPTORS_TAKEN: usize = 253;
 const CONTROL_WORDS: usize = 16;
+const CONTROL_WORDS_TAKEN: usize = DESCRIPTORS_TAKEN / 2 + 8;
 
 /// Sends one message with descriptors; all or nothing. Never raises SIGPIPE.
 pub(crate) fn send_message(socket: BorrowedFd<'_>, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -256,21 +297,21 @@ pub(crate) struct Received {
     pub(crate) bytes: usize,
     /// The descriptors, in order; all of them closed on exec.
     pub(crate) fds: Vec<OwnedFd>,
-    /// Descriptors were lost because there were more than [`DESCRIPTORS_MAX`].
+    /// Descriptors were lost because there were more than a message can have.
     pub(crate) cut: bool,
 }
 
 /// Receives one message. Zero bytes: the peer has closed.
 pub(crate) fn receive_message(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let mut control = [0u64; CONTROL_WORDS];
+    let mut control = [0u64; CONTROL_WORDS_TAKEN];
     // SAFETY: all-zero is a valid msghdr.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     // SAFETY: pure arithmetic.
-    message.msg_controllen = unsafe { libc::CMSG_SPACE((DESCRIPTORS_MAX * size_of::<RawFd>()) as u32) } as usize;
+    message.msg_controllen = unsafe { libc::CMSG_SPACE((DESCRIPTORS_TAKEN * size_of::<RawFd>()) as u32) } as usize;
     let bytes = loop {
         // SAFETY: every pointer in `message` refers to a live local or to `buffer`.
         let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC | libc::MSG_TRUNC) };

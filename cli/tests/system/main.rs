@@ -17,6 +17,7 @@ mod idle;
 mod interfaces;
 mod iperf;
 mod ipv6;
+mod isolation;
 mod kill;
 mod link;
 mod memcached;

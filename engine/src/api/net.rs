@@ -237,9 +237,6 @@ impl Ports for Alone {
         Err(PortError::NotLocal)
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
-    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> io::Result<Vec<u32>> {
-        Ok(Vec::new())
-    }
     fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         Err(PortError::NoSteering)
     }

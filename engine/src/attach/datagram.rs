@@ -15,8 +15,8 @@ use ringway_stack::{
 use super::region::Region;
 use super::request::failure_of;
 use super::socket::{Kind, Listening};
+use crate::claim::Purpose;
 use crate::core::Core;
-use crate::metrics::Work;
 
 /// Bytes that one call may move for one socket, so that others get their turn.
 const QUANTUM: usize = 1 << 20;
@@ -48,10 +48,10 @@ impl Region {
         if dual_stack {
             addresses.push(Ipv4Addr::UNSPECIFIED.into());
         }
-        if !addresses.iter().any(|&ip| core.ports.may_receive(ip, local.port(), self.owner.uid)) {
-            core.metrics.add(Work::RefusedSockets, 1);
+        let Ok(claim) = self.right(slot, Purpose::Datagrams, &addresses, local.port(), core) else {
             return ControlAnswer::NotOurs;
-        }
+        };
+        let socket = self.sockets.get(slot).expect("the caller made it");
         socket.datagrams.options.only_ipv6 = !dual_stack;
         let options = socket.datagrams.options.clone();
         let id = match core.stack.udp_bind(SocketAddress { ip: local.ip(), port: local.port() }, options, cookie) {
@@ -61,6 +61,7 @@ impl Region {
             Err(BindError::Full) => return ControlAnswer::Failed(Failure::NoResources),
         };
         socket.kind = Kind::Datagram;
+        socket.claim = claim;
         socket.id = Some(id);
         let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
         socket.listening = Some(Box::new(listening));

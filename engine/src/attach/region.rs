@@ -1,16 +1,18 @@
 //! One application group: its channel and its sockets.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex};
+use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex, SlotRef};
 use ringway_shm::{Arena, Duration, Frame};
 use ringway_stack::{Event, SocketId};
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::Cookie;
 use super::socket::{Kind, Socket, Table};
+use crate::claim::Claim;
 use crate::command::{RegionId, RegionRequest};
 use crate::core::Core;
 use crate::metrics::Work;
@@ -33,6 +35,8 @@ pub(super) struct Region {
     pub(super) starved: Vec<SlotIndex>,
     /// Bytes that wait in send chunks of all sockets together.
     pub(super) waiting: usize,
+    /// What applications have shown and not used yet.
+    pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
     /// All processes are gone.
     pub(super) detached: bool,
     doorbell: OwnedFd,
@@ -60,6 +64,7 @@ impl Region {
             retries: Vec::new(),
             starved: Vec::new(),
             waiting: 0,
+            claims: HashMap::new(),
             detached: false,
             doorbell,
             violations: 0,

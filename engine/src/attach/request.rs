@@ -9,6 +9,7 @@ use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId};
 use super::record;
 use super::region::Region;
 use super::socket::{Kind, Listening};
+use crate::claim::Purpose;
 use crate::core::Core;
 use crate::metrics::Work;
 use crate::ports::PortError;
@@ -85,10 +86,9 @@ impl Region {
         if dual_stack && local.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
             addresses.push(Ipv4Addr::UNSPECIFIED.into());
         }
-        if !addresses.iter().all(|&ip| core.ports.may_listen(ip, local.port(), self.owner.uid)) {
-            core.metrics.add(Work::RefusedSockets, 1);
+        let Ok(claim) = self.right(slot, Purpose::Listen, &addresses, local.port(), core) else {
             return ControlAnswer::NotOurs;
-        }
+        };
         let (id, second) = match self.listen_in_stack(slot, &addresses, local.port(), backlog, core) {
             Ok(ids) => ids,
             Err(answer) => return answer,
@@ -96,6 +96,7 @@ impl Region {
         let accepts_v4 = addresses.iter().any(IpAddr::is_ipv4);
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.kind = Kind::Listener;
+        socket.claim = claim;
         socket.id = Some(id);
         let keys = socket.fast_open_keys.clone();
         let listening = Listening { port: local.port(), local: addresses, second, owned: Vec::new(), backlog };
@@ -197,11 +198,18 @@ impl Region {
         let source = core.stack.source_for(remote.ip()).filter(|_| core.stack.reaches(peer));
         let ip = if bound.ip().is_unspecified() { source } else { source.map(|_| bound.ip()) };
         let Some(ip) = ip.filter(|&ip| core.stack.owns(ip)) else { return ControlAnswer::NotOurs };
+        let claim = match bound.port() {
+            0 => None,
+            port => match self.right(slot, Purpose::Connect, &[ip], port, core) {
+                Ok(claim) => claim,
+                Err(_) => return ControlAnswer::NotOurs,
+            },
+        };
         let taken = match bound.port() {
             0 => core.ports.reserve(ip),
-            port if core.ports.may_connect_from(ip, port, self.owner.uid) => core.ports.add_alone(ip, port).map(|()| port),
-            _ => return ControlAnswer::NotOurs,
+            port => core.ports.add_alone(ip, port, claim).map(|()| port),
         };
+        let socket = self.sockets.get(slot).expect("the caller made it");
         let port = match taken {
             Ok(port) => port,
             Err(PortError::InUse) => return ControlAnswer::Failed(Failure::NotAvailable),

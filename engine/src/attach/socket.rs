@@ -7,6 +7,7 @@ use ringway_shm::channel::{SlotIndex, SlotRef};
 use ringway_stack::{FastOpenKeys, SocketId, TcpOptions};
 
 use super::datagram::Datagrams;
+use crate::claim::Claim;
 
 /// Entries of one page of the table.
 const PAGE: usize = 256;
@@ -56,6 +57,8 @@ pub(super) struct Socket {
     /// Of a datagram socket.
     pub(super) datagrams: Datagrams,
     pub(super) listening: Option<Box<Listening>>,
+    /// The right to the port of a listener or datagram socket.
+    pub(super) claim: Option<Claim>,
     /// The other workers listen on its port too.
     pub(super) every_worker: bool,
     /// The local port that a connection uses.
@@ -94,6 +97,7 @@ impl Socket {
             fast_open_keys: None,
             datagrams: Datagrams::default(),
             listening: None,
+            claim: None,
             every_worker: false,
             port: None,
             leftover: None,

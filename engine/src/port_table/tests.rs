@@ -12,14 +12,6 @@ impl Ports for Recorder {
     fn release(&mut self, _: IpAddr, port: u16) {
         self.0.send(format!("release {port}")).expect("the test listens");
     }
-    fn listeners(&mut self, _: Transport, _: IpAddr, port: u16) -> std::io::Result<Vec<u32>> {
-        match port {
-            22 => Ok(vec![0]),
-            80 => Ok(vec![1000]),
-            666 => Err(std::io::ErrorKind::PermissionDenied.into()),
-            _ => Ok(Vec::new()),
-        }
-    }
     fn own(&mut self, _: Transport, _: IpAddr, port: u16) -> Result<(), PortError> {
         self.0.send(format!("own {port}")).expect("the test listens");
         if port == 666 { Err(PortError::NoSteering) } else { Ok(()) }
@@ -85,17 +77,19 @@ fn short_holds_do_not_wait_for_long_ones() {
     assert_eq!(table.poll_timeout(), None);
 }
 
-/// A user is given the packets of a port only where the kernel has let it listen.
+/// The right to a port that a connection was opened from ends when the port does, not when the connection does.
 #[test]
-fn ports_of_others_are_not_given_away() {
+fn a_claim_lives_as_long_as_its_port_is_used() {
     let (sender, _log) = std::sync::mpsc::channel();
     let mut table = PortTable::new(Box::new(Recorder(sender)));
-    assert!(table.may_listen(IP, 80, 1000) && table.may_listen(IP, 22, 0));
-    for port in [22, 666, 8080] {
-        assert!(!table.may_listen(IP, port, 1000), "{port}");
-    }
-    assert!(table.may_connect_from(IP, 80, 1000) && table.may_connect_from(IP, 8080, 1000));
-    assert!(!table.may_connect_from(IP, 22, 1000) && !table.may_connect_from(IP, 666, 1000));
+    let kept = std::sync::Arc::new(());
+    let local = std::net::SocketAddr::new(IP, 80);
+    let claim = Claim { purpose: crate::claim::Purpose::Connect, local, dual_stack: false, kept: kept.clone() };
+    table.add_alone(IP, 80, Some(claim)).expect("free");
+    table.remove_late(Instant::from_millis(0), Duration::from_secs(60), IP, 80);
+    assert_eq!(std::sync::Arc::strong_count(&kept), 2);
+    table.handle_timeout(Instant::from_millis(60_000));
+    assert_eq!(std::sync::Arc::strong_count(&kept), 1);
 }
 
 /// From a port whose flows are shared among workers nobody connects: the answers might come to another one.
@@ -105,11 +99,11 @@ fn a_shared_port_is_no_port_to_connect_from() {
     let mut table = PortTable::new(Box::new(Recorder(sender)));
     table.add_share(IP, 80).expect("free");
     table.add_share(IP, 80).expect("a second listener");
-    assert_eq!(table.add_alone(IP, 80), Err(PortError::InUse));
+    assert_eq!(table.add_alone(IP, 80, None), Err(PortError::InUse));
     table.add(IP, 80).expect("a connection that was accepted");
     (0..3).for_each(|_| table.remove(IP, 80));
     assert!(!table.is_used(IP, 80));
-    assert_eq!(table.add_alone(IP, 80), Ok(()));
+    assert_eq!(table.add_alone(IP, 80, None), Ok(()));
     // Without other workers a share is all.
     assert_eq!(log.try_iter().collect::<Vec<_>>(), ["own 80", "own 80", "disown 80", "own 80"]);
 }

@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringway_shm::channel::attach::Purpose;
 use ringway_shm::channel::{Envelope, Operation, SlotRef, SocketOption};
 use rustix::io::Errno;
-use rustix::net::{SocketType, getsockname};
+use rustix::net::{SocketType, bind, connect_unspec, getsockname};
 
 use super::listener::{is_wild_ipv6, kernel_socket};
 use super::session::Session;
@@ -26,9 +27,16 @@ pub struct Datagrams {
 impl Datagrams {
     pub(super) fn open(session: &Session, local: SocketAddr) -> io::Result<Datagrams> {
         let twin = kernel_socket(SocketType::DGRAM, local)?;
+        let chosen = local.port();
         let local = SocketAddr::try_from(getsockname(&twin)?)?;
+        if chosen == 0 {
+            // A port that the kernel has chosen goes when the socket is disconnected; one that is asked for stays.
+            connect_unspec(&twin)?;
+            bind(&twin, &local)?;
+        }
         let slot = session.open_slot()?;
         let socket = Datagrams { session: session.clone(), slot, local, _twin: twin, nonblocking: AtomicBool::new(false) };
+        session.show(slot, Purpose::Datagrams, &socket._twin)?;
         let operation = Operation::Datagram { local, dual_stack: is_wild_ipv6(local) };
         session.command(slot, operation, Errno::ADDRNOTAVAIL)?;
         Ok(socket)

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ringway_shm::channel::attach::Purpose;
 use ringway_shm::channel::{Operation, SlotRef, SocketOption};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, getsockname, listen, socket_with, sockopt};
@@ -29,6 +30,7 @@ impl Listener {
         let local = SocketAddr::try_from(getsockname(&twin)?)?;
         let slot = session.open_slot()?;
         let listener = Listener { session: session.clone(), slot, local, twin, nonblocking: AtomicBool::new(false) };
+        session.show(slot, Purpose::Listen, &listener.twin)?;
         let operation = Operation::Listen { local, backlog, dual_stack: is_wild_ipv6(local) };
         session.command(slot, operation, Errno::ADDRNOTAVAIL)?;
         Ok(listener)

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use ringway_shm::channel::attach::Purpose;
 use ringway_shm::channel::{Client, Failure, SlotRef};
 use rustix::io::Errno;
 
@@ -123,6 +125,11 @@ impl Session {
     pub(super) fn open_slot(&self) -> io::Result<SlotRef> {
         let slot = self.client().open_slot();
         slot.ok_or_else(|| if self.is_alive() { Errno::NFILE.into() } else { gone() })
+    }
+
+    /// Shows the service the kernel socket that holds the port of `slot`.
+    pub(super) fn show(&self, slot: SlotRef, purpose: Purpose, twin: &OwnedFd) -> io::Result<()> {
+        self.client().show(slot, purpose, twin.as_raw_fd()).map_err(|error| io::Error::other(error.to_string()))
     }
 
     /// Gives a socket up: bytes that were written still go out, unless bytes were not read.

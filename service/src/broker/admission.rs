@@ -2,6 +2,15 @@
 
 use ringway_shm::channel::attach::Credentials;
 
+/// What a process is to a group that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// The user whose first process made the group.
+    pub(super) owner: u32,
+    /// A process of the group is its ancestor, or has reserved a number for it.
+    pub(super) is_kin: bool,
+}
+
 /// Who may make a new group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -24,17 +33,17 @@ impl Admission {
         Admission::Users { uid: rustix::process::getuid().as_raw(), gid: group_number(group), group: group.to_owned() }
     }
 
-    /// Whether `peer` may attach with `token`; `owner`: the user whose first process made that group.
-    pub(super) fn decide(&self, token: &[u8; 16], owner: Option<u32>, peer: Credentials) -> Result<(), String> {
+    /// Whether `peer` may attach with `token`, whose group it stands to like that, if there is one.
+    pub(super) fn decide(&self, token: &[u8; 16], standing: Option<Standing>, peer: Credentials) -> Result<(), String> {
         if peer.pid == 0 {
             return Err("your process is in another process namespace, where it cannot be watched".to_owned());
         }
-        if let Some(owner) = owner {
-            // Knowing the token shows descent from the group's first process; root's servers give up their rights.
-            return if owner == peer.uid || owner == 0 || peer.uid == 0 {
+        if let Some(Standing { owner, is_kin }) = standing {
+            // The token says which group is meant; it is no right. Servers give up their rights, and their children go on.
+            return if owner == peer.uid || peer.uid == 0 || is_kin {
                 Ok(())
             } else {
-                Err(format!("this application group belongs to user {owner}, not {}", peer.uid))
+                Err(format!("this application group belongs to user {owner}, not {}, and is not your parents'", peer.uid))
             };
         }
         match self {

@@ -5,10 +5,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use ringway::{RegionId, RegionMemory, RegionRequest, WorkerHandle};
+use super::admission::Standing;
+use ringway::{RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
 use ringway_shm::channel::attach::Credentials;
 use ringway_shm::channel::{Roster, Shape};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// Generations that are looked back.
+const ANCESTORS: usize = 64;
 
 /// A process of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,9 +70,20 @@ impl Members {
         Members { worker, shape, groups: BTreeMap::new(), processes: BTreeMap::new() }
     }
 
-    /// The user of the group with this token, if there is one.
-    pub(super) fn owner(&self, token: &[u8; 16]) -> Option<u32> {
-        self.groups.values().find(|group| group.token == *token).map(|group| group.owner)
+    /// What process `pid` is to the group with this token, if there is one.
+    pub(super) fn standing(&self, token: &[u8; 16], pid: u32) -> Option<Standing> {
+        let (region, group) = self.groups.iter().find(|(_, group)| group.token == *token)?;
+        let is_reserved = || group.roster.reserved().iter().any(|&(_, expected)| expected == pid);
+        Some(Standing { owner: group.owner, is_kin: self.descends(*region, pid) || is_reserved() })
+    }
+
+    /// Whether a process of the group that still runs is an ancestor of process `pid`, or is that process.
+    fn descends(&self, region: RegionId, pid: u32) -> bool {
+        let dead = self.dead();
+        let alive = self.processes.iter().filter(|(key, _)| key.region == region && !dead.contains(key));
+        let members: Vec<u32> = alive.map(|(_, process)| process.pid).collect();
+        let lineage = std::iter::successors(Some(pid), |&pid| parent_of(pid));
+        lineage.take(ANCESTORS).take_while(|&pid| pid > 1).any(|pid| members.contains(&pid))
     }
 
     /// Gives `peer` a number in the region of its group, which is made when there is none.
@@ -95,7 +111,7 @@ impl Members {
 
     fn make_group(&mut self, token: [u8; 16], peer: Credentials) -> Result<RegionId, String> {
         let program = program_name(peer.pid);
-        let request = RegionRequest { token, uid: peer.uid, pid: peer.pid, program };
+        let request = RegionRequest { token, uid: peer.uid, pid: peer.pid, program, rights: Rights::Shown };
         let made =
             self.worker.attach_region(request).map_err(|error| format!("no shared memory for this application: {error}"))?;
         let RegionMemory { region, memory, doorbell, .. } = made;
@@ -144,6 +160,23 @@ impl Members {
     pub(super) fn disconnected(&self, process: ProcessKey) {
         if let (Some(known), Some(group)) = (self.processes.get(&process), self.groups.get(&process.region)) {
             group.roster.keep_for(process.index, known.pid);
+        }
+    }
+
+    /// Processes that have died; what watches them will say so too.
+    pub(super) fn dead(&self) -> Vec<ProcessKey> {
+        let over = |pidfd: &OwnedFd| {
+            let mut set = [PollFd::new(pidfd, PollFlags::IN)];
+            poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        };
+        let known = self.processes.iter().filter(|(_, process)| process.pidfd.as_ref().is_some_and(over));
+        known.map(|(key, _)| *key).collect()
+    }
+
+    /// Has the worker close what a dead process held, before its end is dealt with.
+    pub(super) fn tell_dead(&mut self, process: ProcessKey) {
+        if let Some(pid) = self.processes.get(&process).map(|known| known.pid) {
+            self.tell_gone(process, pid);
         }
     }
 
@@ -204,6 +237,12 @@ pub(super) fn open_pid(pid: u32) -> io::Result<OwnedFd> {
 fn user_of(pid: u32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|metadata| metadata.uid())
+}
+
+/// proc(5): what stands behind the name, which may have brackets of its own, is state and parent.
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    status.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn program_name(pid: u32) -> String {

@@ -14,8 +14,8 @@ use ringway_shm::channel::attach::{AttachError, Credentials};
 use ringway_shm::channel::{Client, Shape};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-use super::admission::Admission;
-use super::{Bells, BrokerConfig, BrokerStatus, start};
+use super::admission::{Admission, Standing};
+use super::{Bells, BrokerConfig, BrokerStatus, Desk, start};
 use crate::host::{Fork, Forks};
 
 const TOKEN: [u8; 16] = [7; 16];
@@ -29,9 +29,6 @@ impl Ports for NoPorts {
         Err(PortError::InUse)
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
-    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
-        Ok(Vec::new())
-    }
     fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         Err(PortError::NoSteering)
     }
@@ -80,6 +77,7 @@ impl House {
             worker: worker.handle.clone(),
             forks,
             bells: Bells::default(),
+            desk: Desk::start(&stop).expect("threads are left").0,
             stop: stop.clone(),
             status: status.clone(),
             idle: idle.clone(),
@@ -252,10 +250,13 @@ fn admission_follows_user_group_and_token() {
     ask("4 system, its user", &users, 8, None, peer(1000));
     ask("5 system, a member", &users, 8, None, Credentials { gid: 77, ..peer(5) });
     ask("6 system, a stranger", &users, 8, None, peer(5));
-    ask("7 same user", &users, 8, Some(5), peer(5));
-    ask("8 another user", &users, 8, Some(5), peer(6));
-    ask("9 root's program that gave up its rights", &users, 8, Some(0), peer(33));
-    ask("a another process namespace", &users, 8, Some(0), Credentials { pid: 0, ..peer(0) });
+    let kin = |owner| Some(Standing { owner, is_kin: true });
+    let none = |owner| Some(Standing { owner, is_kin: false });
+    ask("7 same user", &users, 8, none(5), peer(5));
+    ask("8 another user", &users, 8, none(5), peer(6));
+    ask("9 root's program that gave up its rights", &users, 8, kin(0), peer(33));
+    ask("a another process namespace", &users, 8, kin(0), Credentials { pid: 0, ..peer(0) });
+    ask("b another user that has root's token", &users, 8, none(0), peer(33));
     let allowed: String = found.iter().filter(|(_, allowed)| **allowed).map(|(what, _)| &what[..1]).collect();
     assert_eq!(allowed, "134579");
 }

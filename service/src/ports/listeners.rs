@@ -1,68 +1,68 @@
-//! Whose kernel sockets listen on a port: the lines of /proc/net/tcp and tcp6, udp and udp6 (proc(5)).
+//! Whose kernel sockets use a port: the lines of /proc/net/tcp and tcp6, udp and udp6 (proc(5)).
 //!
-//! Promises: of TCP reads no further than the listeners, which the kernel lists first. Does not do: sockets
-//! of TCP that are only bound; the kernel does not tell of them. Of UDP all that are bound are told of.
+//! The whole table is read, which takes time in proportion to the machine's connections: not for a thread that serves others.
+//! Does not do: sockets of TCP that are only bound; the kernel does not tell of them, and they get no packets.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway::Transport;
 
-/// Linux's number of the state LISTEN.
-const LISTEN: &str = "0A";
+/// Linux's number of the state TIME-WAIT, in which a connection has no user any more.
+const TIME_WAIT: &str = "06";
 
-/// A kernel socket that listens on the port in question.
+/// A kernel socket that has the port in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Listener {
+struct Holder {
     /// IPv4-mapped ones as IPv4.
     ip: IpAddr,
     user: u32,
+    inode: u64,
 }
 
-/// Users whose kernel sockets serve `ip`:`port`.
-pub(super) fn users(transport: Transport, ip: IpAddr, port: u16) -> io::Result<Vec<u32>> {
-    let (v4, v6) = match transport {
-        Transport::Tcp => ("/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"),
-        Transport::Udp => ("/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"),
+/// Whether a user other than `uid` has a kernel socket, other than the one with `inode`, whose packets come to `local` too.
+pub(crate) fn others(transport: Transport, local: SocketAddr, dual_stack: bool, (uid, inode): (u32, u64)) -> io::Result<bool> {
+    let tables = match transport {
+        Transport::Tcp => ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"],
+        Transport::Udp => ["/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"],
     };
-    Ok(serving(ip, &listeners(transport, v4, port)?, &listeners(transport, v6, port)?))
-}
-
-/// The table does not say whether a socket on `::` serves IPv4 too. Where an IPv4 socket listens on the port it does
-/// not: the kernel would have refused the second of them.
-fn serving(ip: IpAddr, v4: &[Listener], v6: &[Listener]) -> Vec<u32> {
-    let speaks = |listener: &&Listener| match ip {
-        IpAddr::V6(_) => listener.ip.is_ipv6(),
-        IpAddr::V4(_) => listener.ip.is_ipv4() || v4.is_empty(),
-    };
-    let serves = |listener: &&Listener| listener.ip == ip || listener.ip.is_unspecified();
-    v4.iter().chain(v6).filter(speaks).filter(serves).map(|listener| listener.user).collect()
-}
-
-fn listeners(transport: Transport, table: &str, port: u16) -> io::Result<Vec<Listener>> {
-    match File::open(table) {
-        Ok(file) => read(transport, BufReader::new(file), port),
-        // No IPv6 in this kernel.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error),
+    for table in tables {
+        let holders = match File::open(table) {
+            Ok(file) => read(BufReader::new(file), local.port())?,
+            // No IPv6 in this kernel.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        let foreign = |holder: &Holder| holder.user != uid && holder.inode != inode;
+        if holders.iter().any(|holder| foreign(holder) && meets(holder.ip, local.ip(), dual_stack)) {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
-/// The listeners on `port` of one table.
-fn read(transport: Transport, table: impl BufRead, port: u16) -> io::Result<Vec<Listener>> {
+/// Whether packets to one address can be for a socket on the other. A wildcard of IPv6 may serve IPv4; the table does not say.
+fn meets(holder: IpAddr, ip: IpAddr, dual_stack: bool) -> bool {
+    let wild = |one: IpAddr, other: IpAddr| one.is_unspecified() && (one.is_ipv4() == other.is_ipv4() || one.is_ipv6());
+    holder == ip || wild(holder, ip) || (ip.is_unspecified() && (ip.is_ipv4() == holder.is_ipv4() || dual_stack))
+}
+
+/// The sockets of one table that have `port`.
+fn read(table: impl BufRead, port: u16) -> io::Result<Vec<Holder>> {
     let mut found = Vec::new();
     for line in table.lines().skip(1) {
         let line = line?;
         let mut fields = line.split_ascii_whitespace().skip(1);
-        let (Some(local), Some(state), Some(user)) = (fields.next(), fields.nth(1), fields.nth(3)) else { continue };
-        if transport == Transport::Tcp && state != LISTEN {
-            break;
-        }
-        if let (Some((ip, on)), Ok(user)) = (endpoint(local), user.parse())
+        let (Some(local), Some(state), Some(user), Some(inode)) = (fields.next(), fields.nth(1), fields.nth(3), fields.nth(1))
+        else {
+            continue;
+        };
+        if let (Some((ip, on)), Ok(user), Ok(inode)) = (endpoint(local), user.parse(), inode.parse())
             && on == port
+            && state != TIME_WAIT
         {
-            found.push(Listener { ip, user });
+            found.push(Holder { ip, user, inode });
         }
     }
     Ok(found)

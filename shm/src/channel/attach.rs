@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   application                           service
-//!   Hello { version, token, wanted }  ->        (SO_PEERCRED: who it is)
+//!   Hello { version, token, wanted }  ->        (SO_PEERCRED: who it is; a socket shows its network namespace)
 //!                                     <-  Welcome { shape, process } + region, doorbell
 //!                                     <-  or Refused { text }
 //!   Context { index, key }            ->
 //!                                     <-  Done { key } + bell, or Refused { text }
 //! ```
+//! Two more are answered with `Done` or `Refused`, after which the connection goes on: `Claim { slot, purpose } + socket` shows
+//! the kernel socket that holds a port, and `Settle` asks that what was closed before be given back to the kernel.
 //! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
 //! descriptors that a message should not have are closed. The connection stays open for as long as
 //! the process image lives; its hang-up tells either side that the other is gone.
@@ -19,6 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 use super::layout::{Layout, Map, PROCESSES, Shape, VERSION};
+use super::slot::SlotRef;
 use crate::region::Region;
 use crate::sys;
 
@@ -33,6 +36,8 @@ const KIND_CONTEXT: u32 = 2;
 const KIND_WELCOME: u32 = 3;
 const KIND_DONE: u32 = 4;
 const KIND_REFUSED: u32 = 5;
+const KIND_CLAIM: u32 = 16;
+const KIND_SETTLE: u32 = 17;
 const NONE: u32 = u32::MAX;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
@@ -191,7 +196,10 @@ pub(super) fn request_attach(path: &Path, token: [u8; 16], wanted: Option<u32>, 
 fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
     let mut hello = Message::new(KIND_HELLO, &[wanted.unwrap_or(NONE)]);
     hello.set_key(token);
-    sys::send_message(socket.as_fd(), &hello.0, &[])?;
+    // Without a network there is no namespace to show; the service then refuses.
+    let shown = sys::inet_socket().ok();
+    let shown: Vec<BorrowedFd<'_>> = shown.iter().map(AsFd::as_fd).collect();
+    sys::send_message(socket.as_fd(), &hello.0, &shown)?;
     let (message, fds) = receive_answer(socket.as_fd())?;
     let Ok([region, bell]) = <[OwnedFd; 2]>::try_from(fds) else {
         return Err(AttachError::Protocol("a welcome needs exactly two descriptors"));
@@ -218,6 +226,47 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
 /// Moves a descriptor to the top of the table, out of the way of programs that count on numbers.
 fn place(fd: OwnedFd, floor: RawFd) -> io::Result<OwnedFd> {
     if floor == 0 { Ok(fd) } else { sys::duplicate_above(fd.as_fd(), floor) }
+}
+
+/// What a program wants of a port that a kernel socket of its own holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Purpose {
+    /// Accept connections: the kernel socket listens.
+    Listen = 1,
+    /// Open one connection from it: the kernel socket is bound.
+    Connect = 2,
+    /// Send and receive datagrams: the kernel socket is bound.
+    Datagrams = 3,
+}
+
+impl Purpose {
+    fn from_word(word: u32) -> Option<Purpose> {
+        [Purpose::Listen, Purpose::Connect, Purpose::Datagrams].into_iter().find(|&purpose| purpose as u32 == word)
+    }
+}
+
+/// Shows the kernel socket that holds the port which `slot` will serve.
+pub(super) fn show_socket(
+    control: BorrowedFd<'_>,
+    slot: SlotRef,
+    purpose: Purpose,
+    socket: BorrowedFd<'_>,
+) -> Result<(), AttachError> {
+    let message = Message::new(KIND_CLAIM, &[slot.index, slot.generation, purpose as u32]);
+    sys::send_message(control, &message.0, &[socket])?;
+    expect_done(control)
+}
+
+/// Waits until ports of sockets that were closed before are the kernel's again.
+pub(super) fn settle(control: BorrowedFd<'_>) -> Result<(), AttachError> {
+    sys::send_message(control, &Message::new(KIND_SETTLE, &[]).0, &[])?;
+    expect_done(control)
+}
+
+fn expect_done(control: BorrowedFd<'_>) -> Result<(), AttachError> {
+    let (answer, _) = receive_answer(control)?;
+    if answer.kind() == KIND_DONE { Ok(()) } else { Err(AttachError::Protocol("an answer that was not asked for")) }
 }
 
 /// Names a bell to the other workers of the service; zero names none.

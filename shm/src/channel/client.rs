@@ -51,6 +51,8 @@ pub struct Client {
     control_lock: AtomicU32,
     path: std::path::PathBuf,
     token: [u8; 16],
+    /// The network namespace in which it attached, by its cookie.
+    network: Option<u64>,
     fd_floor: RawFd,
     gone: AtomicBool,
     /// The control connection is the parent's: its end says nothing about the service.
@@ -80,6 +82,7 @@ impl Client {
             control_lock: AtomicU32::new(0),
             path: path.to_path_buf(),
             token,
+            network: sys::network_here().ok(),
             fd_floor,
             gone: AtomicBool::new(false),
             inherited: AtomicBool::new(false),
@@ -107,6 +110,11 @@ impl Client {
     /// The control connection, for the caller's waits: it hangs up when the service dies.
     pub fn control_fd(&self) -> RawFd {
         self.control.load(Ordering::Acquire)
+    }
+
+    /// The network namespace in which it attached, by its cookie; `None`: this kernel does not tell.
+    pub fn network(&self) -> Option<u64> {
+        self.network
     }
 
     /// Lends the control connection for a wait.

@@ -17,6 +17,7 @@ use ringway_shm::channel::{Roster, Shape};
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
+use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest, WorkerHandle};
 use crate::ports::{Host, PortError, Ports, Transport};
 use crate::remote::Session;
@@ -37,9 +38,6 @@ impl Ports for FreePorts {
         Ok(if port == 0 { self.0 } else { port })
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
-    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
-        Ok(vec![0])
-    }
     fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         Ok(())
     }
@@ -150,7 +148,8 @@ fn serve(listener: &ControlListener, stop: &OwnedFd, worker: &WorkerHandle) {
 fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
     match member.control.receive() {
         Ok(ClientMessage::Hello { token, .. }) => {
-            let request = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into() };
+            let request =
+                RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
             let memory = worker.attach_region(request).expect("a region");
             let roster = Roster::new(memory.memory.as_fd(), SHAPE).expect("the region is good");
             let process = roster.claim(std::process::id(), None).expect("a number is free");
@@ -164,6 +163,10 @@ fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
             let region = member.region.expect("it has said hello");
             worker.context_bell(region, context, Arc::new(ringer)).expect("it runs");
             member.control.give_bell([1; 16], bell.as_fd()).expect("it listens");
+            true
+        }
+        Ok(ClientMessage::Claim { .. } | ClientMessage::Settle) => {
+            member.control.done().expect("it listens");
             true
         }
         _ => false,

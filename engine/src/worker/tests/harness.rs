@@ -15,6 +15,7 @@ use ringway_shm::channel::{
 use ringway_shm::{ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
+use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::ports::{Division, Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
@@ -125,9 +126,6 @@ impl Ports for CountingPorts {
         Ok(if port == 0 { self.next } else { port })
     }
     fn release(&mut self, _: IpAddr, _: u16) {}
-    fn listeners(&mut self, _: Transport, _: IpAddr, _: u16) -> std::io::Result<Vec<u32>> {
-        Ok(vec![1000])
-    }
     fn own(&mut self, _: Transport, _: IpAddr, _: u16) -> Result<(), PortError> {
         self.owned.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -201,7 +199,7 @@ impl Net {
 
     /// One more application group at a worker; returns its number.
     pub(super) fn attach(&mut self, worker: usize, token: [u8; 16]) -> usize {
-        let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into() };
+        let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
         let target = &mut self.workers[worker];
         let memory = target.attachments.attach(owner, &target.idle).expect("a region");
         let path = socket_path();

@@ -1,78 +1,61 @@
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 
 use ringway::Transport;
 
-use super::{read, serving, users};
+use super::{Holder, meets, others, read};
 
 const TABLE: &str = "\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:0016 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
    1: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000    33        0 2 1
-   2: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 3 1
-   3: 0100007F:0016 0100007F:9999 01 00000000:00000000 00:00000000 00000000  1001        0 4 1
+   2: 0100007F:0016 0100007F:9999 01 00000000:00000000 00:00000000 00000000  1001        0 4 1
+   3: 0100007F:0016 0100007F:9998 06 00000000:00000000 00:00000000 00000000     0        0 0 1
+   4: 0000000000000000FFFF00000100000A:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  3000 0 5
 ";
 
-fn in_table(ip: [u8; 4], port: u16) -> Vec<u32> {
-    serving(IpAddr::V4(Ipv4Addr::from(ip)), &read(Transport::Tcp, TABLE.as_bytes(), port).expect("it reads from memory"), &[])
+/// Listeners and connections count, what is in TIME-WAIT and other ports do not.
+#[test]
+fn holders_of_a_port() {
+    let users = |port| read(TABLE.as_bytes(), port).expect("it reads from memory").iter().map(|h| (h.user, h.inode)).collect();
+    let (ssh, http): (Vec<_>, Vec<_>) = (users(22), users(80));
+    assert_eq!((ssh, http), (vec![(0, 1), (1001, 4)], vec![(33, 2), (3000, 5)]));
+    let mapped = Holder { ip: Ipv4Addr::new(10, 0, 0, 1).into(), user: 3000, inode: 5 };
+    assert_eq!(read(TABLE.as_bytes(), 80).expect("it reads from memory")[1], mapped);
 }
 
-const TABLE_V6: &str = "\
-  sl  local_address                         remote_address                        st tx_queue rx_queue tr tm->when retrnsmt   uid
-   0: 00000000000000000000000000000000:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  2000
-   1: 00000000000000000000000000000000:0051 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  2000
-   2: 0000000000000000FFFF00000100000A:0050 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  3000
-   3: 000000FD000000000000000001000000:0052 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  4000
-";
-
-/// A socket on `::` counts for IPv4 only where no IPv4 socket listens; one on a v4-mapped address always does.
 #[test]
-fn listeners_of_both_families() {
-    let users = |ip: &str, port| {
-        let tables = [TABLE, TABLE_V6].map(|table| read(Transport::Tcp, table.as_bytes(), port).expect("it reads from memory"));
-        serving(ip.parse().expect("an address"), &tables[0], &tables[1])
-    };
-    assert_eq!(users("fd00::1", 80), [2000]);
-    assert_eq!(users("10.0.0.1", 80), [33, 3000]);
-    assert_eq!(users("10.0.0.1", 81), [2000]);
-    assert_eq!(users("fd00::100:0", 82), []);
-    assert_eq!(users("0.0.0.0", 81), [2000]);
-    assert_eq!(users("0.0.0.0", 82), []);
-    assert_eq!(users("fd00::1", 82), [4000]);
-}
-
-/// Listeners on the address itself and on all addresses count; connections and other ports do not.
-#[test]
-fn listeners_of_an_address() {
-    assert_eq!(in_table([127, 0, 0, 1], 22), [0]);
-    assert_eq!(in_table([127, 0, 0, 1], 80), [33, 1000]);
-    assert_eq!(in_table([10, 0, 0, 1], 80), [33]);
-    assert_eq!(in_table([10, 0, 0, 1], 22), []);
-}
-
-/// The machine's own tables, IPv4 and (where there is IPv6) a listener on all addresses of both kinds.
-#[test]
-fn listeners_of_this_machine() {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
-    let address = listener.local_addr().expect("bound");
-    let me = rustix::process::getuid().as_raw();
-    assert_eq!(users(Transport::Tcp, address.ip(), address.port()).expect("/proc is there"), [me]);
-    let connection = TcpStream::connect(address).expect("it listens");
-    drop(listener);
-    assert_eq!(users(Transport::Tcp, address.ip(), address.port()).expect("/proc is there"), []);
-    drop(connection);
-    if let Ok(both) = TcpListener::bind("[::]:0") {
-        let port = both.local_addr().expect("bound").port();
-        assert_eq!(users(Transport::Tcp, Ipv4Addr::LOCALHOST.into(), port).expect("/proc is there"), [me]);
+fn a_wildcard_meets_every_address_of_its_family_and_the_one_of_ipv6_also_ipv4() {
+    let ip = |text: &str| text.parse().expect("an address");
+    for (holder, asked, dual_stack, met) in [
+        ("10.0.0.1", "10.0.0.1", false, true),
+        ("10.0.0.1", "10.0.0.2", false, false),
+        ("0.0.0.0", "10.0.0.1", false, true),
+        ("0.0.0.0", "fd00::1", false, false),
+        ("::", "10.0.0.1", false, true),
+        ("10.0.0.1", "::", true, true),
+        ("10.0.0.1", "::", false, false),
+        ("fd00::1", "::", false, true),
+    ] {
+        assert_eq!(meets(ip(holder), ip(asked), dual_stack), met, "{holder} {asked} {dual_stack}");
     }
 }
 
-/// A UDP socket that is bound counts, whatever its state.
+/// The machine's own tables: what another user would meet here.
 #[test]
-fn datagram_sockets_of_this_machine() {
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
-    let address = socket.local_addr().expect("bound");
+fn sockets_of_this_machine() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
+    let local = listener.local_addr().expect("bound");
     let me = rustix::process::getuid().as_raw();
-    assert_eq!(users(Transport::Udp, address.ip(), address.port()).expect("/proc is there"), [me]);
-    drop(socket);
-    assert_eq!(users(Transport::Udp, address.ip(), address.port()).expect("/proc is there"), []);
+    let inode = rustix::fs::fstat(listener.as_fd()).expect("open").st_ino;
+    let meets = |local: SocketAddr, uid, inode| others(Transport::Tcp, local, false, (uid, inode)).expect("/proc is there");
+    assert!(meets(local, me + 1, 0) && !meets(local, me, 0) && !meets(local, me + 1, inode));
+    let connection = TcpStream::connect(local).expect("it listens");
+    let accepted = listener.accept().expect("it was connected");
+    drop(listener);
+    assert!(meets(connection.local_addr().expect("connected"), me + 1, 0), "a connection is a user of its port");
+    drop(accepted);
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("there are free ports");
+    let local = socket.local_addr().expect("bound");
+    assert!(others(Transport::Udp, local, false, (me + 1, 0)).expect("/proc is there"));
 }

@@ -5,8 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use super::super::layout::{CONTEXTS, Shape};
+use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
-use super::{BellKey, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_WELCOME, MESSAGE_BYTES, Message, NONE};
+use super::{
+    BellKey, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES, Message, NONE, Purpose,
+};
 use crate::sys;
 
 /// Waits for processes that want to attach.
@@ -34,7 +37,21 @@ pub enum ClientMessage {
         token: [u8; 16],
         /// The process number that was reserved for me.
         wanted: Option<ProcessIndex>,
+        /// A socket of the process's network, as it says.
+        socket: Option<OwnedFd>,
     },
+    /// A kernel socket of mine holds the port that this slot will serve.
+    Claim {
+        /// Unchecked.
+        slot: SlotRef,
+        /// What for.
+        purpose: Purpose,
+        /// The socket, as the process says. What is done to it may wait for the process, so it is nothing for a thread on
+        /// which others depend.
+        socket: OwnedFd,
+    },
+    /// Give back what was closed before.
+    Settle,
     /// Wake this context with a bell.
     Context {
         /// Checked: there is such a context.
@@ -42,8 +59,8 @@ pub enum ClientMessage {
         /// The bell that another worker has given; `None`: a new one is wanted.
         key: Option<BellKey>,
     },
-    /// Not in the contract: answer with this text and close.
-    Nonsense(&'static str),
+    /// Not in the contract: answer with this text and close. What came with it is a stranger's, so that closing it may wait.
+    Nonsense(&'static str, Vec<OwnedFd>),
     /// The process closed the connection.
     Gone,
 }
@@ -115,28 +132,17 @@ impl ControlConnection {
     /// `WouldBlock` when there is none.
     pub fn receive(&self) -> io::Result<ClientMessage> {
         let mut message = Message([0; MESSAGE_BYTES]);
-        let mut received = sys::receive_message(self.socket.as_fd(), &mut message.0)?;
+        let received = sys::receive_message(self.socket.as_fd(), &mut message.0)?;
         if received.bytes == 0 {
             return Ok(ClientMessage::Gone);
         }
         if let Err(text) = message.check(received.bytes) {
-            return Ok(ClientMessage::Nonsense(text));
+            return Ok(ClientMessage::Nonsense(text, received.fds));
         }
         if received.cut {
-            return Ok(ClientMessage::Nonsense("too many descriptors"));
+            return Ok(ClientMessage::Nonsense("too many descriptors", received.fds));
         }
-        Ok(match (message.kind(), received.fds.pop(), received.fds.is_empty()) {
-            (KIND_HELLO, None, _) => {
-                let wanted = message.word(3);
-                ClientMessage::Hello { token: message.key(), wanted: (wanted != NONE).then_some(wanted) }
-            }
-            (KIND_CONTEXT, None, _) if message.word(3) < CONTEXTS => {
-                let key = message.key();
-                ClientMessage::Context { context: message.word(3), key: (key != BellKey::default()).then_some(key) }
-            }
-            (KIND_HELLO | KIND_CONTEXT, _, _) => ClientMessage::Nonsense("a message with the wrong descriptors or numbers"),
-            _ => ClientMessage::Nonsense("a message of unknown kind"),
-        })
+        Ok(decode(&message, received.fds))
     }
 
     /// Answers a hello.
@@ -156,7 +162,7 @@ impl ControlConnection {
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 
-    /// Answers a context that shares a bell.
+    /// Answers a context that shares a bell, a claim, or a request to settle.
     ///
     /// # Errors
     /// What the kernel says; close the connection then.
@@ -180,5 +186,31 @@ impl ControlConnection {
     /// What the kernel says; close the connection either way.
     pub fn refuse(&self, text: &str) -> io::Result<()> {
         sys::send_message(self.socket.as_fd(), &Message::refusal(text).0, &[])
+    }
+}
+
+/// A message of the right length and version.
+fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
+    let (kind, word) = (message.kind(), |at| message.word(at));
+    let purpose = Purpose::from_word(word(5));
+    match (kind, fds.len()) {
+        (KIND_HELLO, 0 | 1) => {
+            let wanted = (word(3) != NONE).then_some(word(3));
+            ClientMessage::Hello { token: message.key(), wanted, socket: fds.pop() }
+        }
+        (KIND_CONTEXT, 0) if word(3) < CONTEXTS => {
+            let key = message.key();
+            ClientMessage::Context { context: word(3), key: (key != BellKey::default()).then_some(key) }
+        }
+        (KIND_CLAIM, 1) if purpose.is_some() => {
+            let slot = SlotRef { index: word(3), generation: word(4) };
+            let (purpose, socket) = purpose.zip(fds.pop()).expect("both have just been seen");
+            ClientMessage::Claim { slot, purpose, socket }
+        }
+        (KIND_SETTLE, 0) => ClientMessage::Settle,
+        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_SETTLE, _) => {
+            ClientMessage::Nonsense("a message with the wrong descriptors or numbers", fds)
+        }
+        _ => ClientMessage::Nonsense("a message of unknown kind", fds),
     }
 }

@@ -34,7 +34,7 @@ fn open_descriptors() -> usize {
 fn expect_nonsense(pair: &Pair, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> &'static str {
     sys::send_message(pair.application.as_fd(), bytes, fds).expect("it listens");
     match pair.service.receive().expect("something came") {
-        ClientMessage::Nonsense(text) => text,
+        ClientMessage::Nonsense(text, _) => text,
         other => panic!("taken for good: {other:?}"),
     }
 }
@@ -68,8 +68,11 @@ fn descriptors_that_do_not_belong_are_closed() {
     let (ours, theirs) = UnixStream::pair().expect("local sockets work here");
     ours.set_nonblocking(true).expect("a plain flag");
     for message in [&hello.0[..], &[1, 2, 3]] {
-        expect_nonsense(&pair, message, &[theirs.as_fd()]);
+        expect_nonsense(&pair, message, &[theirs.as_fd(), theirs.as_fd()]);
     }
+    expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 4]).0, &[theirs.as_fd()]);
+    expect_nonsense(&pair, &Message::new(KIND_CLAIM, &[0, 0, 1]).0, &[]);
+    expect_nonsense(&pair, &Message::new(KIND_SETTLE, &[]).0, &[theirs.as_fd()]);
     expect_nonsense(&pair, &context.0, &[theirs.as_fd(), bell.as_fd()]);
     drop(theirs);
     use std::io::Read;

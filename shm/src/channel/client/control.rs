@@ -1,5 +1,8 @@
 //! Requests with an answer.
 
+use std::os::fd::RawFd;
+
+use super::super::attach::{self, AttachError, Purpose};
 use super::super::request::{ControlAnswer, Operation, Request, completion};
 use super::super::slot::SlotRef;
 use super::Client;
@@ -29,6 +32,29 @@ pub enum ControlResult {
 }
 
 impl Client {
+    /// Shows the service the kernel socket `socket` (a number that the caller keeps open), which holds the port that `slot`
+    /// will serve. To be done before the request that names the port.
+    ///
+    /// # Errors
+    /// The service's refusal, or what stands in the way of asking.
+    ///
+    /// # Blocking
+    /// Until the service has looked at the socket.
+    pub fn show(&self, slot: SlotRef, purpose: Purpose, socket: RawFd) -> Result<(), AttachError> {
+        self.exchange(|control| crate::sys::with_fd(socket, |socket| attach::show_socket(control, slot, purpose, socket)))
+    }
+
+    /// Waits until the ports of sockets that this program has closed are the kernel's again.
+    ///
+    /// # Errors
+    /// The service is gone.
+    ///
+    /// # Blocking
+    /// Until the service has closed them.
+    pub fn settle(&self) -> Result<(), AttachError> {
+        self.exchange(attach::settle)
+    }
+
     /// Sends a control request. `None`: another one is under way for this slot (try again soon), the
     /// reference is stale, or the service is gone. Wait until [`completed`](Self::completed) answers;
     /// the slot is signalled then.

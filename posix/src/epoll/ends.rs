@@ -1,0 +1,38 @@
+//! The two descriptors in a kernel instance by which a wait there ends for sockets of the stack.
+
+use libc::epoll_event;
+
+use super::{BELL, EDGE_IN};
+use crate::Posix;
+use crate::errno::Answer;
+use crate::fallback::Fd;
+
+/// What ends a wait in the kernel, beside the program's own descriptors.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    /// The service rings it.
+    pub(super) bell: Fd,
+    /// An eventfd of this process, since only the service can ring the bell.
+    pub(super) nudge: Fd,
+}
+
+impl Posix {
+    /// Puts the bell and a nudge of its own into the kernel instance.
+    pub(super) fn add_ends(&self, epoll: Fd, bell: Fd) -> Answer<Ends> {
+        let nudge = self.park(self.kernel.event_counter()?);
+        let ring = epoll_event { events: EDGE_IN, u64: BELL };
+        let add = |fd| self.kernel.epoll_control(epoll, libc::EPOLL_CTL_ADD, fd, Some(ring));
+        match add(bell).and_then(|()| add(nudge)) {
+            Ok(()) => Ok(Ends { bell, nudge }),
+            Err(error) => {
+                self.discard_internal(nudge);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn discard_ends(&self, ends: Ends) {
+        self.discard_internal(ends.bell);
+        self.discard_internal(ends.nudge);
+    }
+}
