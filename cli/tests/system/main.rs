@@ -12,6 +12,7 @@ mod devices;
 mod differential;
 mod doctor;
 mod harness;
+mod hostile;
 mod http;
 mod idle;
 mod interfaces;

@@ -1,0 +1,183 @@
+//! `hostile --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]`: processes that attach to a
+//! service and do what no library does.
+//!
+//! A round is a process of its own, which works for a few milliseconds and is then killed or ends. Its form is one of three:
+//! `region` writes random words over its shared memory, `requests` asks for random things in the form that the contract has,
+//! `attach` lies in the control messages and in the descriptors beside them. A round that is refused counts as refused.
+//! The tool says how many rounds did what; whether the service and its other users notice is for the caller to see.
+//! The seed and the number of a round decide what the round does; when it is killed is up to the machine.
+#![forbid(unsafe_code)]
+
+#[path = "hostile/attach.rs"]
+mod attach;
+#[path = "hostile/region.rs"]
+mod region;
+#[path = "hostile/requests.rs"]
+mod requests;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use ringway_sim::random::Random;
+
+const USAGE: &str = "usage: --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]";
+/// How long a round works at most.
+const ROUND_MICROS: u64 = 20_000;
+/// What a round ends with when the service has refused it.
+const REFUSED: u8 = 3;
+
+/// What a round does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Region,
+    Requests,
+    Attach,
+}
+
+impl Form {
+    const ALL: [Form; 3] = [Form::Region, Form::Requests, Form::Attach];
+
+    fn name(self) -> &'static str {
+        match self {
+            Form::Region => "region",
+            Form::Requests => "requests",
+            Form::Attach => "attach",
+        }
+    }
+}
+
+struct Arguments {
+    socket: PathBuf,
+    rounds: u64,
+    seed: u64,
+    /// `None`: each in turn.
+    form: Option<Form>,
+    /// Where requests lead, beside random addresses.
+    peer: IpAddr,
+    /// The number of the round that this process is; `None`: it starts the others.
+    round: Option<u64>,
+}
+
+/// What a round works with.
+struct Round {
+    socket: PathBuf,
+    peer: IpAddr,
+    random: Random,
+    until: Instant,
+}
+
+impl Round {
+    fn goes_on(&self) -> bool {
+        Instant::now() < self.until
+    }
+
+    /// A group of its own.
+    fn token(&mut self) -> [u8; 16] {
+        let mut token = [0; 16];
+        token[..8].copy_from_slice(&self.random.number().to_le_bytes());
+        token[8..].copy_from_slice(&u64::from(std::process::id()).to_le_bytes());
+        token
+    }
+
+    /// A word such as a contract breaks on: bounds, bits, small numbers, anything.
+    fn word(&mut self) -> u64 {
+        let word = self.random.number();
+        match word % 8 {
+            0 => 0,
+            1 => u64::MAX,
+            2 => word >> 56,
+            3 => 1 << (word >> 58),
+            4 => 0x7fff_ffff,
+            5 => (word >> 20) % 70_000,
+            6 => 0x8000_0000_8000_0000,
+            _ => word,
+        }
+    }
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let (mut socket, mut rounds, mut seed, mut form, mut round) = (None, None, 1, None, None);
+    let mut peer = IpAddr::from([192, 0, 2, 1]);
+    while let Some(word) = words.next() {
+        let text = words.next().ok_or(format!("{word} needs a value; {USAGE}"))?;
+        let number = || text.parse::<u64>().map_err(|_| format!("{word} {text}: a number"));
+        match word.as_str() {
+            "--socket" => socket = Some(PathBuf::from(&text)),
+            "--rounds" => rounds = Some(number()?),
+            "--seed" => seed = number()?,
+            "--form" if text == "all" => form = None,
+            "--form" => {
+                let named = Form::ALL.into_iter().find(|form| form.name() == text);
+                form = Some(named.ok_or(format!("{text}: unknown; {USAGE}"))?);
+            }
+            "--peer" => peer = text.parse().map_err(|_| format!("{word} {text}: an address"))?,
+            "--round" => round = Some(number()?),
+            _ => return Err(format!("{word}: unknown; {USAGE}")),
+        }
+    }
+    let (Some(socket), Some(rounds)) = (socket, rounds) else { return Err(USAGE.to_owned()) };
+    Ok(Arguments { socket, rounds, seed, form, peer, round })
+}
+
+/// This process is one round.
+fn play(arguments: &Arguments, number: u64) -> ExitCode {
+    let mut random = Random::new(arguments.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let until = Instant::now() + Duration::from_micros(random.number() % ROUND_MICROS);
+    let mut round = Round { socket: arguments.socket.clone(), peer: arguments.peer, random, until };
+    let form = arguments.form.unwrap_or(Form::ALL[(number % 3) as usize]);
+    let attached = match form {
+        Form::Region => region::play(&mut round),
+        Form::Requests => requests::play(&mut round),
+        Form::Attach => attach::play(&mut round),
+    };
+    match attached {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hostile: round {number} ({}): {error}", form.name());
+            ExitCode::from(REFUSED)
+        }
+    }
+}
+
+/// Runs every round as a process; half of them are killed at an instant that chance chooses.
+fn run(arguments: &Arguments, program: &Path) -> std::io::Result<ExitCode> {
+    let (mut done, mut refused, mut killed) = (0, 0, 0);
+    let mut random = Random::new(arguments.seed);
+    for number in 0..arguments.rounds {
+        let mut command = Command::new(program);
+        command.arg("--socket").arg(&arguments.socket).args(["--rounds", "1"]);
+        command.args(["--seed", &arguments.seed.to_string(), "--round", &number.to_string()]);
+        command.args(["--peer", &arguments.peer.to_string()]).stdin(Stdio::null()).stdout(Stdio::null());
+        if let Some(form) = arguments.form {
+            command.args(["--form", form.name()]);
+        }
+        let mut child = command.spawn()?;
+        if random.number().is_multiple_of(2) {
+            std::thread::sleep(Duration::from_micros(random.number() % ROUND_MICROS));
+            child.kill()?;
+        }
+        match child.wait()?.code() {
+            Some(0) => done += 1,
+            Some(_) => refused += 1,
+            None => killed += 1,
+        }
+    }
+    println!("{} rounds: {done} done, {killed} killed, {refused} refused", arguments.rounds);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn main() -> ExitCode {
+    let outcome = parse(std::env::args().skip(1)).and_then(|arguments| match arguments.round {
+        Some(number) => Ok(play(&arguments, number)),
+        None => {
+            let program = std::env::current_exe().map_err(|error| error.to_string())?;
+            run(&arguments, &program).map_err(|error| error.to_string())
+        }
+    });
+    outcome.unwrap_or_else(|error| {
+        eprintln!("hostile: {error}");
+        ExitCode::from(2)
+    })
+}

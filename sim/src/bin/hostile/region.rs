@@ -1,0 +1,81 @@
+//! Random words over the region, at any instant, by a process that has attached as any other.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
+
+use super::attach::{Raw, hello};
+use crate::Round;
+
+const PAGE: u64 = 4096;
+/// Pages that are looked at for content: the others are the zeros that nothing has touched.
+const PAGES_KNOWN: usize = 4096;
+/// Words between two rings of the doorbell.
+const BURST: usize = 64;
+
+pub(crate) fn play(round: &mut Round) -> io::Result<()> {
+    let connection = Raw::connect(&round.socket)?;
+    let token = round.token();
+    connection.send(&hello(token), &[])?;
+    let mut descriptors = connection.receive()?.into_iter();
+    let (Some(region), Some(bell)) = (descriptors.next(), descriptors.next()) else {
+        return Err(io::Error::other("refused"));
+    };
+    let region = File::from(region);
+    let bytes = region.metadata()?.len();
+    assert!(ftruncate(&region, bytes / 2).is_err(), "the region can be made smaller under the worker");
+    let mut bell = File::from(bell);
+    let pages = touched(&region, bytes)?;
+    if round.random.number().is_multiple_of(8) {
+        // Whatever of it the kernel takes away reads as zeros.
+        fallocate(&region, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes).ok();
+    }
+    while round.goes_on() {
+        for _ in 0..BURST {
+            let place = place(round, &pages, bytes);
+            let word = scribble(round, &region, &pages)?;
+            region.write_at(&word, place)?;
+        }
+        // A doorbell that is full would block; this one belongs to the service.
+        io::Write::write(&mut bell, &1u64.to_ne_bytes()).ok();
+    }
+    Ok(())
+}
+
+/// The first pages that have content: headers, rings, slots in use.
+fn touched(region: &File, bytes: u64) -> io::Result<Vec<u64>> {
+    let mut pages = Vec::new();
+    let mut at = 0;
+    while pages.len() < PAGES_KNOWN {
+        let Ok(data) = seek(region, SeekFrom::Data(at)) else { break };
+        let hole = seek(region, SeekFrom::Hole(data))?;
+        pages.extend((data / PAGE..hole.div_ceil(PAGE)).take(PAGES_KNOWN - pages.len()));
+        at = hole;
+        if at >= bytes {
+            break;
+        }
+    }
+    Ok(pages)
+}
+
+/// Nine of ten words go where something is, on the boundary of a word.
+fn place(round: &mut Round, pages: &[u64], bytes: u64) -> u64 {
+    let chance = round.random.number();
+    match pages.len() as u64 {
+        count if count > 0 && chance % 10 > 0 => pages[((chance >> 8) % count) as usize] * PAGE + (chance >> 40) % (PAGE / 4) * 4,
+        _ => (chance >> 4) % (bytes / 4) * 4,
+    }
+    .min(bytes - 8)
+}
+
+/// A word that looks like one: half of them are copies of words that stand elsewhere.
+fn scribble(round: &mut Round, region: &File, pages: &[u64]) -> io::Result<[u8; 4]> {
+    let mut word = (round.word() as u32).to_le_bytes();
+    if !pages.is_empty() && round.random.number().is_multiple_of(2) {
+        let from = place(round, pages, PAGE * 2);
+        region.read_at(&mut word, from)?;
+    }
+    Ok(word)
+}
