@@ -5,7 +5,7 @@ LOOM_TARGET = target/loom
 MINUTES ?= 1
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel netlink config capture
 
-.PHONY: demo test report build setup setup-demo lint unit conformance loom miri fuzz soak system bench-instructions check-instructions tidy rfc-coverage clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system bench-instructions check-instructions tidy rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -13,6 +13,10 @@ demo: setup-demo
 
 # Everything that is checked. The system tests come last, so that cargo's own summary closes the output.
 test: setup lint unit conformance loom miri check-instructions system
+
+# And what takes longer than a submission may: thousands of hostile processes and of kills. Under an hour.
+test-all: test
+	$(CARGO) test --release -p ringway-cli --test system -- --ignored --test-threads=1 --nocapture
 
 build:
 	$(CARGO) build --release --workspace

@@ -20,15 +20,15 @@ const POLICY: &str = "[policy]\ngroup = \"nogroup\"\n";
 const SLOWER_MAX: u64 = 10;
 
 /// A service, a victim on it, and the victim's peer on the kernel.
-struct Scene {
-    net: Net,
-    service: Process,
-    name: String,
+pub(crate) struct Scene {
+    pub(crate) net: Net,
+    pub(crate) service: Process,
+    pub(crate) name: String,
     _peer: Process,
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub(crate) fn new() -> Scene {
         let net = Net::new();
         let policy = net.file("policy.toml", POLICY);
         let (service, name) = net.serve(Server, &["--config", &policy]);
@@ -39,7 +39,7 @@ impl Scene {
     }
 
     /// Runs `attack` beside a victim; answers the victim's 99th percentile in microseconds.
-    fn beside_a_victim(&mut self, attack: impl FnOnce(&Scene)) -> u64 {
+    pub(crate) fn beside_a_victim(&mut self, attack: impl FnOnce(&Scene)) -> u64 {
         let stop = text(&self.net.path("stop"));
         let address = self.net.address(Client);
         let run = [RINGWAY, "run", "-q", "-e", "strict", "--name", &self.name, "--"];
@@ -72,7 +72,7 @@ impl Scene {
     }
 
     /// Nothing of the attackers is left: no socket of theirs, and a new program is served.
-    fn assert_clean(&self) {
+    pub(crate) fn assert_clean(&self) {
         wait_until("the attackers' sockets are gone", DEADLINE, || {
             self.net.output(Server, &[RINGWAY, "ss", "--name", &self.name, "-Htn", "state", "listening"]).is_empty()
         });

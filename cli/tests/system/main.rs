@@ -20,6 +20,7 @@ mod iperf;
 mod ipv6;
 mod isolation;
 mod kill;
+mod kills;
 mod link;
 mod memcached;
 mod posix;
