@@ -1,52 +1,26 @@
 //! `hostile --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]`: processes that attach to a
 //! service and do what no library does.
 //!
-//! A round is a process of its own, which works for a few milliseconds and is then killed or ends. Its form is one of three:
+//! A round is a process of its own, which works for a few milliseconds and then ends or is killed. It has one of three forms:
 //! `region` writes random words over its shared memory, `requests` asks for random things in the form that the contract has,
 //! `attach` lies in the control messages and in the descriptors beside them. A round that is refused counts as refused.
 //! The tool says how many rounds did what; whether the service and its other users notice is for the caller to see.
 //! The seed and the number of a round decide what the round does; when it is killed is up to the machine.
 #![forbid(unsafe_code)]
 
-#[path = "hostile/attach.rs"]
-mod attach;
-#[path = "hostile/region.rs"]
-mod region;
-#[path = "hostile/requests.rs"]
-mod requests;
-
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ringway_sim::hostile::{Form, Round};
 use ringway_sim::random::Random;
 
 const USAGE: &str = "usage: --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]";
-/// How long a round works at most.
-const ROUND_MICROS: u64 = 20_000;
+/// A round is killed after so long at most, microseconds; most have ended by then.
+const KILL_MICROS: u64 = 20_000;
 /// What a round ends with when the service has refused it.
 const REFUSED: u8 = 3;
-
-/// What a round does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    Region,
-    Requests,
-    Attach,
-}
-
-impl Form {
-    const ALL: [Form; 3] = [Form::Region, Form::Requests, Form::Attach];
-
-    fn name(self) -> &'static str {
-        match self {
-            Form::Region => "region",
-            Form::Requests => "requests",
-            Form::Attach => "attach",
-        }
-    }
-}
 
 struct Arguments {
     socket: PathBuf,
@@ -58,43 +32,6 @@ struct Arguments {
     peer: IpAddr,
     /// The number of the round that this process is; `None`: it starts the others.
     round: Option<u64>,
-}
-
-/// What a round works with.
-struct Round {
-    socket: PathBuf,
-    peer: IpAddr,
-    random: Random,
-    until: Instant,
-}
-
-impl Round {
-    fn goes_on(&self) -> bool {
-        Instant::now() < self.until
-    }
-
-    /// A group of its own.
-    fn token(&mut self) -> [u8; 16] {
-        let mut token = [0; 16];
-        token[..8].copy_from_slice(&self.random.number().to_le_bytes());
-        token[8..].copy_from_slice(&u64::from(std::process::id()).to_le_bytes());
-        token
-    }
-
-    /// A word such as a contract breaks on: bounds, bits, small numbers, anything.
-    fn word(&mut self) -> u64 {
-        let word = self.random.number();
-        match word % 8 {
-            0 => 0,
-            1 => u64::MAX,
-            2 => word >> 56,
-            3 => 1 << (word >> 58),
-            4 => 0x7fff_ffff,
-            5 => (word >> 20) % 70_000,
-            6 => 0x8000_0000_8000_0000,
-            _ => word,
-        }
-    }
 }
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
@@ -123,15 +60,9 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
 
 /// This process is one round.
 fn play(arguments: &Arguments, number: u64) -> ExitCode {
-    let mut random = Random::new(arguments.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let until = Instant::now() + Duration::from_micros(random.number() % ROUND_MICROS);
-    let mut round = Round { socket: arguments.socket.clone(), peer: arguments.peer, random, until };
+    let random = Random::new(arguments.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let form = arguments.form.unwrap_or(Form::ALL[(number % 3) as usize]);
-    let attached = match form {
-        Form::Region => region::play(&mut round),
-        Form::Requests => requests::play(&mut round),
-        Form::Attach => attach::play(&mut round),
-    };
+    let attached = Round::new(&arguments.socket, arguments.peer, random).play(form);
     match attached {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -155,7 +86,7 @@ fn run(arguments: &Arguments, program: &Path) -> std::io::Result<ExitCode> {
         }
         let mut child = command.spawn()?;
         if random.number().is_multiple_of(2) {
-            std::thread::sleep(Duration::from_micros(random.number() % ROUND_MICROS));
+            std::thread::sleep(Duration::from_micros(random.number() % KILL_MICROS));
             child.kill()?;
         }
         match child.wait()?.code() {

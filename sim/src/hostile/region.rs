@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
 
+use super::Round;
 use super::attach::{Raw, hello};
-use crate::Round;
 
 const PAGE: u64 = 4096;
 /// Pages that are looked at for content: the others are the zeros that nothing has touched.
@@ -15,7 +15,7 @@ const PAGES_KNOWN: usize = 4096;
 /// Words between two rings of the doorbell.
 const BURST: usize = 64;
 
-pub(crate) fn play(round: &mut Round) -> io::Result<()> {
+pub(super) fn play(round: &mut Round) -> io::Result<()> {
     let connection = Raw::connect(&round.socket)?;
     let token = round.token();
     connection.send(&hello(token), &[])?;
@@ -64,7 +64,9 @@ fn touched(region: &File, bytes: u64) -> io::Result<Vec<u64>> {
 fn place(round: &mut Round, pages: &[u64], bytes: u64) -> u64 {
     let chance = round.random.number();
     match pages.len() as u64 {
-        count if count > 0 && chance % 10 > 0 => pages[((chance >> 8) % count) as usize] * PAGE + (chance >> 40) % (PAGE / 4) * 4,
+        count if count > 0 && !chance.is_multiple_of(10) => {
+            pages[((chance >> 8) % count) as usize] * PAGE + (chance >> 40) % (PAGE / 4) * 4
+        }
         _ => (chance >> 4) % (bytes / 4) * 4,
     }
     .min(bytes - 8)

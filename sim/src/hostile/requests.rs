@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ringway_shm::channel::{Client, Operation, Request, SlotRef, SocketOption};
 
-use crate::Round;
+use super::Round;
 
 /// Slots that this process opens.
 const OPENED: usize = 64;
@@ -27,7 +27,7 @@ const OPTIONS: [SocketOption; 12] = [
     SocketOption::EveryWorker,
 ];
 
-pub(crate) fn play(round: &mut Round) -> io::Result<()> {
+pub(super) fn play(round: &mut Round) -> io::Result<()> {
     let token = round.token();
     let client = Client::attach(&round.socket, token, 0).map_err(io::Error::other)?;
     let mut slots = Vec::new();

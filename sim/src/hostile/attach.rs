@@ -16,7 +16,7 @@ use rustix::net::{
 };
 use rustix::pipe::pipe;
 
-use crate::Round;
+use super::Round;
 
 const MAGIC: u32 = 0x5257_4348;
 /// The first message of a process.
@@ -29,10 +29,10 @@ const KINDS: u64 = 16;
 const DESCRIPTORS: usize = 8;
 
 /// A connection to the service that takes any bytes.
-pub(crate) struct Raw(OwnedFd);
+pub(super) struct Raw(OwnedFd);
 
 impl Raw {
-    pub(crate) fn connect(path: &Path) -> io::Result<Raw> {
+    pub(super) fn connect(path: &Path) -> io::Result<Raw> {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(std::time::Duration::from_secs(2)))?;
@@ -40,7 +40,7 @@ impl Raw {
         Ok(Raw(socket))
     }
 
-    pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(super) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
@@ -51,7 +51,7 @@ impl Raw {
     }
 
     /// What the service answers: its descriptors; none at the end of the connection.
-    pub(crate) fn receive(&self) -> io::Result<Vec<OwnedFd>> {
+    pub(super) fn receive(&self) -> io::Result<Vec<OwnedFd>> {
         let mut bytes = [0; MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -67,7 +67,7 @@ impl Raw {
 }
 
 /// A well-formed hello for a group.
-pub(crate) fn hello(token: [u8; 16]) -> [u8; MESSAGE_BYTES] {
+pub(super) fn hello(token: [u8; 16]) -> [u8; MESSAGE_BYTES] {
     let mut message = [0; MESSAGE_BYTES];
     for (at, word) in [MAGIC, VERSION, HELLO, u32::MAX].into_iter().enumerate() {
         message[at * 4..at * 4 + 4].copy_from_slice(&word.to_le_bytes());
@@ -76,7 +76,7 @@ pub(crate) fn hello(token: [u8; 16]) -> [u8; MESSAGE_BYTES] {
     message
 }
 
-pub(crate) fn play(round: &mut Round) -> io::Result<()> {
+pub(super) fn play(round: &mut Round) -> io::Result<()> {
     let descriptors = descriptors()?;
     while round.goes_on() {
         let connection = Raw::connect(&round.socket)?;
