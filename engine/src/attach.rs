@@ -73,6 +73,8 @@ pub(crate) struct Attachments {
     /// By region number; numbers are never used again.
     regions: Vec<Option<Box<Region>>>,
     live: Vec<u32>,
+    /// Place in `live` of the group that is served first in this turn.
+    first: usize,
     retry_at: Option<Instant>,
     /// The region to whose memory a large packet was read last, since somebody asked.
     read_to: Option<u32>,
@@ -86,6 +88,7 @@ impl Attachments {
             sockets_max: config.sockets_per_region_max,
             regions: Vec::new(),
             live: Vec::new(),
+            first: 0,
             retry_at: None,
             read_to: None,
         }
@@ -204,8 +207,11 @@ impl Attachments {
     /// Executes what applications have asked for, and tries again what had to wait.
     pub(crate) fn serve(&mut self, core: &mut Core) -> bool {
         let mut served = false;
-        for index in 0..self.live.len() {
-            let number = self.live[index];
+        let groups = self.live.len();
+        // Who was first in one turn is last in the next.
+        self.first = if self.first + 1 < groups { self.first + 1 } else { 0 };
+        for index in 0..groups {
+            let number = self.live[(self.first + index) % groups];
             if let Some(region) = self.region(number) {
                 served |= region.serve(core);
             }

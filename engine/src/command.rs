@@ -94,6 +94,7 @@ pub(crate) enum Command {
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
     Settle(Reply<()>),
+    QuotaHit,
     ProcessGone(RegionId, u32),
     DetachRegion(RegionId),
     Finish(Duration),
@@ -217,6 +218,14 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn revoke(&self, region: RegionId, slot: SlotRef) -> Result<(), Gone> {
         self.tell(Command::Revoke(region, slot))
+    }
+
+    /// Counts that a user or group was refused what it has enough of.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn quota_hit(&self) -> Result<(), Gone> {
+        self.tell(Command::QuotaHit)
     }
 
     /// Returns when everything that was told before is done.

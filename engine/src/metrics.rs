@@ -61,6 +61,9 @@ pub(crate) enum Work {
     FlowsNotKept,
     UnshownPorts,
     RevokedClaims,
+    TurnsUsedUp,
+    QuotaHits,
+    PortsLent,
     BatchFirst,
 }
 
@@ -99,6 +102,9 @@ const NAMES: [&str; WORKS] = [
     "RingwayFlowsNotKept",
     "RingwayUnshownPorts",
     "RingwayRevokedClaims",
+    "RingwayTurnsUsedUp",
+    "RingwayQuotaHits",
+    "RingwayPortsLent",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",

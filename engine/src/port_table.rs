@@ -42,11 +42,14 @@ pub(crate) struct PortTable {
     ports: Box<dyn Ports>,
     users: HashMap<(Transport, IpAddr, u16), Users>,
     late: BTreeSet<(Instant, IpAddr, u16)>,
+    /// Ports that were taken for connections, and the one that was lent to another connection last.
+    reserved: BTreeSet<(IpAddr, u16)>,
+    lent: u16,
 }
 
 impl PortTable {
     pub(crate) fn new(ports: Box<dyn Ports>) -> PortTable {
-        PortTable { ports, users: HashMap::new(), late: BTreeSet::new() }
+        PortTable { ports, users: HashMap::new(), late: BTreeSet::new(), reserved: BTreeSet::new(), lent: 0 }
     }
 
     /// One user more of a port that is reserved by somebody else's kernel socket (a listener's twin,
@@ -116,9 +119,20 @@ impl PortTable {
                 return Err(error);
             }
             self.users.insert((Transport::Tcp, ip, port), Users::first(true));
+            self.reserved.insert((ip, port));
             return Ok(port);
         }
         Err(PortError::InUse)
+    }
+
+    /// One user more of a port of `ip` that is reserved already, another one each time: what differs is the peer.
+    pub(crate) fn lend(&mut self, ip: IpAddr) -> Option<u16> {
+        let after = (ip, self.lent.saturating_add(1));
+        let mut ports = self.reserved.range(after..=(ip, u16::MAX)).chain(self.reserved.range((ip, 0)..=(ip, self.lent)));
+        let port = ports.next()?.1;
+        self.lent = port;
+        self.users.get_mut(&(Transport::Tcp, ip, port))?.count += 1;
+        Some(port)
     }
 
     /// One user less.
@@ -144,6 +158,7 @@ impl PortTable {
         self.users.remove(&(transport, ip, port));
         self.ports.disown(transport, ip, port);
         if reserved {
+            self.reserved.remove(&(ip, port));
             self.ports.release(ip, port);
         }
     }

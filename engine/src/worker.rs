@@ -390,6 +390,7 @@ impl Worker {
             Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
+            Command::QuotaHit => self.core.metrics.add(Work::QuotaHits, 1),
             Command::Settle(reply) => {
                 self.attachments.serve(&mut self.core);
                 reply.answer(());

@@ -49,6 +49,9 @@ const EVENTS: usize = 64;
 /// How long a group whose processes are all gone is kept, when a child is announced that has not come yet.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long nobody is listened to when descriptors have run out, unless something else comes first.
+const DEAF: Duration = Duration::from_millis(100);
+
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const FORKS: u64 = 2;
@@ -97,6 +100,8 @@ pub(crate) struct BrokerConfig {
     pub(crate) admission: Admission,
     /// Of the regions that the worker makes.
     pub(crate) shape: Shape,
+    /// Groups that one user other than root may have.
+    pub(crate) groups_per_user: usize,
     pub(crate) worker: WorkerHandle,
     pub(crate) forks: Forks,
     /// Of the brokers of all workers.
@@ -143,6 +148,8 @@ struct Broker {
     config: BrokerConfig,
     /// Whether `config.status` counts this broker as busy.
     busy: bool,
+    /// Descriptors have run out: the listener is not watched for a while.
+    is_deaf: bool,
 }
 
 impl Broker {
@@ -151,19 +158,20 @@ impl Broker {
         watch(&epoll, listener.as_fd(), LISTENER)?;
         watch(&epoll, config.stop.as_fd(), STOP)?;
         watch(&epoll, config.forks.wait_fd(), FORKS)?;
-        let members = Members::new(config.worker.clone(), config.shape);
+        let members = Members::new(config.worker.clone(), config.shape, config.groups_per_user);
         let (connections, watched) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, config, busy: false })
+        Ok(Broker { listener, epoll, connections, watched, next: FIRST, members, config, busy: false, is_deaf: false })
     }
 
     fn run(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
-            let limit = self.members.has_empty_groups().then_some(GRACE);
+            let limit = if self.is_deaf { Some(DEAF) } else { self.members.has_empty_groups().then_some(GRACE) };
             let limit = limit.map(|limit| Timespec::try_from(limit).expect("the grace is short"));
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), limit.as_ref()) {
-                Ok(0) => self.members.forget_empty_groups(),
+                Ok(0) if !self.is_deaf => self.members.forget_empty_groups(),
+                Ok(0) => self.hear_again()?,
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -180,13 +188,21 @@ impl Broker {
         }
     }
 
+    /// Listens again after descriptors had run out.
+    fn hear_again(&mut self) -> io::Result<()> {
+        self.is_deaf = false;
+        watch(&self.epoll, self.listener.as_fd(), LISTENER)
+    }
+
     fn accept(&mut self) -> io::Result<()> {
         let connection = match self.listener.accept() {
             Ok(connection) => connection,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => {
-                eprintln!("ringway: a program cannot attach: {error}");
-                return Ok(());
+            Err(_) => {
+                // No descriptor or memory is left. A listener that stays readable would be asked again and again.
+                self.config.worker.quota_hit().ok();
+                self.is_deaf = true;
+                return Ok(epoll::delete(&self.epoll, &self.listener)?);
             }
         };
         if self.connections.len() >= CONNECTIONS_MAX {

@@ -105,6 +105,8 @@ pub struct WorkerChoice {
 pub struct GroupLimits {
     /// Application groups at most.
     pub groups: u32,
+    /// Those of one user other than root.
+    pub groups_per_user: u32,
     /// Sockets of one group at most.
     pub sockets_per_group: u32,
 }
@@ -212,6 +214,7 @@ impl Config {
             stack: stack(&values),
             limits: GroupLimits {
                 groups: values.u32("limits.groups"),
+                groups_per_user: values.u32("limits.groups_per_user"),
                 sockets_per_group: values.u32("limits.sockets_per_group"),
             },
             policy: Policy { strict: values.flag("policy.strict"), group: values.text("policy.group").to_owned() },

@@ -59,6 +59,8 @@ pub struct SharedPorts {
     division: Option<Share>,
     /// A bound socket keeps the kernel from giving the port to anybody else.
     reserved: HashMap<(IpAddr, u16), OwnedFd>,
+    /// Descriptors that may be spent so: others are needed for attaching, devices and what programs show.
+    reserved_max: usize,
     /// Addresses that the kernel does not have (tap).
     own_addresses: HashSet<IpAddr>,
     /// The stack makes its IPv6 addresses itself: the kernel has none of them.
@@ -82,6 +84,7 @@ impl SharedPorts {
             ledger,
             division: None,
             reserved: HashMap::new(),
+            reserved_max: descriptor_limit() / 4 * 3,
             own_addresses,
             own_ipv6: false,
             own_reserved: HashSet::new(),
@@ -143,6 +146,9 @@ impl Ports for SharedPorts {
         if self.is_own(ip) {
             return self.reserve_own(ip, port);
         }
+        if self.reserved.len() >= self.reserved_max {
+            return Err(PortError::NoSteering);
+        }
         let bound = if port == 0 { self.bind_any(ip) } else { bind_socket(ip, port) };
         let (socket, port) = bound.map_err(|error| match error {
             Errno::ADDRNOTAVAIL => PortError::NotLocal,
@@ -183,6 +189,12 @@ impl Ports for SharedPorts {
     fn division(&mut self) -> Option<&mut dyn ringway::Division> {
         self.division.as_mut().map(|share| share as &mut dyn ringway::Division)
     }
+}
+
+/// Descriptors that this process may have.
+fn descriptor_limit() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// The range that connections of this network namespace take their ports from.

@@ -126,8 +126,13 @@ impl RunDirectory {
                 Ok(false) => {
                     let holder = read_pid(&mut lock);
                     // Whoever only looks whether we are alive holds the lock for a moment too.
-                    if patience == 0 || holder.is_some_and(is_running) {
+                    if holder.is_some_and(is_running) {
                         return Err(ClaimError::Taken(holder));
+                    }
+                    if patience == 0 {
+                        // Everybody may read the file, and so lock it. A new one takes its place.
+                        self.replace_lock(&lock, &path).map_err(|error| ClaimError::Io(path.clone(), error))?;
+                        patience = PATIENCE;
                     }
                     patience -= 1;
                     std::thread::sleep(std::time::Duration::from_millis(1));
@@ -135,6 +140,15 @@ impl RunDirectory {
                 Err(error) => return Err(ClaimError::Io(path, error)),
             }
         }
+    }
+
+    /// Removes a lock file that a stranger holds, unless another service has just done so.
+    fn replace_lock(&self, lock: &File, path: &Path) -> io::Result<()> {
+        // Only we may open this one.
+        let guard = self.path.join(".claim");
+        let guard = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(guard)?;
+        flock(&guard, FlockOperation::LockExclusive)?;
+        if is_still_at(lock, path) { std::fs::remove_file(path) } else { Ok(()) }
     }
 
     /// The names of living services, sorted.
@@ -293,8 +307,10 @@ fn try_lock(lock: &File) -> io::Result<bool> {
     }
 }
 
+/// Whether a process of the user that we are, or of root, has this number.
 fn is_running(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
+    let process = std::fs::metadata(Path::new("/proc").join(pid.to_string()));
+    process.is_ok_and(|process| [0, rustix::process::geteuid().as_raw()].contains(&process.uid()))
 }
 
 fn is_still_at(lock: &File, path: &Path) -> bool {

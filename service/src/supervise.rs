@@ -241,6 +241,7 @@ impl Service {
                 number,
                 admission: admission.clone(),
                 shape: config.region,
+                groups_per_user: config.limits.groups_per_user as usize,
                 worker: worker.clone(),
                 forks,
                 bells: bells.clone(),

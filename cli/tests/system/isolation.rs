@@ -114,6 +114,20 @@ fn a_token_is_no_right_and_another_network_is_not_served() {
 }
 
 #[test]
+fn one_user_does_not_take_all_groups() {
+    let net = Net::new();
+    let attacked = Attacked::new(&net);
+    let found = findings(attacked.start("groups", &NOBODY));
+    assert_eq!(found, ["16 groups, then: user 65534 has 16 applications attached (limits.groups_per_user)"]);
+    assert_eq!(findings(attacked.start("join", &[])), ["joined"], "others attach");
+    let mut counted = String::new();
+    crate::harness::wait_until("the refusal is counted", DEADLINE, || {
+        counted = net.output(Server, &[crate::harness::RINGWAY, "nstat", "-asz"]);
+        counted.lines().any(|line| line.contains("RingwayQuotaHits") && line.split_whitespace().nth(1) == Some("1"))
+    });
+}
+
+#[test]
 #[ignore = "the attacker of the tests in this file"]
 fn attack() {
     let service = PathBuf::from(std::env::var_os("ATTACKED").expect("set by the test"));
@@ -125,6 +139,17 @@ fn attack() {
             Ok(_) => tell("bound"),
             Err(error) => tell(&format!("{:?}", error.kind())),
         },
+        "groups" => {
+            let mut groups = Vec::new();
+            let refusal = loop {
+                match Client::attach(&service, [groups.len() as u8; 16], 0) {
+                    Ok(client) => groups.push(client),
+                    Err(AttachError::Refused(text)) => break text,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            tell(&format!("{} groups, then: {refusal}", groups.len()));
+        }
         "hold a group" => {
             let _client = Client::attach(&service, TOKEN, 0).expect("root may");
             tell("holds");

@@ -19,6 +19,8 @@ use crate::metrics::Work;
 
 /// Requests that one group may have executed in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
+/// As so many requests counts one that takes or gives a port, for which the kernel is asked: tens of microseconds.
+const PORT_WEIGHT: usize = 16;
 
 /// One application group; see the module's text.
 pub(super) struct Region {
@@ -108,20 +110,24 @@ impl Region {
     /// Executes what the group has asked for.
     pub(super) fn serve(&mut self, core: &mut Core) -> bool {
         self.channel.reclaim();
-        let mut count = 0;
+        let (mut count, mut requests) = (0, 0);
         while count < REQUESTS_PER_TURN {
             let Some(request) = self.channel.next_request() else { break };
-            count += 1;
+            count += weight(request.operation);
+            requests += 1;
             self.execute(&request, core);
         }
-        core.metrics.add(Work::Requests, count as u64);
+        if count >= REQUESTS_PER_TURN {
+            core.metrics.add(Work::TurnsUsedUp, 1);
+        }
+        core.metrics.add(Work::Requests, requests);
         self.count_violations(core);
-        count > 0
+        requests > 0
     }
 
     /// Does what processes have asked for that are gone now: a reset that was asked for is no FIN.
     pub(super) fn finish_requests(&mut self, core: &mut Core) {
-        for _ in 0..=REQUESTS_MAX as usize / REQUESTS_PER_TURN {
+        for _ in 0..=REQUESTS_MAX as usize * PORT_WEIGHT / REQUESTS_PER_TURN {
             if !self.serve(core) {
                 break;
             }
@@ -232,5 +238,14 @@ impl Region {
 
     pub(super) fn flush_wakes(&mut self) {
         self.channel.flush_wakes();
+    }
+}
+
+/// What a request counts of the group's share of a turn.
+fn weight(operation: Operation) -> usize {
+    match operation {
+        Operation::Listen { .. } | Operation::Connect { .. } | Operation::Datagram { .. } => PORT_WEIGHT,
+        Operation::Close { .. } | Operation::Abort => PORT_WEIGHT / 4,
+        _ => 1,
     }
 }

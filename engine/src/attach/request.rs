@@ -4,18 +4,20 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::channel::{ControlAnswer, Failure, Operation, Request, SlotIndex, State};
 use ringway_shm::stats::InfoRecord;
-use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId};
+use ringway_stack::{ConnectError, ListenError, SocketAddress, SocketId, TcpOptions};
 
 use super::record;
 use super::region::Region;
 use super::socket::{Kind, Listening};
-use crate::claim::Purpose;
+use crate::claim::{Claim, Purpose};
 use crate::core::Core;
 use crate::metrics::Work;
 use crate::ports::PortError;
 
 /// Longest accept queue, as Linux's somaxconn.
 const BACKLOG_MAX: u32 = 4096;
+/// Ports of other connections that are tried for one when no fresh one may be taken.
+const LENDINGS: usize = 16;
 
 impl Region {
     pub(super) fn execute_on_socket(&mut self, request: &Request, core: &mut Core) {
@@ -205,27 +207,15 @@ impl Region {
                 Err(_) => return ControlAnswer::NotOurs,
             },
         };
-        let taken = match bound.port() {
-            0 => core.ports.reserve(ip),
-            port => core.ports.add_alone(ip, port, claim).map(|()| port),
-        };
         let socket = self.sockets.get(slot).expect("the caller made it");
-        let port = match taken {
-            Ok(port) => port,
-            Err(PortError::InUse) => return ControlAnswer::Failed(Failure::NotAvailable),
-            Err(error) => return ControlAnswer::Failed(failure_of(error)),
+        let opening = Opening { ip, peer, options: socket.options, cookie };
+        let opened = match bound.port() {
+            0 => opening.begin_from_any_port(core),
+            port => opening.begin_from_port(port, claim, core),
         };
-        let local = SocketAddress { ip, port };
-        let id = match core.stack.connect(core.now, Some(local), peer, socket.options, cookie) {
-            Ok(id) => id,
-            Err(error) => {
-                core.ports.remove(ip, port);
-                return match error {
-                    ConnectError::NoRoute => ControlAnswer::NotOurs,
-                    ConnectError::InUse | ConnectError::NoPort => ControlAnswer::Failed(Failure::NotAvailable),
-                    ConnectError::Full => ControlAnswer::Failed(Failure::NoResources),
-                };
-            }
+        let (id, port) = match opened {
+            Ok(opened) => opened,
+            Err(answer) => return answer,
         };
         socket.id = Some(id);
         socket.kind = Kind::Connection;
@@ -256,6 +246,60 @@ impl Region {
         if !self.channel.answer_with_bytes(request, &info.to_bytes()) {
             core.metrics.add(Work::RefusedSockets, 1);
         }
+    }
+}
+
+/// A connection that is about to be opened.
+struct Opening {
+    ip: IpAddr,
+    peer: SocketAddress,
+    options: TcpOptions,
+    cookie: u64,
+}
+
+impl Opening {
+    /// From a port that the program has chosen.
+    fn begin_from_port(&self, port: u16, claim: Option<Claim>, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
+        match core.ports.add_alone(self.ip, port, claim) {
+            Ok(()) => self.start(port, core),
+            Err(PortError::InUse) => Err(ControlAnswer::Failed(Failure::NotAvailable)),
+            Err(error) => Err(ControlAnswer::Failed(failure_of(error))),
+        }
+    }
+
+    /// From a fresh port; when no more may be taken, from one that a connection to another peer has.
+    fn begin_from_any_port(&self, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
+        let refusal = match core.ports.reserve(self.ip) {
+            Ok(port) => return self.start(port, core),
+            Err(PortError::InUse) => Failure::NotAvailable,
+            Err(error) => failure_of(error),
+        };
+        for _ in 0..LENDINGS {
+            let Some(port) = core.ports.lend(self.ip) else { break };
+            match self.start(port, core) {
+                Err(ControlAnswer::Failed(Failure::NotAvailable)) => {}
+                opened => {
+                    core.metrics.add(Work::PortsLent, 1);
+                    return opened;
+                }
+            }
+        }
+        core.metrics.add(Work::QuotaHits, 1);
+        Err(ControlAnswer::Failed(refusal))
+    }
+
+    /// The port has one user more, who is gone when this fails.
+    fn start(&self, port: u16, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
+        let local = SocketAddress { ip: self.ip, port };
+        let opened = core.stack.connect(core.now, Some(local), self.peer, self.options, self.cookie);
+        opened.map(|id| (id, port)).map_err(|error| {
+            core.ports.remove(self.ip, port);
+            match error {
+                ConnectError::NoRoute => ControlAnswer::NotOurs,
+                ConnectError::InUse | ConnectError::NoPort => ControlAnswer::Failed(Failure::NotAvailable),
+                ConnectError::Full => ControlAnswer::Failed(Failure::NoResources),
+            }
+        })
     }
 }
 

@@ -107,3 +107,20 @@ fn a_shared_port_is_no_port_to_connect_from() {
     // Without other workers a share is all.
     assert_eq!(log.try_iter().collect::<Vec<_>>(), ["own 80", "own 80", "disown 80", "own 80"]);
 }
+
+/// Ports that connections have are lent in turn, and stay ours until the last user has gone.
+#[test]
+fn reserved_ports_are_lent_in_turn() {
+    let (sender, log) = std::sync::mpsc::channel();
+    let mut table = PortTable::new(Box::new(Recorder(sender)));
+    table.add(IP, 80).expect("free");
+    assert_eq!(table.lend(IP), None, "a port that a program holds is no port to lend");
+    let port = table.reserve(IP).expect("free");
+    assert_eq!((table.lend(IP), table.lend(IP)), (Some(port), Some(port)));
+    log.try_iter().for_each(drop);
+    (0..2).for_each(|_| table.remove(IP, port));
+    assert!(table.is_used(IP, port));
+    table.remove(IP, port);
+    assert!(!table.is_used(IP, port));
+    assert_eq!(table.lend(IP), None);
+}

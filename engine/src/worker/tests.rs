@@ -36,6 +36,25 @@ fn bytes_arrive_and_everything_is_given_back() {
     assert!(net.frames_are_all_free(), "a frame was lost");
 }
 
+/// What asks the kernel for ports takes time: one group gets some of it in each turn, and who was first is last next time.
+#[test]
+fn a_group_that_opens_much_at_once_gets_its_share_of_each_turn() {
+    const MANY: usize = 100;
+    let mut net = Net::new();
+    let slots: Vec<_> = (0..MANY).map(|_| net.open(1)).collect();
+    for &slot in &slots {
+        let remote = socket(SERVER, 80);
+        assert!(net.apps[1].client.submit(Request { slot, sequence: 0, operation: Operation::Connect { remote } }));
+    }
+    let mut before = 0;
+    net.run_until(|net| {
+        let begun = |slot: &&ringway_shm::channel::SlotRef| net.apps[1].client.slot(slot.index).local().port() != 0;
+        let count = slots.iter().filter(begun).count();
+        assert!(count - std::mem::replace(&mut before, count) <= 64, "one turn's share");
+        count == MANY
+    });
+}
+
 /// SO_LINGER of zero and exit: the worker hears of the death in the turn in which it would have taken the request.
 #[test]
 fn a_reset_that_a_program_asked_for_before_its_end_is_no_fin() {

@@ -61,13 +61,14 @@ struct Process {
 pub(super) struct Members {
     worker: WorkerHandle,
     shape: Shape,
+    groups_per_user: usize,
     groups: BTreeMap<RegionId, Group>,
     processes: BTreeMap<ProcessKey, Process>,
 }
 
 impl Members {
-    pub(super) fn new(worker: WorkerHandle, shape: Shape) -> Members {
-        Members { worker, shape, groups: BTreeMap::new(), processes: BTreeMap::new() }
+    pub(super) fn new(worker: WorkerHandle, shape: Shape, groups_per_user: usize) -> Members {
+        Members { worker, shape, groups_per_user, groups: BTreeMap::new(), processes: BTreeMap::new() }
     }
 
     /// What process `pid` is to the group with this token, if there is one.
@@ -110,6 +111,12 @@ impl Members {
     }
 
     fn make_group(&mut self, token: [u8; 16], peer: Credentials) -> Result<RegionId, String> {
+        let theirs = self.groups.values().filter(|group| group.owner == peer.uid).count();
+        if peer.uid != 0 && theirs >= self.groups_per_user {
+            // A worker that has stopped counts nothing.
+            self.worker.quota_hit().ok();
+            return Err(format!("user {} has {theirs} applications attached (limits.groups_per_user)", peer.uid));
+        }
         let program = program_name(peer.pid);
         let request = RegionRequest { token, uid: peer.uid, pid: peer.pid, program, rights: Rights::Shown };
         let made =

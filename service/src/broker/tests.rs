@@ -74,6 +74,7 @@ impl House {
             number: 0,
             admission,
             shape: SHAPE,
+            groups_per_user: 2,
             worker: worker.handle.clone(),
             forks,
             bells: Bells::default(),

@@ -338,6 +338,13 @@ pub const KEYS: &[Key] = &[
         "Resets, challenge ACKs and ICMP errors: what anybody can make us send.",
     ),
     number("limits.groups", 64, 1, 4_096, "Applications that may be attached (all descendants of one `ringway run` are one)."),
+    number(
+        "limits.groups_per_user",
+        16,
+        1,
+        4_096,
+        "Applications of one user other than root that may be attached, so that it leaves some to others.",
+    ),
     number("limits.sockets_per_group", 32_768, 16, 1_048_576, "Sockets of one application, so that it leaves some to others."),
     choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
     flag(

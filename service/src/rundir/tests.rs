@@ -81,3 +81,18 @@ fn names_that_leave_the_directory_are_refused() {
         assert!(matches!(directory.claim(name), Err(ClaimError::BadName)), "{name:?}");
     }
 }
+
+/// Whoever may read the lock file may lock it, and so could keep every service from starting.
+#[test]
+fn a_lock_that_a_stranger_holds_keeps_no_service_from_starting() {
+    let path = std::env::temp_dir().join(format!("ringway-rundir-stranger-{}", std::process::id()));
+    let directory = RunDirectory::at(path.clone());
+    drop(directory.claim("name").expect("nobody has it"));
+    std::fs::write(path.join("name.lock"), "").expect("our directory");
+    let stranger = std::fs::File::open(path.join("name.lock")).expect("everybody may read it");
+    rustix::fs::flock(&stranger, rustix::fs::FlockOperation::LockExclusive).expect("and lock it");
+    let claim = directory.claim("name").expect("the stranger is no service");
+    assert!(matches!(directory.claim("name"), Err(ClaimError::Taken(Some(_)))), "one service has the name");
+    drop((claim, stranger));
+    std::fs::remove_dir_all(path).expect("our directory");
+}
