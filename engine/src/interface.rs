@@ -16,6 +16,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::attach::{Attachments, MESSAGE};
 use crate::command::InterfaceInfo;
+use crate::notice::notice;
 
 /// Frames for which a burst has room without growing.
 const BURST_FRAMES: usize = 1024;
@@ -112,7 +113,7 @@ impl Interfaces {
         for port in self.ports.iter_mut().filter(|port| !port.advised) {
             if let Some(advice) = port.device.advice() {
                 port.advised = true;
-                eprintln!("ringway: {advice}");
+                notice(&advice.to_string());
             }
         }
     }

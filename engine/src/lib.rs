@@ -15,6 +15,7 @@ mod core;
 mod idle;
 mod interface;
 mod metrics;
+pub mod notice;
 mod port_table;
 mod ports;
 pub mod remote;

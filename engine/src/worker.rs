@@ -26,6 +26,7 @@ use crate::core::Core;
 use crate::idle::{Awaited, Idle};
 use crate::interface::{Interfaces, kernel_number};
 use crate::metrics::{Metrics, Work};
+use crate::notice::notice;
 use crate::port_table::PortTable;
 use crate::ports::{Host, Ports};
 
@@ -355,7 +356,7 @@ impl Worker {
             match event {
                 Event::ResolveNeighbor { interface, ip } => self.host.resolve(interface, ip),
                 Event::Address { change: AddressChange::Duplicate(ip), .. } => {
-                    eprintln!("ringway: {ip} is used by somebody else on the link");
+                    notice(&format!("{ip} is used by somebody else on the link"));
                 }
                 event => self.attachments.deliver(event, &mut self.core),
             }

@@ -126,7 +126,7 @@ pub(crate) fn start(path: &Path, config: BrokerConfig) -> io::Result<JoinHandle<
     let mut broker = Broker::new(listener, config)?;
     Builder::new().name("ringway-broker".to_owned()).spawn(move || {
         if let Err(error) = broker.run() {
-            eprintln!("ringway: no program can attach any more: {error}");
+            ringway::notice::notice(&format!("no program can attach any more: {error}"));
         }
     })
 }

@@ -123,7 +123,7 @@ pub(crate) fn start(
                     }
                 }
                 Err(error) => {
-                    eprintln!("ringway: the kernel's addresses and routes are not followed any more: {error}");
+                    ringway::notice::notice(&format!("the kernel's addresses and routes are not followed any more: {error}"));
                     return;
                 }
             }

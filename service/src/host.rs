@@ -39,7 +39,7 @@ impl Forks {
         match rustix::io::write(&*self.bell, &1u64.to_ne_bytes()) {
             // Full: it is readable already.
             Ok(_) | Err(Errno::AGAIN) => {}
-            Err(error) => eprintln!("ringway: the broker cannot be woken: {error}"),
+            Err(error) => ringway::notice::notice(&format!("the broker cannot be woken: {error}")),
         }
     }
 
@@ -48,7 +48,7 @@ impl Forks {
         let mut count = [0; 8];
         match rustix::io::read(&*self.bell, &mut count) {
             Ok(_) | Err(Errno::AGAIN) => {}
-            Err(error) => eprintln!("ringway: an eventfd cannot be read: {error}"),
+            Err(error) => ringway::notice::notice(&format!("an eventfd cannot be read: {error}")),
         }
         std::mem::take(&mut *self.queue.lock().expect("nobody panics while holding it"))
     }
@@ -76,7 +76,7 @@ impl Host for ServiceHost {
     fn resolve(&mut self, interface: u32, ip: IpAddr) {
         let Some(link) = self.served.link(interface) else { return };
         if let Err(error) = self.resolver.resolve(link, ip) {
-            eprintln!("ringway: the kernel does not resolve {ip}: {error}");
+            ringway::notice::notice(&format!("the kernel does not resolve {ip}: {error}"));
         }
     }
 

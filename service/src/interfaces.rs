@@ -82,10 +82,10 @@ impl Interfaces {
             match self.open(planned, MacAddress::default()) {
                 Ok(planned) if is_new => {
                     opened.insert(link);
-                    eprintln!("ringway: serves {name} ({}) too", planned.device());
+                    ringway::notice::notice(&format!("serves {name} ({}) too", planned.device()));
                 }
                 Ok(_) => {}
-                Err(error) => eprintln!("ringway: {name} cannot be opened: {error}"),
+                Err(error) => ringway::notice::notice(&format!("{name} cannot be opened: {error}")),
             }
         }
         opened

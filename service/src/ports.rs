@@ -182,7 +182,10 @@ impl Ports for SharedPorts {
             return;
         }
         if let Err(error) = self.ledger.disown(transport, ip, port) {
-            eprintln!("ringway: packets to {} may still be kept from the kernel: {error}", SocketAddr::new(ip, port));
+            ringway::notice::notice(&format!(
+                "packets to {} may still be kept from the kernel: {error}",
+                SocketAddr::new(ip, port)
+            ));
         }
     }
 

@@ -176,7 +176,7 @@ impl Shares {
 }
 
 fn complain(error: io::Error) {
-    eprintln!("ringway: the kernel does not change who gets which packets: {error}");
+    ringway::notice::notice(&format!("the kernel does not change who gets which packets: {error}"));
 }
 
 #[cfg(test)]

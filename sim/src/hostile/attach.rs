@@ -24,7 +24,7 @@ const HELLO: u32 = 1;
 /// Where a hello has its token.
 const TOKEN_AT: usize = 48;
 /// Kinds that a service knows, and some that it does not.
-const KINDS: u64 = 16;
+const KINDS: u64 = 24;
 /// More descriptors than any message of the contract has.
 const DESCRIPTORS: usize = 8;
 
@@ -50,6 +50,12 @@ impl Raw {
         Ok(())
     }
 
+    /// Says hello for a group, with a socket that shows this process's network.
+    pub(super) fn greet(&self, token: [u8; 16]) -> io::Result<()> {
+        let shown = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+        self.send(&hello(token), &[shown.as_fd()])
+    }
+
     /// What the service answers: its descriptors; none at the end of the connection.
     pub(super) fn receive(&self) -> io::Result<Vec<OwnedFd>> {
         let mut bytes = [0; MESSAGE_BYTES];
@@ -67,7 +73,7 @@ impl Raw {
 }
 
 /// A well-formed hello for a group.
-pub(super) fn hello(token: [u8; 16]) -> [u8; MESSAGE_BYTES] {
+fn hello(token: [u8; 16]) -> [u8; MESSAGE_BYTES] {
     let mut message = [0; MESSAGE_BYTES];
     for (at, word) in [MAGIC, VERSION, HELLO, u32::MAX].into_iter().enumerate() {
         message[at * 4..at * 4 + 4].copy_from_slice(&word.to_le_bytes());
@@ -82,7 +88,7 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
         let connection = Raw::connect(&round.socket)?;
         if round.random.number().is_multiple_of(2) {
             let token = round.token();
-            connection.send(&hello(token), &[])?;
+            connection.greet(token)?;
             connection.receive()?;
         }
         for _ in 0..round.random.number() % 6 {

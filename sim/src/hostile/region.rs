@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
 
 use super::Round;
-use super::attach::{Raw, hello};
+use super::attach::Raw;
 
 const PAGE: u64 = 4096;
 /// Pages that are looked at for content: the others are the zeros that nothing has touched.
@@ -18,7 +18,7 @@ const BURST: usize = 64;
 pub(super) fn play(round: &mut Round) -> io::Result<()> {
     let connection = Raw::connect(&round.socket)?;
     let token = round.token();
-    connection.send(&hello(token), &[])?;
+    connection.greet(token)?;
     let mut descriptors = connection.receive()?.into_iter();
     let (Some(region), Some(bell)) = (descriptors.next(), descriptors.next()) else {
         return Err(io::Error::other("refused"));

@@ -1,0 +1,62 @@
+//! Lines for the administrator, from threads that must not wait.
+//!
+//! Promises: [`notice`] returns at once whatever standard error is (a full disk, a pipe that is not read, closed); what comes
+//! faster than [`BURST`] lines and then fifty a second is lost, and the next line says how much was. Does not do: lines of the
+//! main thread at its end; what is queued then may be lost too.
+
+use std::io::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// Lines that wait to be written.
+const QUEUE: usize = 128;
+/// Lines at once before the writer slows down.
+const BURST: u32 = 64;
+/// Between two lines then; a pause of this many times as long ends it.
+const STEP: Duration = Duration::from_millis(20);
+const CALM: u32 = 50;
+
+static WRITER: OnceLock<Option<SyncSender<String>>> = OnceLock::new();
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Writes `ringway: ` and a line to standard error, sometime soon.
+pub fn notice(line: &str) {
+    let writer = WRITER.get_or_init(|| {
+        let (sender, lines) = sync_channel(QUEUE);
+        let thread = Builder::new().name("ringway-notices".to_owned()).spawn(move || write(&lines, &mut std::io::stderr()));
+        thread.is_ok().then_some(sender)
+    });
+    let is_lost = writer.as_ref().is_none_or(|writer| writer.try_send(format!("ringway: {line}\n")).is_err());
+    LOST.fetch_add(u64::from(is_lost), Ordering::Relaxed);
+}
+
+/// Writes what comes until the last sender is gone.
+fn write(lines: &Receiver<String>, to: &mut dyn Write) {
+    let mut burst = 0;
+    loop {
+        let line = match lines.recv_timeout(STEP * CALM) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                burst = 0;
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let lost = LOST.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            to.write_all(format!("ringway: {lost} lines were lost\n").as_bytes()).unwrap_or_default();
+        }
+        // There is no other place for it.
+        to.write_all(line.as_bytes()).unwrap_or_default();
+        burst += 1;
+        if burst > BURST {
+            std::thread::sleep(STEP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
