@@ -26,17 +26,17 @@ fn service(net: &Net) -> (Process, String) {
 /// A service under attack, and this binary where every user may run it.
 struct Attacked<'a> {
     net: &'a Net,
-    _service: Process,
+    service: Process,
     socket: String,
     binary: PathBuf,
 }
 
 impl<'a> Attacked<'a> {
     fn new(net: &'a Net) -> Attacked<'a> {
-        let (_service, name) = service(net);
+        let (service, name) = service(net);
         let binary = std::env::temp_dir().join(format!("{name}.attacker"));
         std::fs::copy(std::env::current_exe().expect("it runs"), &binary).expect("room for a copy");
-        Attacked { net, _service, socket: format!("/run/ringway/{name}.sock"), binary }
+        Attacked { net, service, socket: format!("/run/ringway/{name}.sock"), binary }
     }
 
     /// Starts an attacker, with `before` in front of it.
@@ -128,6 +128,17 @@ fn one_user_does_not_take_all_groups() {
 }
 
 #[test]
+fn a_program_that_connects_on_every_slot_leaves_descriptors_to_others() {
+    let net = Net::new();
+    let attacked = Attacked::new(&net);
+    let mut greedy = attacked.start("ports", &NOBODY);
+    net.wait_printed(&mut greedy, "> has all");
+    assert_eq!(findings(attacked.start("join", &[])), ["joined"]);
+    let said = attacked.service.stderr().len();
+    assert!(said < 64 << 10, "the service has written {said} bytes of log");
+}
+
+#[test]
 #[ignore = "the attacker of the tests in this file"]
 fn attack() {
     let service = PathBuf::from(std::env::var_os("ATTACKED").expect("set by the test"));
@@ -139,6 +150,20 @@ fn attack() {
             Ok(_) => tell("bound"),
             Err(error) => tell(&format!("{:?}", error.kind())),
         },
+        "ports" => {
+            let client = Client::attach(&service, [0x22; 16], 0).expect("a member of the group");
+            let [a, b, c, _] = ip.octets();
+            let remote = SocketAddr::new(Ipv4Addr::new(a, b, c, 99).into(), 80);
+            let (mut opened, mut refused) = (0, 0);
+            while let Some(slot) = client.open_slot() {
+                match ask(&client, slot, Operation::Connect { remote }) {
+                    ControlAnswer::Done => opened += 1,
+                    _ => refused += 1,
+                }
+            }
+            tell(&format!("has all: {opened} opened, {refused} refused"));
+            wait_for_the_end();
+        }
         "groups" => {
             let mut groups = Vec::new();
             let refusal = loop {
