@@ -16,11 +16,13 @@ use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::{Duration, Instant};
 use std::os::fd::IntoRawFd;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 /// The process's wait contexts.
 pub(crate) struct WaitPool {
     cells: Box<[Cell]>,
+    /// This process will soon be forbidden system calls that its own code does not make.
+    confined: AtomicBool,
 }
 
 struct Cell {
@@ -32,7 +34,7 @@ struct Cell {
 impl WaitPool {
     pub(crate) fn new() -> WaitPool {
         let cell = || Cell { state: AtomicU32::new(EMPTY), context: AtomicU32::new(0), bell: AtomicI32::new(-1) };
-        WaitPool { cells: (0..CELLS).map(|_| cell()).collect() }
+        WaitPool { cells: (0..CELLS).map(|_| cell()).collect(), confined: AtomicBool::new(false) }
     }
 
     fn claim(&self, from: u32) -> Option<usize> {
@@ -96,11 +98,16 @@ impl<'a> Waiter<'a> {
     /// # Errors
     /// EINTR when a signal handler ran; what ppoll(2) says else.
     pub fn sleep(&self, set: &mut [libc::pollfd], deadline: Option<Instant>, mask: Option<SignalMask>) -> Answer<usize> {
-        set[0] = libc::pollfd { fd: self.bell, events: libc::POLLIN, revents: 0 };
+        // What makes a bell silent again may be forbidden, and kill: a confined process looks again every millisecond.
+        let confined = self.posix.waits.confined.load(Ordering::Relaxed);
+        let bell = if confined { -1 } else { self.bell };
+        set[0] = libc::pollfd { fd: bell, events: libc::POLLIN, revents: 0 };
         // Once the death is known, the hung-up connection would end every wait at once.
         let control = if self.posix.service_is_dead() { -1 } else { self.channel.control_descriptor() };
         set[1] = libc::pollfd { fd: control, events: libc::POLLIN, revents: 0 };
         let timeout = deadline.map(|deadline| deadline.since(self.posix.kernel.now()));
+        let look = Duration::from_millis(1);
+        let timeout = if confined { Some(timeout.map_or(look, |timeout| timeout.min(look))) } else { timeout };
         let mut ready = self.posix.kernel.poll(set, timeout, mask)?;
         if set[0].revents != 0 {
             self.posix.silence(self.bell);
@@ -165,6 +172,11 @@ impl Posix {
         if self.kernel.close(fd).is_err() {
             self.counters.count(crate::Fallback::CloseFailed);
         }
+    }
+
+    /// System calls are about to be filtered.
+    pub(crate) fn confine_waits(&self) {
+        self.waits.confined.store(true, Ordering::Relaxed);
     }
 
     /// Makes one wait context now, for a process that will soon be forbidden to.

@@ -158,6 +158,7 @@ impl Posix {
     /// As [`before_confinement`](Self::before_confinement), when system calls are about to be filtered: from then on only
     /// those are made that a program without this library would make too.
     pub fn before_filter(&self) {
+        self.confine_waits();
         self.before_confinement();
         self.courtesy.forbid();
         self.writers_courtesy.forbid();
