@@ -240,6 +240,7 @@ impl Connection<'_, '_> {
         let freed = self.tcb.free_plain(self.env.arena, ack);
         let rtt_us = self.measure_round_trip(freed.sent_at, Some(plain.time()));
         self.tcb.snd_una = ack;
+        self.confirm_neighbor();
         self.tcb.bytes_acked += u64::from(acked);
         if self.tcb.backoff != 0 {
             self.tcb.backoff = 0;

@@ -16,6 +16,7 @@ mod hostile;
 mod loopback;
 mod memory;
 mod mtu_probe;
+mod neighbor;
 mod newcomers;
 mod offload;
 mod options;

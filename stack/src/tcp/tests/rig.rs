@@ -180,7 +180,7 @@ impl Rig {
         Rig::over(Family::Ipv4, config, link)
     }
 
-    fn over(family: Family, config: StackConfig, link: Interface) -> Rig {
+    pub(super) fn over(family: Family, config: StackConfig, link: Interface) -> Rig {
         let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
         let mut stack = Stack::new(config, arena.clone(), Instant::ZERO);
         let interface = stack.add_interface(link);
@@ -331,7 +331,7 @@ impl Rig {
         self.stack.receive(self.now, 0, &mut burst);
     }
 
-    fn push(&self, segment: &Seg, burst: &mut Burst) {
+    pub(super) fn push(&self, segment: &Seg, burst: &mut Burst) {
         let ours = self.iss.unwrap_or(SeqNum(0));
         let absolute = |b: &SackBlock| SackBlock { left: ours + b.left.0, right: ours + b.right.0 };
         let options = segment.options.with_sack(segment.options.sack().iter().map(absolute));
@@ -380,7 +380,7 @@ impl Rig {
         self.sent().iter().map(Seg::brief).collect()
     }
 
-    fn parse(&mut self, bytes: &[u8]) -> Seg {
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Seg {
         let transport = &bytes[self.family.header_len()..];
         let (ecn, ends) = self.family.parse_header(bytes);
         assert_eq!(ends, (self.family.local(), self.family.remote()));
