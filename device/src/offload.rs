@@ -396,7 +396,8 @@ impl Device for Offload {
         let mut result = Ok(());
         loop {
             taken += self.stage(now, burst);
-            if self.staged.is_empty() {
+            // A device that has asked for a time has packets of its own to try again.
+            if self.staged.is_empty() && self.inner.poll_timeout().is_none() {
                 break;
             }
             match self.inner.transmit(now, &mut self.staged) {

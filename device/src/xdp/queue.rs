@@ -15,6 +15,8 @@ use crate::inlet::COPY_MAX;
 /// Binding again right after another socket has left the queue fails with EBUSY for a while.
 const BIND_TRIES: u32 = 200;
 const BIND_PAUSE: Duration = Duration::from_millis(10);
+/// Packets that a kernel without driver support sends in one call.
+const KERNEL_BATCH: u32 = 32;
 const COPY_HEADROOM: usize = 32;
 
 pub(super) struct Queue {
@@ -180,6 +182,8 @@ impl Queue {
     pub(super) fn flush(&mut self) -> io::Result<u64> {
         self.transmit.publish();
         let mut calls = 0;
+        // Kernels up to 6.1 show what they have taken with the next call that takes something.
+        let mut unseen = self.transmit.used().div_ceil(KERNEL_BATCH);
         while self.transmit.used() > 0 && self.transmit.needs_wakeup() {
             let before = self.transmit.used();
             calls += 1;
@@ -190,7 +194,10 @@ impl Queue {
                 Ok(()) => {}
             }
             if self.transmit.used() == before {
-                break;
+                if unseen == 0 {
+                    break;
+                }
+                unseen -= 1;
             }
         }
         Ok(calls)
