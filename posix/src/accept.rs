@@ -54,6 +54,7 @@ impl Posix {
     /// The number first, the connection second: when no number is free, the connection stays in the queue.
     fn accept_from_stack(&self, channel: &dyn Channel, listener: SocketRef, flags: i32) -> Option<Answer<(Fd, RawAddress)>> {
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
+        let _inside = self.fork_gate.enter();
         let new = match self.blank_descriptor(inet6, flags & libc::SOCK_CLOEXEC != 0) {
             Ok(new) => new,
             Err(error) => return Some(Err(error)),

@@ -44,7 +44,14 @@ impl Posix {
     /// # Errors
     /// ENETDOWN in strict mode when there is no service.
     pub(crate) fn channel(&self) -> Answer<Option<&dyn Channel>> {
-        let channel = self.attachment.channel.get_or_init(|| self.attach_now());
+        let channel = match self.attachment.channel.get() {
+            Some(channel) => channel,
+            None => {
+                // A child could not finish what another thread of its parent has begun.
+                let _inside = self.fork_gate.enter();
+                self.attachment.channel.get_or_init(|| self.attach_now())
+            }
+        };
         match channel.as_deref() {
             None if self.settings.strict => Err(Errno::NETDOWN),
             channel => Ok(channel),

@@ -8,7 +8,7 @@ use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
-use crate::fd_table::{Entry, SocketRef};
+use crate::fd_table::SocketRef;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::Send;
 use std::io::IoSlice;
@@ -74,7 +74,7 @@ impl Posix {
         }
         let answer = self.ask(channel, socket, Request::Connect { local, remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
-            self.table.set(fd, Entry::Socket(socket));
+            self.name_number(fd, socket);
             self.epoll_adopt(fd, socket);
             return Some(if channel.nonblocking(socket) && !self.is_deferred(channel, socket) {
                 Err(Errno::INPROGRESS)

@@ -203,7 +203,7 @@ impl Posix {
     }
 
     fn take_over(&self, fd: Fd, socket: SocketRef) {
-        self.table.set(fd, Entry::Socket(socket));
+        self.name_number(fd, socket);
         self.epoll_adopt(fd, socket);
     }
 

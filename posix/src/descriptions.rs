@@ -97,6 +97,11 @@ impl Description {
         self.references.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// No descriptor, until they are counted anew.
+    pub(crate) fn forget_references(&self) {
+        self.references.store(0, Ordering::Release);
+    }
+
     /// One descriptor less; true when it was the last one of this process.
     pub(crate) fn unrefer(&self) -> bool {
         let last = self.references.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| count.checked_sub(1)) == Ok(1);

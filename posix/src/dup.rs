@@ -15,6 +15,7 @@ impl Posix {
             self.name_in_borrowed_memory(fd, socket);
             return self.kernel.duplicate(fd, minimum, close_on_exec);
         }
+        let _inside = self.fork_gate.enter();
         let new = self.kernel.duplicate(fd, minimum, close_on_exec)?;
         if !self.table.fits(new) {
             self.kernel.close(new)?;
@@ -28,6 +29,7 @@ impl Posix {
     /// dup(2) and F_DUPFD of an epoll instance. `None`: not one that is known here.
     pub fn duplicate_epoll(&self, fd: Fd, minimum: Fd, close_on_exec: bool) -> Option<Answer<Fd>> {
         let Entry::Epoll(number) = self.table.lookup(fd) else { return None };
+        let _inside = self.fork_gate.enter();
         Some(self.kernel.duplicate(fd, minimum, close_on_exec).inspect(|&new| {
             if self.table.fits(new) {
                 self.epoll_duplicated(number);
@@ -58,16 +60,19 @@ impl Posix {
     }
 
     fn replace(&self, from: Entry, old: Fd, new: Fd, close_on_exec: bool) -> Answer<Fd> {
+        let inside = self.fork_gate.enter();
         match from {
             Entry::Socket(socket) => self.descriptions.of(socket).refer(),
             Entry::Epoll(number) => self.epoll_duplicated(number),
             Entry::Internal | Entry::None => {}
         }
         let answer = self.kernel.duplicate_to(old, new, close_on_exec);
-        match answer {
+        let left = match answer {
             Ok(_) => self.drop_entry(self.table.set(new, from)),
             Err(_) => self.drop_entry(from),
-        }
+        };
+        drop(inside);
+        self.end_socket(left);
         answer
     }
 
@@ -78,22 +83,31 @@ impl Posix {
             Entry::Internal => Some(Err(Errno::BADF)),
             // A child of vfork closes its own descriptor, not the parent's.
             _ if self.is_borrowed() => None,
-            _ => {
-                // Out of the table before the number can be given to somebody else.
-                let entry = self.table.take(fd);
-                let answer = self.kernel.close(fd);
-                self.drop_entry(entry);
-                Some(answer)
-            }
+            _ => Some(self.close_ours(fd)),
         }
+    }
+
+    fn close_ours(&self, fd: Fd) -> Answer<()> {
+        let inside = self.fork_gate.enter();
+        // Out of the table before the kernel can hand the number out again.
+        let entry = self.table.take(fd);
+        let answer = self.kernel.close(fd);
+        let left = self.drop_entry(entry);
+        drop(inside);
+        self.end_socket(left);
+        answer
     }
 
     /// The descriptor has been closed behind our back (fclose), or its socket goes back to the kernel: the number stays
     /// whatever it is now, our share of it goes.
     pub fn let_go(&self, fd: Fd) {
-        if self.table.lookup(fd) != Entry::Internal {
-            self.drop_entry(self.table.take(fd));
+        if matches!(self.table.lookup(fd), Entry::None | Entry::Internal) {
+            return;
         }
+        let inside = self.fork_gate.enter();
+        let left = self.drop_entry(self.table.take(fd));
+        drop(inside);
+        self.end_socket(left);
     }
 
     /// close_range(2) without flags: closes everything in the range but our own descriptors. `None`: nothing in the range
@@ -129,20 +143,27 @@ impl Posix {
         Some(if next <= last { close_kernel_range(next, last) } else { Ok(()) })
     }
 
-    fn drop_entry(&self, entry: Entry) {
+    /// Inside the gate: one descriptor less. Answers the socket of which this process has none any more.
+    fn drop_entry(&self, entry: Entry) -> Option<Left> {
         match entry {
-            Entry::Socket(socket) if self.descriptions.of(socket).unrefer() => self.close_socket(socket),
-            Entry::Epoll(number) => self.epoll_released(number),
-            _ => {}
+            Entry::Socket(socket) if self.descriptions.of(socket).unrefer() => {
+                let last = self.attached().is_some_and(|channel| channel.release(socket));
+                Some(Left { socket, last })
+            }
+            Entry::Epoll(number) => {
+                self.epoll_released(number);
+                None
+            }
+            _ => None,
         }
     }
 
-    /// The last descriptor of this process is gone; of the last process: the connection closes (SO_LINGER decides how).
-    fn close_socket(&self, socket: SocketRef) {
-        let Some(channel) = self.attached() else { return };
+    /// Outside the gate, since SO_LINGER may wait: if no process has the socket any more, the connection closes.
+    fn end_socket(&self, left: Option<Left>) {
+        let (Some(Left { socket, last }), Some(channel)) = (left, self.attached()) else { return };
         self.epoll_forget(socket);
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
-        if !channel.release(socket) || self.service_is_dead() {
+        if !last || self.service_is_dead() {
             return;
         }
         channel.close(socket, u16::try_from(linger).ok());
@@ -155,6 +176,13 @@ impl Posix {
             }
         }
     }
+}
+
+/// A socket of which this process has no descriptor any more.
+struct Left {
+    socket: SocketRef,
+    /// No other process has one either.
+    last: bool,
 }
 
 #[cfg(test)]

@@ -72,6 +72,7 @@ impl Epolls {
 impl Posix {
     /// A kernel epoll instance was created as `fd`: from now on it may watch sockets of the stack.
     pub fn epoll_created(&self, fd: Fd) {
+        let _inside = self.fork_gate.enter();
         for number in 0..INSTANCES as u32 {
             let mut cell = self.epolls.lock(number);
             if cell.is_none() && self.table.fits(fd) {

@@ -26,8 +26,20 @@ pub struct Departure {
 }
 
 impl Posix {
-    /// pthread_atfork, prepare.
+    /// pthread_atfork, prepare; also before a fork whose child's number the caller will know. Each needs its own
+    /// [`fork_is_over`](Posix::fork_is_over) in the parent.
+    pub fn announce_fork(&self) {
+        self.fork_gate.close();
+    }
+
+    /// pthread_atfork, parent.
+    pub fn fork_is_over(&self) {
+        self.fork_gate.open();
+    }
+
+    /// As [`announce_fork`](Posix::announce_fork); reserves a number for the child, too.
     pub fn before_fork(&self) {
+        self.announce_fork();
         if let Some(channel) = self.attached() {
             channel.before_fork();
         }
@@ -42,11 +54,30 @@ impl Posix {
 
     /// pthread_atfork, child.
     pub fn after_fork_in_child(&self) {
+        self.fork_gate.reset();
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
         channel.after_fork_in_child();
+        self.count_references(channel);
         self.epoll_after_fork_in_child();
+    }
+
+    /// In a forked child the table says what there is: sockets that another thread of the parent was opening or closing have no
+    /// descriptor here.
+    fn count_references(&self, channel: &dyn Channel) {
+        let held = channel.held();
+        held.iter().for_each(|socket| self.descriptions.of(*socket).forget_references());
+        self.table.for_each_in(0, Fd::MAX, |_, entry| {
+            if let Entry::Socket(socket) = entry {
+                self.descriptions.of(socket).refer();
+            }
+        });
+        for socket in held {
+            if !self.descriptions.of(socket).knows(socket) && channel.release(socket) {
+                channel.close(socket, None);
+            }
+        }
     }
 
     /// Before exec: every socket of ours that the new image will have gets a name that the new image can find; of the
@@ -166,6 +197,7 @@ impl Posix {
 
     fn adopt_as(&self, channel: &dyn Channel, fd: Fd, identity: Identity) -> bool {
         let Some(socket) = channel.find_inode(identity.inode) else { return false };
+        let _inside = self.fork_gate.enter();
         let description = self.descriptions.of(socket);
         if description.knows(socket) {
             description.refer();

@@ -29,6 +29,7 @@ pub mod fallback;
 mod fcntl_ioctl;
 pub mod fd_table;
 mod fork_exec;
+mod fork_gate;
 mod interest;
 mod message;
 mod options;
@@ -63,12 +64,14 @@ use descriptions::Descriptions;
 use epoll::Epolls;
 use fallback::Kernel;
 use fd_table::FdTable;
+use fork_gate::ForkGate;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The whole room for one process.
 pub struct Posix {
     kernel: Box<dyn Kernel>,
     table: FdTable,
+    fork_gate: ForkGate,
     descriptions: Descriptions,
     attachment: Attachment,
     waits: WaitPool,
@@ -98,6 +101,7 @@ impl Posix {
         Posix {
             kernel,
             table: FdTable::new(),
+            fork_gate: ForkGate::default(),
             descriptions: Descriptions::new(),
             attachment: Attachment::new(attach),
             waits: WaitPool::new(),

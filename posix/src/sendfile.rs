@@ -53,12 +53,12 @@ impl Posix {
         while done < count {
             let mut want = buffer.len().min(count - done);
             if nonblocking {
-                // What finds no room now would be read in vain. One byte at least: it tells why nothing goes out.
+                // What finds no room now would be read in vain.
                 let room = channel.view(socket).map_or(0, |view| view.writable);
-                if room == 0 && done > 0 {
-                    break;
+                if room == 0 {
+                    return if done > 0 { Ok(done) } else { self.why_not_writable(socket) };
                 }
-                want = want.min(room.max(1));
+                want = want.min(room);
             }
             let read = match self.kernel.read_at(input, &mut buffer[..want], *position) {
                 Ok(0) => break,
@@ -79,6 +79,11 @@ impl Posix {
             }
         }
         Ok(done)
+    }
+
+    /// What send(2) says of a socket without room: an error that it has, or EAGAIN.
+    fn why_not_writable(&self, socket: SocketRef) -> Answer<usize> {
+        self.send(socket, &[IoSlice::new(&[])], Send::default()).and(Err(Errno::AGAIN))
     }
 
     /// splice(2) from a pipe to a socket of ours.

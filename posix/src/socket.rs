@@ -83,7 +83,7 @@ impl Posix {
         }
         match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) if self.make_twin(fd) => {
-                self.table.set(fd, Entry::Socket(socket));
+                self.name_number(fd, socket);
             }
             answer => {
                 self.abandon(channel, socket);
@@ -138,6 +138,12 @@ impl Posix {
         channel.set_nonblocking(socket, nonblocking);
         self.copy_kernel_options(channel, fd, socket, peer);
         Some(socket)
+    }
+
+    /// The program's kernel socket `fd` is this socket of the stack from now on.
+    pub(crate) fn name_number(&self, fd: Fd, socket: SocketRef) {
+        let _inside = self.fork_gate.enter();
+        self.table.set(fd, Entry::Socket(socket));
     }
 
     /// Gives up a socket that never got a descriptor.

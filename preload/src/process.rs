@@ -9,11 +9,16 @@ use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t, rlimit};
 /// fork(2). The handlers of `shim` do the rest; only here is the child's number known to the parent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fork() -> pid_t {
+    // No other thread forks until this child's number is told.
+    if let Some(posix) = posix() {
+        posix.announce_fork();
+    }
     // SAFETY: the program's own call.
     let child = unsafe { real::fork() };
     if let (Some(posix), true) = (posix(), child != 0) {
         let error = crate::c::errno();
         posix.after_fork_in_parent(u32::try_from(child).ok());
+        posix.fork_is_over();
         set_errno(error.0);
     }
     child

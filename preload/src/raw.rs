@@ -92,7 +92,10 @@ unsafe fn children(number: c_long, a: Arguments) -> Option<c_long> {
     let answer = unsafe { system_call(number, a.0) };
     match answer {
         0 => posix.after_fork_in_child(),
-        child => posix.after_fork_in_parent(u32::try_from(child).ok()),
+        child => {
+            posix.after_fork_in_parent(u32::try_from(child).ok());
+            posix.fork_is_over();
+        }
     }
     Some(said(answer))
 }

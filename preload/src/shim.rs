@@ -42,8 +42,8 @@ extern "C" fn load() {
     };
     let posix = Box::leak(Box::new(Posix::new(Box::new(LibcKernel), attach, settings)));
     SHIM.store(posix, Ordering::Release);
-    // SAFETY: the two handlers are plain functions that live as long as the library, which is never unloaded.
-    unsafe { libc::pthread_atfork(Some(prepare), None, Some(child)) };
+    // SAFETY: the three handlers are plain functions that live as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     posix.adopt_inherited();
     (0..=2).for_each(crate::stdio::follow);
 }
@@ -51,6 +51,12 @@ extern "C" fn load() {
 unsafe extern "C" fn prepare() {
     if let Some(posix) = posix() {
         posix.before_fork();
+    }
+}
+
+unsafe extern "C" fn parent() {
+    if let Some(posix) = posix() {
+        posix.fork_is_over();
     }
 }
 

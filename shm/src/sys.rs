@@ -144,6 +144,25 @@ pub(crate) fn pause(micros: u32) {
     }
 }
 
+/// Sleeps while `word` is `value`, until [`wake_all`] or `limit`; may come back for no reason. `false`: the time is over.
+pub fn wait_on(word: &std::sync::atomic::AtomicU32, value: u32, limit: Option<crate::Duration>) -> bool {
+    let nanos = limit.map_or(0, |limit| limit.as_nanos());
+    let span = libc::timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 };
+    let span: *const libc::timespec = if limit.is_some() { &raw const span } else { std::ptr::null() };
+    let operation = c_long::from(libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG);
+    // SAFETY: futex(2) reads a word and a timespec that live for as long as the call.
+    let answer =
+        unsafe { system_call(libc::SYS_futex, [word.as_ptr() as c_long, operation, value.into(), span as c_long, 0, 0]) };
+    answer != -c_long::from(libc::ETIMEDOUT)
+}
+
+/// Wakes every thread of this process that sleeps in [`wait_on`] on `word`.
+pub fn wake_all(word: &std::sync::atomic::AtomicU32) {
+    let operation = c_long::from(libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG);
+    // SAFETY: futex(2) only compares the address.
+    unsafe { system_call(libc::SYS_futex, [word.as_ptr() as c_long, operation, i32::MAX.into(), 0, 0, 0]) };
+}
+
 /// The number of this process.
 pub(crate) fn process_number() -> u32 {
     // SAFETY: no arguments.

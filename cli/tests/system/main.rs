@@ -11,6 +11,7 @@ mod demo;
 mod devices;
 mod differential;
 mod doctor;
+mod forks;
 mod harness;
 mod hostile;
 mod http;

@@ -1,0 +1,150 @@
+//! The fork gate: no fork happens while a thread changes what a descriptor number stands for.
+//!
+//! fork(2) copies the descriptors first and the memory after them (kernel/fork.c, copy_process). A thread that accepts, closes
+//! or duplicates between the two copies would give the child a table that speaks of other descriptors than the child has: the
+//! next open(2) of the child would get a number that its table calls a connection. So:
+//!
+//! **An entry of the table is valid because only three events change it, and fork sees none of them half done.** The library gets a
+//! number from the kernel or gives it back, and changes the entry, inside the gate ([`enter`](ForkGate::enter)); fork closes
+//! the gate, which waits for those inside and holds back those that come ([`close`](ForkGate::close)); in the child, references and
+//! held slots are counted anew from the table. Entries of the library's own descriptors stay outside: they are
+//! near the top of the range, and a stale one gives nothing away.
+//!
+//! Rules: nothing inside waits for the peer or the service, but for the one attach that a process makes; a lock that is taken inside is
+//! not held by a thread that enters. A signal handler may do inside what it likes on a thread that is inside already, fork
+//! included. Waiting costs no processor time; entering is one addition to a line that few threads share.
+
+use ringway_shm::Duration;
+use ringway_shm::sys::{wait_on, wake_all};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Threads are spread over so many counters.
+const LANES: usize = 16;
+/// A thread that a signal handler keeps inside for longer than this does not stop forks.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Lane(AtomicU32);
+
+/// The gate of a process.
+#[derive(Default)]
+pub(crate) struct ForkGate {
+    /// Threads inside.
+    lanes: [Lane; LANES],
+    /// 1: a fork is under way, or waits for those inside.
+    closed: AtomicU32,
+    /// Changes whenever a thread leaves while the gate is closed.
+    left: AtomicU32,
+}
+
+thread_local! {
+    /// How deep this thread is inside.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Whether this thread is counted in its lane.
+    static COUNTED: Cell<bool> = const { Cell::new(false) };
+    /// How often this thread has closed the gate.
+    static CLOSINGS: Cell<u32> = const { Cell::new(0) };
+    /// This thread's lane + 1; 0: not chosen yet.
+    static LANE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// While this lives, no other thread forks.
+pub(crate) struct Inside<'a> {
+    gate: &'a ForkGate,
+    /// This guard counted the thread, so its end takes that back.
+    counted: bool,
+}
+
+impl ForkGate {
+    /// Waits while another thread forks. A thread that is inside already, or that forks itself, goes on at once.
+    pub(crate) fn enter(&self) -> Inside<'_> {
+        let outermost = DEPTH.replace(DEPTH.get() + 1) == 0 && CLOSINGS.get() == 0;
+        if outermost {
+            self.join();
+            COUNTED.set(true);
+        }
+        Inside { gate: self, counted: outermost }
+    }
+
+    fn join(&self) {
+        loop {
+            self.lane().fetch_add(1, Ordering::SeqCst);
+            if self.closed.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            self.part();
+            wait_on(&self.closed, 1, None);
+        }
+    }
+
+    fn part(&self) {
+        self.lane().fetch_sub(1, Ordering::SeqCst);
+        if self.closed.load(Ordering::SeqCst) != 0 {
+            self.left.fetch_add(1, Ordering::SeqCst);
+            wake_all(&self.left);
+        }
+    }
+
+    fn lane(&self) -> &AtomicU32 {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        if LANE.get() == 0 {
+            LANE.set(NEXT.fetch_add(1, Ordering::Relaxed) as usize % LANES + 1);
+        }
+        &self.lanes[LANE.get() - 1].0
+    }
+
+    /// Before fork: waits until no other thread is inside. One thread forks at a time. The same thread may close the gate again;
+    /// it is open when each has been [opened](ForkGate::open).
+    pub(crate) fn close(&self) {
+        if CLOSINGS.replace(CLOSINGS.get() + 1) > 0 {
+            return;
+        }
+        while self.closed.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            wait_on(&self.closed, 1, None);
+        }
+        let own = u32::from(COUNTED.get());
+        loop {
+            let left = self.left.load(Ordering::SeqCst);
+            if self.inside() <= own || !wait_on(&self.left, left, Some(PATIENCE)) {
+                return;
+            }
+        }
+    }
+
+    fn inside(&self) -> u32 {
+        self.lanes.iter().map(|lane| lane.0.load(Ordering::SeqCst)).sum()
+    }
+
+    /// After fork, in the parent.
+    pub(crate) fn open(&self) {
+        let closings = CLOSINGS.get().saturating_sub(1);
+        CLOSINGS.set(closings);
+        if closings == 0 {
+            self.closed.store(0, Ordering::SeqCst);
+            wake_all(&self.closed);
+        }
+    }
+
+    /// After fork, in the child: this thread is the only one, and may be inside.
+    pub(crate) fn reset(&self) {
+        self.lanes.iter().for_each(|lane| lane.0.store(0, Ordering::SeqCst));
+        self.lane().store(u32::from(COUNTED.get()), Ordering::SeqCst);
+        CLOSINGS.set(0);
+        self.closed.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if self.counted {
+            COUNTED.set(false);
+            self.gate.part();
+        }
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests;
