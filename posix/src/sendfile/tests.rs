@@ -28,3 +28,23 @@ fn the_offset_moves_by_what_was_queued() {
     assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Ok(490));
     assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 5000), Ok(0));
 }
+
+/// A peer that opens its window byte by byte does not make the program send byte by byte.
+#[test]
+fn a_little_room_is_no_room() {
+    let bench = Bench::new();
+    let (_, socket) = bench.socket(State::Connected);
+    let channel = bench.posix.attached().expect("it is attached");
+    channel.set_nonblocking(socket, true);
+    bench.kernel.set_file(FILE);
+    let mut offset = 0;
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), FILE), Ok(1000));
+    bench.turn(|worker| {
+        worker.tx_available(socket.index);
+        let count = worker.copy_tx(socket.index, &mut [0; 8]);
+        worker.release_tx(socket.index, count as u32);
+    });
+    assert_eq!(channel.view(socket).map(|view| view.writable), Some(0));
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), FILE), Err(Errno::AGAIN));
+    assert_eq!(offset, 1000);
+}
