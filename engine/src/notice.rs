@@ -1,7 +1,7 @@
 //! Lines for the administrator, from threads that must not wait.
 //!
 //! Promises: [`notice`] returns at once whatever standard error is (a full disk, a pipe that is not read, closed); what comes
-//! faster than [`BURST`] lines and then fifty a second is lost, and the next line says how much was. Does not do: lines of the
+//! faster than 64 lines and then fifty a second is lost, and the next line says how much was. Does not do: lines of the
 //! main thread at its end; what is queued then may be lost too.
 
 use std::io::Write;
