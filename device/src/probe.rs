@@ -2,7 +2,8 @@
 //!
 //! Looking disturbs nothing: every socket and program is opened with an empty table of owned ports and
 //! closed again. Native XDP is tried only when asked, because attaching it changes the offloads of a
-//! veth peer. Measuring happens on a wire of its own in a fresh network namespace.
+//! veth peer; generic XDP is tried on a TAP interface of its own, because a card that had it attached once is left without LRO and
+//! hardware GRO (net/core/dev.c, dev_xdp_install). Measuring happens on a wire of its own in a fresh network namespace.
 
 mod measure;
 mod sys;
@@ -12,7 +13,7 @@ use std::io;
 
 use ringway_shm::{Arena, ArenaConfig};
 
-use crate::interface::Interface;
+use crate::interface::{Interface, set_up};
 use crate::packet::{Packet, PacketOptions};
 use crate::steering::{Steering, XdpMode};
 use crate::tap::Tap;
@@ -116,8 +117,18 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
             drop(steering.hide_from_kernel(interface.index)?);
             Ok("shares the interface; 64 KiB segments and partial checksums both ways".to_owned())
         }
-        Candidate::XdpNative => try_xdp(XdpMode::Native, interface, &arena),
-        Candidate::XdpGeneric => try_xdp(XdpMode::Generic, interface, &arena),
+        Candidate::XdpNative => {
+            let moves = try_xdp(XdpMode::Native, &interface.name, &arena)?;
+            Ok(format!("shares the interface; {moves}, {} queue(s), packets up to the MTU", interface.receive_queues))
+        }
+        Candidate::XdpGeneric => {
+            let scratch = Tap::open("rwprobe%d", false, &arena)?;
+            let name = &scratch.interface().name;
+            set_up(name, None, None)?;
+            let moves = try_xdp(XdpMode::Generic, name, &arena)?;
+            let queues = interface.receive_queues;
+            Ok(format!("shares the interface; {moves}, {queues} queue(s), packets up to the MTU; tried on another interface"))
+        }
         Candidate::Tap => {
             drop(Tap::open("rwprobe%d", false, &arena)?);
             Ok("a private link to this machine's kernel; 64 KiB segments and partial checksums both ways".to_owned())
@@ -125,12 +136,12 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
     }
 }
 
-fn try_xdp(mode: XdpMode, interface: &Interface, arena: &Arena) -> io::Result<String> {
+/// Attaches for a moment; says how packets would move.
+fn try_xdp(mode: XdpMode, interface: &str, arena: &Arena) -> io::Result<&'static str> {
     let steering = Steering::new(1)?;
-    let options = XdpOptions { mode: Some(mode), ring_entries: 64, zero_copy: true };
-    let device = Xdp::open(&interface.name, Redirect::Owned(&steering), options, arena)?;
-    let moves = if device.mode().1 { "zero-copy" } else { "copy" };
-    Ok(format!("shares the interface; {moves}, {} queue(s), packets up to the MTU", interface.receive_queues))
+    let options = XdpOptions { mode: Some(mode), ring_entries: 64, ..XdpOptions::default() };
+    let device = Xdp::open(interface, Redirect::Owned(&steering), options, arena)?;
+    Ok(if device.mode().1 { "zero-copy" } else { "copy" })
 }
 
 #[cfg(test)]

@@ -54,15 +54,19 @@ pub enum Redirect<'a> {
 pub struct XdpOptions {
     /// Only this mode; `None`: native, then generic.
     pub mode: Option<XdpMode>,
-    /// Try a zero-copy binding first.
+    /// Try a zero-copy binding first. Not by default: igb's receives no frame above 1 KiB into chunks of 2 KiB, the kernel's
+    /// neither.
     pub zero_copy: bool,
+    /// Let the kernel complete checksums where it takes orders about a packet. Not by default: virtio_net of Linux 6.12 takes
+    /// them, and sends wrong checksums.
+    pub kernel_checksums: bool,
     /// Entries of each ring, a power of two.
     pub ring_entries: u32,
 }
 
 impl Default for XdpOptions {
     fn default() -> XdpOptions {
-        XdpOptions { mode: None, zero_copy: true, ring_entries: 2048 }
+        XdpOptions { mode: None, zero_copy: false, kernel_checksums: false, ring_entries: 2048 }
     }
 }
 
@@ -205,7 +209,7 @@ fn plans(interface: &Interface, options: XdpOptions) -> Vec<Plan> {
         if options.zero_copy && mode == XdpMode::Native {
             plans.push(Plan { mode, zero_copy: true, chains, metadata: false });
         }
-        if !chains {
+        if options.kernel_checksums && !chains {
             plans.push(Plan { mode, zero_copy: false, chains, metadata: true });
         }
         // Kernels before 6.8 know no metadata.

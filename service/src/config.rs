@@ -37,6 +37,20 @@ pub enum DeviceChoice {
     Tap,
 }
 
+/// How AF_XDP is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XdpChoice {
+    /// In the driver, else above it.
+    #[default]
+    Auto,
+    /// In the driver.
+    Native,
+    /// In the driver, without a copy.
+    ZeroCopy,
+    /// Above the driver.
+    Generic,
+}
+
 /// Where packets come from and go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceConfig {
@@ -44,6 +58,8 @@ pub struct InterfaceConfig {
     pub names: Option<Vec<String>>,
     /// Back end.
     pub device: DeviceChoice,
+    /// How that back end is attached, if it is AF_XDP.
+    pub xdp_mode: XdpChoice,
     /// Address and prefix length of the stack on a TAP interface.
     pub address: Option<Cidr>,
     /// Its IPv6 address there.
@@ -343,6 +359,12 @@ fn interface(values: &Values) -> InterfaceConfig {
             "xdp" => DeviceChoice::Xdp,
             "tap" => DeviceChoice::Tap,
             _ => DeviceChoice::Auto,
+        },
+        xdp_mode: match values.text("interface.xdp_mode") {
+            "native" => XdpChoice::Native,
+            "zero_copy" => XdpChoice::ZeroCopy,
+            "generic" => XdpChoice::Generic,
+            _ => XdpChoice::Auto,
         },
         address: parse_cidr(values.text("interface.address")),
         address6: parse_cidr(values.text("interface.address6")),

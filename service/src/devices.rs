@@ -18,6 +18,7 @@ use ringway_device::xdp::{Redirect, Xdp, XdpOptions};
 
 use ringway_stack::Cidr;
 
+use crate::config::XdpChoice;
 use crate::plan::{Backend, Planned};
 use crate::ports::division::KEPT_MAX;
 use crate::ports::{self, NoSteering};
@@ -101,11 +102,11 @@ impl Devices {
 
     /// The device attaches its own program, which takes owned packets before the kernel sees them.
     fn xdp(&self, planned: &Planned) -> io::Result<Opener> {
-        let (name, steering) = (planned.name.clone(), self.shared()?.clone());
+        let (name, steering, options) = (planned.name.clone(), self.shared()?.clone(), xdp_options(planned.xdp_mode));
         let detail = Arc::<OnceLock<String>>::default();
         let told = detail.clone();
         let open: OpenDevice = Box::new(move |arena| {
-            let device = Xdp::open(&name, Redirect::Owned(&steering), XdpOptions::default(), arena)?;
+            let device = Xdp::open(&name, Redirect::Owned(&steering), options, arena)?;
             told.get_or_init(|| describe(device.mode()));
             Ok(Box::new(device) as Box<dyn Device>)
         });
@@ -115,6 +116,15 @@ impl Devices {
     fn shared(&self) -> io::Result<&Arc<Steering>> {
         self.steering.as_ref().ok_or_else(|| io::Error::other("a shared interface needs steering"))
     }
+}
+
+fn xdp_options(choice: XdpChoice) -> XdpOptions {
+    let mode = match choice {
+        XdpChoice::Auto => None,
+        XdpChoice::Native | XdpChoice::ZeroCopy => Some(XdpMode::Native),
+        XdpChoice::Generic => Some(XdpMode::Generic),
+    };
+    XdpOptions { mode, zero_copy: choice == XdpChoice::ZeroCopy, ..XdpOptions::default() }
 }
 
 fn describe((mode, zero_copy): (XdpMode, bool)) -> String {

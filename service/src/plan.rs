@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
-use crate::config::{Config, DeviceChoice};
+use crate::config::{Config, DeviceChoice, XdpChoice};
 use crate::netlink::{Link, Snapshot};
 
 /// A back end.
@@ -59,6 +59,8 @@ pub struct Planned {
     pub queued: bool,
     /// What carries its packets.
     pub backend: Backend,
+    /// How it is attached, if it is AF_XDP.
+    pub xdp_mode: XdpChoice,
     /// How exactly, once it is open.
     pub detail: String,
     /// Why this back end.
@@ -164,6 +166,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
                 addresses,
                 queued: link.queued,
                 backend,
+                xdp_mode: config.interface.xdp_mode,
                 reason,
                 autoconfiguration: Autoconfiguration::Off,
                 vlan: None,
@@ -201,6 +204,7 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         addresses: config.interface.networks().map(|(own, _)| own).collect(),
         queued: false,
         backend: Backend::Tap,
+        xdp_mode: XdpChoice::Auto,
         reason: "chosen by interface.device",
         autoconfiguration: config.interface.autoconfiguration,
         vlan: config.interface.vlan,

@@ -49,11 +49,14 @@ fn plans_go_from_the_best_to_the_plainest() {
         segmentation_max_bytes: 65_521,
         segmentation_max_segments: 65_535,
     };
-    let small = plans(&interface(1500), XdpOptions::default());
+    let plain = plans(&interface(1500), XdpOptions::default());
+    assert!(plain.len() == 2 && plain.iter().all(|plan| !plan.zero_copy && !plan.metadata), "the safe ways alone");
+    let all = XdpOptions { zero_copy: true, kernel_checksums: true, ..XdpOptions::default() };
+    let small = plans(&interface(1500), all);
     assert!(small[0].zero_copy && small[0].mode == XdpMode::Native);
     assert!(small[1].metadata && !small[1].zero_copy);
     assert!(small.iter().all(|plan| !plan.chains) && small.len() == 5);
-    let jumbo = plans(&interface(9000), XdpOptions { zero_copy: false, ..XdpOptions::default() });
+    let jumbo = plans(&interface(9000), XdpOptions { zero_copy: false, ..all });
     assert!(jumbo.iter().all(|plan| plan.chains && !plan.metadata) && jumbo.len() == 2);
 }
 

@@ -116,6 +116,14 @@ pub const KEYS: &[Key] = &[
          tap: an interface of its own with its own address. auto: packet, because it needs no help from the driver and \
          carries large segments.",
     ),
+    choice(
+        "interface.xdp_mode",
+        "auto",
+        &["auto", "native", "zero_copy", "generic"],
+        "How AF_XDP is attached where interface.device is xdp. native: in the driver, packets are copied. zero_copy: in the driver, \
+         into memory of the stack; igb loses frames above 1 KiB then. generic: above the driver, with any card. auto: native, else \
+         generic. Checksums are always made by the stack.",
+    ),
     address("interface.address", true, "Address and prefix length of the stack on a tap device; empty with all others."),
     address(
         "interface.gateway",
