@@ -374,6 +374,11 @@ pub trait Channel: Send + Sync {
 
     /// This process has a descriptor of the socket. (`open` and `accept` say so by themselves.)
     fn hold(&self, socket: SocketRef);
+    /// A descriptor of the socket is about to be sent to another process. `false`: that cannot be noted, and this process has to
+    /// hold the socket until it ends.
+    fn pass(&self, socket: SocketRef) -> bool;
+    /// A descriptor that was sent has arrived here, and `hold` has been called; or it was not sent after all.
+    fn arrive(&self, socket: SocketRef);
     /// This process has none any more; true when no process has one, and `close` is due.
     fn release(&self, socket: SocketRef) -> bool;
     /// Does a process other than this one hold the socket?

@@ -406,6 +406,17 @@ impl Channel for Attached {
         }
     }
 
+    fn pass(&self, socket: SocketRef) -> bool {
+        // A listener of several workers is many slots.
+        let (client, slot) = self.place(socket);
+        self.partners(socket).next().is_none() && client.pass(slot)
+    }
+
+    fn arrive(&self, socket: SocketRef) {
+        let (client, slot) = self.place(socket);
+        client.arrive(slot);
+    }
+
     fn release(&self, socket: SocketRef) -> bool {
         let (client, slot) = self.place(socket);
         if !client.is_current(slot) {

@@ -142,12 +142,28 @@ impl Posix {
         }
     }
 
-    /// Before a descriptor of ours leaves in an SCM_RIGHTS message. The receiver may take its time: this process holds
-    /// the socket until it ends.
+    /// Before a descriptor of ours leaves in an SCM_RIGHTS message: a reference is in flight until the receiver has it. Where that
+    /// cannot be noted this process holds the socket until it ends.
     pub fn before_passing(&self, fd: Fd) {
         if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) {
             self.name_for_travel(channel, socket, &[fd]);
-            self.descriptions.of(socket).refer();
+            if !channel.pass(socket) {
+                self.descriptions.of(socket).refer();
+            }
+        }
+    }
+
+    /// The message was not sent.
+    pub fn undo_passing(&self, fd: Fd) {
+        if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) {
+            channel.arrive(socket);
+        }
+    }
+
+    /// A descriptor has come in an SCM_RIGHTS message: as [`adopt`](Posix::adopt), and it is in flight no more.
+    pub fn receive_passed(&self, fd: Fd) {
+        if let (true, Some(channel), Some(socket)) = (self.adopt(fd), self.attached(), self.table.socket(fd)) {
+            channel.arrive(socket);
         }
     }
 

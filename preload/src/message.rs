@@ -78,7 +78,12 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
             // SAFETY: the program's promise about its message.
             unsafe { name_descriptors(message) };
             // SAFETY: the program's own call.
-            unsafe { real::sendmsg(fd, message, flags) }
+            let sent = unsafe { real::sendmsg(fd, message, flags) };
+            if sent < 0 {
+                // SAFETY: the program's promise about its message.
+                unsafe { take_back_descriptors(message) };
+            }
+            sent
         }
     }
 }
@@ -202,12 +207,23 @@ unsafe fn name_descriptors(message: *const msghdr) {
     }
 }
 
+/// The message has not been sent.
+unsafe fn take_back_descriptors(message: *const msghdr) {
+    let Some(posix) = posix() else { return };
+    let error = c::errno();
+    // SAFETY: the caller's promise.
+    for fd in unsafe { control_descriptors(message) } {
+        posix.undo_passing(fd);
+    }
+    c::set_errno(error.0);
+}
+
 /// Descriptors that have just arrived: those of the stack are ours from now on.
 unsafe fn adopt_descriptors(message: *const msghdr) {
     let Some(posix) = posix() else { return };
     // SAFETY: the caller's promise.
     for fd in unsafe { control_descriptors(message) } {
-        posix.adopt(fd);
+        posix.receive_passed(fd);
     }
 }
 

@@ -64,7 +64,7 @@ macro_rules! scripts {
 scripts! {
     Net::address;
     corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names, nested_epoll,
-    old_kernel, options, raw, rights, shared_port, standard, streams, urgent, congestion,
+    old_kernel, options, raw, passing, rights, shared_port, standard, streams, urgent, congestion,
 }
 
 /// Its requests would go past the sockets of the stack; a program that hears of none waits in another way.
@@ -143,7 +143,7 @@ mod ipv6 {
     scripts! {
         Net::address6;
         corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, inherited_epoll, many, misuse, mixed_wait, names,
-        nested_epoll, old_kernel, raw, rights, shared_port, standard, streams, options, urgent,
+        nested_epoll, old_kernel, raw, passing, rights, shared_port, standard, streams, options, urgent,
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod context;
 mod control;
 mod datagram;
 mod loan;
+mod pass;
 mod process;
 mod receive;
 mod send;

@@ -492,6 +492,24 @@ fn the_last_holder_is_told_and_children_hold_from_before_they_exist() {
 }
 
 #[test]
+fn a_reference_in_flight_holds_a_socket_that_its_sender_has_closed() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.client.open_slot().expect("a slot is free");
+    bench.client.slot(slot.index).change_app_flags(1, 0);
+    assert!(bench.client.pass(slot) && bench.client.pass(slot));
+    assert!(!bench.client.release(slot.index), "two are in flight");
+    bench.client.arrive(slot);
+    bench.client.hold(slot.index);
+    assert!(!bench.client.release(slot.index), "one is in flight");
+    bench.client.hold(slot.index);
+    bench.client.arrive(slot);
+    bench.client.arrive(slot);
+    assert_eq!(bench.client.slot(slot.index).app_flags(), 1, "nothing is left of it, and the flags are as before");
+    assert!(bench.client.release(slot.index), "none is in flight");
+    assert_eq!(bench.requests(), []);
+}
+
+#[test]
 fn a_dead_process_loses_locks_contexts_and_sockets() {
     let mut bench = Bench::new(SHAPE);
     let (alone, shared) = (bench.connected(100), bench.connected(100));

@@ -95,10 +95,10 @@ impl Client {
         word.load(Ordering::SeqCst) & bit != 0
     }
 
-    /// Notes that this process has no descriptor of the slot any more. `true`: no process has; the
+    /// Notes that this process has no descriptor of the slot any more. `true`: no process has, and none is in flight; the
     /// caller owes [`close`](Self::close).
     pub fn release(&self, index: u32) -> bool {
-        if self.known_dead() {
+        if self.known_dead() || self.leaves_to_receiver(index) {
             return false;
         }
         let (word, bit) = self.held_bit(index);
