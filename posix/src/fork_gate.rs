@@ -4,7 +4,7 @@
 //! or duplicates between the two copies would give the child a table that speaks of other descriptors than the child has: the
 //! next open(2) of the child would get a number that its table calls a connection. So:
 //!
-//! **An entry of the table is valid because only three events change it, and fork sees none of them half done.** The library gets a
+//! **An entry of the table is valid because the library alone changes it, and fork sees no change half done.** The library gets a
 //! number from the kernel or gives it back, and changes the entry, inside the gate ([`enter`](ForkGate::enter)); fork closes
 //! the gate, which waits for those inside and holds back those that come ([`close`](ForkGate::close)); in the child, references and
 //! held slots are counted anew from the table. Entries of the library's own descriptors stay outside: they are
