@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use clap::{Args, ValueEnum};
 use ringway_service::netlink::Snapshot;
 use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
+use ringway_shm::channel::Client;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use launch::Signals;
@@ -31,6 +32,8 @@ pub(crate) use library::find as find_library;
 const OUR_FAILURE: u8 = 125;
 /// What `--workers` stands for.
 const WORKERS_VARIABLE: &str = "RINGWAY_WORKER_COUNT";
+/// The numbers of this process's own descriptors begin here.
+const DESCRIPTORS_FROM: i32 = 3;
 /// How long peers of a program that has ended may take to acknowledge what it wrote.
 const FINISH_LIMIT: ringway_shm::Duration = ringway_shm::Duration::from_secs(30);
 
@@ -84,6 +87,9 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     if arguments.dry_run {
         return dry_run(arguments, &config, &program);
     }
+    if let Some(text) = contradiction(arguments) {
+        return fail(&text);
+    }
     match Launch::prepare(arguments, &config, program) {
         Ok(launch) => launch.go(),
         Err(text) => fail(&text),
@@ -95,6 +101,14 @@ pub(crate) fn environment(workers: Option<u32>) -> Vec<(OsString, OsString)> {
     let set = workers.map(|workers| (OsString::from(WORKERS_VARIABLE), workers.to_string().into()));
     let others = std::env::vars_os().filter(|(name, _)| workers.is_none() || name != WORKERS_VARIABLE);
     others.chain(set).collect()
+}
+
+/// Why the options cannot be followed.
+fn contradiction(arguments: &Arguments) -> Option<String> {
+    let option = refused_option(arguments)?;
+    let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
+    let is_running = RunDirectory::of_this_machine().serves_here(name);
+    is_running.then(|| format!("{option} cannot be followed: service {name} is running, with a configuration of its own"))
 }
 
 fn refuse(status: u8, text: &str) -> ExitCode {
@@ -109,7 +123,14 @@ fn fail(text: &str) -> ExitCode {
 /// Who serves the program.
 enum Server {
     /// A running service.
-    Running { socket: PathBuf, served: String },
+    Running {
+        socket: PathBuf,
+        served: String,
+        /// What of this run's settings it does not follow.
+        notes: Vec<String>,
+        /// The program's group there, which lives as long as this; `None`: nobody wants to know before the program does.
+        _group: Option<Box<Client>>,
+    },
     /// A service in this process.
     Private(Box<Service>),
     /// Nobody; the program runs on the kernel.
@@ -137,7 +158,7 @@ impl<'a> Launch<'a> {
         let library = library::find()?;
         let mut server = Server::Nobody;
         if program.obstacles.is_empty() {
-            match find_server(arguments, config, token) {
+            match find_server(arguments, config, token, strict) {
                 Ok(found) => server = found,
                 Err(text) => program.obstacles.push(text),
             }
@@ -195,7 +216,7 @@ impl<'a> Launch<'a> {
     fn banner(&self, pid: u32) -> String {
         let name = Path::new(&self.arguments.program[0]).file_name().unwrap_or(&self.arguments.program[0]).to_string_lossy();
         let (served, notes) = match &self.server {
-            Server::Running { served, .. } => (served.clone(), &[][..]),
+            Server::Running { served, notes, .. } => (served.clone(), &notes[..]),
             Server::Private(service) => (banner::served(service.served()), service.notes()),
             Server::Nobody => (String::new(), &[][..]),
         };
@@ -204,12 +225,20 @@ impl<'a> Launch<'a> {
 }
 
 /// The running service that the arguments name or that everybody uses, else a private one.
-fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16]) -> Result<Server, String> {
+fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: bool) -> Result<Server, String> {
     let directory = RunDirectory::of_this_machine();
     let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
     if directory.serves_here(name) {
+        let socket = directory.socket_path(name);
+        // What the banner says, and what strict promises, the service has agreed to.
+        let group = if strict || !arguments.quiet {
+            let client = Client::attach(&socket, token, DESCRIPTORS_FROM);
+            Some(Box::new(client.map_err(|error| format!("service {name}: {error}"))?))
+        } else {
+            None
+        };
         let served = describe_running(&directory, name);
-        return Ok(Server::Running { socket: directory.socket_path(name), served });
+        return Ok(Server::Running { socket, served, notes: not_followed(config, name), _group: group });
     }
     if let Some(name) = &arguments.name {
         return Err(format!("no service {name} is running in this network namespace"));
@@ -217,6 +246,23 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16]) -> Resul
     let name = format!("private-{}", std::process::id());
     let service = Service::start(config, &name, &directory, Admission::Private(token)).map_err(|error| error.to_string())?;
     Ok(Server::Private(Box::new(service)))
+}
+
+/// What of this run's environment the running service `name` does not follow.
+fn not_followed(config: &Config, name: &str) -> Vec<String> {
+    let ours = config.changed().into_iter().filter(|(path, _)| *path != "policy.strict");
+    let variables = ours.map(|(path, _)| format!("RINGWAY_{}", path.replace('.', "_").to_ascii_uppercase()));
+    let set = variables.filter(|variable| std::env::var_os(variable).is_some());
+    set.map(|variable| format!("{variable} has no effect, service {name} has a configuration of its own")).collect()
+}
+
+/// The option that a running service does not follow, if there is one.
+fn refused_option(arguments: &Arguments) -> Option<&'static str> {
+    match (&arguments.config, arguments.workers) {
+        (Some(_), _) => Some("--config"),
+        (None, Some(_)) => Some("--workers"),
+        (None, None) => None,
+    }
 }
 
 /// What a running service serves, from its statistics and the kernel's addresses.

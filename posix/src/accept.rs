@@ -8,6 +8,7 @@ use crate::Posix;
 use crate::address::SocketName;
 use crate::blocking::Wait;
 use crate::channel::{Channel, State};
+use crate::counters::Fallback;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
@@ -42,13 +43,26 @@ impl Posix {
                     return Some(answer);
                 }
             }
-            _ if self.service_is_dead() => {}
+            _ if self.service_is_dead() => {
+                if let Err(error) = self.may_be_kernels(Fallback::NoAnswer) {
+                    return Some(Err(error));
+                }
+            }
             _ => return Some(Err(Errno::INVAL)),
         }
         match self.kernel.accept4(fd, flags) {
             Err(Errno::AGAIN) => None,
-            answer => Some(answer),
+            answer => Some(answer.and_then(|(new, peer)| self.accepted_by_kernel(new, peer))),
         }
+    }
+
+    /// accept(2) tells programs to treat ENETDOWN as EAGAIN: the listener goes on.
+    fn accepted_by_kernel(&self, new: Fd, peer: RawAddress) -> Answer<(Fd, RawAddress)> {
+        if let Err(error) = self.may_kernel_reach(peer.as_slice()) {
+            self.kernel.close(new)?;
+            return Err(error);
+        }
+        Ok((new, peer))
     }
 
     /// The number first, the connection second: when no number is free, the connection stays in the queue.

@@ -58,6 +58,11 @@ impl Posix {
         }
     }
 
+    /// Is what cannot be the stack's an error?
+    pub fn is_strict(&self) -> bool {
+        self.settings.strict
+    }
+
     /// Attaches now if it has not been tried (before the process confines itself, or for inherited sockets).
     pub fn attach_early(&self) -> bool {
         matches!(self.channel(), Ok(Some(_)))

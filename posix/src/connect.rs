@@ -38,12 +38,14 @@ impl Posix {
         if remote.port() != 0 && self.is_udp(fd) {
             return self.connect_datagram(fd, remote);
         }
-        if remote.port() == 0 || !self.is_tcp(fd) {
+        if !self.is_tcp(fd) {
             return None;
         }
         if is_kernels(remote.ip()) || remote.ip().is_unspecified() {
-            self.fall_back("connect", &remote, kernels_reason(remote.ip()));
-            return None;
+            return self.leave("connect", &remote, kernels_reason(remote.ip()));
+        }
+        if remote.port() == 0 {
+            return self.leave("connect", &remote, Fallback::NotOurs);
         }
         let channel = match self.channel() {
             Ok(channel) => channel?,
@@ -54,23 +56,23 @@ impl Posix {
 
     fn connect_on_stack(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr, inet6: bool) -> Option<Answer<()>> {
         let local = self.bound_for(fd, remote, inet6)?;
-        if self.service_is_dead() || local.is_some_and(|local| is_kernels(local.ip())) {
-            return None;
+        if let Some(local) = local.filter(|local| is_kernels(local.ip())) {
+            return self.leave("connect", &local, kernels_reason(local.ip()));
+        }
+        if self.service_is_dead() {
+            return self.leave("connect", &remote, Fallback::NoAnswer);
         }
         if let Some(what) = self.kernels_stream(fd) {
-            self.fall_back("connect", &what, Fallback::OptionNotServed);
-            return None;
+            return self.leave("connect", &what, Fallback::OptionNotServed);
         }
         let place = if local.is_some_and(|local| local.port() != 0) { Place::First } else { Place::Any };
         let Some(socket) = self.open_socket(channel, fd, inet6, Some(remote.ip()), place) else {
-            self.fall_back("connect", &remote, Fallback::NoResources);
-            return None;
+            return self.leave("connect", &remote, Fallback::NoResources);
         };
         let has_port = local.is_some_and(|local| local.port() != 0);
         if self.is_elsewhere(channel, fd) || has_port && !channel.show(socket, Purpose::Connect, fd) {
             self.abandon(channel, socket);
-            self.fall_back("connect", &remote, Fallback::NotShown);
-            return None;
+            return self.leave("connect", &remote, Fallback::NotShown);
         }
         let answer = self.ask(channel, socket, Request::Connect { local, remote }, &mut []);
         if answer == Some(ControlAnswer::Done) {
@@ -85,10 +87,7 @@ impl Posix {
         self.abandon(channel, socket);
         match answer {
             Some(ControlAnswer::InUse | ControlAnswer::AddressNotAvailable) => Some(Err(Errno::ADDRNOTAVAIL)),
-            answer => {
-                self.fall_back("connect", &remote, answer.map_or(Fallback::NoAnswer, fallback_reason));
-                None
-            }
+            answer => self.leave_towards("connect", remote, answer.map_or(Fallback::NoAnswer, fallback_reason)),
         }
     }
 
@@ -104,7 +103,9 @@ impl Posix {
     /// As [`connect`](Posix::connect), then as [`send`](Posix::send).
     pub fn send_fast(&self, fd: Fd, address: &[u8], pieces: &[IoSlice<'_>], how: Send) -> Option<Answer<usize>> {
         let on = 1_i32.to_ne_bytes();
-        self.kernel.set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on).ok()?;
+        if self.kernel.set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on).is_err() {
+            return self.may_kernel_reach(address).err().map(Err).filter(|_| self.is_tcp(fd));
+        }
         self.note_option(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT);
         match self.connect(fd, address)? {
             Err(error) => Some(Err(error)),

@@ -10,6 +10,8 @@ pub enum Fallback {
     Loopback,
     /// An IPv6 address that means something on one link only.
     LinkLocal,
+    /// A multicast or broadcast address.
+    Multicast,
     /// The stack has no route or address for it.
     NotOurs,
     /// The stack's port is taken by another group.
@@ -36,9 +38,10 @@ pub enum Fallback {
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 13] = [
+    const ALL: [(Fallback, &'static str); 14] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
+        (Fallback::Multicast, "multicast"),
         (Fallback::NotOurs, "not-ours"),
         (Fallback::PortTaken, "port-taken"),
         (Fallback::NoResources, "no-resources"),

@@ -52,51 +52,66 @@ impl Posix {
     }
 
     /// bind(2) has succeeded in the kernel: a UDP socket that is bound where the stack serves is the stack's too.
-    pub fn bound(&self, fd: Fd, address: &[u8]) {
-        let Parsed::Inet { address, .. } = parse(address) else { return };
+    ///
+    /// # Errors
+    /// ENETDOWN in strict mode: the stack does not serve it.
+    pub fn bound(&self, fd: Fd, address: &[u8]) -> Answer<()> {
+        let Parsed::Inet { address, .. } = parse(address) else { return Ok(()) };
         if is_kernels(address.ip()) || !self.is_udp(fd) {
-            return;
+            return Ok(());
         }
-        if let Ok(Some(channel)) = self.channel()
-            && let Some(socket) = self.open_datagrams(channel, fd)
-        {
-            self.take_over(fd, socket);
+        let Some(channel) = self.channel()? else { return Ok(()) };
+        match self.open_datagrams(channel, fd) {
+            Ok(socket) => self.take_over(fd, socket),
+            Err(reason) => self.yield_to_kernel("bind", &address, reason)?,
         }
+        Ok(())
     }
 
     /// The socket of ours that a datagram from the kernel socket `fd` to `address` leaves by. `None`: the kernel's call.
-    pub fn datagram_socket_for(&self, fd: Fd, address: &[u8]) -> Option<SocketRef> {
+    pub fn datagram_socket_for(&self, fd: Fd, address: &[u8]) -> Option<Answer<SocketRef>> {
         let Parsed::Inet { address: remote, .. } = parse(address) else { return None };
         if is_kernels(remote.ip()) || remote.ip().is_unspecified() || remote.port() == 0 {
             return None;
         }
         // What is known to be the kernel's costs no system call.
-        if self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false) || !self.is_udp(fd) {
-            return None;
-        }
-        let channel = self.channel().ok()??;
-        let socket = self.open_towards(channel, fd, remote)?;
-        self.take_over(fd, socket);
-        Some(socket)
-    }
-
-    /// connect(2) of a UDP socket that is the kernel's. `None`: it stays so.
-    pub(crate) fn connect_datagram(&self, fd: Fd, remote: SocketAddr) -> Option<Answer<()>> {
-        if is_kernels(remote.ip()) || remote.ip().is_unspecified() {
-            self.fall_back("connect", &remote, kernels_reason(remote.ip()));
+        let is_known = self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false);
+        if is_known && self.may_be_kernels(Fallback::NotOurs).is_ok() || !self.is_udp(fd) {
             return None;
         }
         let channel = match self.channel() {
             Ok(channel) => channel?,
             Err(error) => return Some(Err(error)),
         };
-        let socket = self.open_towards(channel, fd, remote)?;
-        if self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []) == Some(ControlAnswer::Done) {
+        match self.open_towards(channel, fd, remote) {
+            Ok(socket) => {
+                self.take_over(fd, socket);
+                Some(Ok(socket))
+            }
+            Err(reason) => self.leave_towards("sendto", remote, reason),
+        }
+    }
+
+    /// connect(2) of a UDP socket that is the kernel's. `None`: it stays so.
+    pub(crate) fn connect_datagram(&self, fd: Fd, remote: SocketAddr) -> Option<Answer<()>> {
+        if is_kernels(remote.ip()) || remote.ip().is_unspecified() {
+            return self.leave("connect", &remote, kernels_reason(remote.ip()));
+        }
+        let channel = match self.channel() {
+            Ok(channel) => channel?,
+            Err(error) => return Some(Err(error)),
+        };
+        let socket = match self.open_towards(channel, fd, remote) {
+            Ok(socket) => socket,
+            Err(reason) => return self.leave_towards("connect", remote, reason),
+        };
+        let answer = self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []);
+        if answer == Some(ControlAnswer::Done) {
             self.take_over(fd, socket);
             return Some(Ok(()));
         }
         self.abandon(channel, socket);
-        None
+        self.leave_towards("connect", remote, answer.map_or(Fallback::NoAnswer, fallback_reason))
     }
 
     /// connect(2) of one that is the stack's. `None`: the kernel's call decides, for it is the kernel's now.
@@ -107,8 +122,7 @@ impl Posix {
             Parsed::Inet { address, .. } if address.port() != 0 && !is_kernels(address.ip()) => address,
             _ if is_unspecified_family(address) => nowhere,
             _ => {
-                self.surrender(fd, socket, Fallback::Loopback);
-                return None;
+                return self.surrender(fd, socket, Fallback::Loopback).err().map(Err);
             }
         };
         let answer = self.ask(channel, socket, Request::ConnectDatagrams { remote }, &mut []);
@@ -116,8 +130,7 @@ impl Posix {
             self.epoll_refresh(fd, socket, false);
             return Some(Ok(()));
         }
-        self.surrender(fd, socket, answer.map_or(Fallback::NoAnswer, fallback_reason));
-        None
+        self.surrender(fd, socket, answer.map_or(Fallback::NoAnswer, fallback_reason)).err().map(Err)
     }
 
     /// Has the remote end been fixed?
@@ -127,37 +140,39 @@ impl Posix {
 
     /// A socket of the stack for the kernel's UDP socket `fd`, which gets a port if it has none, when `remote` is the
     /// stack's to reach.
-    fn open_towards(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr) -> Option<SocketRef> {
-        if self.service_is_dead() || self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false) {
-            return None;
+    fn open_towards(&self, channel: &dyn Channel, fd: Fd, remote: SocketAddr) -> Result<SocketRef, Fallback> {
+        if self.service_is_dead() {
+            return Err(Fallback::NoAnswer);
         }
-        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return None };
+        if self.routes.look_up(remote.ip().into(), self.kernel.now()) == Some(false) {
+            return Err(Fallback::NotOurs);
+        }
+        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return Err(Fallback::NotOurs) };
+        if is_kernels(local.ip()) {
+            return Err(kernels_reason(local.ip()));
+        }
         let speaks = if inet6 { remote.is_ipv6() || !self.is_v6_only(fd) } else { remote.is_ipv4() };
-        if !speaks || is_kernels(local.ip()) || !self.leads(channel, None, remote, remote.ip().into()) {
-            return None;
+        if !speaks || !self.leads(channel, None, remote, remote.ip().into()) {
+            return Err(Fallback::NotOurs);
         }
         if local.port() == 0 {
             let any: IpAddr = if inet6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
             let any = SocketName::new(SocketAddr::new(any, 0), inet6);
-            self.kernel.bind(fd, any.bytes()).ok()?;
+            self.kernel.bind(fd, any.bytes()).map_err(|_| Fallback::NoResources)?;
         }
         self.open_datagrams(channel, fd)
     }
 
-    /// Has the stack serve the port that `fd` is bound to. `None`: the kernel goes on alone.
-    fn open_datagrams(&self, channel: &dyn Channel, fd: Fd) -> Option<SocketRef> {
-        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return None };
-        if let Some(what) = self.kernels_alone(fd) {
-            self.fall_back("bind", &what, Fallback::OptionNotServed);
-            return None;
+    /// Has the stack serve the port that `fd` is bound to; else the reason why the kernel would go on alone.
+    fn open_datagrams(&self, channel: &dyn Channel, fd: Fd) -> Result<SocketRef, Fallback> {
+        let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return Err(Fallback::NotOurs) };
+        if self.kernels_alone(fd).is_some() {
+            return Err(Fallback::OptionNotServed);
         }
         if !self.table.fits(fd) {
-            return None;
+            return Err(Fallback::NumberTooHigh);
         }
-        let Some(socket) = channel.open(Place::First) else {
-            self.fall_back("bind", &local, Fallback::NoResources);
-            return None;
-        };
+        let socket = channel.open(Place::First).ok_or(Fallback::NoResources)?;
         let flags: &[Flag] =
             if inet6 { &[Flag::KERNEL_TCP, Flag::DATAGRAM, Flag::INET6] } else { &[Flag::KERNEL_TCP, Flag::DATAGRAM] };
         self.descriptions.install(socket, flags);
@@ -167,15 +182,13 @@ impl Posix {
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
         if !self.fix_port(fd, local, inet6) || !channel.show(socket, Purpose::Datagrams, fd) {
             self.abandon(channel, socket);
-            self.fall_back("bind", &local, Fallback::NotShown);
-            return None;
+            return Err(Fallback::NotShown);
         }
         match self.ask(channel, socket, Request::Datagrams { local, dual_stack }, &mut []) {
-            Some(ControlAnswer::Done) => Some(socket),
+            Some(ControlAnswer::Done) => Ok(socket),
             answer => {
                 self.abandon(channel, socket);
-                self.fall_back("bind", &local, answer.map_or(Fallback::NoAnswer, fallback_reason));
-                None
+                Err(answer.map_or(Fallback::NoAnswer, fallback_reason))
             }
         }
     }
@@ -208,8 +221,11 @@ impl Posix {
     }
 
     /// The socket is the kernel's alone from now on, under all its numbers in this process.
-    pub(crate) fn surrender(&self, fd: Fd, socket: SocketRef, reason: Fallback) {
-        self.fall_back("surrender", &fd, reason);
+    ///
+    /// # Errors
+    /// ENETDOWN in strict mode: it stays what it was, and this call fails.
+    pub(crate) fn surrender(&self, fd: Fd, socket: SocketRef, reason: Fallback) -> Answer<()> {
+        self.yield_to_kernel("surrender", &fd, reason)?;
         if let Some(channel) = self.attached() {
             let nonblocking = channel.nonblocking(socket);
             if let Ok(flags) = self.kernel.status_flags(fd) {
@@ -235,6 +251,7 @@ impl Posix {
             self.epoll_refresh(number, socket, true);
             self.let_go(number);
         }
+        Ok(())
     }
 
     /// What the kernel socket beside `socket` is to be watched for, when the program asks for `events`.
@@ -274,8 +291,7 @@ impl Posix {
         let twin = (!self.is_connected_datagram(socket)).then_some(fd);
         match self.block_on(Wait { socket, twin, deadline }, attempt) {
             Err(Errno::CONNRESET) if self.service_is_dead() => {
-                self.surrender(fd, socket, Fallback::NoAnswer);
-                Ok(Arrival::Surrendered)
+                self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered)
             }
             answer => answer,
         }
@@ -299,8 +315,7 @@ impl Posix {
             }
             Err(TransferError::WouldBlock) => {}
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
-                self.surrender(fd, socket, Fallback::NoAnswer);
-                return Some(Ok(Arrival::Surrendered));
+                return Some(self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered));
             }
             Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
             Err(TransferError::Failed(failure)) => return Some(Err(failure_errno(failure))),
@@ -363,7 +378,7 @@ impl Posix {
             Added::Complete(datagram) => return Some(self.send_complete(channel, fd, socket, datagram, len, how)),
         }
         let Some((peer, remote)) = self.datagram_peer(channel, socket, to) else {
-            return self.leave_to_kernel(description, more);
+            return self.leave_to_kernel(description, to, more);
         };
         if len > payload_max(remote.is_ipv4()) {
             return Some(Err(Errno::MSGSIZE));
@@ -389,7 +404,7 @@ impl Posix {
         let way = Way { remote: remote.ip(), source: envelope.local, interface: envelope.interface };
         if way != remote.ip().into() && !self.leads(channel, Some(socket), remote, way) {
             // Another interface, another address, or none that there is: the kernel sends it, or knows what is wrong.
-            return self.leave_to_kernel(description, more);
+            return self.leave_to_kernel(description, Some(SocketName::new(remote, description.is(Flag::INET6)).bytes()), more);
         }
         if more {
             return Some(self.begin_datagram(description, envelope, remote, pieces).map(|()| len));
@@ -398,7 +413,10 @@ impl Posix {
     }
 
     /// The kernel's socket sends it, and what belongs to the same datagram.
-    fn leave_to_kernel(&self, description: &Description, more: bool) -> Option<Answer<usize>> {
+    fn leave_to_kernel(&self, description: &Description, to: Option<&[u8]>, more: bool) -> Option<Answer<usize>> {
+        if let Some(Err(error)) = to.map(|to| self.may_kernel_reach(to)) {
+            return Some(Err(error));
+        }
         if more {
             description.mark(Flag::KERNELS_PIECES);
         }
@@ -478,8 +496,7 @@ impl Posix {
             }
         };
         if gone || (answer == Err(Errno::CONNRESET) && self.service_is_dead()) {
-            self.surrender(fd, socket, Fallback::NoAnswer);
-            return None;
+            return self.surrender(fd, socket, Fallback::NoAnswer).err().map(Err);
         }
         Some(answer)
     }

@@ -169,7 +169,7 @@ impl Posix {
         if is_kernels_alone(level, name) {
             self.note_option(level, name);
             if self.kernels_alone(fd).is_some() || matches!(name, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF) {
-                self.surrender(fd, socket, Fallback::OptionNotServed);
+                return self.surrender(fd, socket, Fallback::OptionNotServed);
             }
             return Ok(());
         }

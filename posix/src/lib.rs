@@ -38,6 +38,7 @@ mod readiness;
 mod sendfile;
 mod socket;
 mod stream;
+mod strict;
 mod tcp_info;
 
 #[cfg(test)]

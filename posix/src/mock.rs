@@ -312,13 +312,17 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Bench {
+        Bench::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Bench {
         let path = socket_path();
         let Played { worker, broker, stop } = Played::at(&path);
         let client = Client::attach(&path, [7; 16], 0).expect("the broker says yes");
         std::fs::remove_file(&path).expect("it was bound");
         let kernel = TestKernel::default();
         kernel.foreign.lock().expect("nobody else has it").extend(client.internal_fds());
-        let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), Settings::default());
+        let posix = Posix::new(Box::new(kernel.clone()), Box::new(Ready(Mutex::new(Some(client)))), settings);
         assert!(posix.attach_early());
         Bench { posix, kernel, worker, broker, stop }
     }

@@ -57,37 +57,42 @@ impl Posix {
         if let Err(error) = listened {
             return Some(Err(error));
         }
-        self.listen_on_stack(channel, fd, backlog);
-        Some(Ok(()))
+        let answer = self.listen_on_stack(channel, fd, backlog);
+        if answer.is_err() {
+            // The kernel's listener must not go on alone.
+            self.kernel.shutdown(fd, libc::SHUT_RDWR).ok();
+        }
+        Some(answer)
     }
 
-    /// Lets the stack serve the port too. When it does not want to, the kernel's listener stays what it is.
-    fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32) {
+    /// Lets the stack serve the port too. When it does not want to, the kernel's listener stays what it is, if it may.
+    fn listen_on_stack(&self, channel: &dyn Channel, fd: Fd, backlog: i32) -> Answer<()> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else {
-            return self.fall_back("listen", &fd, Fallback::NotOurs);
+            return self.yield_to_kernel("listen", &fd, Fallback::NotOurs);
         };
         if is_kernels(local.ip()) {
-            return self.fall_back("listen", &local, kernels_reason(local.ip()));
+            return self.yield_to_kernel("listen", &local, kernels_reason(local.ip()));
         }
         if let Some(what) = self.kernels_stream(fd) {
-            return self.fall_back("listen", &what, Fallback::OptionNotServed);
+            return self.yield_to_kernel("listen", &what, Fallback::OptionNotServed);
         }
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
         let Some(socket) = self.open_socket(channel, fd, inet6, None, Place::Every) else {
-            return self.fall_back("listen", &local, Fallback::NoResources);
+            return self.yield_to_kernel("listen", &local, Fallback::NoResources);
         };
         let backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
         if !channel.show(socket, Purpose::Listen, fd) {
             self.abandon(channel, socket);
-            return self.fall_back("listen", &local, Fallback::NotShown);
+            return self.yield_to_kernel("listen", &local, Fallback::NotShown);
         }
         match self.ask(channel, socket, Request::Listen { local, backlog, dual_stack }, &mut []) {
             Some(ControlAnswer::Done) if self.make_twin(fd) => {
                 self.name_number(fd, socket);
+                Ok(())
             }
             answer => {
                 self.abandon(channel, socket);
-                self.fall_back("listen", &local, answer.map_or(Fallback::NoAnswer, fallback_reason));
+                self.yield_to_kernel("listen", &local, answer.map_or(Fallback::NoAnswer, fallback_reason))
             }
         }
     }
@@ -308,6 +313,7 @@ pub(crate) fn kernels_reason(ip: IpAddr) -> Fallback {
     match ip {
         IpAddr::V6(ip) if ip.is_unicast_link_local() => Fallback::LinkLocal,
         ip if ip.is_loopback() || ip.is_unspecified() => Fallback::Loopback,
+        ip if is_kernels(ip) => Fallback::Multicast,
         _ => Fallback::NotOurs,
     }
 }

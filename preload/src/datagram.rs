@@ -21,19 +21,26 @@ pub(crate) fn message_of(piece: &mut iovec) -> msghdr {
 
 /// The socket of ours that a call with this destination concerns: one that is ours already, or one that has just become so.
 ///
+/// # Errors
+/// ENETDOWN in strict mode: it would be the kernel's.
+///
 /// # Safety
 /// `address` points at `len` readable bytes, or is null.
-pub(crate) unsafe fn ours_towards(fd: c_int, address: *const sockaddr, len: socklen_t) -> Option<(&'static Posix, SocketRef)> {
+pub(crate) unsafe fn ours_towards(
+    fd: c_int,
+    address: *const sockaddr,
+    len: socklen_t,
+) -> Option<Answer<(&'static Posix, SocketRef)>> {
     let posix = posix()?;
     if let Some(socket) = posix.table().socket(fd) {
-        return Some((posix, socket));
+        return Some(Ok((posix, socket)));
     }
     if address.is_null() {
         return None;
     }
     // SAFETY: the caller's promise.
     let bytes = unsafe { c::address(address, len) }.ok()?;
-    posix.datagram_socket_for(fd, bytes).map(|socket| (posix, socket))
+    posix.datagram_socket_for(fd, bytes).map(|answer| answer.map(|socket| (posix, socket)))
 }
 
 /// recvmsg(2) on a datagram socket of ours.

@@ -302,12 +302,13 @@ pub unsafe extern "C" fn sendto(
 ) -> ssize_t {
     // SAFETY: the program's promise about its address.
     match unsafe { datagram::ours_towards(fd, address, address_len) } {
-        Some((posix, socket)) if posix.is_datagram(socket) => {
+        Some(Err(error)) => c::size(Err(error)),
+        Some(Ok((posix, socket))) if posix.is_datagram(socket) => {
             // SAFETY: the program's promise.
             unsafe { datagram::send_to(posix, fd, socket, (bytes, len), flags, (address, address_len)) }
         }
         // SAFETY: the program's promise.
-        Some((posix, socket)) => unsafe { give(posix, fd, socket, bytes, len, flags) },
+        Some(Ok((posix, socket))) => unsafe { give(posix, fd, socket, bytes, len, flags) },
         None => {
             let fast = if flags & libc::MSG_FASTOPEN == 0 {
                 None

@@ -24,6 +24,7 @@ mod poll;
 mod process;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod raw;
+mod reach;
 mod real;
 mod shim;
 mod signals;

@@ -67,7 +67,8 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     // SAFETY: the program's promise about its message.
     match unsafe { towards(fd, message) } {
         // SAFETY: the program's promise about its message.
-        Some((posix, socket)) => size(unsafe { send_message(posix, fd, socket, message, flags) }),
+        Some(Ok((posix, socket))) => size(unsafe { send_message(posix, fd, socket, message, flags) }),
+        Some(Err(error)) => size(Err(error)),
         None => {
             if flags & libc::MSG_FASTOPEN != 0 {
                 // SAFETY: the program's promise about its message.
@@ -93,7 +94,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
     let first = if count == 0 || messages.is_null() { std::ptr::null() } else { messages.cast_const().cast::<msghdr>() };
     // SAFETY: null, or the first member of the program's first message.
-    let Some((posix, socket)) = (unsafe { towards(fd, first) }) else {
+    let Some(towards) = (unsafe { towards(fd, first) }) else {
         if flags & libc::MSG_FASTOPEN != 0 && !first.is_null() {
             // SAFETY: the program's promise about its messages.
             if let Some(answer) = unsafe { send_first_fast(fd, messages, flags) } {
@@ -102,6 +103,10 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
         }
         // SAFETY: the program's own call.
         return unsafe { real::sendmmsg(fd, messages, count, flags) };
+    };
+    let (posix, socket) = match towards {
+        Ok(ours) => ours,
+        Err(error) => return number(Err(error)),
     };
     let mut done = 0;
     while done < count {
@@ -150,9 +155,9 @@ unsafe fn send_fast(fd: c_int, message: *const msghdr, flags: c_int) -> Option<s
 }
 
 /// The socket of ours that a message leaves by.
-unsafe fn towards(fd: c_int, message: *const msghdr) -> Option<(&'static Posix, SocketRef)> {
+unsafe fn towards(fd: c_int, message: *const msghdr) -> Option<Answer<(&'static Posix, SocketRef)>> {
     if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
-        return ours(fd);
+        return ours(fd).map(Ok);
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &*message };

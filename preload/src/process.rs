@@ -1,7 +1,8 @@
-//! exec and spawn keep the environment and name travelling sockets; giving up rights takes first what is needed later.
+//! exec and spawn keep the environment, name travelling sockets, and in strict mode start only what the library reaches; giving up rights takes first what is needed later.
 
 use crate::c::set_errno;
 use crate::environment::Environment;
+use crate::reach;
 use crate::real::{self, Strings};
 use crate::shim::posix;
 use libc::{c_char, c_int, c_uint, c_ulong, c_void, pid_t, rlimit};
@@ -50,6 +51,10 @@ pub(crate) fn own_environment() -> Strings {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own call.
+    if !reach::allows(|| unsafe { reach::at(libc::AT_FDCWD, path) }) {
+        return -1;
+    }
+    // SAFETY: the program's own call.
     unsafe { exec(environment, |environment| real::execve(path, arguments, environment)) }
 }
 
@@ -71,12 +76,19 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own call.
+    if !reach::allows(|| unsafe { reach::found(file) }) {
+        return -1;
+    }
+    // SAFETY: the program's own call.
     unsafe { exec(environment, |environment| real::execvpe(file, arguments, environment)) }
 }
 
 /// fexecve(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
+    if !reach::allows(|| reach::behind(fd)) {
+        return -1;
+    }
     // SAFETY: the program's own call.
     unsafe { exec(environment, |environment| real::fexecve(fd, arguments, environment)) }
 }
@@ -90,6 +102,12 @@ pub unsafe extern "C" fn execveat(
     environment: Strings,
     flags: c_int,
 ) -> c_int {
+    // SAFETY: the program's promise: null, or a C string.
+    let is_descriptor = flags & libc::AT_EMPTY_PATH != 0 && unsafe { path.as_ref() }.is_none_or(|first| *first == 0);
+    // SAFETY: the program's own call.
+    if !reach::allows(|| if is_descriptor { reach::behind(directory) } else { unsafe { reach::at(directory, path) } }) {
+        return -1;
+    }
     // SAFETY: the program's own call.
     unsafe { exec(environment, |environment| real::execveat(directory, path, arguments, environment, flags)) }
 }
@@ -104,6 +122,10 @@ pub unsafe extern "C" fn posix_spawn(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
+    // SAFETY: the program's own call.
+    if !reach::allows(|| unsafe { reach::at(libc::AT_FDCWD, path) }) {
+        return libc::ENETDOWN;
+    }
     // SAFETY: the program's own call.
     unsafe {
         spawn(child, environment, |child, environment| {
@@ -122,6 +144,10 @@ pub unsafe extern "C" fn posix_spawnp(
     arguments: Strings,
     environment: Strings,
 ) -> c_int {
+    // SAFETY: the program's own call.
+    if !reach::allows(|| unsafe { reach::found(file) }) {
+        return libc::ENETDOWN;
+    }
     // SAFETY: the program's own call.
     unsafe {
         spawn(child, environment, |child, environment| {
@@ -150,6 +176,9 @@ unsafe fn spawn(child: *mut pid_t, environment: Strings, call: impl FnOnce(*mut 
 /// system(3): libc spawns inside itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
+    if !command.is_null() && !reach::allows(reach::shell) {
+        return -1;
+    }
     name_for_shell();
     // SAFETY: the program's own call.
     unsafe { real::system(command) }
@@ -158,6 +187,9 @@ pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
 /// popen(3): libc spawns inside itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    if !reach::allows(reach::shell) {
+        return std::ptr::null_mut();
+    }
     name_for_shell();
     // SAFETY: the program's own call.
     unsafe { real::popen(command, mode) as *mut libc::FILE }

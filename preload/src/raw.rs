@@ -100,7 +100,7 @@ unsafe fn children(number: c_long, a: Arguments) -> Option<c_long> {
     Some(said(answer))
 }
 
-/// Calls that make, double and close descriptors.
+/// Calls that make, double, close and pass on descriptors.
 unsafe fn descriptors(number: c_long, a: Arguments) -> Option<c_long> {
     // SAFETY: the caller's arguments are those of the function of this name.
     let answer = unsafe {
@@ -121,6 +121,8 @@ unsafe fn descriptors(number: c_long, a: Arguments) -> Option<c_long> {
                 process::prctl(a.number(0), a.0[1] as c_ulong, a.0[2] as c_ulong, a.0[3] as c_ulong, a.0[4] as c_ulong)
             }
             libc::SYS_io_uring_setup => refuse_io_uring(),
+            libc::SYS_execve => process::execve(a.pointer(0), a.pointer(1), a.pointer(2)),
+            libc::SYS_execveat => process::execveat(a.number(0), a.pointer(1), a.pointer(2), a.pointer(3), a.number(4)),
             _ => return None,
         }
     };

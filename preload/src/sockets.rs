@@ -31,10 +31,7 @@ pub unsafe extern "C" fn bind(fd: c_int, address: *const sockaddr, len: socklen_
     // SAFETY: the program's promise about `address` and `len`.
     let Ok(bytes) = (unsafe { c::address(address, len) }) else { return status(answer) };
     let answer = if answer.is_err() { posix.bind_to_own(fd, bytes).unwrap_or(answer) } else { answer };
-    if answer.is_ok() {
-        posix.bound(fd, bytes);
-    }
-    status(answer)
+    status(answer.and_then(|()| posix.bound(fd, bytes)))
 }
 
 /// listen(2).

@@ -31,5 +31,6 @@ mod see_inside;
 mod sharing;
 mod socat;
 mod ssh;
+mod strict;
 mod udp;
 mod workers;

@@ -1,0 +1,71 @@
+//! The one place that says whether something may be the kernel's.
+//!
+//! Promises: every way to the kernel that is not the program's own wish (a service that is dead or does not answer, no room, a
+//! destination or an option that the stack does not serve) comes through here; in strict mode it is ENETDOWN instead. Loopback,
+//! link-local addresses and multicast are the kernel's by nature, in strict mode too, and so are connections to the machine's own addresses. Does not do: look at programs that are
+//! started (`preload/src/reach.rs`).
+
+use crate::Posix;
+use crate::address::{Parsed, SocketName, is_kernels, parse};
+use crate::counters::Fallback;
+use crate::errno::{Answer, Errno};
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
+
+impl Posix {
+    /// `call` would leave `what` to the kernel: counted, said if asked to, and refused in strict mode.
+    ///
+    /// # Errors
+    /// ENETDOWN: it may not be the kernel's.
+    pub(crate) fn yield_to_kernel(&self, call: &str, what: &dyn Display, reason: Fallback) -> Answer<()> {
+        self.fall_back(call, what, reason);
+        self.may_be_kernels(reason)
+    }
+
+    /// As [`yield_to_kernel`](Posix::yield_to_kernel), as the answer of a call of which `None` is the kernel's.
+    pub(crate) fn leave<T>(&self, call: &str, what: &dyn Display, reason: Fallback) -> Option<Answer<T>> {
+        self.yield_to_kernel(call, what, reason).err().map(Err)
+    }
+
+    /// As [`leave`](Posix::leave), for what goes to `remote`.
+    pub(crate) fn leave_towards<T>(&self, call: &str, remote: SocketAddr, reason: Fallback) -> Option<Answer<T>> {
+        let is_own = self.settings.strict && reason == Fallback::NotOurs && self.is_machines(remote.ip());
+        self.leave(call, &remote, if is_own { Fallback::Loopback } else { reason })
+    }
+
+    /// Does this machine's kernel have the address? Then what goes there does not leave the machine.
+    fn is_machines(&self, ip: IpAddr) -> bool {
+        let domain = if ip.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let Ok(probe) = self.kernel.socket(domain, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) else { return false };
+        let name = SocketName::new(SocketAddr::new(ip, 0), ip.is_ipv6());
+        let is_own = self.kernel.bind(probe, name.bytes()).is_ok();
+        self.kernel.close(probe).ok();
+        is_own
+    }
+
+    /// # Errors
+    /// ENETDOWN: not for this reason.
+    pub(crate) fn may_be_kernels(&self, reason: Fallback) -> Answer<()> {
+        match reason {
+            Fallback::Loopback | Fallback::LinkLocal | Fallback::Multicast => Ok(()),
+            _ if self.settings.strict => Err(Errno::NETDOWN),
+            _ => Ok(()),
+        }
+    }
+
+    /// May a connection with `peer`, or a datagram to it, be the kernel's?
+    ///
+    /// # Errors
+    /// ENETDOWN: no.
+    pub(crate) fn may_kernel_reach(&self, peer: &[u8]) -> Answer<()> {
+        match parse(peer) {
+            Parsed::Inet { address, .. } if self.settings.strict && !is_kernels(address.ip()) => {
+                if self.is_machines(address.ip()) { Ok(()) } else { self.may_be_kernels(Fallback::NotOurs) }
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! Would this library be in the program that an exec is about to start?
+//!
+//! Promises: the exec wrappers ask here before the program runs; in strict mode what the library cannot reach (static programs, Go,
+//! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Reads files into the stack
+//! only and allocates nothing, since the caller may be a child of `vfork`. Does not do: look at an `LD_PRELOAD` that the
+//! program has set itself, or at paths behind the file actions of a spawn.
+//!
+//! `cli/src/run/program.rs` looks for the same in the program that `ringway run` starts, and says it in words.
+
+use crate::c::{errno, set_errno};
+use crate::real;
+use libc::{c_char, c_int, c_void};
+use ringway_posix::Errno;
+use std::ffi::CStr;
+
+/// How far `#!` lines are followed, as Linux does.
+const INTERPRETERS_MAX: usize = 4;
+/// Linux reads no more of a file to find out what it is.
+const HEAD_BYTES: usize = 256;
+const PATH_BYTES: usize = 4096;
+const DEFAULT_SEARCH_PATH: &[u8] = b"/bin:/usr/bin";
+const SHELL: &CStr = c"/bin/sh";
+
+/// A path on the stack, with the NUL behind it.
+struct PathBuffer {
+    bytes: [u8; PATH_BYTES],
+    len: usize,
+}
+
+impl PathBuffer {
+    const fn new() -> PathBuffer {
+        PathBuffer { bytes: [0; PATH_BYTES], len: 0 }
+    }
+
+    /// `None`: too long.
+    fn push(&mut self, part: &[u8]) -> Option<()> {
+        let end = self.len.checked_add(part.len()).filter(|end| *end < PATH_BYTES)?;
+        self.bytes[self.len..end].copy_from_slice(part);
+        self.bytes[end] = 0;
+        self.len = end;
+        Some(())
+    }
+
+    fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
+    }
+}
+
+/// A descriptor that is closed at the end.
+struct File(c_int);
+
+impl File {
+    /// `None`: it cannot be read; errno says why.
+    fn open(directory: c_int, path: *const c_char) -> Option<File> {
+        // SAFETY: the caller's C string; the kernel says EFAULT where it is none.
+        let fd = unsafe { libc::openat(directory, path, libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        (fd >= 0).then_some(File(fd))
+    }
+
+    /// The bytes at `offset`, as many as there are.
+    fn read<'a>(&self, offset: u64, room: &'a mut [u8]) -> &'a [u8] {
+        let Ok(offset) = libc::off_t::try_from(offset) else { return &[] };
+        // SAFETY: `room` is a local of the caller's.
+        let count = unsafe { real::pread(self.0, room.as_mut_ptr().cast(), room.len(), offset) };
+        usize::try_from(count).map_or(&[], |count| &room[..count])
+    }
+
+    fn gains_rights(&self) -> bool {
+        // SAFETY: plain numbers.
+        let mut status: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: a local.
+        if unsafe { libc::fstat(self.0, &raw mut status) } != 0 {
+            return false;
+        }
+        // SAFETY: no arguments.
+        let (uid, gid) = unsafe { (libc::getuid(), libc::getgid()) };
+        let other_user = status.st_mode & libc::S_ISUID != 0 && status.st_uid != uid;
+        let both = libc::S_ISGID | libc::S_IXGRP;
+        let other_group = status.st_mode & both == both && status.st_gid != gid;
+        let name = c"security.capability".as_ptr();
+        // SAFETY: asks for the length only. Root has all capabilities anyway; nothing is gained.
+        let capable = uid != 0 && unsafe { libc::fgetxattr(self.0, name, std::ptr::null_mut::<c_void>(), 0) } > 0;
+        other_user || other_group || capable
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: it is this value's own.
+        unsafe { real::close(self.0) };
+    }
+}
+
+/// May a program be started that `is_reached` looks for? In strict mode not unless this library reaches it; errno is ENETDOWN
+/// then.
+pub(crate) fn allows(is_reached: impl FnOnce() -> bool) -> bool {
+    if !crate::shim::posix().is_some_and(|posix| posix.is_strict()) {
+        return true;
+    }
+    let before = errno();
+    let allowed = is_reached();
+    set_errno(if allowed { before.0 } else { Errno::NETDOWN.0 });
+    allowed
+}
+
+/// The program at `path`, seen from `directory`; what is not there is the exec's to say.
+///
+/// # Safety
+/// `path` is a C string.
+pub(crate) unsafe fn at(directory: c_int, path: *const c_char) -> bool {
+    inspect(directory, path, INTERPRETERS_MAX)
+}
+
+/// The program behind a descriptor.
+pub(crate) fn behind(fd: c_int) -> bool {
+    let mut path = PathBuffer::new();
+    let mut digits = [0_u8; 10];
+    let Ok(mut number) = u32::try_from(fd) else { return true };
+    let mut at = digits.len();
+    while at == digits.len() || number > 0 {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    let fits = path.push(b"/proc/self/fd/").and_then(|()| path.push(&digits[at..]));
+    fits.is_none() || inspect(libc::AT_FDCWD, path.as_ptr(), INTERPRETERS_MAX)
+}
+
+/// The program that `execvp` finds for `file`.
+///
+/// # Safety
+/// `file` is a C string.
+pub(crate) unsafe fn found(file: *const c_char) -> bool {
+    // SAFETY: the caller's promise.
+    search(unsafe { CStr::from_ptr(file) }.to_bytes(), INTERPRETERS_MAX)
+}
+
+/// The shell that `system` and `popen` start; what it starts goes through the exec wrappers of its own.
+pub(crate) fn shell() -> bool {
+    inspect(libc::AT_FDCWD, SHELL.as_ptr(), INTERPRETERS_MAX)
+}
+
+fn search(file: &[u8], depth: usize) -> bool {
+    let mut path = PathBuffer::new();
+    if file.contains(&b'/') {
+        return path.push(file).is_none() || inspect(libc::AT_FDCWD, path.as_ptr(), depth);
+    }
+    // SAFETY: a C string of the environment, or null.
+    let listed = unsafe { libc::getenv(c"PATH".as_ptr()).as_ref().map(|start| CStr::from_ptr(start).to_bytes()) };
+    for directory in listed.unwrap_or(DEFAULT_SEARCH_PATH).split(|byte| *byte == b':') {
+        path.len = 0;
+        let directory = if directory.is_empty() { &b"."[..] } else { directory };
+        let whole = path.push(directory).and_then(|()| path.push(b"/")).and_then(|()| path.push(file));
+        // SAFETY: a C string on the stack.
+        if whole.is_some() && unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0 {
+            return inspect(libc::AT_FDCWD, path.as_ptr(), depth);
+        }
+    }
+    true
+}
+
+/// Is the library in the program at `path`? Also `true` where there is none: the exec will say so.
+fn inspect(directory: c_int, path: *const c_char, depth: usize) -> bool {
+    let Some(file) = File::open(directory, path) else { return errno() != Errno(libc::EACCES) };
+    let mut room = [0; HEAD_BYTES];
+    let head = file.read(0, &mut room);
+    if let Some(line) = head.strip_prefix(b"#!") {
+        return depth == 0 || interpreter(line, depth - 1);
+    }
+    if file.gains_rights() {
+        return false;
+    }
+    // Not ELF: a shell reads it, or the exec fails.
+    !head.starts_with(b"\x7fELF") || links_to_us(&file, head)
+}
+
+/// The program of a `#!` line; `/usr/bin/env NAME` is followed to NAME.
+fn interpreter(line: &[u8], depth: usize) -> bool {
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
+    let Some(program) = words.next() else { return true };
+    if !program.ends_with(b"/env") {
+        return search(program, depth);
+    }
+    words.find(|word| !word.starts_with(b"-") && !word.contains(&b'=')).is_none_or(|name| search(name, depth))
+}
+
+const PT_INTERP: u64 = 3;
+const PT_NOTE: u64 = 4;
+const SEGMENTS_MAX: u64 = 256;
+const HEADER_BYTES: usize = 56;
+const EM_X86_64: u64 = 62;
+const EM_AARCH64: u64 = 183;
+
+/// Read elf(5) first: a dynamic linker of glibc's for this machine, and no mark of Go's.
+fn links_to_us(file: &File, head: &[u8]) -> bool {
+    let machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
+    if head.get(4..6) != Some(&[2, 1]) || number::<2>(head, 18) != Some(machine) {
+        return false;
+    }
+    let (Some(table), Some(size), Some(count)) = (number::<8>(head, 32), number::<2>(head, 54), number::<2>(head, 56)) else {
+        return false;
+    };
+    let mut has_linker = false;
+    for index in 0..count.min(SEGMENTS_MAX) {
+        let mut room = [0; HEADER_BYTES];
+        let header = file.read(table.saturating_add(index * size), &mut room);
+        let (Some(kind), Some(offset), Some(len)) = (number::<4>(header, 0), number::<8>(header, 8), number::<8>(header, 32))
+        else {
+            return false;
+        };
+        if kind != PT_INTERP && kind != PT_NOTE {
+            continue;
+        }
+        let mut room = [0; HEAD_BYTES];
+        let end = len.min(HEAD_BYTES as u64) as usize;
+        let content = file.read(offset, &mut room[..end]);
+        if kind == PT_INTERP && content.windows(7).any(|name| name == b"ld-musl")
+            || kind == PT_NOTE && content.windows(4).any(|name| name == b"Go\0\0")
+        {
+            return false;
+        }
+        has_linker |= kind == PT_INTERP;
+    }
+    has_linker
+}
+
+/// `N` bytes at `offset`, little-endian.
+fn number<const N: usize>(bytes: &[u8], offset: usize) -> Option<u64> {
+    let mut whole = [0; 8];
+    whole[..N].copy_from_slice(bytes.get(offset..offset.checked_add(N)?)?);
+    Some(u64::from_le_bytes(whole))
+}
