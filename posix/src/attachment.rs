@@ -63,6 +63,11 @@ impl Posix {
         self.settings.strict
     }
 
+    /// Is nothing to be said on standard error?
+    pub fn is_quiet(&self) -> bool {
+        self.settings.quiet
+    }
+
     /// Attaches now if it has not been tried (before the process confines itself, or for inherited sockets).
     pub fn attach_early(&self) -> bool {
         matches!(self.channel(), Ok(Some(_)))

@@ -51,7 +51,7 @@ pub(crate) fn own_environment() -> Strings {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own call.
-    if !reach::allows(|| unsafe { reach::at(libc::AT_FDCWD, path) }) {
+    if !unsafe { reach::allows(path, || reach::at(libc::AT_FDCWD, path)) } {
         return -1;
     }
     // SAFETY: the program's own call.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn execvp(file: *const c_char, arguments: Strings) -> c_in
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, environment: Strings) -> c_int {
     // SAFETY: the program's own call.
-    if !reach::allows(|| unsafe { reach::found(file) }) {
+    if !unsafe { reach::allows(file, || reach::found(file)) } {
         return -1;
     }
     // SAFETY: the program's own call.
@@ -86,7 +86,8 @@ pub unsafe extern "C" fn execvpe(file: *const c_char, arguments: Strings, enviro
 /// fexecve(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
-    if !reach::allows(|| reach::behind(fd)) {
+    // SAFETY: a C string.
+    if !unsafe { reach::allows(c"fexecve".as_ptr(), || reach::behind(fd)) } {
         return -1;
     }
     // SAFETY: the program's own call.
@@ -105,7 +106,9 @@ pub unsafe extern "C" fn execveat(
     // SAFETY: the program's promise: null, or a C string.
     let is_descriptor = flags & libc::AT_EMPTY_PATH != 0 && unsafe { path.as_ref() }.is_none_or(|first| *first == 0);
     // SAFETY: the program's own call.
-    if !reach::allows(|| if is_descriptor { reach::behind(directory) } else { unsafe { reach::at(directory, path) } }) {
+    let is_reached = || if is_descriptor { reach::behind(directory) } else { unsafe { reach::at(directory, path) } };
+    // SAFETY: the program's promise about its path.
+    if !unsafe { reach::allows(path, is_reached) } {
         return -1;
     }
     // SAFETY: the program's own call.
@@ -123,7 +126,7 @@ pub unsafe extern "C" fn posix_spawn(
     environment: Strings,
 ) -> c_int {
     // SAFETY: the program's own call.
-    if !reach::allows(|| unsafe { reach::at(libc::AT_FDCWD, path) }) {
+    if !unsafe { reach::allows(path, || reach::at(libc::AT_FDCWD, path)) } {
         return libc::ENETDOWN;
     }
     // SAFETY: the program's own call.
@@ -145,7 +148,7 @@ pub unsafe extern "C" fn posix_spawnp(
     environment: Strings,
 ) -> c_int {
     // SAFETY: the program's own call.
-    if !reach::allows(|| unsafe { reach::found(file) }) {
+    if !unsafe { reach::allows(file, || reach::found(file)) } {
         return libc::ENETDOWN;
     }
     // SAFETY: the program's own call.
@@ -176,7 +179,7 @@ unsafe fn spawn(child: *mut pid_t, environment: Strings, call: impl FnOnce(*mut 
 /// system(3): libc spawns inside itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
-    if !command.is_null() && !reach::allows(reach::shell) {
+    if !command.is_null() && !may_start_shell() {
         return -1;
     }
     name_for_shell();
@@ -187,12 +190,17 @@ pub unsafe extern "C" fn system(command: *const c_char) -> c_int {
 /// popen(3): libc spawns inside itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn popen(command: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    if !reach::allows(reach::shell) {
+    if !may_start_shell() {
         return std::ptr::null_mut();
     }
     name_for_shell();
     // SAFETY: the program's own call.
     unsafe { real::popen(command, mode) as *mut libc::FILE }
+}
+
+fn may_start_shell() -> bool {
+    // SAFETY: a C string.
+    unsafe { reach::allows(c"/bin/sh".as_ptr(), reach::shell) }
 }
 
 /// The shell inherits what does not close on exec. This process holds its sockets while the shell starts.

@@ -1,7 +1,8 @@
 //! Would this library be in the program that an exec is about to start?
 //!
 //! Promises: the exec wrappers ask here before the program runs; in strict mode what the library cannot reach (static programs, Go,
-//! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Reads files into the stack
+//! another libc or processor, programs that gain rights when started) is not started: ENETDOWN. Else a line says so, once for an
+//! image and all that fork from it (unless RINGWAY_QUIET is set). Reads files into the stack
 //! only and allocates nothing, since the caller may be a child of `vfork`. Does not do: look at an `LD_PRELOAD` that the
 //! program has set itself, or at paths behind the file actions of a spawn.
 //!
@@ -12,6 +13,7 @@ use crate::real;
 use libc::{c_char, c_int, c_void};
 use ringway_posix::Errno;
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// How far `#!` lines are followed, as Linux does.
 const INTERPRETERS_MAX: usize = 4;
@@ -91,16 +93,67 @@ impl Drop for File {
     }
 }
 
-/// May a program be started that `is_reached` looks for? In strict mode not unless this library reaches it; errno is ENETDOWN
-/// then.
-pub(crate) fn allows(is_reached: impl FnOnce() -> bool) -> bool {
-    if !crate::shim::posix().is_some_and(|posix| posix.is_strict()) {
+/// May the program called `name` be started, which `is_reached` looks for? In strict mode not unless this library reaches it; errno
+/// is ENETDOWN then. Else a line says once that it is not reached.
+///
+/// # Safety
+/// `name` is null or a C string.
+pub(crate) unsafe fn allows(name: *const c_char, is_reached: impl FnOnce() -> bool) -> bool {
+    let Some(posix) = crate::shim::posix() else { return true };
+    if posix.is_quiet() && !posix.is_strict() {
         return true;
     }
     let before = errno();
-    let allowed = is_reached();
+    let is_reached = is_reached();
+    if !is_reached && !posix.is_strict() && !name.is_null() {
+        // SAFETY: the caller's promise.
+        say_once(unsafe { CStr::from_ptr(name) }.to_bytes());
+    }
+    let allowed = is_reached || !posix.is_strict();
     set_errno(if allowed { before.0 } else { Errno::NETDOWN.0 });
     allowed
+}
+
+/// Hashes of the names that were said, in memory that this image shares with all that fork from it; null: there is none.
+static SAID: AtomicPtr<[AtomicU64; NAMES_MAX]> = AtomicPtr::new(std::ptr::null_mut());
+/// More names than this are not said.
+const NAMES_MAX: usize = 64;
+
+/// Before the first fork: what is said once is said once for all children.
+pub(crate) fn prepare() {
+    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory, of zeros, at an address of the kernel's choice.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), size_of::<[AtomicU64; NAMES_MAX]>(), access, kind, -1, 0) };
+    if page != libc::MAP_FAILED {
+        SAID.store(page.cast(), Ordering::Release);
+    }
+}
+
+fn say_once(name: &[u8]) {
+    // SAFETY: null, or what `prepare` has mapped, which is never unmapped; zeros are atomics.
+    let Some(said) = (unsafe { SAID.load(Ordering::Acquire).as_ref() }) else { return };
+    // FNV-1a; never 0, which is a free place.
+    let hash =
+        name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)) | 1;
+    for place in said {
+        match place.compare_exchange(0, hash, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return say(name),
+            Err(known) if known == hash => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// In one write, without libc's buffers.
+fn say(name: &[u8]) {
+    let parts = [
+        b"ringway: ".as_slice(),
+        name,
+        b": not accelerated: the library cannot be loaded into it; its sockets are the kernel's\n",
+    ];
+    let vector = parts.map(|part| libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() });
+    // SAFETY: three slices that live on.
+    unsafe { real::writev(libc::STDERR_FILENO, vector.as_ptr(), vector.len() as c_int) };
 }
 
 /// The program at `path`, seen from `directory`; what is not there is the exec's to say.

@@ -89,6 +89,18 @@ fn a_static_child_is_not_started_whatever_starts_it() {
     assert_eq!(shell.stdout, "126\n", "{}", shell.stderr);
 }
 
+/// Without strict it runs, and a line says once what it is, however often it is started.
+#[test]
+fn a_static_child_is_named_once() {
+    let net = Net::new();
+    let program = compiled(&net, "static", "int main(void) { return 3; }\n", &["-static"]);
+    let script = format!("for i in 1 2 3 4 5; do {program}; done; {program} & wait; true");
+    let loud = net.run(Server, &ringway(&["sh", "-c", &script])).success();
+    assert_eq!(loud.stderr.matches("not accelerated").count(), 1, "{}", loud.stderr);
+    let quiet = net.run(Server, &[RINGWAY, "run", "-q", "--", "sh", "-c", &script]).success();
+    assert_eq!(quiet.stderr, "");
+}
+
 /// setuid of another user: the dynamic linker ignores LD_PRELOAD there.
 #[test]
 fn a_child_that_gains_rights_is_not_started() {
