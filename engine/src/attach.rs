@@ -10,6 +10,7 @@ mod claims;
 mod close;
 mod datagram;
 mod deliver;
+mod maker;
 mod options;
 mod record;
 mod region;
@@ -23,17 +24,19 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::{Shape, SlotRef};
+use ringway_shm::channel::SlotRef;
 use ringway_shm::{Arena, Duration, Frame, Instant};
 use ringway_stack::{Event, SocketId, State};
 
 use crate::claim::Claim;
-use crate::command::{RegionId, RegionMemory, RegionRequest};
+use crate::command::{RegionId, RegionMemory};
 use crate::core::{Core, Ending};
 use crate::idle::Idle;
 use crate::metrics::Work;
 use crate::worker::WorkerConfig;
 use region::Region;
+
+pub(crate) use maker::{Maker, NewRegion};
 
 /// How often sockets are tried again that lack something whose return nobody tells.
 const RETRY: Duration = Duration::from_millis(2);
@@ -67,7 +70,7 @@ pub(crate) const MESSAGE: usize = 16 << 10;
 
 /// All regions of a worker.
 pub(crate) struct Attachments {
-    shape: Shape,
+    maker: Arc<Maker>,
     regions_max: usize,
     sockets_max: u32,
     /// By region number; numbers are never used again.
@@ -81,9 +84,9 @@ pub(crate) struct Attachments {
 }
 
 impl Attachments {
-    pub(crate) fn new(config: &WorkerConfig) -> Attachments {
+    pub(crate) fn new(config: &WorkerConfig, maker: Arc<Maker>) -> Attachments {
         Attachments {
-            shape: config.shape,
+            maker,
             regions_max: config.regions_max as usize,
             sockets_max: config.sockets_per_region_max,
             regions: Vec::new(),
@@ -94,17 +97,30 @@ impl Attachments {
         }
     }
 
-    /// Makes a region for a new application group.
-    pub(crate) fn attach(&mut self, request: RegionRequest, idle: &Idle) -> io::Result<RegionMemory> {
+    /// Takes the region of a new application group.
+    pub(crate) fn attach(&mut self, made: NewRegion, idle: &Idle) -> io::Result<RegionMemory> {
+        match self.number_for(&made, idle) {
+            Ok(number) => {
+                let region = Region::new(number, made.owner, made.channel, made.doorbell, self.sockets_max);
+                self.regions.push(Some(Box::new(region)));
+                self.live.push(number);
+                Ok(RegionMemory { region: RegionId(number), memory: made.memory, doorbell: made.ringer })
+            }
+            Err(error) => {
+                self.maker.give_back(made.channel);
+                Err(error)
+            }
+        }
+    }
+
+    /// The number of a region whose doorbell is listened to from now on.
+    fn number_for(&self, made: &NewRegion, idle: &Idle) -> io::Result<u32> {
         if self.live.len() >= self.regions_max {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many application groups are attached"));
         }
         let number = u32::try_from(self.regions.len()).map_err(|_| io::ErrorKind::QuotaExceeded)?;
-        let (region, memory, doorbell) = Region::create(number, request, self.shape, self.sockets_max)?;
-        idle.add(region.doorbell())?;
-        self.regions.push(Some(Box::new(region)));
-        self.live.push(number);
-        Ok(RegionMemory { region: RegionId(number), memory, doorbell })
+        idle.add(&made.doorbell)?;
+        Ok(number)
     }
 
     /// Closes everything of a group whose processes are all gone. Its memory goes when what they had
@@ -127,13 +143,12 @@ impl Attachments {
 
     /// Forgets detached regions that have no sockets any more.
     fn sweep(&mut self) {
-        let regions = &mut self.regions;
+        let (regions, maker) = (&mut self.regions, &self.maker);
         self.live.retain(|&number| {
-            let over = regions[number as usize].as_ref().is_none_or(|region| region.is_over());
-            if over {
-                regions[number as usize] = None;
-            }
-            !over
+            let over = regions[number as usize].take_if(|region| region.is_over());
+            let is_over = over.is_some();
+            over.into_iter().for_each(|region| maker.give_back(region.into_channel()));
+            !is_over
         });
     }
 

@@ -16,6 +16,7 @@ use ringway_shm::{Arena, Duration};
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::attach::{Maker, NewRegion};
 use crate::claim::{Claim, Rights};
 
 /// The worker has stopped.
@@ -89,7 +90,7 @@ pub(crate) enum Command {
     SetDeprecated(u32, Vec<IpAddr>),
     SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
-    AttachRegion(RegionRequest, Reply<io::Result<RegionMemory>>),
+    AttachRegion(NewRegion, Reply<io::Result<RegionMemory>>),
     ContextBell(RegionId, u32, Arc<OwnedFd>),
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
@@ -116,6 +117,7 @@ impl<T> Reply<T> {
 pub struct WorkerHandle {
     commands: Sender<Command>,
     bell: Arc<OwnedFd>,
+    maker: Arc<Maker>,
 }
 
 impl WorkerHandle {
@@ -188,9 +190,10 @@ impl WorkerHandle {
     /// The system has no memory or descriptors, or the worker is gone.
     ///
     /// # Blocking
-    /// Until the worker has made it.
+    /// While the caller's thread makes it, and until the worker has taken it.
     pub fn attach_region(&self, request: RegionRequest) -> io::Result<RegionMemory> {
-        self.ask(|reply| Command::AttachRegion(request, reply))?
+        let made = self.maker.make(request)?;
+        self.ask(|reply| Command::AttachRegion(made, reply))?
     }
 
     /// Gives the worker the eventfd that rings a wait context; one that no application has.
@@ -301,10 +304,10 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    pub(crate) fn new() -> io::Result<(Commands, WorkerHandle)> {
+    pub(crate) fn new(maker: Arc<Maker>) -> io::Result<(Commands, WorkerHandle)> {
         let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (commands, queue) = channel();
-        Ok((Commands { queue, bell: bell.clone() }, WorkerHandle { commands, bell }))
+        Ok((Commands { queue, bell: bell.clone() }, WorkerHandle { commands, bell, maker }))
     }
 
     pub(crate) fn next(&self) -> Option<Command> {

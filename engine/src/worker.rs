@@ -10,6 +10,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ringway_device::Device;
 use ringway_shm::capture::CaptureWriter;
@@ -18,7 +19,7 @@ use ringway_shm::{Arena, ArenaConfig, Duration, Instant};
 use ringway_stack::{AddressChange, Cidr, Event, Stack, StackConfig, State};
 
 use crate::api::sockets::Sockets;
-use crate::attach::Attachments;
+use crate::attach::{Attachments, Maker};
 use crate::balance::Balance;
 use crate::clock;
 use crate::command::{Command, Commands, InterfaceInfo, OpenDevice, WorkerHandle};
@@ -129,7 +130,8 @@ impl Worker {
         ports: Box<dyn Ports>,
         host: Box<dyn Host>,
     ) -> io::Result<(Worker, WorkerHandle)> {
-        let (commands, handle) = Commands::new()?;
+        let maker = Arc::new(Maker::new(config.shape));
+        let (commands, handle) = Commands::new(maker.clone())?;
         let idle = Idle::new(config.spin)?;
         idle.add(commands.bell())?;
         let arena = Arena::new(config.arena);
@@ -141,7 +143,7 @@ impl Worker {
             balance: Balance::new(now, &mut core),
             core,
             interfaces: Interfaces::new(),
-            attachments: Attachments::new(&config),
+            attachments: Attachments::new(&config, maker),
             native: Sockets::new(),
             host,
             commands,
@@ -387,7 +389,7 @@ impl Worker {
             Command::SetDeprecated(interface, addresses) => self.core.stack.set_deprecated(interface, addresses),
             Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
-            Command::AttachRegion(request, reply) => reply.answer(self.attachments.attach(request, &self.idle)),
+            Command::AttachRegion(made, reply) => reply.answer(self.attachments.attach(made, &self.idle)),
             Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),

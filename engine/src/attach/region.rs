@@ -1,14 +1,12 @@
 //! One application group: its channel and its sockets.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, Shape, SlotIndex, SlotRef};
+use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, SlotIndex, SlotRef};
 use ringway_shm::{Arena, Duration, Frame};
 use ringway_stack::{Event, SocketId};
-use rustix::event::{EventfdFlags, eventfd};
 
 use super::Cookie;
 use super::socket::{Kind, Socket, Table};
@@ -46,21 +44,13 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Makes the region; returns it with its memory and the application's handle of its doorbell.
-    pub(super) fn create(
-        number: u32,
-        owner: RegionRequest,
-        shape: Shape,
-        sockets_max: u32,
-    ) -> io::Result<(Region, OwnedFd, OwnedFd)> {
-        let (channel, memory) = Attachment::create(shape)?;
-        let doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let ringer = doorbell.try_clone()?;
-        let region = Region {
+    /// The worker's side of a new region.
+    pub(super) fn new(number: u32, owner: RegionRequest, channel: Attachment, doorbell: OwnedFd, sockets_max: u32) -> Region {
+        Region {
             number,
             owner,
+            sockets: Table::new(channel.shape().slots),
             channel,
-            sockets: Table::new(shape.slots),
             sockets_max,
             touched: Vec::new(),
             retries: Vec::new(),
@@ -70,8 +60,12 @@ impl Region {
             detached: false,
             doorbell,
             violations: 0,
-        };
-        Ok((region, memory, ringer))
+        }
+    }
+
+    /// The memory of a region that is over.
+    pub(super) fn into_channel(self) -> Attachment {
+        self.channel
     }
 
     pub(super) fn doorbell(&self) -> &OwnedFd {

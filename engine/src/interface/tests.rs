@@ -1,15 +1,18 @@
+use std::sync::Arc;
+
 use ringway_stack::StackConfig;
 
 use super::*;
 use crate::WorkerConfig;
+use crate::attach::Maker;
 
 /// How many packets of `len` bytes a device shows, of 64 that wait, before it is enough for one turn.
 fn shown(len: usize) -> usize {
     let config = WorkerConfig::default();
     let arena = Arena::new(config.arena);
     let stack = Stack::new(StackConfig::default(), arena.clone(), Instant::ZERO);
-    let mut readers =
-        Readers { large: 0, interface: 0, stack: &stack, attachments: &mut Attachments::new(&config), arena: &arena };
+    let attachments = &mut Attachments::new(&config, Arc::new(Maker::new(config.shape)));
+    let mut readers = Readers { large: 0, interface: 0, stack: &stack, attachments, arena: &arena };
     let mut packets = 0;
     while packets < 64 && !readers.are_enough() {
         assert!(readers.room(&[], len).is_none(), "nobody has a socket");

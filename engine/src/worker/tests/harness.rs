@@ -15,6 +15,7 @@ use ringway_shm::channel::{
 use ringway_shm::{ArenaConfig, Class, Duration, Flow, GroupSet, Instant};
 use ringway_stack::{Cidr, FastOpenConfig, MacAddress, Route, StackConfig};
 
+use crate::attach::Maker;
 use crate::claim::Rights;
 use crate::command::{InterfaceInfo, RegionId, RegionRequest};
 use crate::ports::{Division, Host, PortError, Ports, Transport};
@@ -201,7 +202,8 @@ impl Net {
     pub(super) fn attach(&mut self, worker: usize, token: [u8; 16]) -> usize {
         let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
         let target = &mut self.workers[worker];
-        let memory = target.attachments.attach(owner, &target.idle).expect("a region");
+        let made = Maker::new(SHAPE).make(owner).expect("memory");
+        let memory = target.attachments.attach(made, &target.idle).expect("a region");
         let path = socket_path();
         let listener = ControlListener::bind(&path).expect("a path of our own");
         let (client, control) = std::thread::scope(|scope| {
