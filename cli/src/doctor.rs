@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ringway_service::netlink::Snapshot;
+use ringway_service::plan::{Machine, plan};
 use ringway_service::{Config, RunDirectory};
 
 use report::{Report, Status};
@@ -56,9 +57,7 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     };
     report.ok("configuration", format!("{} keys differ from their defaults", config.changed().len()));
     match Snapshot::read() {
-        Ok(kernel) => {
-            interfaces::examine(&ringway_service::plan::plan(&config, &kernel, ringway_service::kernel::has_tcx()), report)
-        }
+        Ok(kernel) => interfaces::examine(&plan(&config, &kernel, &Machine::now(&config)), report),
         Err(error) => report.fail("interfaces", format!("the kernel's addresses cannot be read: {error}"), ""),
     }
     if arguments.measure {

@@ -18,6 +18,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use ringway_service::netlink::Snapshot;
+use ringway_service::plan::{Machine, plan};
 use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
 use ringway_shm::channel::Client;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -328,15 +329,18 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
         Ok(kernel) => kernel,
         Err(error) => return obstacles.push(format!("the kernel's addresses cannot be read: {error}")),
     };
-    let plan = ringway_service::plan::plan(config, &kernel, ringway_service::kernel::has_tcx());
+    let found = plan(config, &kernel, &Machine::now(config));
     println!("service: a private one");
-    for planned in &plan.served {
+    for planned in &found.served {
         println!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason);
+        if let Some(warning) = planned.unguarded() {
+            println!("warning: {warning}");
+        }
     }
-    for skipped in &plan.skipped {
+    for skipped in &found.skipped {
         println!("interface: {} {}", skipped.name, skipped.reason);
     }
-    if plan.served.is_empty() {
+    if found.served.is_empty() {
         obstacles.push("there is no interface to serve".to_owned());
     }
 }

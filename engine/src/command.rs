@@ -90,7 +90,7 @@ pub(crate) enum Command {
     SetDeprecated(u32, Vec<IpAddr>),
     SetRoutes(Vec<Route>),
     SetNeighbor(u32, IpAddr, Option<MacAddress>),
-    AttachRegion(NewRegion, Reply<io::Result<RegionMemory>>),
+    AttachRegion(Box<NewRegion>, Reply<io::Result<RegionMemory>>),
     ContextBell(RegionId, u32, Arc<OwnedFd>),
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
@@ -193,7 +193,7 @@ impl WorkerHandle {
     /// While the caller's thread makes it, and until the worker has taken it.
     pub fn attach_region(&self, request: RegionRequest) -> io::Result<RegionMemory> {
         let made = self.maker.make(request)?;
-        self.ask(|reply| Command::AttachRegion(made, reply))?
+        self.ask(|reply| Command::AttachRegion(Box::new(made), reply))?
     }
 
     /// Gives the worker the eventfd that rings a wait context; one that no application has.

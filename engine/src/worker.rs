@@ -389,7 +389,7 @@ impl Worker {
             Command::SetDeprecated(interface, addresses) => self.core.stack.set_deprecated(interface, addresses),
             Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
-            Command::AttachRegion(made, reply) => reply.answer(self.attachments.attach(made, &self.idle)),
+            Command::AttachRegion(made, reply) => reply.answer(self.attachments.attach(*made, &self.idle)),
             Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),

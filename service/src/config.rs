@@ -51,6 +51,18 @@ pub enum XdpChoice {
     Generic,
 }
 
+/// What rules of the kernel's packet filters mean, which packets of Ringway do not pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirewallChoice {
+    /// An interface that they could refuse packets on is the kernel's.
+    #[default]
+    Respect,
+    /// It is served, with a warning.
+    Warn,
+    /// They are not read.
+    Ignore,
+}
+
 /// Where packets come from and go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceConfig {
@@ -134,6 +146,8 @@ pub struct Policy {
     pub strict: bool,
     /// Members of this group may attach, besides root and the service's own user.
     pub group: String,
+    /// Packet filters.
+    pub firewall: FirewallChoice,
 }
 
 /// Everything that can be chosen.
@@ -233,7 +247,15 @@ impl Config {
                 groups_per_user: values.u32("limits.groups_per_user"),
                 sockets_per_group: values.u32("limits.sockets_per_group"),
             },
-            policy: Policy { strict: values.flag("policy.strict"), group: values.text("policy.group").to_owned() },
+            policy: Policy {
+                strict: values.flag("policy.strict"),
+                group: values.text("policy.group").to_owned(),
+                firewall: match values.text("policy.firewall") {
+                    "warn" => FirewallChoice::Warn,
+                    "ignore" => FirewallChoice::Ignore,
+                    _ => FirewallChoice::Respect,
+                },
+            },
             values,
         };
         let problems = config.contradictions();

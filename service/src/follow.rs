@@ -1,7 +1,7 @@
 //! Keeps the workers' addresses, routes and neighbors equal to the kernel's, in a thread of its own.
 //!
 //! Promises: after [`Served::push_all`] the workers know what the mirror knew; every later
-//! difference follows. Does not do: open devices; see `interfaces`.
+//! difference follows, and changes of the packet filters are told to `interfaces`. Does not do: open devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,6 +13,7 @@ use ringway::Gone;
 use ringway_stack::Route;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use crate::firewall::Watch;
 use crate::interfaces::Interfaces;
 use crate::netlink::{Differences, LinkRoute, Mirror, NO_LINK, Snapshot};
 use crate::plan::{is_neighbor, is_served};
@@ -106,50 +107,60 @@ impl Served {
     }
 }
 
-/// The thread that follows; ends when `stop` becomes readable or a worker is gone.
-pub(crate) fn start(
-    mut mirror: Mirror,
-    served: Served,
-    interfaces: Arc<Mutex<Interfaces>>,
-    workers: Workers,
-    stop: Arc<OwnedFd>,
-) -> io::Result<JoinHandle<()>> {
-    Builder::new().name("ringway-netlink".to_owned()).spawn(move || {
-        while wait(&mirror, &stop) {
-            match mirror.update() {
-                Ok(found) => {
-                    if follow(mirror.now(), &found, &served, &interfaces, &workers).is_err() {
+/// What the thread that follows has.
+pub(crate) struct Follower {
+    pub(crate) mirror: Mirror,
+    /// `None`: the kernel does not tell when its packet filters change.
+    pub(crate) watch: Option<Watch>,
+    pub(crate) served: Served,
+    pub(crate) interfaces: Arc<Mutex<Interfaces>>,
+    pub(crate) workers: Workers,
+}
+
+impl Follower {
+    /// Starts the thread; it ends when `stop` becomes readable or a worker is gone.
+    pub(crate) fn start(mut self, stop: Arc<OwnedFd>) -> io::Result<JoinHandle<()>> {
+        Builder::new().name("ringway-netlink".to_owned()).spawn(move || {
+            while let Some(rules_changed) = self.wait(&stop) {
+                match self.mirror.update() {
+                    Ok(found) if self.follow(&found, rules_changed).is_ok() => {}
+                    Ok(_) => return,
+                    Err(error) => {
+                        ringway::notice::notice(&format!("the kernel's addresses and routes are not followed any more: {error}"));
                         return;
                     }
                 }
-                Err(error) => {
-                    ringway::notice::notice(&format!("the kernel's addresses and routes are not followed any more: {error}"));
-                    return;
-                }
             }
+        })
+    }
+
+    /// What is gone is told before its interface closes, what is new after its interface is open.
+    fn follow(&self, found: &Differences, rules_changed: bool) -> Result<(), Gone> {
+        let kernel = self.mirror.now();
+        self.served.push(kernel, found, &self.workers)?;
+        let opened = {
+            let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
+            let mut opened = if rules_changed { interfaces.follow_firewall(kernel) } else { BTreeSet::new() };
+            opened.extend(interfaces.follow(kernel, &found.links));
+            opened
+        };
+        self.served.push_new(kernel, opened, &self.workers)
+    }
+
+    /// Whether the packet filters have changed; `None`: time to stop.
+    fn wait(&self, stop: &OwnedFd) -> Option<bool> {
+        let (kernel, stop) = (self.mirror.wait_fd(), stop.as_fd());
+        let rules = self.watch.as_ref().map(AsFd::as_fd);
+        let mut fds = vec![PollFd::new(&kernel, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
+        fds.extend(rules.iter().map(|rules| PollFd::new(rules, PollFlags::IN)));
+        if let Err(error) = poll(&mut fds, None) {
+            return (error == rustix::io::Errno::INTR).then_some(false);
         }
-    })
-}
-
-/// What is gone is told before its interface closes, what is new after its interface is open.
-fn follow(
-    kernel: &Snapshot,
-    found: &Differences,
-    served: &Served,
-    interfaces: &Mutex<Interfaces>,
-    workers: &Workers,
-) -> Result<(), Gone> {
-    served.push(kernel, found, workers)?;
-    let opened = interfaces.lock().expect("nobody panics while holding it").follow(kernel, &found.links);
-    served.push_new(kernel, opened, workers)
-}
-
-/// `false`: time to stop.
-fn wait(mirror: &Mirror, stop: &OwnedFd) -> bool {
-    let (kernel, stop) = (mirror.wait_fd(), stop.as_fd());
-    let mut fds = [PollFd::new(&kernel, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
-    match poll(&mut fds, None) {
-        Ok(_) => fds[1].revents().is_empty(),
-        Err(error) => error == rustix::io::Errno::INTR,
+        let rules_changed = fds.get(2).is_some_and(|rules| !rules.revents().is_empty());
+        let is_over = !fds[1].revents().is_empty();
+        if let Some(watch) = self.watch.as_ref().filter(|_| rules_changed) {
+            watch.drain();
+        }
+        (!is_over).then_some(rules_changed)
     }
 }

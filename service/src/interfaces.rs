@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::devices::{Devices, Opener};
 use crate::follow::Served;
 use crate::netlink::Snapshot;
-use crate::plan::{Backend, Planned, plan};
+use crate::plan::{Backend, Machine, Planned, plan};
 use crate::workers::Workers;
 
 /// What was true of a link when its device was opened.
@@ -29,6 +29,7 @@ struct Open {
 /// See the module's text.
 pub(crate) struct Interfaces {
     config: Config,
+    machine: Machine,
     devices: Devices,
     workers: Workers,
     links: Served,
@@ -37,8 +38,8 @@ pub(crate) struct Interfaces {
 }
 
 impl Interfaces {
-    pub(crate) fn new(config: Config, devices: Devices, workers: Workers, links: Served) -> Interfaces {
-        Interfaces { config, devices, workers, links, open: BTreeMap::new() }
+    pub(crate) fn new(config: Config, machine: Machine, devices: Devices, workers: Workers, links: Served) -> Interfaces {
+        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new() }
     }
 
     /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
@@ -73,7 +74,7 @@ impl Interfaces {
         if changed.iter().all(|link| !kernel.links.contains_key(link)) {
             return opened;
         }
-        for planned in plan(&self.config, kernel, crate::kernel::has_tcx()).served {
+        for planned in plan(&self.config, kernel, &self.machine).served {
             let link = planned.link;
             if !changed.contains(&link) || self.is_open_as(&planned) {
                 continue;
@@ -89,6 +90,27 @@ impl Interfaces {
             }
         }
         opened
+    }
+
+    /// Reads the rules of the packet filters anew: an interface that they could refuse packets on now goes back to the kernel,
+    /// one that they leave alone again is served. Returns those that are served since.
+    ///
+    /// # Blocking
+    /// While the kernel lists its rules.
+    pub(crate) fn follow_firewall(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
+        let machine = Machine::now(&self.config);
+        if machine == self.machine {
+            return BTreeSet::new();
+        }
+        self.machine = machine;
+        for skipped in plan(&self.config, kernel, &self.machine).skipped.iter().filter(|skipped| skipped.is_guarded) {
+            let Some(link) = kernel.link_named(&skipped.name).filter(|link| self.open.contains_key(&link.index)) else {
+                continue;
+            };
+            self.close(link.index);
+            ringway::notice::notice(&format!("serves {} no more: it {}", skipped.name, skipped.reason));
+        }
+        self.follow(kernel, &kernel.links.keys().copied().collect())
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {

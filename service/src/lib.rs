@@ -8,6 +8,7 @@
 mod broker;
 pub mod config;
 mod devices;
+pub mod firewall;
 mod follow;
 mod host;
 mod interfaces;

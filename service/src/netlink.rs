@@ -8,7 +8,7 @@
 mod mirror;
 mod resolve;
 mod socket;
-mod wire;
+pub(crate) mod wire;
 
 pub use mirror::{Differences, Mirror, Snapshot};
 pub use resolve::NeighborResolver;

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
-use crate::config::{Config, DeviceChoice, XdpChoice};
+use crate::config::{Config, DeviceChoice, FirewallChoice, XdpChoice};
+use crate::firewall::{self, Ruleset};
 use crate::netlink::{Link, Snapshot};
 
 /// A back end.
@@ -65,6 +66,8 @@ pub struct Planned {
     pub detail: String,
     /// Why this back end.
     pub reason: &'static str,
+    /// What the firewall could say against it, where that is no obstacle.
+    pub warning: Option<String>,
     /// How the stack makes IPv6 addresses for itself.
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN that the stack is on.
@@ -78,6 +81,12 @@ impl Planned {
     pub fn device(&self) -> &str {
         if self.detail.is_empty() { self.backend.describe() } else { &self.detail }
     }
+
+    /// A sentence on the firewall that its packets do not pass.
+    pub fn unguarded(&self) -> Option<String> {
+        let warning = self.warning.as_ref()?;
+        Some(format!("packets of Ringway on {} do not pass the firewall ({warning})", self.name))
+    }
 }
 
 /// An interface that is not served.
@@ -89,6 +98,8 @@ pub struct Skipped {
     pub reason: String,
     /// Somebody asked for it by name.
     pub was_named: bool,
+    /// It would be served but for the firewall.
+    pub is_guarded: bool,
 }
 
 /// What would be done.
@@ -104,8 +115,28 @@ pub struct Plan {
 const TAP_NAME: &str = "ringway";
 const TAP_MTU: u16 = 1500;
 
-/// Decides for a kernel that has TCX or not.
-pub fn plan(config: &Config, kernel: &Snapshot, tcx: bool) -> Plan {
+/// What the running machine has, besides interfaces, that decides.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// The kernel has TCX.
+    pub tcx: bool,
+    /// Its packet filters.
+    pub rules: Ruleset,
+}
+
+impl Machine {
+    /// This one, now.
+    ///
+    /// # Blocking
+    /// While the kernel lists the rules of its packet filters.
+    pub fn now(config: &Config) -> Machine {
+        let is_asked = config.policy.firewall != FirewallChoice::Ignore && config.interface.device != DeviceChoice::Tap;
+        Machine { tcx: crate::kernel::has_tcx(), rules: if is_asked { Ruleset::read() } else { Ruleset::default() } }
+    }
+}
+
+/// Decides for a machine.
+pub fn plan(config: &Config, kernel: &Snapshot, machine: &Machine) -> Plan {
     if config.interface.device == DeviceChoice::Tap {
         return Plan { served: vec![tap(config, kernel)], skipped: Vec::new() };
     }
@@ -113,15 +144,16 @@ pub fn plan(config: &Config, kernel: &Snapshot, tcx: bool) -> Plan {
     match &config.interface.names {
         None => {
             for link in kernel.links.values() {
-                consider(config, kernel, link, tcx, false, &mut plan);
+                consider(config, kernel, link, machine, false, &mut plan);
             }
         }
         Some(names) => {
             for name in names {
                 match kernel.link_named(name) {
-                    Some(link) => consider(config, kernel, link, tcx, true, &mut plan),
+                    Some(link) => consider(config, kernel, link, machine, true, &mut plan),
                     None => {
-                        plan.skipped.push(Skipped { name: name.clone(), reason: "does not exist".to_owned(), was_named: true })
+                        let reason = "does not exist".to_owned();
+                        plan.skipped.push(Skipped { name: name.clone(), reason, was_named: true, is_guarded: false });
                     }
                 }
             }
@@ -143,7 +175,18 @@ pub(crate) fn is_neighbor(ip: IpAddr) -> bool {
     !ip.is_multicast()
 }
 
-fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_named: bool, plan: &mut Plan) {
+/// What the kernel's packet filters could say to packets on a link. Empty rules object to nothing.
+fn objection(link: &Link, machine: &Machine) -> Option<String> {
+    machine.rules.objection(firewall::Link { index: link.index, name: &link.name })
+}
+
+/// Why a link stays with the kernel, because of its packet filters.
+fn guard(config: &Config, objection: &str) -> Option<String> {
+    let reason = || format!("has firewall rules that packets of Ringway would not pass ({objection}): see policy.firewall");
+    (config.policy.firewall == FirewallChoice::Respect).then(reason)
+}
+
+fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, was_named: bool, plan: &mut Plan) {
     let addresses: Vec<Cidr> = kernel.addresses_of(link.index).into_iter().filter(|cidr| is_served(cidr.ip)).collect();
     let mtu = config.interface.mtu.map_or(link.mtu, |mtu| u32::from(mtu).min(link.mtu));
     let refusal = match () {
@@ -153,10 +196,13 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
         () if addresses.is_empty() && !was_named => Some("has no address that can be served"),
         () => None,
     };
-    match refusal {
-        Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason: reason.to_owned(), was_named }),
+    let warning = refusal.is_none().then(|| objection(link, machine)).flatten();
+    let guard = warning.as_deref().and_then(|objection| guard(config, objection));
+    let is_guarded = guard.is_some();
+    match refusal.map(str::to_owned).or(guard) {
+        Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
         None => {
-            let (backend, reason) = backend(config, tcx);
+            let (backend, reason) = backend(config, machine.tcx);
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
             plan.served.push(Planned {
                 link: link.index,
@@ -168,6 +214,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, tcx: bool, was_name
                 backend,
                 xdp_mode: config.interface.xdp_mode,
                 reason,
+                warning,
                 autoconfiguration: Autoconfiguration::Off,
                 vlan: None,
                 kernel_side: Vec::new(),
@@ -206,6 +253,7 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         backend: Backend::Tap,
         xdp_mode: XdpChoice::Auto,
         reason: "chosen by interface.device",
+        warning: None,
         autoconfiguration: config.interface.autoconfiguration,
         vlan: config.interface.vlan,
         kernel_side: config.interface.networks().filter(|_| untagged).map(kernels).collect(),

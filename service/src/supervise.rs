@@ -26,11 +26,12 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk};
 use crate::config::Config;
 use crate::devices::Devices;
-use crate::follow::{self, Served};
+use crate::firewall::Watch;
+use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::Interfaces;
 use crate::netlink::Mirror;
-use crate::plan::{Backend, Plan, Planned, plan};
+use crate::plan::{Backend, Machine, Plan, Planned, plan};
 use crate::ports::SharedPorts;
 use crate::ports::division::Share;
 use crate::ports::ledger::Seat;
@@ -103,7 +104,10 @@ impl Service {
     pub fn start(config: &Config, name: &str, directory: &RunDirectory, admission: Admission) -> Result<Service, StartError> {
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
-        let plan = plan(config, mirror.now(), crate::kernel::has_tcx());
+        // Before the rules are read, so that no change is missed.
+        let watch = Watch::open();
+        let machine = Machine::now(config);
+        let plan = plan(config, mirror.now(), &machine);
         if plan.served.is_empty() {
             return Err(StartError::NoInterface(
                 plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect(),
@@ -117,7 +121,7 @@ impl Service {
         let new_bell = || bell().map_err(StartError::Start);
         let (stop, idle, ended) = (new_bell()?, new_bell()?, new_bell()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
-        let interfaces = Interfaces::new(config.clone(), devices, workers.clone(), links.clone());
+        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone());
         let mut service = Service {
             brokers: Vec::new(),
             follower: None,
@@ -136,7 +140,7 @@ impl Service {
             service.notes.push(ONE_WORKER.to_owned());
         }
         service.open_devices(plan)?;
-        service.follow(config, mirror, links).map_err(StartError::Start)?;
+        service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
         service.open_doors(config, &admission, forks).map_err(StartError::Start)?;
         Ok(service)
     }
@@ -201,9 +205,10 @@ impl Service {
     }
 
     fn open_devices(&mut self, plan: Plan) -> Result<(), StartError> {
-        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named) {
+        for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.is_guarded) {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
+        self.notes.extend(plan.served.iter().filter_map(Planned::unguarded));
         for planned in plan.served {
             match self.open_device(planned.clone()) {
                 Ok(opened) => self.served.push(opened),
@@ -219,14 +224,15 @@ impl Service {
     }
 
     /// A device of its own has fixed routes; for shared ones the kernel's tables are followed.
-    fn follow(&mut self, config: &Config, mirror: Mirror, links: Served) -> io::Result<()> {
+    fn follow(&mut self, config: &Config, mirror: Mirror, watch: Option<Watch>, links: Served) -> io::Result<()> {
         let own: Vec<Route> = config.interface.networks().flat_map(|(own, gateway)| own_routes(own, gateway)).collect();
         if !own.is_empty() {
             return Ok(self.workers.set_routes(&own)?);
         }
         links.push_all(mirror.now(), &self.workers)?;
-        let (interfaces, workers) = (self.interfaces.clone(), self.workers.clone());
-        self.follower = Some(follow::start(mirror, links, interfaces, workers, self.stop.clone())?);
+        let follower =
+            Follower { mirror, watch, served: links, interfaces: self.interfaces.clone(), workers: self.workers.clone() };
+        self.follower = Some(follower.start(self.stop.clone())?);
         Ok(())
     }
 

@@ -18,9 +18,12 @@ pub(super) fn examine(plan: &Plan, report: &mut Report) {
             Backend::Tap => report.ok(&planned.name, "would be made: tap, an interface of its own".to_owned()),
             Backend::Packet | Backend::Xdp => examine_interface(planned, report),
         }
+        if let Some(warning) = planned.unguarded() {
+            report.warn("firewall", warning, "policy.firewall = \"respect\" leaves such an interface to the kernel");
+        }
     }
     for skipped in &plan.skipped {
-        let status = if skipped.was_named { Status::Warn } else { Status::Ok };
+        let status = if skipped.was_named || skipped.is_guarded { Status::Warn } else { Status::Ok };
         report.add(status, &skipped.name, format!("stays with the kernel: {}", skipped.reason), "");
     }
     if plan.served.is_empty() {

@@ -11,6 +11,7 @@ mod demo;
 mod devices;
 mod differential;
 mod doctor;
+mod firewall;
 mod forks;
 mod harness;
 mod hostile;

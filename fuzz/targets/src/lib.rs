@@ -25,6 +25,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("script", texts::script),
     ("channel", channel::run),
     ("netlink", texts::netlink),
+    ("firewall", texts::firewall),
     ("config", texts::config),
     ("capture", texts::capture),
 ];

@@ -17,6 +17,11 @@ pub(crate) fn netlink(bytes: &[u8]) {
     assert!(ringway_service::netlink::count_messages(bytes) <= bytes.len() / 16);
 }
 
+/// What the kernel answers who lists the rules of its packet filters.
+pub(crate) fn firewall(bytes: &[u8]) {
+    assert!(ringway_service::firewall::count_messages(bytes) <= bytes.len() / 16);
+}
+
 /// The configuration file: what is read can be shown and read again.
 pub(crate) fn config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]);

@@ -97,4 +97,4 @@ macro_rules! smokes {
     };
 }
 
-smokes!(frames tcp_options segments reassembly fragments script channel netlink config capture);
+smokes!(frames tcp_options segments reassembly fragments script channel netlink firewall config capture);

@@ -360,6 +360,14 @@ pub const KEYS: &[Key] = &[
         false,
         "What cannot be served is an error for the program instead of going to the kernel (RINGWAY_STRICT=1).",
     ),
+    choice(
+        "policy.firewall",
+        "respect",
+        &["respect", "warn", "ignore"],
+        "Packets of served ports do not pass nftables and iptables. respect: an interface on which a rule could say anything but \
+         accept to TCP or UDP stays with the kernel, also when the rule comes later. warn: it is served, and the rule is named. \
+         ignore: rules are not read.",
+    ),
     text(
         "policy.group",
         "ringway",

@@ -45,7 +45,7 @@ pub(super) struct Received {
     pub(super) message: Message,
 }
 
-const HEADER_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 16;
 
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -139,7 +139,7 @@ pub(super) fn resolve_request(link: u32, ip: IpAddr, sequence: u32) -> Vec<u8> {
     finish(request)
 }
 
-fn header(kind: u16, flags: u16, sequence: u32) -> Vec<u8> {
+pub(crate) fn header(kind: u16, flags: u16, sequence: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
@@ -155,7 +155,7 @@ fn attribute(request: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     request.resize(request.len().next_multiple_of(4), 0);
 }
 
-fn finish(mut request: Vec<u8>) -> Vec<u8> {
+pub(crate) fn finish(mut request: Vec<u8>) -> Vec<u8> {
     let len = request.len() as u32;
     request[..4].copy_from_slice(&len.to_ne_bytes());
     request
@@ -311,7 +311,7 @@ fn neighbor(body: &[u8]) -> Option<Neighbor> {
 }
 
 /// Type and payload of each attribute; stops at one that does not fit.
-struct Attributes<'a>(&'a [u8]);
+pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);
@@ -351,15 +351,15 @@ fn mac(payload: &[u8]) -> Option<MacAddress> {
     <[u8; 6]>::try_from(payload).ok().map(MacAddress)
 }
 
-fn text(payload: &[u8]) -> String {
+pub(crate) fn text(payload: &[u8]) -> String {
     let end = payload.iter().position(|byte| *byte == 0).unwrap_or(payload.len());
     String::from_utf8_lossy(&payload[..end]).into_owned()
 }
 
-fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(offset..offset + 2)?.try_into().ok()?))
 }
 
-fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
 }
