@@ -333,7 +333,7 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
     println!("service: a private one");
     for planned in &found.served {
         println!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason);
-        if let Some(warning) = planned.unguarded() {
+        for warning in &planned.warnings {
             println!("warning: {warning}");
         }
     }

@@ -51,15 +51,15 @@ pub enum XdpChoice {
     Generic,
 }
 
-/// What rules of the kernel's packet filters mean, which packets of Ringway do not pass.
+/// What rules of the kernel mean that packets of Ringway do not obey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FirewallChoice {
-    /// An interface that they could refuse packets on is the kernel's.
+pub enum RuleChoice {
+    /// An interface that they could concern is the kernel's.
     #[default]
     Respect,
     /// It is served, with a warning.
     Warn,
-    /// They are not read.
+    /// They do not matter.
     Ignore,
 }
 
@@ -147,7 +147,9 @@ pub struct Policy {
     /// Members of this group may attach, besides root and the service's own user.
     pub group: String,
     /// Packet filters.
-    pub firewall: FirewallChoice,
+    pub firewall: RuleChoice,
+    /// Policy routing.
+    pub routing: RuleChoice,
 }
 
 /// Everything that can be chosen.
@@ -250,11 +252,8 @@ impl Config {
             policy: Policy {
                 strict: values.flag("policy.strict"),
                 group: values.text("policy.group").to_owned(),
-                firewall: match values.text("policy.firewall") {
-                    "warn" => FirewallChoice::Warn,
-                    "ignore" => FirewallChoice::Ignore,
-                    _ => FirewallChoice::Respect,
-                },
+                firewall: rule_choice(values.text("policy.firewall")),
+                routing: rule_choice(values.text("policy.routing")),
             },
             values,
         };
@@ -399,6 +398,14 @@ fn interface(values: &Values) -> InterfaceConfig {
             _ => Autoconfiguration::Off,
         },
         vlan: Some(values.u16("interface.vlan")).filter(|&vlan| vlan != 0),
+    }
+}
+
+fn rule_choice(choice: &str) -> RuleChoice {
+    match choice {
+        "warn" => RuleChoice::Warn,
+        "ignore" => RuleChoice::Ignore,
+        _ => RuleChoice::Respect,
     }
 }
 

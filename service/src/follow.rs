@@ -59,6 +59,7 @@ impl Served {
             links: kernel.links.keys().copied().collect(),
             routes: true,
             neighbors: kernel.neighbors.iter().map(|(key, mac)| (*key, Some(*mac))).collect(),
+            policies: true,
         };
         self.push(kernel, &everything, workers)
     }
@@ -70,7 +71,7 @@ impl Served {
         }
         let neighbors = kernel.neighbors.iter().filter(|((link, _), _)| links.contains(link));
         let neighbors = neighbors.map(|(key, mac)| (*key, Some(*mac))).collect();
-        self.push(kernel, &Differences { links, routes: true, neighbors }, workers)
+        self.push(kernel, &Differences { links, routes: true, neighbors, policies: false }, workers)
     }
 
     /// Tells the workers what is different.
@@ -140,7 +141,8 @@ impl Follower {
         self.served.push(kernel, found, &self.workers)?;
         let opened = {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
-            let mut opened = if rules_changed { interfaces.follow_firewall(kernel) } else { BTreeSet::new() };
+            let rules_changed = rules_changed || found.policies || !found.links.is_empty();
+            let mut opened = if rules_changed { interfaces.follow_rules(kernel) } else { BTreeSet::new() };
             opened.extend(interfaces.follow(kernel, &found.links));
             opened
         };

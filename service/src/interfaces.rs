@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::devices::{Devices, Opener};
 use crate::follow::Served;
 use crate::netlink::Snapshot;
-use crate::plan::{Backend, Machine, Planned, plan};
+use crate::plan::{Backend, Machine, Plan, Planned, plan};
 use crate::workers::Workers;
 
 /// What was true of a link when its device was opened.
@@ -35,11 +35,20 @@ pub(crate) struct Interfaces {
     links: Served,
     /// By link.
     open: BTreeMap<u32, Open>,
+    /// Links that stay with the kernel because of its rules.
+    guarded: BTreeSet<u32>,
 }
 
 impl Interfaces {
-    pub(crate) fn new(config: Config, machine: Machine, devices: Devices, workers: Workers, links: Served) -> Interfaces {
-        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new() }
+    pub(crate) fn new(
+        config: Config,
+        machine: Machine,
+        devices: Devices,
+        workers: Workers,
+        links: Served,
+        guarded: BTreeSet<u32>,
+    ) -> Interfaces {
+        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded }
     }
 
     /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
@@ -92,25 +101,23 @@ impl Interfaces {
         opened
     }
 
-    /// Reads the rules of the packet filters anew: an interface that they could refuse packets on now goes back to the kernel,
-    /// one that they leave alone again is served. Returns those that are served since.
+    /// Rules that packets of the stack do not obey have changed: an interface that they could concern now goes back to the
+    /// kernel, one that they leave alone again is served. Returns those that are served since.
     ///
     /// # Blocking
     /// While the kernel lists its rules.
-    pub(crate) fn follow_firewall(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
-        let machine = Machine::now(&self.config);
-        if machine == self.machine {
-            return BTreeSet::new();
+    pub(crate) fn follow_rules(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
+        self.machine = Machine::now(&self.config);
+        let guarded = guarded(&plan(&self.config, kernel, &self.machine), kernel);
+        for (link, reason) in &guarded {
+            if self.open.contains_key(link) {
+                self.close(*link);
+                ringway::notice::notice(&format!("serves {} no more: it {reason}", kernel.links[link].name));
+            }
         }
-        self.machine = machine;
-        for skipped in plan(&self.config, kernel, &self.machine).skipped.iter().filter(|skipped| skipped.is_guarded) {
-            let Some(link) = kernel.link_named(&skipped.name).filter(|link| self.open.contains_key(&link.index)) else {
-                continue;
-            };
-            self.close(link.index);
-            ringway::notice::notice(&format!("serves {} no more: it {}", skipped.name, skipped.reason));
-        }
-        self.follow(kernel, &kernel.links.keys().copied().collect())
+        let freed = self.guarded.iter().filter(|link| !guarded.contains_key(link)).copied().collect();
+        self.guarded = guarded.into_keys().collect();
+        self.follow(kernel, &freed)
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {
@@ -124,6 +131,12 @@ impl Interfaces {
             self.workers.remove_interface(number).ok();
         }
     }
+}
+
+/// The links that stay with the kernel because of its rules, and why.
+pub(crate) fn guarded(plan: &Plan, kernel: &Snapshot) -> BTreeMap<u32, String> {
+    let guarded = plan.skipped.iter().filter(|skipped| skipped.is_guarded);
+    guarded.filter_map(|skipped| Some((kernel.link_named(&skipped.name)?.index, skipped.reason.clone()))).collect()
 }
 
 fn info(planned: &Planned, mac: MacAddress) -> InterfaceInfo {

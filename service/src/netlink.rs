@@ -1,4 +1,4 @@
-//! What the kernel knows of the network, mirrored: links, addresses, routes, neighbors of this
+//! What the kernel knows of the network, mirrored: links, addresses, routes, rules of policy routing, neighbors of this
 //! network namespace, and their changes.
 //!
 //! Promises: after [`Mirror::open`] the mirror equals the kernel's state, and it follows; when the
@@ -43,6 +43,8 @@ pub struct Link {
     pub queued: bool,
     /// Kind of a virtual interface (`veth`, `bridge`, `vlan`); empty: hardware.
     pub kind: String,
+    /// It belongs to a VRF, which has a routing table of its own.
+    pub is_in_vrf: bool,
 }
 
 /// An address of an interface.
@@ -71,6 +73,17 @@ pub struct LinkRoute {
     pub metric: u32,
     /// Preferred source address.
     pub source: Option<IpAddr>,
+}
+
+/// A rule of policy routing that asks for another table than the main one, or for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// For IPv4; else for IPv6.
+    pub is_ipv4: bool,
+    /// The smaller is asked first.
+    pub priority: u32,
+    /// Which table; `None`: packets are refused, or the rule goes on at another one.
+    pub table: Option<u32>,
 }
 
 /// The interface of routes that lead nowhere (unreachable, prohibit, blackhole).

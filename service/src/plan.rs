@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
-use crate::config::{Config, DeviceChoice, FirewallChoice, XdpChoice};
+use crate::config::{Config, DeviceChoice, RuleChoice, XdpChoice};
 use crate::firewall::{self, Ruleset};
 use crate::netlink::{Link, Snapshot};
 
@@ -66,8 +66,8 @@ pub struct Planned {
     pub detail: String,
     /// Why this back end.
     pub reason: &'static str,
-    /// What the firewall could say against it, where that is no obstacle.
-    pub warning: Option<String>,
+    /// Rules of the kernel that its packets do not obey, a sentence each.
+    pub warnings: Vec<String>,
     /// How the stack makes IPv6 addresses for itself.
     pub autoconfiguration: Autoconfiguration,
     /// The VLAN that the stack is on.
@@ -81,12 +81,6 @@ impl Planned {
     pub fn device(&self) -> &str {
         if self.detail.is_empty() { self.backend.describe() } else { &self.detail }
     }
-
-    /// A sentence on the firewall that its packets do not pass.
-    pub fn unguarded(&self) -> Option<String> {
-        let warning = self.warning.as_ref()?;
-        Some(format!("packets of Ringway on {} do not pass the firewall ({warning})", self.name))
-    }
 }
 
 /// An interface that is not served.
@@ -98,7 +92,7 @@ pub struct Skipped {
     pub reason: String,
     /// Somebody asked for it by name.
     pub was_named: bool,
-    /// It would be served but for the firewall.
+    /// It would be served but for rules that packets of Ringway do not obey.
     pub is_guarded: bool,
 }
 
@@ -130,7 +124,7 @@ impl Machine {
     /// # Blocking
     /// While the kernel lists the rules of its packet filters.
     pub fn now(config: &Config) -> Machine {
-        let is_asked = config.policy.firewall != FirewallChoice::Ignore && config.interface.device != DeviceChoice::Tap;
+        let is_asked = config.policy.firewall != RuleChoice::Ignore && config.interface.device != DeviceChoice::Tap;
         Machine { tcx: crate::kernel::has_tcx(), rules: if is_asked { Ruleset::read() } else { Ruleset::default() } }
     }
 }
@@ -175,15 +169,39 @@ pub(crate) fn is_neighbor(ip: IpAddr) -> bool {
     !ip.is_multicast()
 }
 
-/// What the kernel's packet filters could say to packets on a link. Empty rules object to nothing.
-fn objection(link: &Link, machine: &Machine) -> Option<String> {
-    machine.rules.objection(firewall::Link { index: link.index, name: &link.name })
+/// A rule of the kernel that packets of Ringway would not obey.
+struct Objection {
+    choice: RuleChoice,
+    /// Why the interface is the kernel's.
+    guard: String,
+    /// What it means where it is served.
+    warning: String,
 }
 
-/// Why a link stays with the kernel, because of its packet filters.
-fn guard(config: &Config, objection: &str) -> Option<String> {
-    let reason = || format!("has firewall rules that packets of Ringway would not pass ({objection}): see policy.firewall");
-    (config.policy.firewall == FirewallChoice::Respect).then(reason)
+fn objections(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine) -> Vec<Objection> {
+    let (name, policy) = (&link.name, &config.policy);
+    let firewall = machine.rules.objection(firewall::Link { index: link.index, name }).map(|rule| Objection {
+        choice: policy.firewall,
+        guard: format!("has firewall rules that packets of Ringway would not pass ({rule}): see policy.firewall"),
+        warning: format!("packets of Ringway on {name} do not pass the firewall ({rule})"),
+    });
+    let routing = other_table(kernel, link).map(|rule| Objection {
+        choice: policy.routing,
+        guard: format!("has routes that Ringway does not know ({rule}): see policy.routing"),
+        warning: format!("packets of Ringway on {name} follow the main routing table alone ({rule})"),
+    });
+    firewall.into_iter().chain(routing).filter(|objection| objection.choice != RuleChoice::Ignore).collect()
+}
+
+/// What may send packets of a link by another table than the main one.
+fn other_table(kernel: &Snapshot, link: &Link) -> Option<String> {
+    if link.is_in_vrf {
+        return Some("of its VRF".to_owned());
+    }
+    let policy = kernel.policies.iter().min_by_key(|policy| policy.priority)?;
+    let family = if policy.is_ipv4 { "-4" } else { "-6" };
+    let what = policy.table.map_or("not a lookup".to_owned(), |table| format!("lookup {table}"));
+    Some(format!("ip {family} rule {}: {what}", policy.priority))
 }
 
 fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, was_named: bool, plan: &mut Plan) {
@@ -196,10 +214,10 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
         () if addresses.is_empty() && !was_named => Some("has no address that can be served"),
         () => None,
     };
-    let warning = refusal.is_none().then(|| objection(link, machine)).flatten();
-    let guard = warning.as_deref().and_then(|objection| guard(config, objection));
+    let objections = if refusal.is_none() { objections(config, kernel, link, machine) } else { Vec::new() };
+    let guard = objections.iter().find(|objection| objection.choice == RuleChoice::Respect);
     let is_guarded = guard.is_some();
-    match refusal.map(str::to_owned).or(guard) {
+    match refusal.map(str::to_owned).or(guard.map(|objection| objection.guard.clone())) {
         Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
         None => {
             let (backend, reason) = backend(config, machine.tcx);
@@ -214,7 +232,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
                 backend,
                 xdp_mode: config.interface.xdp_mode,
                 reason,
-                warning,
+                warnings: objections.into_iter().map(|objection| objection.warning).collect(),
                 autoconfiguration: Autoconfiguration::Off,
                 vlan: None,
                 kernel_side: Vec::new(),
@@ -253,7 +271,7 @@ fn tap(config: &Config, kernel: &Snapshot) -> Planned {
         backend: Backend::Tap,
         xdp_mode: XdpChoice::Auto,
         reason: "chosen by interface.device",
-        warning: None,
+        warnings: Vec::new(),
         autoconfiguration: config.interface.autoconfiguration,
         vlan: config.interface.vlan,
         kernel_side: config.interface.networks().filter(|_| untagged).map(kernels).collect(),

@@ -29,7 +29,7 @@ use crate::devices::Devices;
 use crate::firewall::Watch;
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
-use crate::interfaces::Interfaces;
+use crate::interfaces::{Interfaces, guarded};
 use crate::netlink::Mirror;
 use crate::plan::{Backend, Machine, Plan, Planned, plan};
 use crate::ports::SharedPorts;
@@ -121,7 +121,8 @@ impl Service {
         let new_bell = || bell().map_err(StartError::Start);
         let (stop, idle, ended) = (new_bell()?, new_bell()?, new_bell()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
-        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone());
+        let guarded = guarded(&plan, mirror.now()).into_keys().collect();
+        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded);
         let mut service = Service {
             brokers: Vec::new(),
             follower: None,
@@ -208,7 +209,7 @@ impl Service {
         for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.is_guarded) {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
-        self.notes.extend(plan.served.iter().filter_map(Planned::unguarded));
+        self.notes.extend(plan.served.iter().flat_map(|planned| planned.warnings.clone()));
         for planned in plan.served {
             match self.open_device(planned.clone()) {
                 Ok(opened) => self.served.push(opened),

@@ -18,8 +18,12 @@ pub(super) fn examine(plan: &Plan, report: &mut Report) {
             Backend::Tap => report.ok(&planned.name, "would be made: tap, an interface of its own".to_owned()),
             Backend::Packet | Backend::Xdp => examine_interface(planned, report),
         }
-        if let Some(warning) = planned.unguarded() {
-            report.warn("firewall", warning, "policy.firewall = \"respect\" leaves such an interface to the kernel");
+        for warning in &planned.warnings {
+            report.warn(
+                "rules",
+                warning.clone(),
+                "policy.firewall and policy.routing = \"respect\" leave such an interface to the kernel",
+            );
         }
     }
     for skipped in &plan.skipped {

@@ -1,7 +1,9 @@
-//! The kernel's packet filters, which packets of the stack do not pass: an interface that they guard is the kernel's.
+//! Packet filters and policy routing of the kernel, which packets of the stack do not obey: an interface that they concern is
+//! the kernel's.
 
 use crate::harness::*;
 use crate::http::{fetch, nginx_config, site};
+use crate::interfaces::second_wire;
 
 const ON_KERNEL: &[&str] = &[];
 const CHAIN: &str = "add table inet filter; add chain inet filter input { type filter hook input priority 0; policy accept; }";
@@ -77,4 +79,28 @@ fn an_operator_may_be_warned_or_take_it_on() {
         net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(port, "large.bin")), large));
         assert_eq!(nginx.stderr().contains(words), warns, "{}", nginx.stderr());
     }
+}
+
+/// Another interface is served meanwhile: what was guarded at the start is served when the rule goes.
+#[test]
+fn policy_routing_and_rules_for_one_interface_are_followed() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    second_wire(&net);
+    nft(&net, CHAIN);
+    nft(&net, &format!("add rule inet filter input iifname {INTERFACE} tcp dport 81 drop"));
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    let url = "http://10.78.0.1/large.bin";
+    nginx.wait_for_error_line(&format!("{INTERFACE} has firewall rules"));
+    net.wait_listening(Server, 80, &mut nginx);
+    net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, url), large));
+    nft(&net, "flush ruleset");
+    nginx.wait_for_error_line(&format!("serves {INTERFACE}"));
+    net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
+    net.output(Server, &["ip", "rule", "add", "from", "10.99.0.0/16", "lookup", "200"]);
+    nginx.wait_for_error_lines("serves veth2 no more: it has routes that Ringway does not know", 1);
+    assert_eq!(fetch(&net, Client, ON_KERNEL, url), large);
+    net.output(Server, &["ip", "rule", "delete", "from", "10.99.0.0/16", "lookup", "200"]);
+    nginx.wait_for_error_lines("serves veth2 (", 1);
+    net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, url), large));
 }

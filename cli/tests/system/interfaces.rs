@@ -6,7 +6,7 @@ use crate::http::{fetch, nginx_config, site};
 const ON_KERNEL: &[&str] = &[];
 
 /// A second wire between the two sides; its addresses in `net` are `.1` and `.2` of both families.
-fn second_wire(net: &Net) {
+pub(crate) fn second_wire(net: &Net) {
     let client = net.namespace(Client);
     ip(net, Server, &["link", "add", "veth2", "type", "veth", "peer", "name", "veth2", "netns", &client]);
     for (side, host) in [(Server, "1"), (Client, "2")] {

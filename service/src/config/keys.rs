@@ -368,6 +368,13 @@ pub const KEYS: &[Key] = &[
          accept to TCP or UDP stays with the kernel, also when the rule comes later. warn: it is served, and the rule is named. \
          ignore: rules are not read.",
     ),
+    choice(
+        "policy.routing",
+        "respect",
+        &["respect", "warn", "ignore"],
+        "Ringway knows the main routing table. respect: interfaces stay with the kernel while a rule of policy routing (ip rule) \
+         asks for another table, and those of a VRF do. warn: they are served, and the rule is named. ignore: rules do not matter.",
+    ),
     text(
         "policy.group",
         "ringway",

@@ -9,7 +9,7 @@ use ringway_stack::{Cidr, MacAddress};
 
 use super::socket::{Notifications, RouteSocket};
 use super::wire::{Message, Received, Table};
-use super::{Address, Link, LinkRoute, Neighbor};
+use super::{Address, Link, LinkRoute, Neighbor, Policy};
 
 /// Datagrams handled per update, so that an update ends.
 const DATAGRAMS_MAX: usize = 1_024;
@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub routes: Vec<LinkRoute>,
     /// Resolved neighbors.
     pub neighbors: BTreeMap<(u32, IpAddr), MacAddress>,
+    /// Rules of policy routing beside those that every machine has.
+    pub policies: Vec<Policy>,
 }
 
 /// What an update changed.
@@ -36,6 +38,8 @@ pub struct Differences {
     pub routes: bool,
     /// Neighbors, the last word on each.
     pub neighbors: BTreeMap<(u32, IpAddr), Option<MacAddress>>,
+    /// Rules of policy routing came or went.
+    pub policies: bool,
 }
 
 /// A [`Snapshot`] that follows the kernel.
@@ -104,6 +108,12 @@ impl Snapshot {
                 self.routes.retain(|known| *known != route);
                 differences.routes = true;
             }
+            Message::Policy(policy) => {
+                self.policies.push(policy);
+                differences.policies = true;
+            }
+            // Several may look alike: what is left is read.
+            Message::PolicyGone(_) => differences.policies = true,
             Message::Neighbor(neighbor) => self.set_neighbor(neighbor, differences),
             Message::Done | Message::Error(_) => {}
         }
@@ -134,7 +144,11 @@ impl Snapshot {
 
 /// What leads from `before` to `after`.
 fn differences(before: &Snapshot, after: &Snapshot) -> Differences {
-    let mut found = Differences { routes: before.routes != after.routes, ..Differences::default() };
+    let mut found = Differences {
+        routes: before.routes != after.routes,
+        policies: before.policies != after.policies,
+        ..Differences::default()
+    };
     for index in before.links.keys().chain(after.links.keys()) {
         let of = |snapshot: &Snapshot| (snapshot.addresses_of(*index), snapshot.deprecated_of(*index));
         let same = before.links.get(index) == after.links.get(index) && of(before) == of(after);
@@ -164,7 +178,7 @@ fn same_place(left: &LinkRoute, right: &LinkRoute) -> bool {
 fn read_all(socket: &mut RouteSocket) -> io::Result<Snapshot> {
     let mut snapshot = Snapshot::default();
     let mut ignored = Differences::default();
-    for table in [Table::Links, Table::Addresses, Table::Routes, Table::Neighbors] {
+    for table in [Table::Links, Table::Addresses, Table::Routes, Table::Neighbors, Table::Policies] {
         for message in socket.dump(table)? {
             snapshot.apply(message, &mut ignored);
         }
@@ -219,6 +233,9 @@ impl Mirror {
         if reread || !found.links.is_empty() {
             self.reread_routes(&mut found)?;
         }
+        if found.policies {
+            self.reread_policies()?;
+        }
         Ok(found)
     }
 
@@ -232,6 +249,14 @@ impl Mirror {
         Ok(())
     }
 
+    fn reread_policies(&mut self) -> io::Result<()> {
+        self.now.policies.clear();
+        for message in RouteSocket::quiet()?.dump(Table::Policies)? {
+            self.now.apply(message, &mut Differences::default());
+        }
+        Ok(())
+    }
+
     /// Reads everything again and adds what is different from before.
     fn resynchronize(&mut self, found: &mut Differences) -> io::Result<()> {
         let fresh = read_all(&mut RouteSocket::quiet()?)?;
@@ -239,6 +264,7 @@ impl Mirror {
         self.now = fresh;
         found.links.extend(missed.links);
         found.routes |= missed.routes;
+        found.policies |= missed.policies;
         found.neighbors.extend(missed.neighbors);
         Ok(())
     }

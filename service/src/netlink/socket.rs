@@ -10,8 +10,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::wire::{Message, Received, Table, dump_request, messages};
 
-/// Notifications of links, neighbors, and IPv4/IPv6 addresses and routes (RTMGRP_*).
-const GROUPS: u32 = 0x001 | 0x004 | 0x010 | 0x040 | 0x100 | 0x400;
+/// Notifications of links, neighbors, and IPv4/IPv6 addresses, routes and rules of policy routing (RTMGRP_*, RTNLGRP_IPV6_RULE).
+const GROUPS: u32 = 0x001 | 0x004 | 0x010 | 0x040 | 0x100 | 0x400 | 0x080 | 0x4_0000;
 /// The kernel never sends more at once.
 const DATAGRAM_BYTES: usize = 64 << 10;
 /// Room for a flood of neighbors before the kernel drops notifications.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use ringway_stack::{Cidr, MacAddress};
 
-use super::{Address, Link, LinkRoute, NO_LINK, Neighbor};
+use super::{Address, Link, LinkRoute, NO_LINK, Neighbor, Policy};
 
 /// What can be dumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,7 @@ pub(super) enum Table {
     Addresses,
     Routes,
     Neighbors,
+    Policies,
 }
 
 /// What a message says.
@@ -28,6 +29,8 @@ pub(super) enum Message {
     Route(LinkRoute),
     RouteGone(LinkRoute),
     Neighbor(Neighbor),
+    Policy(Policy),
+    PolicyGone(Policy),
     /// A dump is complete.
     Done,
     /// Negative: an errno; zero: done as asked.
@@ -61,6 +64,9 @@ const RTM_GETROUTE: u16 = 26;
 const RTM_NEWNEIGH: u16 = 28;
 const RTM_DELNEIGH: u16 = 29;
 const RTM_GETNEIGH: u16 = 30;
+const RTM_NEWRULE: u16 = 32;
+const RTM_DELRULE: u16 = 33;
+const RTM_GETRULE: u16 = 34;
 
 const NLM_F_REQUEST: u16 = 0x001;
 const NLM_F_DUMP_INTR: u16 = 0x010;
@@ -84,6 +90,7 @@ const IFLA_MTU: u16 = 4;
 const IFLA_QDISC: u16 = 6;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_SLAVE_KIND: u16 = 4;
 
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -93,7 +100,15 @@ const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_DEPRECATED: u32 = 0x20;
 const IFA_F_TENTATIVE: u32 = 0x40;
 
+const VRF: &str = "vrf";
+
+const RT_TABLE_DEFAULT: u32 = 253;
 const RT_TABLE_MAIN: u32 = 254;
+const RT_TABLE_LOCAL: u32 = 255;
+const FR_ACT_TO_TBL: u8 = 1;
+const FRA_PRIORITY: u16 = 6;
+const FRA_TABLE: u16 = 15;
+const FRA_L3MDEV: u16 = 19;
 const RTN_UNICAST: u8 = 1;
 /// Blackhole, unreachable, prohibit.
 const RTN_NOWHERE: [u8; 3] = [6, 7, 8];
@@ -119,6 +134,7 @@ pub(super) fn dump_request(table: Table, sequence: u32) -> Vec<u8> {
         Table::Addresses => (RTM_GETADDR, 8),
         Table::Routes => (RTM_GETROUTE, 12),
         Table::Neighbors => (RTM_GETNEIGH, 12),
+        Table::Policies => (RTM_GETRULE, 12),
     };
     let mut request = header(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence);
     request.resize(HEADER_BYTES + body, 0);
@@ -189,6 +205,8 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
         RTM_DELADDR => address(body).map(Message::AddressGone),
         RTM_NEWROUTE => route(body).map(Message::Route),
         RTM_DELROUTE => route(body).map(Message::RouteGone),
+        RTM_NEWRULE => policy(body).map(Message::Policy),
+        RTM_DELRULE => policy(body).map(Message::PolicyGone),
         RTM_NEWNEIGH => neighbor(body).map(Message::Neighbor),
         RTM_DELNEIGH => neighbor(body).map(|gone| Message::Neighbor(Neighbor { mac: None, ..gone })),
         _ => None,
@@ -211,6 +229,7 @@ fn link(body: &[u8]) -> Option<Link> {
         ethernet: u16_at(body, 2)? == ARPHRD_ETHER,
         queued: false,
         kind: String::new(),
+        is_in_vrf: false,
     };
     for (kind, payload) in Attributes(body.get(16..)?) {
         match kind {
@@ -219,8 +238,9 @@ fn link(body: &[u8]) -> Option<Link> {
             IFLA_MTU => link.mtu = u32_at(payload, 0)?,
             IFLA_QDISC => link.queued = text(payload) != NO_QUEUE,
             IFLA_LINKINFO => {
-                let mut nested = Attributes(payload);
-                link.kind = nested.find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, kind)| text(kind)).unwrap_or_default();
+                let nested = |wanted| Attributes(payload).find(|(kind, _)| *kind == wanted).map(|(_, kind)| text(kind));
+                link.kind = nested(IFLA_INFO_KIND).unwrap_or_default();
+                link.is_in_vrf = nested(IFLA_INFO_SLAVE_KIND).is_some_and(|kind| kind == VRF);
             }
             _ => {}
         }
@@ -285,6 +305,25 @@ fn route(body: &[u8]) -> Option<LinkRoute> {
         metric,
         source,
     })
+}
+
+/// struct fib_rule_hdr {family, dst_len, src_len, tos, table, res1, res2, action: u8, flags u32}; `None`: one that every machine has,
+/// and that which asks for the table of a VRF.
+fn policy(body: &[u8]) -> Option<Policy> {
+    let (family, action) = (*body.first()?, *body.get(7)?);
+    unspecified(family)?;
+    let mut policy = Policy { is_ipv4: family == AF_INET, priority: 0, table: None };
+    let mut table = u32::from(*body.get(4)?);
+    for (kind, payload) in Attributes(body.get(12..)?) {
+        match kind {
+            FRA_PRIORITY => policy.priority = u32_at(payload, 0)?,
+            FRA_TABLE => table = u32_at(payload, 0)?,
+            FRA_L3MDEV => return None,
+            _ => {}
+        }
+    }
+    policy.table = (action == FR_ACT_TO_TBL).then_some(table);
+    (!matches!(policy.table, Some(RT_TABLE_LOCAL | RT_TABLE_MAIN | RT_TABLE_DEFAULT))).then_some(policy)
 }
 
 /// struct rtnexthop {len u16, flags u8, hops u8, ifindex i32} and its attributes: of several paths the first is used.

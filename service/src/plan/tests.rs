@@ -1,8 +1,8 @@
 use ringway_stack::{Autoconfiguration, MacAddress};
 
-use super::{Backend, Machine, plan};
+use super::{Backend, Machine, Plan, plan};
 use crate::config::{Config, parse_cidr};
-use crate::netlink::{Address, Link, Snapshot};
+use crate::netlink::{Address, Link, Policy, Snapshot};
 
 fn config(text: &str) -> Config {
     Config::parse("t.toml", text, Vec::new()).expect("valid")
@@ -24,6 +24,7 @@ fn kernel() -> Snapshot {
         ethernet: true,
         queued: false,
         kind: String::new(),
+        is_in_vrf: false,
     };
     let links = [
         Link { loopback: true, ethernet: false, mtu: 65_536, ..link(1, "lo") },
@@ -128,5 +129,20 @@ fn an_interface_that_a_firewall_guards_stays_with_the_kernel() {
     let eth0 = respectful.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named");
     assert!(eth0.is_guarded && eth0.reason.contains("without CAP_NET_ADMIN") && eth0.reason.contains("policy.firewall"));
     let warned = plan(&config("[policy]\nfirewall = \"warn\""), &kernel(), &guarded);
-    assert!(warned.served[0].unguarded().expect("a warning").contains("eth0 do not pass the firewall"));
+    assert!(warned.served[0].warnings[0].contains("eth0 do not pass the firewall"));
+}
+
+#[test]
+fn policy_routing_leaves_interfaces_to_the_kernel() {
+    let mut kernel = kernel();
+    kernel.policies.push(Policy { is_ipv4: true, priority: 100, table: Some(200) });
+    let eth0 = |plan: &Plan| plan.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named").clone();
+    let skipped = eth0(&plan(&config(""), &kernel, &machine(true)));
+    assert!(skipped.is_guarded && skipped.reason.contains("ip -4 rule 100: lookup 200"), "{}", skipped.reason);
+    let warned = plan(&config("[policy]\nrouting = \"warn\""), &kernel, &machine(true));
+    assert!(warned.served[0].warnings[0].contains("main routing table alone"));
+    assert!(plan(&config("[policy]\nrouting = \"ignore\""), &kernel, &machine(true)).served[0].warnings.is_empty());
+    kernel.policies.clear();
+    kernel.links.get_mut(&2).expect("eth0").is_in_vrf = true;
+    assert!(eth0(&plan(&config(""), &kernel, &machine(true))).reason.contains("VRF"));
 }
