@@ -141,6 +141,7 @@ enum Server {
 /// A program about to be started.
 struct Launch<'a> {
     arguments: &'a Arguments,
+    config: &'a Config,
     program: Program,
     server: Server,
     token: [u8; 16],
@@ -150,7 +151,7 @@ struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    fn prepare(arguments: &'a Arguments, config: &Config, mut program: Program) -> Result<Launch<'a>, String> {
+    fn prepare(arguments: &'a Arguments, config: &'a Config, mut program: Program) -> Result<Launch<'a>, String> {
         let strict = arguments.enforce == Enforce::Strict || config.policy.strict;
         let signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
         let mut token = [0; 16];
@@ -167,7 +168,7 @@ impl<'a> Launch<'a> {
         if strict && !program.obstacles.is_empty() {
             return Err(program.obstacles.join("; "));
         }
-        Ok(Launch { arguments, program, server, token, library, strict, signals })
+        Ok(Launch { arguments, config, program, server, token, library, strict, signals })
     }
 
     fn go(mut self) -> ExitCode {
@@ -182,6 +183,12 @@ impl<'a> Launch<'a> {
         }
         if let Err(error) = ringway_service::raise_descriptor_limit() {
             eprintln!("ringway run: few descriptors are left for connections: {error}");
+        }
+        // Only now: the program inherits nothing of it.
+        if let Server::Private(service) = &self.server
+            && let Err(error) = service.confine_process(self.config)
+        {
+            eprintln!("ringway run: the service cannot give up its rights: {error}");
         }
         let status = match self.signals.accompany(&mut child) {
             Ok(status) => status,

@@ -50,6 +50,7 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
     if let Err(error) = ringway_service::raise_descriptor_limit() {
         eprintln!("ringway serve: few descriptors are left for connections: {error}");
     }
+    service.confine_process(&config).map_err(|error| format!("the service cannot give up its rights: {error}"))?;
     let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
     eprintln!("ringway: service {} ready: TCP on {}{notes}", service.name(), crate::run::served(service.served()));
     tell_supervisor("READY=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;

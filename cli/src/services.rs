@@ -8,6 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ringway_service::RunDirectory;
+use ringway_service::rundir::network_here;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
 
@@ -52,9 +54,9 @@ pub(crate) fn find(name: Option<&str>) -> io::Result<Vec<Service>> {
 }
 
 fn all_here() -> Vec<Service> {
-    let here = namespace("self");
+    let (directory, here) = (RunDirectory::at(RUNTIME_FOLDER.into()), network_here());
     let mut found = everywhere();
-    found.retain(|service| namespace(&service.stats.pid().to_string()) == here);
+    found.retain(|service| directory.network_of(&service.name) == here);
     found
 }
 
@@ -79,11 +81,6 @@ fn open(name: &str, worker: u32) -> io::Result<Service> {
     let path = path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{name}.stats")), worker);
     let stats = StatsReader::open(&path).map_err(|error| io::Error::other(format!("no service {name}: {error}")))?;
     Ok(Service { name: name.to_string(), worker, stats })
-}
-
-/// The network namespace of a process, as the kernel names it.
-fn namespace(process: &str) -> Option<PathBuf> {
-    fs::read_link(format!("/proc/{process}/ns/net")).ok()
 }
 
 fn process_file(pid: u32, file: &str) -> PathBuf {

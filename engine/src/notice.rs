@@ -24,13 +24,21 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Writes `ringway: ` and a line to standard error, sometime soon.
 pub fn notice(line: &str) {
-    let writer = WRITER.get_or_init(|| {
+    let is_lost = writer().as_ref().is_none_or(|writer| writer.try_send(format!("ringway: {line}\n")).is_err());
+    LOST.fetch_add(u64::from(is_lost), Ordering::Relaxed);
+}
+
+/// Starts the thread that writes, with the rights of the calling one; else the first [`notice`] does.
+pub fn prepare() {
+    writer();
+}
+
+fn writer() -> &'static Option<SyncSender<String>> {
+    WRITER.get_or_init(|| {
         let (sender, lines) = sync_channel(QUEUE);
         let thread = Builder::new().name("ringway-notices".to_owned()).spawn(move || write(&lines, &mut std::io::stderr()));
         thread.is_ok().then_some(sender)
-    });
-    let is_lost = writer.as_ref().is_none_or(|writer| writer.try_send(format!("ringway: {line}\n")).is_err());
-    LOST.fetch_add(u64::from(is_lost), Ordering::Relaxed);
+    })
 }
 
 /// Writes what comes until the last sender is gone.

@@ -152,6 +152,17 @@ pub struct Policy {
     pub routing: RuleChoice,
 }
 
+/// What happens to system calls that the service does not make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemCalls {
+    /// They fail.
+    On,
+    /// They are logged.
+    Log,
+    /// Nothing.
+    Off,
+}
+
 /// Everything that can be chosen.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -169,6 +180,8 @@ pub struct Config {
     pub limits: GroupLimits,
     /// `[policy]`
     pub policy: Policy,
+    /// `[service]`
+    pub system_calls: SystemCalls,
     values: Values,
 }
 
@@ -254,6 +267,11 @@ impl Config {
                 group: values.text("policy.group").to_owned(),
                 firewall: rule_choice(values.text("policy.firewall")),
                 routing: rule_choice(values.text("policy.routing")),
+            },
+            system_calls: match values.text("service.seccomp") {
+                "log" => SystemCalls::Log,
+                "off" => SystemCalls::Off,
+                _ => SystemCalls::On,
             },
             values,
         };

@@ -16,10 +16,12 @@ pub mod kernel;
 pub mod netlink;
 pub mod plan;
 pub mod ports;
+mod privileges;
 mod rights;
 pub mod rundir;
 mod secret;
 mod supervise;
+mod system_calls;
 mod workers;
 
 pub use broker::{Admission, BrokerStatus};

@@ -1,6 +1,6 @@
 //! The files of running services in `/run/ringway`: who is there, who is dead.
 //!
-//! A service NAME holds a lock on `NAME.lock` for as long as it lives; beside it stand `NAME.sock`,
+//! A service NAME holds a lock on `NAME.lock`, which says its process and its network namespace, for as long as it lives; beside it stand `NAME.sock`,
 //! `NAME.stats` and `NAME.capture`, and `NAME.sock1` and so on for each further worker. Promises: two services never have one name; nothing stays after
 //! a clean stop; what a killed service left is removed by the next one. Does not do: talk to
 //! services.
@@ -23,6 +23,8 @@ const DIRECTORY_VARIABLE: &str = "RINGWAY_RUN_DIRECTORY";
 /// Milliseconds to wait for a lock whose holder is not known to be alive.
 const PATIENCE: u32 = 100;
 const NAME_LEN_MAX: usize = 64;
+/// Of a lock file, what is read.
+const LOCK_BYTES: u64 = 64;
 /// Everything that a service may leave behind, the lock last.
 const EXTENSIONS: [&str; 4] = ["sock", "stats", "capture", "lock"];
 /// Those of which each worker but the first has one, with its number behind it.
@@ -174,9 +176,14 @@ impl RunDirectory {
         if try_lock(&lock).unwrap_or(true) {
             return false;
         }
-        let namespace = |process: &str| std::fs::read_link(Path::new("/proc").join(process).join("ns/net")).ok();
-        let there = read_pid(&mut lock).and_then(|pid| namespace(&pid.to_string()));
-        there.is_some() && there == namespace("self")
+        let there = read_owner(&mut lock).filter(|(pid, _)| Path::new("/proc").join(pid.to_string()).exists());
+        there.and_then(|(_, network)| network).is_some_and(|network| Some(network) == network_here())
+    }
+
+    /// The network namespace of the service `name`, as the kernel names it. It stands in the lock file: nobody may look into
+    /// the service's process.
+    pub fn network_of(&self, name: &str) -> Option<String> {
+        read_owner(&mut File::open(self.file(name, "lock")).ok()?)?.1
     }
 
     /// Removes the files of services that have died; returns their names.
@@ -323,13 +330,25 @@ fn is_still_at(lock: &File, path: &Path) -> bool {
 fn write_pid(lock: &mut File) -> io::Result<()> {
     lock.set_len(0)?;
     lock.seek(SeekFrom::Start(0))?;
-    writeln!(lock, "{}", std::process::id())
+    writeln!(lock, "{}\n{}", std::process::id(), network_here().unwrap_or_default())
 }
 
 fn read_pid(lock: &mut File) -> Option<u32> {
+    read_owner(lock).map(|(pid, _)| pid)
+}
+
+/// Number and network namespace of the process that holds a lock.
+fn read_owner(lock: &mut File) -> Option<(u32, Option<String>)> {
     let mut text = String::new();
-    lock.take(32).read_to_string(&mut text).ok()?;
-    text.trim().parse().ok()
+    lock.take(LOCK_BYTES).read_to_string(&mut text).ok()?;
+    let mut lines = text.lines();
+    let pid = lines.next()?.trim().parse().ok()?;
+    Some((pid, lines.next().filter(|network| !network.is_empty()).map(str::to_owned)))
+}
+
+/// The network namespace of this process, as the kernel names it: `net:[4026531840]`.
+pub fn network_here() -> Option<String> {
+    Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]

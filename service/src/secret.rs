@@ -1,6 +1,6 @@
 //! The secret of this machine's boot: what must not be guessed comes from it.
 //!
-//! It stands beside the run directory, readable by its owner only, and outlives services on purpose:
+//! It stands beside the run directory (in it, where that is all that the service's user may write), readable by its owner only, and outlives services on purpose:
 //! sequence numbers and timestamps of a service that starts again go on where the last one's were, so
 //! that peers take its connections while they still remember the old ones (RFC 6528 §3, RFC 7323 §5.4).
 //! Does not do: survive a reboot.
@@ -14,16 +14,28 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::rundir::RunDirectory;
 
+/// Its name in the run directory, where there is no right to make it beside that.
+const INSIDE: &str = ".secret";
+
 /// The secret, which is made when there is none yet.
 ///
 /// # Errors
 /// The file cannot be made or read, or is somebody else's.
 pub(crate) fn of_this_boot(directory: &RunDirectory) -> io::Result<u64> {
-    let path = directory.path().with_extension("secret");
-    match read(&path) {
+    let beside = directory.path().with_extension("secret");
+    let theirs = fs::symlink_metadata(&beside).is_ok_and(|found| found.uid() != rustix::process::geteuid().as_raw());
+    // An ordinary user whose run directory a unit has made may write nothing beside it.
+    match if theirs { Err(io::ErrorKind::PermissionDenied.into()) } else { of(&beside) } {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => of(&directory.path().join(INSIDE)),
+        found => found,
+    }
+}
+
+fn of(path: &Path) -> io::Result<u64> {
+    match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(&path)?;
-            read(&path)
+            make(path)?;
+            read(path)
         }
         found => found,
     }

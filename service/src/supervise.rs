@@ -2,8 +2,8 @@
 //!
 //! Promises: [`Service::start`] either returns a service whose socket answers or leaves nothing
 //! behind; after [`Service::stop`] no file and no thread is left. Whatever was changed in the
-//! kernel is bound to this process and vanishes with it, also when it is killed. Does not do:
-//! signals, terminals, exit statuses: those are the command's.
+//! kernel is bound to this process and vanishes with it, also when it is killed; its threads hold the rights that they still
+//! need, whatever the caller holds (`privileges`). Does not do: signals, terminals, exit statuses: those are the command's.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +21,7 @@ use ringway_shm::channel::attach::path_of_worker;
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
 use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk};
 use crate::config::Config;
@@ -35,6 +35,8 @@ use crate::plan::{Backend, Machine, Plan, Planned, plan};
 use crate::ports::SharedPorts;
 use crate::ports::division::Share;
 use crate::ports::ledger::Seat;
+use crate::privileges;
+use crate::rights;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
 use crate::workers::Workers;
@@ -54,6 +56,8 @@ pub enum StartError {
     Claim(ClaimError),
     /// The kernel's tables could not be read.
     Netlink(io::Error),
+    /// Rights that sharing interfaces takes are missing, one line each.
+    NoRights(Vec<String>),
     /// No interface can be served; the reasons, one line each.
     NoInterface(Vec<String>),
     /// The worker, the broker or a thread could not be started.
@@ -65,6 +69,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Claim(error) => error.fmt(f),
             StartError::Netlink(error) => write!(f, "the kernel's addresses and routes cannot be read: {error}"),
+            StartError::NoRights(lines) => f.write_str(&lines.join("; ")),
             StartError::NoInterface(reasons) if reasons.is_empty() => f.write_str("there is no interface to serve"),
             StartError::NoInterface(reasons) => write!(f, "no interface can be served: {}", reasons.join("; ")),
             StartError::Start(error) => write!(f, "the service does not start: {error}"),
@@ -102,17 +107,33 @@ impl Service {
     /// # Blocking
     /// Until programs can attach.
     pub fn start(config: &Config, name: &str, directory: &RunDirectory, admission: Admission) -> Result<Service, StartError> {
+        // What the caller may do stays the caller's, for programs that it starts; all threads of the service come from this one.
+        std::thread::scope(|scope| {
+            let thread = Builder::new().name("ringway-start".to_owned());
+            let started = thread.spawn_scoped(scope, || Service::start_here(config, name, directory, &admission));
+            started.map_err(StartError::Start)?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Gives rights up as it goes; see `privileges`.
+    fn start_here(config: &Config, name: &str, directory: &RunDirectory, admission: &Admission) -> Result<Service, StartError> {
+        privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
         // Before the rules are read, so that no change is missed.
         let watch = Watch::open();
         let machine = Machine::now(config);
         let plan = plan(config, mirror.now(), &machine);
+        let missing = rights::missing_for(config.interface.device, &plan.served);
+        if !missing.is_empty() {
+            return Err(StartError::NoRights(missing));
+        }
         if plan.served.is_empty() {
             return Err(StartError::NoInterface(
                 plan.skipped.iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect(),
             ));
         }
+        privileges::keep(privileges::of_devices(&plan.served)).map_err(StartError::Start)?;
         let count = worker_count(config, &plan);
         let links = Served::default();
         let devices = Devices::new(&plan.served, PORTS_MAX, count).map_err(StartError::Start)?;
@@ -142,8 +163,19 @@ impl Service {
         }
         service.open_devices(plan)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
-        service.open_doors(config, &admission, forks).map_err(StartError::Start)?;
+        privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
+        ringway::notice::prepare();
+        service.open_doors(config, admission, forks).map_err(StartError::Start)?;
         Ok(service)
+    }
+
+    /// Gives up what the process does not need any more, in the calling thread and, as far as it is the process's, in all of
+    /// them. No program can be started afterwards.
+    ///
+    /// # Errors
+    /// The system refuses; what was given up stays so.
+    pub fn confine_process(&self, config: &Config) -> io::Result<()> {
+        privileges::confine_process(config.system_calls)
     }
 
     /// What is served.
@@ -296,6 +328,7 @@ fn watch_workers(
     let watch = |worker: WorkerThread| {
         let (idle, ended, left) = (idle.clone(), ended.clone(), left.clone());
         Builder::new().name("ringway-watch".to_owned()).spawn(move || {
+            privileges::keep(CapabilitySet::empty())?;
             let result = worker.join();
             rustix::io::write(&*idle, &1u64.to_ne_bytes())?;
             if left.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -26,6 +26,7 @@ mod kills;
 mod link;
 mod memcached;
 mod posix;
+mod privileges;
 mod redis;
 mod run;
 mod see_inside;

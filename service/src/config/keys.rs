@@ -380,4 +380,11 @@ pub const KEYS: &[Key] = &[
         "ringway",
         "Members of this group may attach to `ringway serve`, besides root and the service's own user.",
     ),
+    choice(
+        "service.seccomp",
+        "on",
+        &["on", "log", "off"],
+        "System calls that the service does not make are refused to it (ENOSYS). log: they are let through and stand in the \
+         kernel's log, to find one that is missing from the list. off: no filter.",
+    ),
 ];

@@ -1,13 +1,15 @@
-use super::{effective_capabilities, missing};
+use super::{NEEDED, NEEDED_BY_XDP, effective_capabilities, missing};
 
 #[test]
 fn missing_capabilities_are_named() {
-    assert!(missing(u64::MAX).is_empty());
-    assert_eq!(missing(0).len(), 3);
+    assert!(missing(u64::MAX, &NEEDED).is_empty());
+    assert_eq!(missing(0, &NEEDED).len(), 3);
     let without_raw = !(1 << 13);
-    assert!(missing(without_raw)[0].starts_with("CAP_NET_RAW is missing"));
+    assert!(missing(without_raw, &NEEDED)[0].starts_with("CAP_NET_RAW is missing"));
     let before_bpf = (1 << 12) | (1 << 13) | (1 << 21);
-    assert!(missing(before_bpf).is_empty());
+    assert!(missing(before_bpf, &NEEDED).is_empty());
+    assert!(missing(before_bpf, &[NEEDED_BY_XDP]).is_empty());
+    assert!(missing(before_bpf & !(1 << 21), &[NEEDED_BY_XDP])[0].starts_with("CAP_PERFMON is missing"));
 }
 
 #[test]

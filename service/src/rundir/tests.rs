@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{ClaimError, RunDirectory};
+use super::{ClaimError, RunDirectory, network_here};
 
 /// A directory that vanishes with the test.
 struct Scratch(PathBuf);
@@ -50,6 +50,20 @@ fn a_name_is_had_once_and_nothing_stays() {
     drop(other);
     assert!(scratch.files().is_empty());
     scratch.directory().claim("default").expect("free again");
+}
+
+/// Whoever may not look into the service's process finds its network namespace too.
+#[test]
+fn the_lock_names_the_network_namespace() {
+    let scratch = Scratch::new("network");
+    let claim = scratch.directory().claim("default").expect("free");
+    assert_eq!(scratch.directory().network_of("default"), network_here());
+    assert!(scratch.directory().serves_here("default"));
+    let elsewhere = format!("{}\nnet:[1]\n", std::process::id());
+    fs::write(scratch.0.join("default.lock"), elsewhere).expect("ours");
+    assert!(!scratch.directory().serves_here("default"));
+    drop(claim);
+    assert!(!scratch.directory().serves_here("default"));
 }
 
 #[test]
