@@ -1,6 +1,6 @@
 //! What the kernel says of a network interface, asked once by name.
 
-mod route;
+pub(crate) mod route;
 mod sys;
 
 use std::io;

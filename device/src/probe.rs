@@ -26,7 +26,7 @@ pub(crate) use sys::enter_new_namespace;
 /// A back end that may serve an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Candidate {
-    /// AF_PACKET with virtio headers, packets hidden from the kernel by TCX.
+    /// AF_PACKET with virtio headers, packets hidden from the kernel by TCX or a traffic-control filter.
     Packet,
     /// AF_XDP, the program in the driver.
     XdpNative,
@@ -80,8 +80,8 @@ impl Probe {
                 Candidate::Packet,
                 "carries 64 KiB segments and partial checksums, and costs no more per packet than AF_XDP with a copy",
             ),
-            (Candidate::XdpNative, "shares the interface without TCX"),
-            (Candidate::XdpGeneric, "shares the interface without TCX, with any driver"),
+            (Candidate::XdpNative, "shares the interface without traffic control"),
+            (Candidate::XdpGeneric, "shares the interface without traffic control, with any driver"),
             (Candidate::Tap, "needs no interface, but an address and a route of its own"),
         ]
         .into_iter()

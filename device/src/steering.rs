@@ -6,15 +6,15 @@
 //!                      v
 //!                   AF_PACKET socket, socket filter: owned or ICMP error: a copy  (device packet)
 //!                      v
-//!                   TCX program ---------- owned: dropped, else the kernel's IP
+//!                   TCX program ---------- owned: dropped, else the kernel's IP   (before 6.6: `ingress`)
 //! ```
 //! Owned: TCP or UDP over IPv4 or IPv6, no VLAN tag, no IPv6 extension header but a fragment's, and (protocol,
 //! destination address, destination port) in the table. Fragments: only the first has ports. It is taken from the
 //! kernel as a whole packet would be, so that the kernel never completes the datagram; the later ones of TCP and UDP
 //! are copied to the AF_PACKET socket, where the stack puts them together, and time out in the kernel. Over AF_XDP
 //! they stay with the kernel and the datagram is lost. ICMP errors are copied to the AF_PACKET socket and left to the
-//! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here vanishes with the process:
-//! the programs are attached by links and nothing is pinned. Counts no references: who owns a port twice keeps the count.
+//! kernel too; neighbor discovery, which is ICMPv6, is the kernel's alone. Everything here ends with the process:
+//! the programs are attached by links and nothing is pinned; a filter of [`ingress`] hides nothing from then on. Counts no references: who owns a port twice keeps the count.
 //!
 //! Several workers of a service: the table says of each port which of them own it. A port of one worker is its own,
 //! whatever the flow; of a port that all own, each gets the flow groups that are its own ([`division`]). So each packet is
@@ -26,6 +26,7 @@ pub mod classify;
 pub mod division;
 mod fanout;
 pub mod groups;
+mod ingress;
 mod program;
 mod sys;
 
@@ -64,7 +65,22 @@ pub const WORKERS_MAX: usize = 31;
 /// A program that is attached to an interface as long as this lives.
 #[derive(Debug)]
 pub struct Attachment {
-    _link: OwnedFd,
+    _hold: Hold,
+}
+
+/// What ends the attachment when it is dropped.
+#[derive(Debug)]
+enum Hold {
+    /// The kernel detaches the program when the last descriptor of the link closes.
+    Link { _link: OwnedFd },
+    /// See [`ingress`].
+    Filter { _filter: ingress::Filter },
+}
+
+impl Attachment {
+    fn by(link: OwnedFd) -> Attachment {
+        Attachment { _hold: Hold::Link { _link: link } }
+    }
 }
 
 /// The AF_XDP sockets of an interface, by receive queue.
@@ -122,10 +138,18 @@ impl Steering {
     /// still see them.
     ///
     /// # Errors
-    /// The kernel refuses it, or is older than 6.6; the text names the fix.
+    /// The kernel refuses it; the text names the fix.
     pub fn hide_from_kernel(&self, index: u32) -> io::Result<Attachment> {
-        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(self.table.as_fd()))?;
-        Ok(Attachment { _link: sys::attach_tcx(program.as_fd(), index)? })
+        let program = sys::load(sys::ProgramKind::TrafficControl, &program::hide_from_kernel(self.table.as_fd(), None))?;
+        match sys::attach_tcx(program.as_fd(), index)? {
+            Some(link) => Ok(Attachment::by(link)),
+            None => self.hide_by_filter(index),
+        }
+    }
+
+    /// As [`hide_from_kernel`](Steering::hide_from_kernel), as kernels without TCX (before 6.6) can do it.
+    fn hide_by_filter(&self, index: u32) -> io::Result<Attachment> {
+        Ok(Attachment { _hold: Hold::Filter { _filter: ingress::Filter::attach(self.table.as_fd(), index)? } })
     }
 
     /// Gives owned packets and ICMP errors about them that arrive on interface `index` to the AF_XDP
@@ -150,7 +174,7 @@ pub fn redirect_all(index: u32, sockets: &SocketMap, mode: XdpMode) -> io::Resul
 
 fn attach_xdp(code: &[assembler::Instruction], index: u32, mode: XdpMode) -> io::Result<Attachment> {
     let program = sys::load(sys::ProgramKind::Xdp, code)?;
-    Ok(Attachment { _link: sys::attach_xdp(program.as_fd(), index, mode)? })
+    Ok(Attachment::by(sys::attach_xdp(program.as_fd(), index, mode)?))
 }
 
 impl PortFilter {
@@ -186,8 +210,7 @@ impl SocketMap {
     /// # Errors
     /// It is no AF_XDP socket, or `queue` is out of range.
     pub fn set(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
-        use std::os::fd::AsRawFd;
-        sys::update(self.map.as_fd(), &queue.to_ne_bytes(), socket.as_raw_fd() as u32)
+        sys::update_with_socket(self.map.as_fd(), queue, socket)
     }
 }
 

@@ -15,7 +15,7 @@ mod ring;
 mod sys;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Arena, Burst, Checksum, Duration, Frame, Instant};
@@ -26,6 +26,11 @@ use crate::steering::{Attachment, SocketMap, Steering, XdpMode, redirect_all};
 use crate::{Capabilities, Counters, Device, Medium};
 use ledger::Ledger;
 use queue::Queue;
+
+/// A socket that is bound to no queue: it is there as long as somebody has it, and that is all it is for.
+pub(crate) fn unbound_socket() -> io::Result<OwnedFd> {
+    sys::open()
+}
 
 /// One chunk of UMEM is one large slot; small slots lie several to a chunk behind them.
 const CHUNK_BYTES: usize = LARGE_BYTES;

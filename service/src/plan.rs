@@ -112,8 +112,6 @@ const TAP_MTU: u16 = 1500;
 /// What the running machine has, besides interfaces, that decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// The kernel has TCX.
-    pub tcx: bool,
     /// Its packet filters.
     pub rules: Ruleset,
 }
@@ -125,7 +123,7 @@ impl Machine {
     /// While the kernel lists the rules of its packet filters.
     pub fn now(config: &Config) -> Machine {
         let is_asked = config.policy.firewall != RuleChoice::Ignore && config.interface.device != DeviceChoice::Tap;
-        Machine { tcx: crate::kernel::has_tcx(), rules: if is_asked { Ruleset::read() } else { Ruleset::default() } }
+        Machine { rules: if is_asked { Ruleset::read() } else { Ruleset::default() } }
     }
 }
 
@@ -220,7 +218,7 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
     match refusal.map(str::to_owned).or(guard.map(|objection| objection.guard.clone())) {
         Some(reason) => plan.skipped.push(Skipped { name: link.name.clone(), reason, was_named, is_guarded }),
         None => {
-            let (backend, reason) = backend(config, machine.tcx);
+            let (backend, reason) = backend(config);
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
             plan.served.push(Planned {
                 link: link.index,
@@ -242,9 +240,8 @@ fn consider(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine, 
     }
 }
 
-fn backend(config: &Config, tcx: bool) -> (Backend, &'static str) {
+fn backend(config: &Config) -> (Backend, &'static str) {
     match config.interface.device {
-        DeviceChoice::Auto if !tcx => (Backend::Xdp, "the kernel is older than 6.6 and has no TCX, which \"packet\" needs"),
         DeviceChoice::Auto => (Backend::Packet, "works with every driver and carries segments up to 64 KiB"),
         DeviceChoice::Packet => (Backend::Packet, "chosen by interface.device"),
         DeviceChoice::Xdp => (Backend::Xdp, "chosen by interface.device"),

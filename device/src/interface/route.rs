@@ -1,4 +1,4 @@
-//! What only rtnetlink tells of one interface, and does with it. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
+//! What only rtnetlink tells of one interface, and does with it; single questions to it. Read rtnetlink(7), linux/if_link.h and linux/if_addr.h first.
 //!
 //! Promises: a message of the kernel that makes no sense is an error, never a panic. Does not do: dumps and changes (the
 //! service's mirror follows those).
@@ -13,10 +13,18 @@ const NLMSG_ERROR: u16 = 2;
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWADDR: u16 = 20;
-const NLM_F_REQUEST: u16 = 0x001;
-const NLM_F_ACK: u16 = 0x004;
-const NLM_F_REPLACE: u16 = 0x100;
-const NLM_F_CREATE: u16 = 0x400;
+/// NLM_F_REQUEST, of every order.
+pub(crate) const REQUEST: u16 = 0x001;
+/// NLM_F_ACK: the answer is an error message, whose code is zero when all went well.
+pub(crate) const ACK: u16 = 0x004;
+/// NLM_F_REPLACE
+pub(crate) const REPLACE: u16 = 0x100;
+/// NLM_F_EXCL: it must not be there yet.
+pub(crate) const EXCLUSIVE: u16 = 0x200;
+/// NLM_F_CREATE
+pub(crate) const CREATE: u16 = 0x400;
+/// NLM_F_DUMP: all that there are.
+pub(crate) const DUMP: u16 = 0x300;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
@@ -46,7 +54,7 @@ pub(super) struct Limits {
 pub(super) fn limits(index: u32) -> io::Result<Limits> {
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
-    let answer = ask(RTM_GETLINK, NLM_F_REQUEST, &body)?;
+    let answer = ask(RTM_GETLINK, REQUEST, &body)?;
     if kind(&answer) != RTM_NEWLINK {
         return Err(error_of(&answer));
     }
@@ -63,19 +71,25 @@ pub(super) fn add_address(index: u32, ip: IpAddr, prefix_len: u8) -> io::Result<
     let mut body = vec![family, prefix_len, 0, 0];
     body.extend(index.to_ne_bytes());
     for (kind, payload) in [(IFA_LOCAL, &bytes[..]), (IFA_ADDRESS, &bytes), (IFA_FLAGS, &IFA_F_NODAD.to_ne_bytes())] {
-        body.extend((4 + payload.len() as u16).to_ne_bytes());
-        body.extend(kind.to_ne_bytes());
-        body.extend(payload);
+        attribute(&mut body, kind, payload);
     }
-    let answer = ask(RTM_NEWADDR, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE, &body)?;
+    let answer = ask(RTM_NEWADDR, REQUEST | ACK | CREATE | REPLACE, &body)?;
     match errno(&answer) {
         Some(0) => Ok(()),
         _ => Err(error_of(&answer)),
     }
 }
 
+/// Appends an attribute, padded to whole words.
+pub(crate) fn attribute(body: &mut Vec<u8>, kind: u16, payload: &[u8]) {
+    body.extend((4 + payload.len() as u16).to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend(payload);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
 /// Sends a request and takes the first message of the answer.
-fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     bind(&socket, &SocketAddrNetlink::new(0, 0))?;
     let mut request = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
@@ -92,12 +106,13 @@ fn ask(kind: u16, flags: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-fn kind(message: &[u8]) -> u16 {
+/// Its type; 0: it makes no sense.
+pub(crate) fn kind(message: &[u8]) -> u16 {
     message.get(4..6).map_or(0, |bytes| u16::from_ne_bytes([bytes[0], bytes[1]]))
 }
 
 /// What an error message says; zero: done as asked.
-fn errno(message: &[u8]) -> Option<i32> {
+pub(crate) fn errno(message: &[u8]) -> Option<i32> {
     let code = message.get(HEADER_BYTES..HEADER_BYTES + 4).filter(|_| kind(message) == NLMSG_ERROR)?;
     Some(-(u32_of(code) as i32))
 }

@@ -109,10 +109,16 @@ pub(super) fn socket_filter(table: BorrowedFd<'_>, among: Option<(usize, &Divisi
     asm.finish()
 }
 
-/// Drops owned packets, leaves the rest to the next program or the kernel.
-pub(super) fn hide_from_kernel(table: BorrowedFd<'_>) -> Vec<Instruction> {
+/// Drops owned packets, leaves the rest to the next program or the kernel. With `lives`, a map of sockets, it drops only while
+/// there is a socket in its first place.
+pub(super) fn hide_from_kernel(table: BorrowedFd<'_>, lives: Option<BorrowedFd<'_>>) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     let not_ours = asm.label();
+    if let Some(lives) = lives {
+        asm.copy(R6, R1).store_value(Width::Word, R10, GROUP_KEY, 0);
+        asm.load_map(R1, lives).copy(R2, R10).add(R2, i32::from(GROUP_KEY)).call(Helper::MapLookup);
+        asm.jump_if(When::Equal, R0, 0, not_ours).copy(R1, R6);
+    }
     match_owned(&mut asm, table, Exits { icmp: not_ours, icmpv6: not_ours, fragment: not_ours, not_ours });
     asm.set(R0, TCX_DROP).exit();
     asm.place(not_ours).set(R0, TCX_NEXT).exit();

@@ -117,6 +117,11 @@ pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], value: u32) -> io::Result<
     Ok(())
 }
 
+/// Puts `socket` at `place` of a map of sockets.
+pub(super) fn update_with_socket(map: BorrowedFd<'_>, place: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+    update(map, &place.to_ne_bytes(), socket.as_raw_fd() as u32)
+}
+
 fn delete(map: BorrowedFd<'_>, key: &[u8]) -> io::Result<()> {
     let attributes = Element { map: map.as_raw_fd() as u32, padding: 0, key: key.as_ptr() as u64, value: 0, flags: 0 };
     // SAFETY: as in `update`; the value is not used.
@@ -170,15 +175,13 @@ pub(super) fn load(kind: ProgramKind, code: &[Instruction]) -> io::Result<OwnedF
     })
 }
 
-/// Attaches to the traffic-control hook of arriving packets, in front of other programs.
-pub(super) fn attach_tcx(program: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
-    attach(program, interface, BPF_TCX_INGRESS, 0).map_err(|error| match error.raw_os_error() {
-        Some(libc::EINVAL | libc::EOPNOTSUPP) => io::Error::new(
-            error.kind(),
-            format!("hiding packets from the kernel needs TCX (Linux 6.6 or later); choose the device \"xdp\": {error}"),
-        ),
-        _ => explain(error),
-    })
+/// Attaches to the traffic-control hook of arriving packets, in front of other programs. `None`: the kernel has no TCX.
+pub(super) fn attach_tcx(program: BorrowedFd<'_>, interface: u32) -> io::Result<Option<OwnedFd>> {
+    match attach(program, interface, BPF_TCX_INGRESS, 0) {
+        Ok(link) => Ok(Some(link)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
+        Err(error) => Err(explain(error)),
+    }
 }
 
 pub(super) fn attach_xdp(program: BorrowedFd<'_>, interface: u32, mode: XdpMode) -> io::Result<OwnedFd> {

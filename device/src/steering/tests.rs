@@ -139,6 +139,29 @@ fn owned_ports_are_ours_and_the_rest_is_the_kernels() {
     });
 }
 
+/// What kernels before 6.6 have: a filter of the traffic control hides as the TCX program does, and no more when its process is dead.
+#[test]
+fn a_filter_hides_owned_packets_while_its_process_lives() {
+    in_namespace(|| {
+        let mut shared = shared();
+        let index = Interface::open("server").expect("made above").index;
+        for dies in [false, true] {
+            shared.hidden = Some(shared.steering.hide_by_filter(index).expect("root"));
+            shared.send_syn(OWNED);
+            shared.send_syn(KERNELS);
+            assert_eq!(shared.kernel_answer(KERNELS) & RST, RST, "the first answer there is");
+            assert_eq!(shared.device_got(), [Some(OWNED)]);
+            match shared.hidden.take().map(|attachment| attachment._hold) {
+                Some(Hold::Filter { _filter }) if dies => _filter.abandon(),
+                filter => drop(filter),
+            }
+            shared.send_syn(OWNED);
+            assert_eq!(shared.kernel_answer(OWNED) & RST, RST);
+            assert_eq!(shared.device_got(), [Some(OWNED)]);
+        }
+    });
+}
+
 #[test]
 fn the_kernel_sees_everything_when_the_attachment_is_gone() {
     in_namespace(|| {

@@ -8,10 +8,6 @@ fn config(text: &str) -> Config {
     Config::parse("t.toml", text, Vec::new()).expect("valid")
 }
 
-fn machine(tcx: bool) -> Machine {
-    Machine { tcx, ..Machine::default() }
-}
-
 /// lo, eth0 with both families, eth1 down, tun0 without Ethernet, br0 with a link-local address only.
 fn kernel() -> Snapshot {
     let link = |index: u32, name: &str| Link {
@@ -51,7 +47,7 @@ fn kernel() -> Snapshot {
 
 #[test]
 fn auto_serves_what_is_up_and_has_an_address_and_says_why_not_the_rest() {
-    let plan = plan(&config(""), &kernel(), &machine(true));
+    let plan = plan(&config(""), &kernel(), &Machine::default());
     assert_eq!(plan.served.len(), 1);
     let eth0 = &plan.served[0];
     assert_eq!((eth0.name.as_str(), eth0.link, eth0.mtu, eth0.backend), ("eth0", 2, 1500, Backend::Packet));
@@ -75,7 +71,7 @@ fn what_is_named_is_served_even_before_it_is_up() {
     let plan = plan(
         &config("[interface]\nname = [\"eth1\", \"lo\", \"none\"]\ndevice = \"xdp\"\nmtu = 1400"),
         &kernel(),
-        &machine(true),
+        &Machine::default(),
     );
     assert_eq!(plan.served.len(), 1);
     assert_eq!((plan.served[0].name.as_str(), plan.served[0].backend, plan.served[0].mtu), ("eth1", Backend::Xdp, 1400));
@@ -86,7 +82,7 @@ fn what_is_named_is_served_even_before_it_is_up() {
 
 #[test]
 fn a_tap_device_has_its_own_address_and_no_other_interface() {
-    let plan = plan(&config("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\""), &kernel(), &machine(true));
+    let plan = plan(&config("[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\""), &kernel(), &Machine::default());
     assert_eq!(plan.served.len(), 1);
     assert_eq!(plan.served[0].addresses, [parse_cidr("10.7.0.2/24").expect("valid")]);
     assert_eq!(plan.served[0].backend, Backend::Tap);
@@ -97,7 +93,7 @@ fn a_tap_device_has_its_own_address_and_no_other_interface() {
 fn a_tap_device_may_have_an_ipv6_address_too() {
     let text = "[interface]\ndevice = \"tap\"\naddress = \"10.7.0.1/24\"\naddress6 = \"fd07::1/64\"";
     let sides = |text: &str| {
-        let served = plan(&config(text), &kernel(), &machine(true)).served.remove(0);
+        let served = plan(&config(text), &kernel(), &Machine::default()).served.remove(0);
         (served.addresses, served.kernel_side)
     };
     let cidrs = |texts: [&str; 2]| texts.map(|text| parse_cidr(text).expect("valid")).to_vec();
@@ -109,21 +105,14 @@ fn a_tap_device_may_have_an_ipv6_address_too() {
 #[test]
 fn on_a_vlan_the_kernels_end_has_no_address() {
     let text = "[interface]\ndevice = \"tap\"\naddress = \"10.7.0.2/24\"\nvlan = 7\nautoconfiguration = \"stable\"";
-    let served = &plan(&config(text), &kernel(), &machine(true)).served[0];
+    let served = &plan(&config(text), &kernel(), &Machine::default()).served[0];
     assert_eq!((served.vlan, served.kernel_side.len()), (Some(7), 0));
     assert_eq!(served.autoconfiguration, Autoconfiguration::Stable);
 }
 
 #[test]
-fn without_tcx_an_interface_is_shared_by_xdp() {
-    let plan = plan(&config(""), &kernel(), &machine(false));
-    assert!(!plan.served.is_empty());
-    assert!(plan.served.iter().all(|planned| planned.backend == Backend::Xdp));
-}
-
-#[test]
 fn an_interface_that_a_firewall_guards_stays_with_the_kernel() {
-    let guarded = Machine { tcx: true, rules: crate::firewall::Ruleset::unreadable_for_tests() };
+    let guarded = Machine { rules: crate::firewall::Ruleset::unreadable_for_tests() };
     let respectful = plan(&config(""), &kernel(), &guarded);
     assert!(respectful.served.is_empty());
     let eth0 = respectful.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named");

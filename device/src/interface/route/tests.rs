@@ -3,10 +3,8 @@ use crate::interface::Interface;
 use crate::testing::{in_namespace, ip};
 
 fn attribute(kind: u16, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = (4 + payload.len() as u16).to_ne_bytes().to_vec();
-    bytes.extend(kind.to_ne_bytes());
-    bytes.extend(payload);
-    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    let mut bytes = Vec::new();
+    super::attribute(&mut bytes, kind, payload);
     bytes
 }
 
