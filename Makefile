@@ -5,7 +5,7 @@ LOOM_TARGET = target/loom
 MINUTES ?= 1
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel netlink firewall config capture
 
-.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system bench-instructions check-instructions tidy rfc-coverage clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -82,6 +82,10 @@ soak:
 # Real programs in network namespaces of their own: needs root.
 system: build
 	$(CARGO) test --release -p ringway-cli --test system -- --test-threads=1
+
+# The same in guests of other kernels, over cards that QEMU emulates: each kernel with each card. Minutes.
+vm-lab: build
+	$(CARGO) test --release -p ringway-cli --test system -- vm:: --include-ignored --test-threads=1 --nocapture
 
 # Instructions per message, counted by callgrind at N and 2N; docs/performance.md records them.
 bench-instructions:

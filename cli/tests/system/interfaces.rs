@@ -81,3 +81,23 @@ fn a_changed_link_address_is_followed() {
         net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, &net.url(80, "large.bin")), large));
     }
 }
+
+/// A link that goes down for 1.5 s, at either end, loses no connection: what was under way is sent again.
+#[test]
+fn a_link_that_comes_back_loses_no_connection() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    let mut nginx = net.spawn_ringway(Server, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_served(Server, 80, &mut nginx);
+    let url = net.url(80, "large.bin");
+    for (number, side) in [Client, Server, Server].into_iter().enumerate() {
+        let name = format!("slow{number}");
+        let slow = ["curl", "-sS", "--fail", "--max-time", "50", "--limit-rate", "4M", "-o", &name, &url];
+        let download = net.spawn(Client, &slow);
+        let got = net.path(&name);
+        wait_until("the download has begun", DEADLINE, || got.metadata().is_ok_and(|file| file.len() > 1_000_000));
+        net.output(side, &["sh", "-c", &format!("ip link set {INTERFACE} down; sleep 1.5; ip link set {INTERFACE} up")]);
+        download.finish(DEADLINE).success();
+        assert_eq!(digest_of(got).expect("curl has written it"), large);
+    }
+}

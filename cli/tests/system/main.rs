@@ -35,4 +35,5 @@ mod socat;
 mod ssh;
 mod strict;
 mod udp;
+mod vm;
 mod workers;

@@ -1,0 +1,232 @@
+//! Real drivers: Ringway inside guests of other kernels, over cards that QEMU emulates; the peer is the host's kernel in a namespace.
+//!
+//! Promises: a guest has the host's files read-only, under a layer in memory; it ends with its test. Without QEMU or a guest kernel
+//! (`.ci/setup` fetches both) a test says that it is skipped. Does not do: rates; an emulated processor has none.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::harness::*;
+
+/// `.ci/guests` unpacks kernel packages to folders here.
+const KERNELS: &str = "/var/cache/ringway-guests";
+const SCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system/vm");
+const GUEST: &str = "10.99.0.2";
+const FILE_BYTES: usize = 20 << 20;
+/// The guest's processor is emulated, on a machine that may be busy.
+const SLOW: Duration = Duration::from_secs(120);
+/// Of the service's processor time in a second without packets, in hundredths of a second.
+const IDLE_TICKS_MAX: u64 = 10;
+
+struct Guest<'a> {
+    net: &'a Net,
+    control: UnixStream,
+    _qemu: Process,
+}
+
+/// What a guest is made of.
+struct Shape {
+    /// A folder of [`KERNELS`].
+    kernel: &'static str,
+    /// QEMU's name of the card.
+    card: &'static str,
+    /// The kernel's name of its driver.
+    driver: &'static str,
+}
+
+/// `None`, after a line that says why: this machine cannot run it.
+fn boot<'a>(net: &'a Net, shape: &Shape) -> Option<Guest<'a>> {
+    let kernel = Path::new(KERNELS).join(shape.kernel);
+    let Some(image) = image(&kernel) else {
+        eprintln!("skipped: there is no kernel in {}; `.ci/setup` fetches it", kernel.display());
+        return None;
+    };
+    let devices = std::process::Command::new("qemu-system-x86_64").args(["-device", "help"]).output();
+    let devices = devices.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    if !devices.contains(&format!("\"{}\"", shape.card)) {
+        eprintln!("skipped: qemu-system-x86_64 is not here or has no card {}; `.ci/setup` installs it", shape.card);
+        return None;
+    }
+    net.output(Client, &["ip", "tuntap", "add", "dev", "vm0", "mode", "tap"]);
+    net.output(Client, &["ip", "address", "add", "10.99.0.1/24", "dev", "vm0"]);
+    net.output(Client, &["ip", "link", "set", "vm0", "up"]);
+    let (initramfs, socket, console) = (text(&net.path("initramfs")), net.path("control"), text(&net.path("console")));
+    let folder = text(&kernel);
+    net.output(Client, &["sh", &format!("{SCRIPTS}/initramfs.sh"), &folder, shape.driver, &initramfs]);
+    let append = format!("console=ttyS0 quiet panic=-1 mitigations=off nokaslr kernel={folder} guest={SCRIPTS}/guest.sh");
+    let (chardev, serial) = (format!("socket,id=control,path={},server=on,wait=on", text(&socket)), format!("file:{console}"));
+    let card = format!("{},netdev=wire,mac=52:54:00:77:00:02", shape.card);
+    #[rustfmt::skip]
+    let mut qemu = net.spawn(Client, &[
+        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "q35", "-m", "1536", "-smp", "2",
+        "-nographic", "-nodefaults", "-no-reboot", "-serial", &serial, "-kernel", &text(&image), "-initrd", &initramfs,
+        "-append", &append, "-fsdev", "local,id=files,path=/,security_model=none,readonly=on,multidevs=remap",
+        "-device", "virtio-9p-pci,fsdev=files,mount_tag=host", "-device", "virtio-serial-pci", "-chardev", &chardev,
+        "-device", "virtserialport,chardev=control,name=control",
+        "-netdev", "tap,id=wire,ifname=vm0,script=no,downscript=no", "-device", &card,
+    ]);
+    qemu.wait_while_running("QEMU listens", || socket.exists());
+    let control = UnixStream::connect(&socket).expect("QEMU waits for us");
+    control.set_read_timeout(Some(SLOW)).expect("a time is given");
+    let mut guest = Guest { net, control, _qemu: qemu };
+    guest.run("ip address add 10.99.0.2/24 dev eth0; ip link set eth0 up; mkdir -p /run/ringway");
+    guest.run("for i in $(seq 100); do [ $(cat /sys/class/net/eth0/operstate) = up ] && exit; sleep 0.1; done; exit 1");
+    Some(guest)
+}
+
+fn image(kernel: &Path) -> Option<PathBuf> {
+    let files = std::fs::read_dir(kernel.join("boot")).ok()?;
+    files.flatten().map(|file| file.path()).find(|path| text(path).contains("/vmlinuz-"))
+}
+
+impl Guest<'_> {
+    /// Runs a line of shell that must succeed; returns what it wrote.
+    fn run(&mut self, line: &str) -> String {
+        self.control.write_all(format!("{line}\n").as_bytes()).expect("the guest lives");
+        let (mut answer, mut piece) = (Vec::new(), [0; 4096]);
+        loop {
+            let count = self.control.read(&mut piece).unwrap_or(0);
+            let said = String::from_utf8_lossy(&answer).into_owned();
+            let console = || std::fs::read_to_string(self.net.path("console")).unwrap_or_default();
+            assert!(count > 0, "no answer of the guest to `{line}`: {said}\n{}", console());
+            answer.extend(&piece[..count]);
+            let said = String::from_utf8_lossy(&answer).into_owned();
+            if let Some((output, status)) = said.split_once("\n@status ").filter(|(_, status)| status.ends_with('\n')) {
+                assert_eq!(status.trim(), "0", "`{line}` in the guest: {output}\n{}", console());
+                return output.to_owned();
+            }
+        }
+    }
+
+    /// Starts a program that goes on, its output in /run/NAME.
+    fn start(&mut self, name: &str, line: &str) {
+        self.run(&format!("setsid {line} >/run/{name} 2>&1 & echo $! >/run/{name}.pid"));
+    }
+
+    fn wait_for(&mut self, what: &str) {
+        self.run(&format!("for i in $(seq 300); do {what} && exit; sleep 0.1; done; tail -n 20 /run/*.out; exit 1"));
+    }
+
+    /// Hundredths of a second of processor that the service has had.
+    fn ticks(&mut self) -> u64 {
+        let stat = self.run("cut -d ' ' -f 14,15 /proc/$(cat /run/serve.out.pid)/stat");
+        stat.split_whitespace().map(|word| word.parse::<u64>().expect("a number")).sum()
+    }
+
+    fn kernel_segments(&mut self) -> String {
+        self.run("awk '/^Tcp:/ && $2 ~ /[0-9]/ { print $11, $12, $6, $7 }' /proc/net/snmp")
+    }
+
+    /// Whether the host reaches the kernel's own service, and its ICMP with large packets.
+    fn assert_kernel_serves(&mut self) {
+        let said = self.net.output(Client, &["socat", "-u", "TCP:10.99.0.2:7777,connect-timeout=10", "STDOUT"]);
+        assert_eq!(said, "kernel\n");
+        let ping = self.net.output(Client, &["ping", "-c", "3", "-i", "0.2", "-W", "5", "-s", "1400", GUEST]);
+        assert!(ping.contains(" 0% packet loss"), "{ping}");
+    }
+
+    /// 20 MiB to the host and back, through programs that `launcher` starts.
+    fn assert_moves(&mut self, launcher: &str, port: u16, file: &str) {
+        let content = noise(7, FILE_BYTES);
+        let digest = digest(&content);
+        let sent = self.net.file("sent", &content);
+        let got = text(&self.net.path("got"));
+        let listening = |port: u16| format!("ss -Hltn sport = :{port} | grep -q .");
+        self.start("down.out", &format!("{launcher} socat -u OPEN:{file} TCP-LISTEN:{port},reuseaddr"));
+        self.wait_for(&listening(port));
+        let server = format!("TCP:{GUEST}:{port},connect-timeout=10");
+        self.net.spawn(Client, &["socat", "-u", &server, &format!("CREATE:{got}")]).finish(SLOW).success();
+        assert_eq!(digest_of(&got).expect("socat has written it"), digest, "to the host");
+        let port = port + 1;
+        self.start("up.out", &format!("{launcher} socat -u TCP-LISTEN:{port},reuseaddr CREATE:/run/up"));
+        self.wait_for(&listening(port));
+        let server = format!("TCP:{GUEST}:{port},connect-timeout=10");
+        self.net.spawn(Client, &["socat", "-u", &format!("OPEN:{sent}"), &server]).finish(SLOW).success();
+        self.wait_for(&format!("[ \"$(sha256sum </run/up | cut -c1-64)\" = {digest} ]"));
+    }
+
+    /// One service over this device: serves, sleeps, and is killed.
+    fn assert_device_works(&mut self, device: &str, port: u16) {
+        self.start(
+            "serve.out",
+            &format!("env RINGWAY_INTERFACE_NAME=eth0 RINGWAY_INTERFACE_DEVICE={device} {RINGWAY} serve --name vm"),
+        );
+        self.wait_for("[ -S /run/ringway/vm.sock ]");
+        self.wait_for("[ $(cat /sys/class/net/eth0/operstate) = up ]");
+        eprintln!("{device}: {}", self.run("cat /run/serve.out").trim());
+        let before = self.kernel_segments();
+        self.assert_moves(&format!("{RINGWAY} run --name vm -q --"), port, "/run/file");
+        assert_eq!(self.kernel_segments(), before, "the kernel's TCP saw segments");
+        self.assert_kernel_serves();
+        self.run("sleep 2");
+        let before = self.ticks();
+        self.run("sleep 1");
+        let ticks = self.ticks() - before;
+        assert!(ticks <= IDLE_TICKS_MAX, "{ticks} hundredths of a second of an idle second");
+        self.run("kill -9 $(cat /run/serve.out.pid); sleep 0.5");
+        self.assert_kernel_serves();
+        // The ports that were hidden are the kernel's again.
+        self.assert_moves("", port, "/run/file");
+    }
+}
+
+/// Everything that a card must do, over each of `devices`.
+fn check(shape: &Shape, devices: &[&str]) {
+    let net = Net::new();
+    let Some(mut guest) = boot(&net, shape) else { return };
+    let file = net.file("content", noise(7, FILE_BYTES));
+    guest.run(&format!("cp {file} /run/file"));
+    guest.start("kernel.out", "socat TCP-LISTEN:7777,fork,reuseaddr 'EXEC:echo kernel'");
+    guest.wait_for("ss -Hltn sport = :7777 | grep -q .");
+    let offloads = guest.run("ethtool -k eth0");
+    let doctor = guest.run(&format!("RINGWAY_INTERFACE_NAME=eth0 {RINGWAY} doctor; [ $? -le 1 ]"));
+    assert!(doctor.contains("eth0"), "{doctor}");
+    assert_eq!(guest.run("ethtool -k eth0"), offloads, "doctor leaves the card as it was");
+    for (device, port) in devices.iter().zip((7000..).step_by(10)) {
+        guest.assert_device_works(device, port);
+    }
+    assert_eq!(guest.run("ethtool -k eth0"), offloads, "the service leaves the card as it was");
+}
+
+const VIRTIO: (&str, &str) = ("virtio-net-pci", "virtio_net");
+const E1000E: (&str, &str) = ("e1000e", "e1000e");
+const VMXNET3: (&str, &str) = ("vmxnet3", "vmxnet3");
+const IGB: (&str, &str) = ("igb", "igb");
+
+fn shape(kernel: &'static str, (card, driver): (&'static str, &'static str)) -> Shape {
+    Shape { kernel, card, driver }
+}
+
+#[test]
+fn linux_6_1_on_virtio() {
+    check(&shape("6.1", VIRTIO), &["auto"]);
+}
+
+#[test]
+fn linux_6_1_on_e1000e() {
+    check(&shape("6.1", E1000E), &["auto"]);
+}
+
+#[test]
+fn linux_6_12_on_vmxnet3() {
+    check(&shape("6.12", VMXNET3), &["auto"]);
+}
+
+#[test]
+fn the_newest_linux_on_virtio() {
+    check(&shape("newest", VIRTIO), &["auto"]);
+}
+
+/// Every card on every kernel, by every device.
+#[test]
+#[ignore = "ten minutes and more: make vm-lab"]
+fn every_kernel_on_every_card() {
+    for kernel in ["6.1", "6.12", "newest"] {
+        for card in [VIRTIO, E1000E, VMXNET3, IGB] {
+            eprintln!("{kernel} on {}", card.0);
+            check(&shape(kernel, card), &["auto", "packet", "xdp"]);
+        }
+    }
+}
