@@ -126,12 +126,12 @@ fn policy_routing_leaves_interfaces_to_the_kernel() {
     let mut kernel = kernel();
     kernel.policies.push(Policy { is_ipv4: true, priority: 100, table: Some(200) });
     let eth0 = |plan: &Plan| plan.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named").clone();
-    let skipped = eth0(&plan(&config(""), &kernel, &machine(true)));
+    let skipped = eth0(&plan(&config(""), &kernel, &Machine::default()));
     assert!(skipped.is_guarded && skipped.reason.contains("ip -4 rule 100: lookup 200"), "{}", skipped.reason);
-    let warned = plan(&config("[policy]\nrouting = \"warn\""), &kernel, &machine(true));
+    let warned = plan(&config("[policy]\nrouting = \"warn\""), &kernel, &Machine::default());
     assert!(warned.served[0].warnings[0].contains("main routing table alone"));
-    assert!(plan(&config("[policy]\nrouting = \"ignore\""), &kernel, &machine(true)).served[0].warnings.is_empty());
+    assert!(plan(&config("[policy]\nrouting = \"ignore\""), &kernel, &Machine::default()).served[0].warnings.is_empty());
     kernel.policies.clear();
     kernel.links.get_mut(&2).expect("eth0").is_in_vrf = true;
-    assert!(eth0(&plan(&config(""), &kernel, &machine(true))).reason.contains("VRF"));
+    assert!(eth0(&plan(&config(""), &kernel, &Machine::default())).reason.contains("VRF"));
 }
