@@ -1,6 +1,6 @@
 //! `ringway serve`: the system service, in the foreground.
 //!
-//! Promises: one line when programs can attach, and READY=1 for systemd; ends on SIGTERM, SIGINT,
+//! Promises: one line when programs can attach, and READY=1 for systemd; WATCHDOG=1 as long as every worker works; ends on SIGTERM, SIGINT,
 //! SIGHUP and SIGQUIT with nothing left behind. Does not do: fork, log files; the supervisor does.
 
 use std::io;
@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
@@ -45,10 +46,17 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let mut signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
-    let service = Service::start(&config, &arguments.name, &RunDirectory::of_this_machine(), admission)
+    let mut service = Service::start(&config, &arguments.name, &RunDirectory::of_this_machine(), admission)
         .map_err(|error| format!("{}: {error}", arguments.name))?;
     if let Err(error) = ringway_service::raise_descriptor_limit() {
         eprintln!("ringway serve: few descriptors are left for connections: {error}");
+    }
+    if let Some(interval) = watchdog_interval() {
+        let watched = service.watch_workers(interval, || {
+            // A supervisor that cannot be told ends the service: that is what it is for.
+            tell_supervisor("WATCHDOG=1").ok();
+        });
+        watched.map_err(|error| format!("WATCHDOG_USEC: {error}"))?;
     }
     service.confine_process(&config).map_err(|error| format!("the service cannot give up its rights: {error}"))?;
     let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
@@ -69,6 +77,14 @@ fn until_told(service: &Service, signals: &mut Signals) -> io::Result<()> {
         service.hush();
     }
     Ok(())
+}
+
+/// sd_watchdog_enabled(3): half of what the supervisor waits for a sign; `None`: it waits for none of ours.
+fn watchdog_interval() -> Option<Duration> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+    let limit = number("WATCHDOG_USEC").filter(|limit| *limit > 0 && for_us)?;
+    Some(Duration::from_micros(limit / 2))
 }
 
 /// sd_notify(3): one datagram to the socket that systemd names; a name with `@` is abstract.

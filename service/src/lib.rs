@@ -22,6 +22,7 @@ pub mod rundir;
 mod secret;
 mod supervise;
 mod system_calls;
+mod watchdog;
 mod workers;
 
 pub use broker::{Admission, BrokerStatus};

@@ -39,6 +39,7 @@ use crate::privileges;
 use crate::rights;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
+use crate::watchdog;
 use crate::workers::Workers;
 
 /// The workers' threads have this name and their number.
@@ -167,6 +168,15 @@ impl Service {
         ringway::notice::prepare();
         service.open_doors(config, admission, forks).map_err(StartError::Start)?;
         Ok(service)
+    }
+
+    /// Calls `tell` once in `interval`, as long as every worker answers; to be called before the process is confined.
+    ///
+    /// # Errors
+    /// There is no thread.
+    pub fn watch_workers(&mut self, interval: std::time::Duration, tell: impl FnMut() + Send + 'static) -> io::Result<()> {
+        self.brokers.push(watchdog::start(self.workers.clone(), interval, self.stop.clone(), tell)?);
+        Ok(())
     }
 
     /// Gives up what the process does not need any more, in the calling thread and, as far as it is the process's, in all of

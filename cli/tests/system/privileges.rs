@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -62,7 +63,7 @@ fn assert_threads(service: &Process, devices: u64, available: u64) {
     let threads = threads(service);
     assert!(threads.iter().any(|thread| thread.name == "ringway-broker"), "the service has its threads");
     for (number, thread) in threads.iter().enumerate() {
-        let opens_devices = thread.name.starts_with("ringway-w0") || thread.name == "ringway-netlink";
+        let opens_devices = ["ringway-w0", "ringway-w1"].contains(&thread.name.as_str()) || thread.name == "ringway-netlink";
         let expected = if opens_devices {
             devices
         } else if number == 0 {
@@ -209,4 +210,25 @@ fn a_signal_reaches_a_program_of_another_user() {
     net.wait_printed(&mut program, "runs");
     program.signal(Signal::TERM);
     assert_eq!(program.finish(DEADLINE).code(), -15);
+}
+
+/// READY=1 once, and a sign again and again while all workers work; the thread that gives it holds nothing either.
+#[test]
+fn a_supervisor_is_told_that_the_workers_work() {
+    let net = Net::new();
+    let (path, name) = (net.path("notify"), format!("watched-{}", std::process::id()));
+    let socket = UnixDatagram::bind(&path).expect("a socket in our folder");
+    socket.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    let (path, serve) = (text(&path), [RINGWAY, "serve", "--name", &name, "--workers", "2"]);
+    let environment = [("NOTIFY_SOCKET", path.as_str()), ("WATCHDOG_USEC", "200000")];
+    let service = net.spawn_with(Server, &serve, &environment, None);
+    let mut told = BTreeMap::<String, u32>::new();
+    while told.get("WATCHDOG=1").is_none_or(|signs| *signs < 3) || told.len() < 2 {
+        let mut message = [0; 64];
+        let len = socket.recv(&mut message).expect("a sign before the deadline");
+        *told.entry(String::from_utf8_lossy(&message[..len]).into_owned()).or_default() += 1;
+    }
+    assert_eq!(told["READY=1"], 1);
+    assert!(threads(&service).iter().any(|thread| thread.name == "ringway-watchdo"), "it has its thread");
+    assert_threads(&service, DEVICES, u64::MAX);
 }
