@@ -9,6 +9,7 @@ use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
+use crate::options::table::Known;
 use crate::socket::{fallback_reason, kernels_reason};
 use crate::stream::Send;
 use std::io::IoSlice;
@@ -62,7 +63,7 @@ impl Posix {
         if self.service_is_dead() {
             return self.leave("connect", &remote, Fallback::NoAnswer);
         }
-        if let Some(what) = self.kernels_stream(fd) {
+        if let Some(what) = self.kernels_option(fd, Known::stream) {
             return self.leave("connect", &what, Fallback::OptionNotServed);
         }
         let place = if local.is_some_and(|local| local.port() != 0) { Place::First } else { Place::Any };
@@ -106,7 +107,7 @@ impl Posix {
         if self.kernel.set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on).is_err() {
             return self.may_kernel_reach(address).err().map(Err).filter(|_| self.is_tcp(fd));
         }
-        self.note_option(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT);
+        self.note_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT, &on);
         match self.connect(fd, address)? {
             Err(error) => Some(Err(error)),
             Ok(()) => Some(self.send(self.table.socket(fd)?, pieces, how)),

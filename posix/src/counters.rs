@@ -28,17 +28,19 @@ pub enum Fallback {
     CloseFailed,
     /// An epoll instance could not watch a socket that became the stack's.
     WatchLost,
-    /// The program wants something of a datagram socket that the stack does not do.
+    /// The socket has an option that the stack does not serve.
     OptionNotServed,
     /// The program asked for an io_uring.
     IoUring,
     /// The service does not take the kernel socket for a right to its port: too many are shown, another user has the same
     /// port, or the socket is of another network.
     NotShown,
+    /// An option that the stack does not serve was refused on a stream that was the stack's already.
+    OptionRefused,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 14] = [
+    const ALL: [(Fallback, &'static str); 15] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::Multicast, "multicast"),
@@ -53,6 +55,7 @@ impl Fallback {
         (Fallback::OptionNotServed, "option-not-served"),
         (Fallback::IoUring, "io-uring"),
         (Fallback::NotShown, "not-shown"),
+        (Fallback::OptionRefused, "option-refused"),
     ];
 
     /// The word that the log line shows.

@@ -19,6 +19,7 @@ use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
+use crate::options::table::Known;
 use crate::options::timeout_nanos;
 use crate::readiness::failure_errno;
 use crate::socket::{fallback_reason, kernels_reason};
@@ -166,7 +167,8 @@ impl Posix {
     /// Has the stack serve the port that `fd` is bound to; else the reason why the kernel would go on alone.
     fn open_datagrams(&self, channel: &dyn Channel, fd: Fd) -> Result<SocketRef, Fallback> {
         let Parsed::Inet { address: local, inet6 } = self.local_name(fd) else { return Err(Fallback::NotOurs) };
-        if self.kernels_alone(fd).is_some() {
+        if let Some(what) = self.kernels_option(fd, Known::datagram) {
+            self.say_option(what);
             return Err(Fallback::OptionNotServed);
         }
         if !self.table.fits(fd) {

@@ -9,7 +9,7 @@ use crate::descriptions::{Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
-use crate::options::{SET_KERNELS_ALONE, SET_KERNELS_STREAM, put_number};
+use crate::options::{put_number, table, without_force};
 use crate::tcp_info;
 use std::sync::atomic::Ordering;
 
@@ -46,68 +46,7 @@ const ANCILLARY: [(i32, i32, u32); 11] = [
     (libc::SOL_SOCKET, control::SO_TIMESTAMPNS_NEW, control::STAMP_NANOS_NEW),
 ];
 
-/// Options that only the kernel serves, with the names under which they are told.
-const KERNELS_ALONE: [(i32, i32, &str); 13] = [
-    (libc::SOL_SOCKET, libc::SO_BINDTODEVICE, "SO_BINDTODEVICE"),
-    (libc::SOL_SOCKET, libc::SO_BINDTOIFINDEX, "SO_BINDTOIFINDEX"),
-    (libc::SOL_SOCKET, libc::SO_TIMESTAMPING, "SO_TIMESTAMPING"),
-    (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, "SO_TIMESTAMPING_NEW"),
-    (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, "SO_RXQ_OVFL"),
-    (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, "SO_ATTACH_FILTER"),
-    (libc::SOL_SOCKET, libc::SO_ATTACH_BPF, "SO_ATTACH_BPF"),
-    (libc::SOL_SOCKET, libc::SO_ZEROCOPY, "SO_ZEROCOPY"),
-    (libc::SOL_SOCKET, libc::SO_TXTIME, "SO_TXTIME"),
-    (libc::IPPROTO_IP, libc::IP_OPTIONS, "IP_OPTIONS"),
-    (libc::IPPROTO_IP, libc::IP_TRANSPARENT, "IP_TRANSPARENT"),
-    (libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, "IP_RECVORIGDSTADDR"),
-    (libc::SOL_UDP, libc::UDP_ENCAP, "UDP_ENCAP"),
-];
-
-/// Options that keep a stream socket with the kernel: the stack's bytes do not say when they came.
-const KERNELS_STREAMS: [(i32, &str); 6] = [
-    (libc::SO_TIMESTAMP, "SO_TIMESTAMP"),
-    (libc::SO_TIMESTAMPNS, "SO_TIMESTAMPNS"),
-    (libc::SO_TIMESTAMPING, "SO_TIMESTAMPING"),
-    (control::SO_TIMESTAMP_NEW, "SO_TIMESTAMP_NEW"),
-    (control::SO_TIMESTAMPNS_NEW, "SO_TIMESTAMPNS_NEW"),
-    (SO_TIMESTAMPING_NEW, "SO_TIMESTAMPING_NEW"),
-];
-
-/// Does this option keep a stream socket with the kernel?
-pub(crate) fn is_kernels_stream(level: i32, name: i32) -> bool {
-    level == libc::SOL_SOCKET && KERNELS_STREAMS.iter().any(|known| known.0 == name)
-}
-
-/// Does this option keep a datagram socket with the kernel?
-pub(crate) fn is_kernels_alone(level: i32, name: i32) -> bool {
-    KERNELS_ALONE.iter().any(|known| (known.0, known.1) == (level, name))
-}
-
 impl Posix {
-    /// The option for which the kernel must keep the socket, if it has one.
-    pub(crate) fn kernels_alone(&self, fd: Fd) -> Option<&'static str> {
-        if self.options_set.load(Ordering::Relaxed) & SET_KERNELS_ALONE == 0 {
-            return None;
-        }
-        let is_set = |&&(level, name, _): &&(i32, i32, &str)| {
-            let mut bytes = [0; 64];
-            match self.kernel.option(fd, level, name, &mut bytes) {
-                Ok(len) => bytes[..len.min(64)].iter().any(|&byte| byte != 0),
-                Err(_) => false,
-            }
-        };
-        KERNELS_ALONE.iter().find(is_set).map(|known| known.2)
-    }
-
-    /// The option for which the kernel must keep a stream socket, if it has one.
-    pub(crate) fn kernels_stream(&self, fd: Fd) -> Option<&'static str> {
-        if self.options_set.load(Ordering::Relaxed) & SET_KERNELS_STREAM == 0 {
-            return None;
-        }
-        let is_set = |known: &&(i32, &str)| self.kernel_number(fd, libc::SOL_SOCKET, known.0).is_some_and(|value| value != 0);
-        KERNELS_STREAMS.iter().find(is_set).map(|known| known.1)
-    }
-
     /// What was set on the kernel socket before it became the stack's.
     pub(crate) fn copy_datagram_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, inet6: bool) {
         for (level, name, option) in SERVED.into_iter().filter(|served| is_of_family(served.0, inet6)) {
@@ -166,13 +105,11 @@ impl Posix {
     /// setsockopt(2) on a datagram socket of ours.
     pub(crate) fn set_datagram_option(&self, fd: Fd, socket: SocketRef, level: i32, name: i32, value: &[u8]) -> Answer<()> {
         self.kernel.set_option(fd, level, name, value)?;
-        if is_kernels_alone(level, name) {
-            self.note_option(level, name);
-            if self.kernels_alone(fd).is_some() || matches!(name, libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF) {
-                return self.surrender(fd, socket, Fallback::OptionNotServed);
-            }
-            return Ok(());
+        self.mark_option(fd, level, name, value);
+        if table::find(level, name).is_some_and(|option| option.datagram().claims(value)) {
+            return self.surrender(fd, socket, Fallback::OptionNotServed);
         }
+        let name = without_force(level, name);
         if (level, name) == (libc::SOL_UDP, libc::UDP_CORK) {
             self.note_cork(fd, socket);
             return Ok(());
@@ -223,8 +160,6 @@ fn is_of_family(level: i32, inet6: bool) -> bool {
     }
 }
 
-/// linux/socket.h, 64-bit time.
-const SO_TIMESTAMPING_NEW: i32 = 65;
 /// Where a datagram socket's description keeps the bits of `ANCILLARY`.
 const ANCILLARY_PLACE: usize = 0;
 /// net.core.rmem_default and wmem_default, unless the machine was told otherwise.

@@ -60,6 +60,10 @@ impl Flag {
     pub(crate) const PIECES: Flag = Flag(1 << 12);
     /// The kernel's socket may have begun one: what follows is for it.
     pub(crate) const KERNELS_PIECES: Flag = Flag(1 << 13);
+    /// O_APPEND, which means nothing to a socket and reads back.
+    pub(crate) const APPEND: Flag = Flag(1 << 14);
+    /// O_ASYNC, which reads back.
+    pub(crate) const ASYNC: Flag = Flag(1 << 15);
 }
 
 impl Description {

@@ -110,7 +110,16 @@ impl Posix {
         self.end_socket(left);
     }
 
-    /// close_range(2) without flags: closes everything in the range but our own descriptors. `None`: nothing in the range
+    /// The kernel has handed out this number anew, so whatever the table holds of it is stale: the program has closed it past
+    /// this library.
+    pub fn forget_stale(&self, fd: Fd) {
+        // A child of vfork closes its own descriptors; the table is the parent's.
+        if !self.is_borrowed() {
+            self.let_go(fd);
+        }
+    }
+
+    /// close_range(2) that closes: everything in the range but our own descriptors. `None`: nothing in the range
     /// is ours.
     pub fn close_range(
         &self,

@@ -51,6 +51,8 @@ errno_names! {
     MFILE = libc::EMFILE;
     /// Inappropriate ioctl.
     NOTTY = libc::ENOTTY;
+    /// A directory.
+    ISDIR = libc::EISDIR;
     /// Illegal seek.
     SPIPE = libc::ESPIPE;
     /// Writing to a stream whose write side is shut.

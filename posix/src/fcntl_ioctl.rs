@@ -3,6 +3,7 @@
 use crate::Posix;
 use crate::channel::{Channel, State, View};
 use crate::datagram::control;
+use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
@@ -27,9 +28,21 @@ impl Posix {
         match command {
             libc::F_GETFL => {
                 let nonblocking = if channel.nonblocking(socket) { libc::O_NONBLOCK } else { 0 };
-                Some(Ok(libc::O_RDWR | nonblocking))
+                let description = self.descriptions.of(socket);
+                let kept = REMEMBERED.iter().filter(|(_, flag)| description.is(*flag)).map(|(bit, _)| bit);
+                Some(Ok(kept.fold(libc::O_RDWR | nonblocking, |flags, bit| flags | bit)))
             }
+            // fs/fcntl.c, setfl: a socket has no direct I/O.
+            libc::F_SETFL if argument as i32 & libc::O_DIRECT != 0 => Some(Err(Errno::INVAL)),
             libc::F_SETFL => {
+                let description = self.descriptions.of(socket);
+                for (bit, flag) in REMEMBERED {
+                    if argument as i32 & bit != 0 {
+                        description.mark(flag);
+                    } else {
+                        description.unmark(flag);
+                    }
+                }
                 channel.set_nonblocking(socket, argument as i32 & libc::O_NONBLOCK != 0);
                 // The kernel socket of a datagram socket may have to go on alone.
                 (!self.is_datagram(socket)).then_some(Ok(0))
@@ -82,6 +95,9 @@ impl Posix {
         }
     }
 }
+
+/// Status flags that act on nothing here and are read back.
+const REMEMBERED: [(i32, Flag); 2] = [(libc::O_APPEND, Flag::APPEND), (libc::O_ASYNC, Flag::ASYNC)];
 
 /// net/ipv4/tcp.h, tcp_inq: bytes before urgent data that is not in line.
 fn inquire(view: &View) -> usize {

@@ -173,10 +173,12 @@ impl Posix {
         if !identity.is_socket() || !self.table.fits(fd) || !(self.is_tcp(fd) || self.is_udp(fd)) {
             return false;
         }
-        match self.channel() {
-            Ok(Some(channel)) => self.adopt_as(channel, fd, identity),
-            _ => false,
+        let adopted = matches!(self.channel(), Ok(Some(channel)) if self.adopt_as(channel, fd, identity));
+        if !adopted {
+            // Which options another program has set on it is asked when that matters.
+            self.mark_stranger(fd);
         }
+        adopted
     }
 
     /// At the start of a program: adopts the sockets that it has inherited by exec, and lets go of what the image before

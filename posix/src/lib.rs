@@ -66,6 +66,7 @@ use epoll::Epolls;
 use fallback::Kernel;
 use fd_table::FdTable;
 use fork_gate::ForkGate;
+use options::marks::Marks;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The whole room for one process.
@@ -85,6 +86,8 @@ pub struct Posix {
     settings: Settings,
     /// Which options of `options::KNOWN` this process (or its parents by fork) has ever set on a kernel socket.
     options_set: AtomicU64,
+    /// Which kernel sockets have options for which they must stay the kernel's.
+    marks: Marks,
     /// Which destinations are the stack's, as far as datagrams have asked lately.
     routes: Routes,
     /// The process whose memory this is; a child of `vfork` has another number and must leave the tables alone.
@@ -113,6 +116,7 @@ impl Posix {
             counters: Counters::default(),
             settings,
             options_set: AtomicU64::new(0),
+            marks: Marks::default(),
             routes: Routes::default(),
             process: AtomicU32::new(process),
             named_for: AtomicU32::new(0),

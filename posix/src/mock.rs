@@ -120,8 +120,15 @@ impl Kernel for TestKernel {
         if value.len() < 4 { Err(Errno::INVAL) } else { Ok(()) }
     }
 
-    fn option(&self, _fd: Fd, _level: i32, _name: i32, _value: &mut [u8]) -> Answer<usize> {
-        Err(Errno(libc::ENOSYS))
+    /// It knows cookies only.
+    fn option(&self, fd: Fd, level: i32, name: i32, value: &mut [u8]) -> Answer<usize> {
+        match (level, name, value.first_chunk_mut::<8>()) {
+            (libc::SOL_SOCKET, libc::SO_COOKIE, Some(bytes)) => {
+                *bytes = (fd as u64 + 1).to_ne_bytes();
+                Ok(8)
+            }
+            _ => Err(Errno(libc::ENOSYS)),
+        }
     }
 
     fn close(&self, fd: Fd) -> Answer<()> {

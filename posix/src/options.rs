@@ -3,11 +3,14 @@
 //! Before `listen` or `connect` decides, options are the kernel's: `note_option` only remembers *which* were ever set, and
 //! at the decision those are read back from the kernel socket (`copy_kernel_options`). Afterwards each is checked by the
 //! kernel (the descriptor is a kernel TCP socket, its own or the blank), remembered in the description, and passed to the
-//! stack if the stack acts on it. Options that would change what the peer sees and that the stack lacks are refused.
+//! stack if the stack acts on it. What the stack lacks makes a socket the kernel's, or is refused (`table`, `marks`).
+
+pub(crate) mod marks;
+pub(crate) mod table;
 
 use crate::Posix;
 use crate::channel::{Channel, ControlAnswer, Request, SocketOption, State};
-use crate::datagram_options::{is_kernels_alone, is_kernels_stream};
+use crate::counters::Fallback;
 use crate::descriptions::{Description, Flag, UNSET};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
@@ -49,17 +52,14 @@ const fn known(level: i32, name: i32, stack: Option<SocketOption>, default: u32,
 }
 
 /// The number-valued options. Their place in this list is their place in a description.
-const KNOWN: [Known; 37] = [
+const KNOWN: [Known; 33] = [
     known(libc::SOL_SOCKET, libc::SO_KEEPALIVE, Some(SocketOption::KeepAlive), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEADDR, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_REUSEPORT, Some(SocketOption::ReusePort), 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_BROADCAST, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_OOBINLINE, None, 0, Form::Switch),
-    known(libc::SOL_SOCKET, libc::SO_DONTROUTE, None, 0, Form::Switch),
     known(libc::SOL_SOCKET, libc::SO_SNDBUF, Some(SocketOption::SendBuffer), 87_040, Form::Buffer { least: 4_608 }),
     known(libc::SOL_SOCKET, libc::SO_RCVBUF, Some(SocketOption::ReceiveBuffer), 131_072, Form::Buffer { least: 2_304 }),
-    known(libc::SOL_SOCKET, libc::SO_PRIORITY, None, 0, Form::Number),
-    known(libc::SOL_SOCKET, libc::SO_MARK, None, 0, Form::Number),
     known(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None, 1, Form::LowWater),
     known(libc::SOL_SOCKET, libc::SO_BUSY_POLL, None, 0, Form::Number),
     known(libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, Some(SocketOption::PacingRate), u32::MAX, Form::Number),
@@ -85,11 +85,10 @@ const KNOWN: [Known; 37] = [
     known(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, Some(SocketOption::TypeOfService), 0, Form::Class),
     known(libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS, Some(SocketOption::TimeToLive), 64, Form::Number),
     known(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, Some(SocketOption::PathMtuDiscovery), 1, Form::Number),
-    known(libc::IPPROTO_IPV6, libc::IPV6_RECVERR, None, 0, Form::Switch),
     known(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, None, 0, Form::Switch),
 ];
 /// The place of SO_RCVLOWAT.
-const LOW_WATER: usize = 10;
+const LOW_WATER: usize = 7;
 const _: () = assert!(KNOWN[LOW_WATER].level == libc::SOL_SOCKET && KNOWN[LOW_WATER].name == libc::SO_RCVLOWAT);
 const _: () = assert!(KNOWN.len() <= CONGESTION && CONGESTION < crate::descriptions::VALUES);
 
@@ -104,10 +103,6 @@ const SET_LINGER: u64 = 1 << 41;
 const SET_RECEIVE_TIMEOUT: u64 = 1 << 42;
 const SET_SEND_TIMEOUT: u64 = 1 << 43;
 const SET_FAST_OPEN_KEY: u64 = 1 << 46;
-/// One of those that keep a datagram socket with the kernel.
-pub(crate) const SET_KERNELS_ALONE: u64 = 1 << 44;
-/// One of those that keep a stream socket there.
-pub(crate) const SET_KERNELS_STREAM: u64 = 1 << 45;
 
 fn place(level: i32, name: i32) -> Option<usize> {
     KNOWN.iter().position(|known| known.level == level && known.name == name)
@@ -115,15 +110,15 @@ fn place(level: i32, name: i32) -> Option<usize> {
 
 impl Posix {
     /// The program has set an option on a socket that is (still) the kernel's.
-    pub fn note_option(&self, level: i32, name: i32) {
+    pub fn note_option(&self, fd: Fd, level: i32, name: i32, value: &[u8]) {
+        self.mark_option(fd, level, name, value);
+        let name = without_force(level, name);
         let bit = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_LINGER) => SET_LINGER,
             (libc::SOL_SOCKET, libc::SO_RCVTIMEO | SO_RCVTIMEO_NEW) => SET_RECEIVE_TIMEOUT,
             (libc::SOL_SOCKET, libc::SO_SNDTIMEO | SO_SNDTIMEO_NEW) => SET_SEND_TIMEOUT,
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => SET_CONGESTION,
             (libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY) => SET_FAST_OPEN_KEY,
-            _ if is_kernels_stream(level, name) => SET_KERNELS_STREAM | SET_KERNELS_ALONE,
-            _ if is_kernels_alone(level, name) => SET_KERNELS_ALONE,
             _ => match place(level, name) {
                 Some(place) => 1 << place,
                 None => return,
@@ -136,14 +131,15 @@ impl Posix {
 
     /// At the decision: what was set on the kernel socket is true for the stack's socket too.
     pub(crate) fn copy_kernel_options(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef, peer: Option<IpAddr>) {
-        let set = self.options_set.load(Ordering::Relaxed);
+        let stranger = self.is_stranger(fd);
+        let set = if stranger { u64::MAX } else { self.options_set.load(Ordering::Relaxed) };
         if set == 0 {
             return;
         }
         let description = self.descriptions.of(socket);
         for (place, known) in KNOWN.iter().enumerate().filter(|(place, _)| set & (1 << place) != 0) {
             let Some(value) = self.kernel_number(fd, known.level, known.name) else { continue };
-            if self.is_kernel_default(known, value) {
+            if self.is_kernel_default(known, value, stranger) {
                 continue;
             }
             let value = if known.form == Form::Patience && value < 0 { NO_PATIENCE.cast_signed() } else { value };
@@ -183,14 +179,17 @@ impl Posix {
         channel.set_fast_open_keys(socket, *primary, keys.get(16..).and_then(<[u8]>::first_chunk).copied());
     }
 
-    /// A buffer size that nobody has set is tuned by the stack, not fixed at the kernel's first guess.
-    fn is_kernel_default(&self, known: &Known, value: i32) -> bool {
+    /// A buffer size that nobody has set is tuned by the stack, not fixed at the kernel's first guess. Of a socket from another
+    /// program nobody knows what was set: what it has and a fresh one has is no wish.
+    fn is_kernel_default(&self, known: &Known, value: i32, stranger: bool) -> bool {
         match known.form {
-            Form::Buffer { .. } => {
-                self.blank(false).is_ok_and(|blank| self.kernel_number(blank, known.level, known.name) == Some(value))
-            }
-            _ => value as u32 == known.default,
+            Form::Buffer { .. } => self.has_blank(known, value),
+            _ => value as u32 == known.default || stranger && self.has_blank(known, value),
         }
+    }
+
+    fn has_blank(&self, known: &Known, value: i32) -> bool {
+        self.blank(false).is_ok_and(|blank| self.kernel_number(blank, known.level, known.name) == Some(value))
     }
 
     /// setsockopt(2) on a socket of ours.
@@ -221,14 +220,16 @@ impl Posix {
         if let Some(answer) = self.set_special(channel, socket, description, level, name, value) {
             return answer;
         }
-        if is_refused(level, name) || is_kernels_stream(level, name) {
-            return Err(Errno::NOPROTOOPT);
+        let Some(option) = table::find(level, name) else { return Err(Errno::NOPROTOOPT) };
+        if let Some(error) = option.stream().refusal(value) {
+            self.fall_back("setsockopt", &option.name(), Fallback::OptionRefused);
+            return Err(error);
         }
         if level == libc::IPPROTO_IPV6 && (!description.is(Flag::INET6) || name == libc::IPV6_V6ONLY) {
             // net/ipv6/ipv6_sockglue.c: whether a socket serves IPv4 is fixed once it has a port.
             return Err(if description.is(Flag::INET6) { Errno::INVAL } else { Errno::NOPROTOOPT });
         }
-        let place = place(level, name);
+        let place = place(level, without_force(level, name));
         // The kernel checks the value. Its socket must not take everything: a twin's O_NONBLOCK, say, is not among these.
         if (level, name) == (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP) && number_of(value) == Some(0) {
             // net/ipv4/tcp.c, tcp_set_window_clamp: taken back only before there is a connection.
@@ -329,10 +330,7 @@ impl Posix {
                 Some(Ok(()))
             }
             (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => {
-                let word = value.split(|byte| *byte == 0).next().unwrap_or(&[]);
-                let Some(index) = CONGESTION_NAMES.iter().position(|name| name.as_bytes() == word) else {
-                    return Some(Err(Errno::NOENT));
-                };
+                let Some(index) = congestion_of(value) else { return Some(Err(Errno::NOENT)) };
                 description.values[CONGESTION].store(index as u32, Ordering::Release);
                 channel.set_option(socket, SocketOption::Congestion, index as u32);
                 Some(Ok(()))
@@ -356,6 +354,8 @@ impl Posix {
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => {
                 put_number(out, if description.is(Flag::INET6) { libc::AF_INET6 } else { libc::AF_INET })
             }
+            (libc::SOL_SOCKET, libc::SO_PEERNAME) => self.peer_socket_name(socket).map(|name| put(out, name.as_slice())),
+            (libc::IPPROTO_TCP, libc::TCP_ZEROCOPY_RECEIVE) => Err(Errno::NOPROTOOPT),
             (libc::SOL_SOCKET, libc::SO_ACCEPTCONN) => {
                 let listening = channel.view(socket).is_some_and(|view| view.state == State::Listening);
                 put_number(out, i32::from(listening))
@@ -518,22 +518,24 @@ fn timeval_of(nanos: u64) -> [u8; 16] {
     bytes
 }
 
-/// Options that the stack cannot honour and that must not look honoured.
-fn is_refused(level: i32, name: i32) -> bool {
-    match level {
-        libc::IPPROTO_TCP => {
-            matches!(name, libc::TCP_ULP | libc::TCP_MD5SIG | libc::TCP_REPAIR | libc::TCP_ZEROCOPY_RECEIVE | TCP_INQ)
-        }
-        libc::SOL_SOCKET => matches!(
-            name,
-            libc::SO_ATTACH_FILTER | libc::SO_ATTACH_BPF | libc::SO_BINDTODEVICE | libc::SO_ZEROCOPY | libc::SO_TXTIME
-        ),
-        _ => false,
+/// What a privileged program may set beyond its limit is the same buffer.
+pub(crate) fn without_force(level: i32, name: i32) -> i32 {
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE) => libc::SO_SNDBUF,
+        (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE) => libc::SO_RCVBUF,
+        _ => name,
     }
 }
 
-/// linux/tcp.h
-const TCP_INQ: i32 = 36;
+fn is_congestion(level: i32, name: i32) -> bool {
+    (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION)
+}
+
+/// The place of a congestion control's name, which ends where a zero byte is.
+fn congestion_of(value: &[u8]) -> Option<usize> {
+    let word = value.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    CONGESTION_NAMES.iter().position(|name| name.as_bytes() == word)
+}
 
 /// The kernel's socket is in another state than ours (not connected), so its refusal of these says nothing.
 fn is_checked_by_us(level: i32, name: i32) -> bool {

@@ -20,8 +20,13 @@ impl Posix {
     pub fn sendfile(&self, socket: SocketRef, input: Fd, offset: Option<&mut i64>, count: usize) -> Answer<usize> {
         let mut position = match &offset {
             Some(offset) => **offset,
-            None => self.kernel.seek_by(input, 0)?,
+            // fs/splice.c, splice_direct_to_actor: a pipe or socket cannot be read again.
+            None => self.kernel.seek_by(input, 0).map_err(|error| if error == Errno::SPIPE { Errno::INVAL } else { error })?,
         };
+        if count == 0 {
+            // The descriptor is checked all the same.
+            return self.kernel.read_at(input, &mut [], position);
+        }
         let start = position;
         let answer = self.send_from_file(socket, input, &mut position, count.min(COUNT_MAX));
         match offset {
@@ -63,7 +68,8 @@ impl Posix {
             let read = match self.kernel.read_at(input, &mut buffer[..want], *position) {
                 Ok(0) => break,
                 Ok(read) => read,
-                Err(error) if done == 0 => return Err(error),
+                // A directory, say: nothing that can be spliced.
+                Err(error) if done == 0 => return Err(if error == Errno::ISDIR { Errno::INVAL } else { error }),
                 Err(_) => break,
             };
             match self.send(socket, &[IoSlice::new(&buffer[..read])], Send::default()) {

@@ -13,6 +13,7 @@ use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, RawAddress};
 use crate::fd_table::{Entry, SocketRef};
+use crate::options::table::Known;
 use ringway_shm::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -73,7 +74,7 @@ impl Posix {
         if is_kernels(local.ip()) {
             return self.yield_to_kernel("listen", &local, kernels_reason(local.ip()));
         }
-        if let Some(what) = self.kernels_stream(fd) {
+        if let Some(what) = self.kernels_option(fd, Known::stream) {
             return self.yield_to_kernel("listen", &what, Fallback::OptionNotServed);
         }
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
@@ -277,6 +278,11 @@ impl Posix {
         let mut bytes = [0; 8];
         let asked = self.kernel.option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, &mut bytes);
         channel.network().is_some_and(|network| asked.is_ok() && u64::from_ne_bytes(bytes) != network)
+    }
+
+    /// A TCP socket of the kernel that may yet become the stack's?
+    pub fn is_undecided(&self, fd: Fd) -> bool {
+        self.is_tcp(fd) && !self.kernel.is_connected(fd)
     }
 
     /// Is the descriptor a kernel UDP socket?

@@ -26,7 +26,7 @@ pub unsafe extern "C" fn epoll_create1(flags: c_int) -> c_int {
 
 fn created(fd: c_int) -> c_int {
     if let (Some(posix), true) = (posix(), fd >= 0) {
-        posix.epoll_created(fd);
+        posix.epoll_created(crate::makers::fresh(fd));
     }
     fd
 }

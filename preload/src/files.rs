@@ -21,14 +21,15 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let (from, to) = (c_int::try_from(first), c_int::try_from(last).unwrap_or(c_int::MAX));
-    if let (Some(posix), Ok(from), 0) = (posix(), from, flags)
+    // UNSHARE gives the calling thread a table of its own first: the only thread, in what programs do before exec.
+    let closes = flags & !UNSHARE == 0;
+    if let (Some(posix), Ok(from), true) = (posix(), from, closes)
         && from <= to
-        && let Some(answer) = posix.close_range(from, to, close_kernel_range)
+        && let Some(answer) = posix.close_range(from, to, |first, last| close_kernel_range(first, last, flags))
     {
         return status(answer);
     }
-    // SAFETY: the program's own call. With flags nothing of ours changes: CLOEXEC closes at exec, and UNSHARE makes a
-    // table that only the calling thread sees.
+    // SAFETY: the program's own call. With CLOEXEC nothing of ours changes before exec.
     unsafe { real::close_range(first, last, flags) }
 }
 
@@ -39,10 +40,13 @@ pub unsafe extern "C" fn closefrom(first: c_int) {
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
-fn close_kernel_range(first: c_int, last: c_int) -> Answer<()> {
+/// linux/close_range.h
+const UNSHARE: c_int = 2;
+
+fn close_kernel_range(first: c_int, last: c_int, flags: c_int) -> Answer<()> {
     let last = if last == c_int::MAX { c_uint::MAX } else { last as c_uint };
     // SAFETY: the program has asked for the closing of a range that covers this one.
-    checked(unsafe { real::close_range(first as c_uint, last, 0) }).map(drop)
+    checked(unsafe { real::close_range(first as c_uint, last, flags) }).map(drop)
 }
 
 /// fclose(3): libc closes the descriptor inside itself, so our share of it is let go here.
@@ -66,7 +70,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
         (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, false) => number(answer),
         (_, Entry::Internal) => number(Err(Errno::BADF)),
         // SAFETY: the program's own call.
-        _ => unsafe { real::dup(fd) },
+        _ => crate::makers::fresh(unsafe { real::dup(fd) }),
     }
 }
 

@@ -4,7 +4,7 @@
 //! definition of its own name (`real.rs`) or translates pointers to slices and calls the room. A panic in an exported
 //! function ends the program with a line on standard error: `extern "C"` functions cannot unwind.
 //!
-//! What it does not do: catch calls that glibc makes inside itself (dprintf, the resolver; stdio only where a stream is
+//! What it does not do: catch calls that glibc makes inside itself (the resolver; stdio only where a stream is
 //! made from a socket: `stdio.rs`), system calls without libc's `syscall`, static programs. Every socket of ours is backed by a real kernel descriptor for those.
 
 #![allow(unreachable_pub, reason = "exported by name, not by path")]
@@ -19,8 +19,10 @@ mod exec_list;
 mod files;
 mod io;
 mod kernel;
+mod makers;
 mod message;
 mod poll;
+mod print;
 mod process;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod raw;

@@ -5,7 +5,7 @@
 //! that exists takes the loader's lock only and allocates nothing. A symbol that this libc lacks answers ENOSYS.
 
 use libc::{FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
-use libc::{off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{mode_t, off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};
 use libc::{timespec, timeval};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -119,6 +119,23 @@ real! {
     fn sysv_signal(signal: c_int, handler: Handler) -> Handler;
     fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int;
     fn fork() -> pid_t;
+    fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat64(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn creat(path: *const c_char, mode: mode_t) -> c_int;
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int;
+    fn eventfd(value: c_uint, flags: c_int) -> c_int;
+    fn timerfd_create(clock: c_int, flags: c_int) -> c_int;
+    fn signalfd(fd: c_int, mask: *const sigset_t, flags: c_int) -> c_int;
+    fn inotify_init() -> c_int;
+    fn inotify_init1(flags: c_int) -> c_int;
+    fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+    fn pipe(pair: *mut c_int) -> c_int;
+    fn pipe2(pair: *mut c_int, flags: c_int) -> c_int;
+    fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
     fn system(command: *const c_char) -> c_int;
     fn popen(command: *const c_char, mode: *const c_char) -> usize;
 }

@@ -10,7 +10,7 @@ use ringway_posix::{Answer, Errno};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: the program's own call.
-    unsafe { real::socket(domain, kind, protocol) }
+    crate::makers::fresh(unsafe { real::socket(domain, kind, protocol) })
 }
 
 /// bind(2). Always the kernel's, so that both sides agree on who has which port, even to an address that only the stack has;
@@ -163,9 +163,13 @@ pub unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value:
         let answer = unsafe { c::input(value, len as usize) };
         return status(answer.and_then(|bytes| posix.set_option(fd, socket, level, name, bytes)));
     }
-    if let Some(posix) = posix() {
-        posix.note_option(level, name);
-    }
     // SAFETY: the program's own call.
-    unsafe { real::setsockopt(fd, level, name, value, len) }
+    let answer = unsafe { real::setsockopt(fd, level, name, value, len) };
+    if let (0, Some(posix)) = (answer, posix()) {
+        // SAFETY: the program promises `len` bytes at `value`, and the kernel has just read them.
+        if let Ok(bytes) = unsafe { c::input(value, len as usize) } {
+            posix.note_option(fd, level, name, bytes);
+        }
+    }
+    answer
 }

@@ -2,7 +2,8 @@
 //!
 //! Promises: `fdopen` of a socket of ours gives a stream that reads and writes through this library, and so do `stdin`,
 //! `stdout` and `stderr` where a socket of ours has become descriptor 0, 1 or 2 (inetd, shells). `fileno` says the
-//! descriptor of each. What it does not do: `dprintf`, and streams made before `connect`.
+//! descriptor of each. So does a stream that is made of a TCP socket before `connect` or `listen` has decided. What it does not
+//! do: `dprintf`, which is in `print`.
 
 use crate::{c, io, real, shim};
 use libc::{FILE, c_char, c_int, c_void, off64_t, size_t, ssize_t};
@@ -70,7 +71,8 @@ fn open(fd: c_int, mode: *const c_char) -> *mut FILE {
 /// fdopen(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
-    if shim::ours(fd).is_some() && !mode.is_null() {
+    let may_be_ours = shim::ours(fd).is_some() || shim::posix().is_some_and(|posix| posix.is_undecided(fd));
+    if may_be_ours && !mode.is_null() {
         return open(fd, mode);
     }
     // SAFETY: the program's own call.

@@ -25,6 +25,7 @@ mod kill;
 mod kills;
 mod link;
 mod memcached;
+mod options;
 mod posix;
 mod privileges;
 mod redis;

@@ -17,6 +17,20 @@ fn non_blocking_is_the_sockets_whichever_call_set_it() {
 }
 
 #[test]
+fn status_flags_read_back() {
+    let bench = Bench::new();
+    let (fd, socket) = bench.socket(SlotState::Connected);
+    let set = |flags: i32| bench.posix.fcntl(fd, socket, libc::F_SETFL, flags.into());
+    let flags = || bench.posix.fcntl(fd, socket, libc::F_GETFL, 0);
+    let all = libc::O_APPEND | libc::O_ASYNC | libc::O_NONBLOCK;
+    assert_eq!(set(all), Some(Ok(0)));
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR | all)));
+    assert_eq!(set(libc::O_DIRECT), Some(Err(Errno::INVAL)));
+    assert_eq!(set(0), Some(Ok(0)));
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR)));
+}
+
+#[test]
 fn queue_lengths_are_counted_and_a_listener_has_none() {
     let bench = Bench::new();
     let (_, socket) = bench.socket(SlotState::Connected);

@@ -93,7 +93,7 @@ fn it_looks_like_a_tcp_socket_and_refuses_what_the_stack_lacks() {
     assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_PROTOCOL), libc::IPPROTO_TCP);
     assert_eq!(bench.get(fd, socket, libc::SOL_SOCKET, libc::SO_ACCEPTCONN), 0);
     assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, libc::TCP_ULP, 1), Err(Errno::NOPROTOOPT));
-    assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, TCP_INQ, 1), Err(Errno::NOPROTOOPT));
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_TCP, 36, 1), Err(Errno::NOPROTOOPT));
     for name in [libc::SO_TIMESTAMPING, libc::SO_TIMESTAMP, libc::SO_TIMESTAMPNS, 63, 64, 65] {
         assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, name, 1), Err(Errno::NOPROTOOPT), "{name}");
     }
@@ -129,4 +129,36 @@ fn numbers_read_back_as_linux_keeps_them() {
     let told: Vec<_> = bench.requests().into_iter().rev().take(2).collect();
     assert_eq!(told[1], Operation::SetOption { option: Wire::FinTimeout, value: 1 << 31 }, "negative");
     assert_eq!(told[0], Operation::SetOption { option: Wire::FinTimeout, value: 120 });
+}
+
+/// A mark is one socket's, and a value that means "off" takes it back.
+#[test]
+fn a_guarding_option_keeps_its_socket_with_the_kernel() {
+    let bench = Bench::new();
+    let kept = |fd| bench.posix.kernels_option(fd, table::Known::stream);
+    assert_eq!(kept(5), None);
+    bench.posix.note_option(5, libc::IPPROTO_IP, libc::IP_MINTTL, &255_i32.to_ne_bytes());
+    bench.posix.note_option(6, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &0_i32.to_ne_bytes());
+    bench.posix.note_option(7, libc::IPPROTO_TCP, libc::TCP_NODELAY, &1_i32.to_ne_bytes());
+    bench.posix.note_option(8, libc::IPPROTO_TCP, 9_999, &1_i32.to_ne_bytes());
+    bench.posix.note_option(9, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"vegas");
+    let found = [5, 6, 7, 8, 9].map(kept);
+    let unknown = Some("an option that is not known");
+    assert_eq!(found, [Some("IP_MINTTL"), Some("SO_ATTACH_BPF"), None, unknown, Some("TCP_CONGESTION")]);
+    bench.posix.note_option(5, libc::IPPROTO_IP, libc::IP_MINTTL, &0_i32.to_ne_bytes());
+    bench.posix.note_option(6, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &0_i32.to_ne_bytes());
+    bench.posix.note_option(9, libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"cubic");
+    assert_eq!([5, 6, 9].map(kept), [None, Some("SO_ATTACH_BPF"), None], "descriptor 0 is a program like others");
+}
+
+/// What the stack lacks is refused on its sockets, counted, and as an error that a program may know.
+#[test]
+fn a_guarding_option_that_comes_too_late_is_refused() {
+    let (bench, fd, socket) = connected();
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_IP, libc::IP_MINTTL, 255), Err(Errno::NOPROTOOPT));
+    assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, libc::SO_MARK, 7), Err(Errno::PERM));
+    assert_eq!(bench.set(fd, socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1), Err(Errno::OPNOTSUPP));
+    assert_eq!(bench.posix.fallbacks(Fallback::OptionRefused), 3);
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_IP, libc::IP_MINTTL, 0), Ok(()), "that is off");
+    assert_eq!(bench.set(fd, socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1), Ok(()), "a stream has no such messages");
 }
