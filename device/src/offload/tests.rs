@@ -175,3 +175,55 @@ fn a_super_datagram_becomes_right_datagrams() {
         }
     }
 }
+
+/// Takes every packet and sends it at the next call only, as a ring whose kernel is called again.
+struct Late {
+    taken: usize,
+    sent: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Device for Late {
+    fn capabilities(&self) -> Capabilities {
+        let arena = arena();
+        pair(&arena, &arena, MemoryOptions { gathers: false, ..MemoryOptions::default() }).0.capabilities()
+    }
+
+    fn receive(&mut self, _now: Instant, _burst: &mut Burst) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn transmit(&mut self, _now: Instant, burst: &mut Burst) -> io::Result<usize> {
+        self.sent.fetch_add(std::mem::take(&mut self.taken), std::sync::atomic::Ordering::Relaxed);
+        let mut packet = Vec::new();
+        while take_packet(burst, &mut packet) {
+            self.taken += 1;
+            packet.clear();
+        }
+        Ok(self.taken)
+    }
+
+    fn wait_fds<'a>(&'a self, _fds: &mut Vec<BorrowedFd<'a>>) {}
+
+    fn arm(&mut self) -> bool {
+        false
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (self.taken > 0).then_some(Instant::ZERO)
+    }
+
+    fn counters(&self) -> Counters {
+        Counters::default()
+    }
+}
+
+#[test]
+fn an_inner_device_that_asks_to_be_called_is_called_with_nothing_staged() {
+    let (arena, sent) = (arena(), std::sync::Arc::<std::sync::atomic::AtomicUsize>::default());
+    let mut offload = Offload::new(Box::new(Late { taken: 0, sent: sent.clone() }), &arena);
+    let mut burst = Burst::default();
+    Packet { payload: b"late", ..Packet::default() }.push(&arena, &mut burst, 0, true);
+    assert_eq!(offload.transmit(Instant::ZERO, &mut burst).expect("it does not fail"), 1);
+    assert_eq!(sent.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert!(offload.poll_timeout().is_none());
+}
