@@ -12,12 +12,16 @@ mod wire;
 use std::collections::BTreeSet;
 use std::io;
 
-use rule::Rule;
+use rule::{Rule, Way};
 pub(crate) use socket::Watch;
 
 /// NFPROTO_*: the families of tables whose chains see packets of an interface. Family arp sees none of TCP and UDP.
 const FAMILIES: [(u8, &str); 5] = [(1, "inet"), (2, "ip"), (5, "netdev"), (7, "bridge"), (10, "ip6")];
 const NETDEV: u8 = 5;
+const BRIDGE: u8 = 7;
+/// NF_INET_LOCAL_OUT and NF_INET_POST_ROUTING, and of netdev tables NF_NETDEV_EGRESS.
+const OUTPUTS: [u32; 2] = [3, 4];
+const EGRESS: u32 = 1;
 /// NF_INET_FORWARD: packets that the kernel forwards are not taken from it. The same number is another hook in netdev tables.
 const FORWARD: u32 = 2;
 
@@ -47,6 +51,18 @@ struct Hook {
     number: u32,
     /// Only for packets of these interfaces; empty: of all.
     devices: Vec<String>,
+}
+
+impl Hook {
+    /// Which way packets go that the kernel shows there.
+    fn way(&self, family: u8) -> Way {
+        let outputs = if family == NETDEV { &[EGRESS][..] } else { &OUTPUTS };
+        match family {
+            BRIDGE => Way::Bridged,
+            _ if outputs.contains(&self.number) => Way::Out,
+            _ => Way::In,
+        }
+    }
 }
 
 /// All rules of the network namespace.
@@ -92,24 +108,24 @@ impl Ruleset {
         }
         let what = match chain.drops {
             true => "policy drop".to_owned(),
-            false => self.objection_in(chain, link, &mut BTreeSet::new())?,
+            false => self.objection_in(chain, (link, hook.way(chain.family)), &mut BTreeSet::new())?,
         };
         Some(format!("table {family} {}, chain {}: {what}", chain.table, chain.name))
     }
 
     /// What a rule of the chain, or of those that it calls, does besides accepting. `seen`: chains that have been looked at.
-    fn objection_in<'a>(&'a self, chain: &'a Chain, link: Link<'_>, seen: &mut BTreeSet<&'a str>) -> Option<String> {
+    fn objection_in<'a>(&'a self, chain: &'a Chain, at: (Link<'_>, Way), seen: &mut BTreeSet<&'a str>) -> Option<String> {
         if !seen.insert(&chain.name) {
             return None;
         }
-        for rule in chain.rules.iter().filter(|rule| rule.may_match(link)) {
+        for rule in chain.rules.iter().filter(|rule| rule.may_match(at.0, at.1)) {
             if let Some(objection) = &rule.objection {
                 return Some(objection.clone());
             }
             let Some(name) = &rule.calls else { continue };
             let is_called = |other: &&Chain| other.family == chain.family && other.table == chain.table && other.name == *name;
             let objection = match self.chains.iter().find(is_called) {
-                Some(called) => self.objection_in(called, link, seen),
+                Some(called) => self.objection_in(called, at, seen),
                 None => Some(format!("calls the chain {name}, which was not listed")),
             };
             if objection.is_some() {

@@ -29,6 +29,8 @@ const NFT_RETURN: i32 = -5;
 
 const NFTA_TARGET_NAME: u16 = 1;
 
+/// The register that is written.
+const NFTA_META_DREG: u16 = 1;
 const NFTA_META_KEY: u16 = 2;
 const NFT_META_IIF: u32 = 4;
 const NFT_META_OIF: u32 = 5;
@@ -36,6 +38,8 @@ const NFT_META_IIFNAME: u32 = 6;
 const NFT_META_OIFNAME: u32 = 7;
 const NFT_META_L4PROTO: u32 = 16;
 
+/// The register that is read.
+const NFTA_CMP_SREG: u16 = 1;
 const NFTA_CMP_OP: u16 = 2;
 const NFTA_CMP_DATA: u16 = 3;
 const NFT_CMP_EQ: u32 = 0;
@@ -72,6 +76,17 @@ const READS: [&str; 18] = [
 /// What an action is called, where its own name does not say it.
 const ACTIONS: [(&str, &str); 4] = [("reject", "rejects"), ("log", "logs"), ("masq", "masquerade"), ("redir", "redirect")];
 
+/// What is known of the interfaces of a packet, at a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It has come by the interface, and has none that it leaves by: to a rule that is number 0 without a name.
+    In,
+    /// The other way round.
+    Out,
+    /// Nothing: they are ports of a bridge.
+    Bridged,
+}
+
 /// See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rule {
@@ -92,8 +107,8 @@ struct Condition {
 
 impl Rule {
     /// Whether packets of TCP or UDP on `link` could be meant.
-    pub(super) fn may_match(&self, link: Link<'_>) -> bool {
-        self.conditions.iter().all(|condition| condition.may_hold(link))
+    pub(super) fn may_match(&self, link: Link<'_>, way: Way) -> bool {
+        self.conditions.iter().all(|condition| condition.may_hold(link, way))
     }
 
     fn object(&mut self, objection: &str) {
@@ -102,8 +117,14 @@ impl Rule {
 }
 
 impl Condition {
-    fn may_hold(&self, link: Link<'_>) -> bool {
+    fn may_hold(&self, link: Link<'_>, way: Way) -> bool {
+        let has_it = match self.key {
+            NFT_META_IIF | NFT_META_IIFNAME => way == Way::In,
+            _ => way == Way::Out,
+        };
+        let link = if has_it { link } else { Link { index: 0, name: "" } };
         match self.key {
+            NFT_META_IIF | NFT_META_OIF | NFT_META_IIFNAME | NFT_META_OIFNAME if way == Way::Bridged => true,
             NFT_META_IIF | NFT_META_OIF => (self.value == link.index.to_ne_bytes()) == self.is_equal,
             NFT_META_IIFNAME | NFT_META_OIFNAME => self.names(link.name) == self.is_equal,
             NFT_META_L4PROTO => !self.is_equal || self.value == [TCP] || self.value == [UDP],
@@ -137,8 +158,8 @@ pub(super) fn read(expressions: &[u8]) -> Rule {
         let before = loaded.take();
         match name.as_str() {
             "immediate" => verdict(data, &mut rule),
-            "meta" if !writes("meta", data) => loaded = attribute(data, NFTA_META_KEY).and_then(number),
-            "cmp" => rule.conditions.extend(before.and_then(|key| condition(key, data))),
+            "meta" if !writes("meta", data) => loaded = load(data),
+            "cmp" => rule.conditions.extend(before.and_then(|loaded| condition(loaded, data))),
             other if writes(other, data) => rule.object(&format!("{other} that writes or decides by a map")),
             other if READS.contains(&other) => {}
             // An action of iptables, in iptables' own form.
@@ -156,8 +177,16 @@ fn writes(name: &str, data: &[u8]) -> bool {
     WRITES.iter().any(|(writer, kind)| *writer == name && attribute(data, *kind).is_some())
 }
 
-/// A comparison with what the expression before has loaded.
-fn condition(key: u32, data: &[u8]) -> Option<Condition> {
+/// What is loaded, and into which register.
+fn load(data: &[u8]) -> Option<(u32, u32)> {
+    Some((number(attribute(data, NFTA_META_KEY)?)?, number(attribute(data, NFTA_META_DREG)?)?))
+}
+
+/// A comparison with what the expression before has loaded; `None`: it looks at another register.
+fn condition((key, register): (u32, u32), data: &[u8]) -> Option<Condition> {
+    if number(attribute(data, NFTA_CMP_SREG)?)? != register {
+        return None;
+    }
     let is_equal = match number(attribute(data, NFTA_CMP_OP)?)? {
         NFT_CMP_EQ => true,
         NFT_CMP_NEQ => false,

@@ -128,7 +128,19 @@ fn rules_for_other_interfaces_and_protocols_are_no_obstacle() {
     assert_eq!(against(&[meta(6, 0, &name("docker0")), drop()]), None);
     assert!(against(&[meta(6, 0, &name("eth0")), drop()]).is_some());
     assert!(against(&[meta(6, 1, &name("lo")), drop()]).is_some());
-    assert_eq!(against(&[meta(7, 1, &name("eth0")), drop()]), None);
+    // A packet that arrives has no interface by which it leaves, one that leaves none by which it came: any name is another.
+    assert!(against(&[meta(7, 1, &name("eth0")), drop()]).is_some());
+    assert_eq!(against(&[meta(7, 0, &name("eth0")), drop()]), None);
+    let leaving = |rules: &[Vec<u8>]| objection(&[base(INET, "output", 3, 1, &[]), rule(INET, "output", rules)]);
+    assert!(leaving(&[meta(6, 1, &name("eth0")), drop()]).is_some());
+    assert_eq!(leaving(&[meta(7, 1, &name("eth0")), drop()]), None);
+    // In a bridge's chain the interfaces are its ports.
+    let bridged = [base(BRIDGE, "input", INPUT, 1, &[]), rule(BRIDGE, "input", &[meta(6, 0, &name("port0")), drop()])];
+    assert!(objection(&bridged).is_some());
+    // The comparison looks at a register of an earlier expression.
+    let loads = [(6, 1), (16, 2)].map(|(key, register)| expression("meta", &[number(2, key), number(1, register)]));
+    let first = expression("cmp", &[number(1, 1), number(2, 0), attribute(3, &attribute(1, &name("eth0")))]);
+    assert!(against(&[&loads[..], &[first, drop()]].concat()).is_some());
     assert_eq!(against(&[meta(6, 0, b"wlan"), drop()]), None);
     assert!(against(&[meta(6, 0, b"eth"), drop()]).is_some());
     assert_eq!(against(&[meta(4, 0, &3u32.to_ne_bytes()), drop()]), None);
@@ -175,6 +187,13 @@ fn rules_that_cannot_be_read_are_an_objection() {
         Ruleset::unreadable_for_tests().objection(ETH0).as_deref(),
         Some("the rules cannot be read without CAP_NET_ADMIN")
     );
+}
+
+#[test]
+fn a_chain_that_makes_no_sense_is_an_error_and_not_left_out() {
+    let shortened = message(3, INET, &[string(1, "filter"), string(3, "input"), attribute(5, &[0])]);
+    let received = wire::messages(&shortened);
+    assert!(matches!(received[..], [wire::Received { message: Message::Error(errno), .. }] if errno < 0), "{received:?}");
 }
 
 #[test]

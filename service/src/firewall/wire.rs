@@ -1,6 +1,6 @@
 //! nf_tables messages: requests written, answers read. Read linux/netfilter/nf_tables.h and nfnetlink.h first.
 //!
-//! Numbers are in network order. A message that makes no sense is skipped; a chain or rule that is understood in part says so
+//! Numbers are in network order. A message of another kind is skipped, a chain or rule that makes no sense is an error; a chain or rule that is understood in part says so
 //! as an objection.
 
 use super::rule::{self, Rule};
@@ -33,6 +33,9 @@ const NF_DROP: u32 = 0;
 const NFTA_RULE_TABLE: u16 = 1;
 const NFTA_RULE_CHAIN: u16 = 2;
 const NFTA_RULE_EXPRESSIONS: u16 = 4;
+
+/// -EBADMSG: a chain or rule that makes no sense.
+const NOT_READ: i32 = -74;
 
 /// struct nfgenmsg {family u8, version u8, res_id u16}
 const GENERIC_BYTES: usize = 4;
@@ -105,8 +108,9 @@ fn message(kind: u16, body: &[u8]) -> Option<Message> {
     match kind {
         NLMSG_DONE => Some(Message::Done(u32_at(body, 0).unwrap_or(0).cast_signed())),
         NLMSG_ERROR => Some(Message::Error(u32_at(body, 0)?.cast_signed())),
-        NFT_MSG_NEWCHAIN => chain(body).map(Message::Chain),
-        NFT_MSG_NEWRULE => placed(body).map(Message::Rule),
+        // One that is left out would count as one that is not there.
+        NFT_MSG_NEWCHAIN => Some(chain(body).map_or(Message::Error(NOT_READ), Message::Chain)),
+        NFT_MSG_NEWRULE => Some(placed(body).map_or(Message::Error(NOT_READ), Message::Rule)),
         _ => None,
     }
 }
