@@ -4,8 +4,9 @@
 //! loading a program for an interface that comes later, ending. Not on it, for whoever has taken a thread over: a program (execve), a
 //! process (fork, vfork, clone without CLONE_THREAD), another's memory (ptrace, process_vm_writev), mounts, namespaces,
 //! modules, keys, io_uring, executable memory. What is not listed fails with ENOSYS, as on a kernel that lacks it, so that a
-//! libc with a newer call takes the older one: clone3, whose flags no filter can read, becomes clone. Calls without conditions
-//! cost nothing: the kernel keeps them in a bitmap (Linux 5.11). Promises: all threads of the process have it, or an error.
+//! libc with a newer call takes the older one: clone3, whose flags no filter can read, becomes clone. Every
+//! call costs about 80 ns more (getppid in a virtual machine: 229 and 306 ns); how long the list is does not count for calls without
+//! conditions, which the kernel keeps in a bitmap (Linux 5.11). Promises: all threads of the process have it, or an error.
 //! Does not do: paths; which file is opened is not the filter's to see.
 
 use std::collections::BTreeMap;

