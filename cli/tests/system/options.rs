@@ -26,9 +26,6 @@ fn guards(address: fn(&Net, Side) -> String, named: &[&str], named_by_client: &[
     let net = Net::new();
     net.file("common.py", SCRIPTS_SHARE);
     net.file("guards.py", include_str!("options/guards.py"));
-    for family in ["-4", "-6"] {
-        net.output(Client, &["ip", family, "rule", "add", "fwmark", "7", "prohibit"]);
-    }
     let address = address(&net, Server);
     let ringway = ["env", "RINGWAY_LOG=fallback", RINGWAY, "run", "-q", "--workers", "1", "--"];
     let (reference, _) = play(&net, &address, &[], &[]);
