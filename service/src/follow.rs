@@ -64,6 +64,11 @@ impl Served {
         self.push(kernel, &everything, workers)
     }
 
+    /// Tells the workers which routes lead where now.
+    pub(crate) fn push_routes(&self, kernel: &Snapshot, workers: &Workers) -> Result<(), Gone> {
+        workers.set_routes(&self.routes(kernel))
+    }
+
     /// Tells the workers everything of links that are served from now on.
     fn push_new(&self, kernel: &Snapshot, links: BTreeSet<u32>, workers: &Workers) -> Result<(), Gone> {
         if links.is_empty() {
@@ -84,7 +89,7 @@ impl Served {
             }
         }
         if found.routes {
-            workers.set_routes(&self.routes(kernel))?;
+            self.push_routes(kernel, workers)?;
         }
         for ((link, ip), mac) in &found.neighbors {
             if let (Some(interface), true) = (self.interface(*link), is_neighbor(*ip)) {

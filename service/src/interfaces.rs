@@ -115,6 +115,8 @@ impl Interfaces {
                 ringway::notice::notice(&format!("serves {} no more: it {reason}", kernel.links[link].name));
             }
         }
+        // The number of an interface that is closed may name another one next: no route may lead there.
+        self.links.push_routes(kernel, &self.workers).ok();
         let freed = self.guarded.iter().filter(|link| !guarded.contains_key(link)).copied().collect();
         self.guarded = guarded.into_keys().collect();
         self.follow(kernel, &freed)

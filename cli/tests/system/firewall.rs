@@ -104,3 +104,26 @@ fn policy_routing_and_rules_for_one_interface_are_followed() {
     nginx.wait_for_error_lines("serves veth2 (", 1);
     net.untouched(Server, || assert_eq!(fetch(&net, Client, ON_KERNEL, url), large));
 }
+
+/// Routes of an interface that was closed lead nowhere in the stack: connections that are made then are the kernel's.
+#[test]
+fn connections_from_an_interface_that_a_rule_guards_are_the_kernels() {
+    let net = Net::new();
+    let [large, _] = site(&net);
+    nft(&net, CHAIN);
+    let mut nginx = net.spawn(Client, &["nginx", "-c", &nginx_config(&net, 80)]);
+    net.wait_listening(Client, 80, &mut nginx);
+    let (mut service, name) = net.serve(Server, &[]);
+    let url = format!("http://{}/large.bin", net.address(Client));
+    let fetch = || {
+        let file = text(&net.path("fetched"));
+        net.output(Server, &[RINGWAY, "run", "--name", &name, "-q", "--", "curl", "-sS", "--max-time", "20", "-o", &file, &url]);
+        digest_of(&file).expect("curl has written it")
+    };
+    net.untouched(Server, || assert_eq!(fetch(), large));
+    nft(&net, "add rule inet filter input tcp dport 81 drop");
+    service.wait_for_error_line("no more: it has firewall rules");
+    let before = kernel_segments(&net);
+    assert_eq!(fetch(), large);
+    assert!(kernel_segments(&net) > before + 10, "the kernel's TCP has carried it");
+}
