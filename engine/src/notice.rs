@@ -45,7 +45,9 @@ fn writer() -> &'static Option<SyncSender<String>> {
 fn write(lines: &Receiver<String>, to: &mut dyn Write) {
     let mut burst = 0;
     loop {
-        let line = match lines.recv_timeout(STEP * CALM) {
+        // Only behind a line does the wait have an end: a service that has nothing to say never wakes.
+        let next = if burst > 0 { lines.recv_timeout(STEP * CALM) } else { lines.recv().map_err(RecvTimeoutError::from) };
+        let line = match next {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
                 burst = 0;
