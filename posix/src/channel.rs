@@ -417,6 +417,8 @@ pub trait Channel: Send + Sync {
     fn before_fork(&self);
     /// In the parent, when the child's number is known; `None`: there is no child.
     fn after_fork_in_parent(&self, child: Option<u32>);
+    /// In a child of `vfork`, before it executes a program: reserves a number for that.
+    fn before_borrowed_exec(&self);
     /// In the child of `fork`: becomes a process of its own. It attaches when it first needs a wait context.
     fn after_fork_in_child(&self);
 }

@@ -265,12 +265,12 @@ impl Channel for Attached {
 
     fn set_owner(&self, socket: SocketRef, pid: u32) {
         if let Some(slot) = self.current(socket) {
-            slot.set_owner(pid);
+            slot.set_owner(self.place(socket).0.number_outside(pid));
         }
     }
 
     fn owner(&self, socket: SocketRef) -> u32 {
-        self.current(socket).map_or(0, |slot| slot.owner())
+        self.current(socket).map_or(0, |slot| self.place(socket).0.number_inside(slot.owner()))
     }
 
     fn receive(&self, socket: SocketRef, pieces: &mut [IoSliceMut<'_>], taking: Taking) -> Result<usize, TransferError> {
@@ -531,6 +531,10 @@ impl Channel for Attached {
 
     fn after_fork_in_parent(&self, child: Option<u32>) {
         self.clients.iter().for_each(|client| client.after_fork_in_parent(child));
+    }
+
+    fn before_borrowed_exec(&self) {
+        self.clients.iter().for_each(|client| client.before_borrowed_exec());
     }
 
     fn after_fork_in_child(&self) {

@@ -91,8 +91,7 @@ impl Posix {
         if self.is_borrowed() {
             if !travel.is_empty() || self.named_for.load(Ordering::Relaxed) == self.kernel.process_id() {
                 // The process after exec needs a number of its own; the parent keeps its own.
-                channel.before_fork();
-                channel.after_fork_in_parent(Some(self.kernel.process_id()));
+                channel.before_borrowed_exec();
             }
             return Departure::default();
         }

@@ -473,6 +473,7 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
             ClientMessage::Context { context, key } => register(&connection, worker, context, key),
             ClientMessage::Nonsense(text, _) => panic!("{text}"),
             ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
+            ClientMessage::Child { .. } => {}
             ClientMessage::Gone => return,
         }
     }

@@ -26,9 +26,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use ringway::WorkerHandle;
+use ringway::{RegionId, WorkerHandle};
 use ringway_shm::channel::Shape;
-use ringway_shm::channel::attach::{BellKey, ClientMessage, ControlConnection, ControlListener, make_bell};
+use ringway_shm::channel::attach::{BellKey, ClientMessage, ControlConnection, ControlListener, Credentials, Peer, make_bell};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -229,16 +229,17 @@ impl Broker {
         };
         let (process, uid) = (connection.process, connection.control.credentials().uid);
         let answer = match (message, process) {
-            (ClientMessage::Hello { token, wanted, socket }, None) => {
+            (ClientMessage::Hello { token, wanted, name, socket }, None) => {
                 let served = self.config.desk.is_served(socket.as_ref());
                 self.config.desk.discard(uid, socket);
-                if served { self.welcome(number, token, wanted) } else { Err(ELSEWHERE.to_owned()) }
+                if served { self.welcome(number, token, wanted, name) } else { Err(ELSEWHERE.to_owned()) }
             }
             (ClientMessage::Claim { slot, purpose, socket }, Some(process)) => {
                 let (control, worker) = (connection.control.clone(), self.config.worker.clone());
                 let shown = Shown { control, worker, region: process.region, slot, purpose, socket };
                 self.config.desk.show(uid, shown)
             }
+            (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
             (ClientMessage::Context { context, key }, Some(process)) => self.give_bell(number, process, context, key),
             (ClientMessage::Gone, _) => return self.hang_up(number),
@@ -248,6 +249,10 @@ impl Broker {
             }
             (ClientMessage::Claim { socket, .. }, None) => {
                 self.config.desk.discard(uid, socket);
+                self.violation("say hello first")
+            }
+            (ClientMessage::Child { pidfd, .. }, None) => {
+                self.config.desk.discard(uid, pidfd);
                 self.violation("say hello first")
             }
             (ClientMessage::Hello { socket, .. }, Some(_)) => {
@@ -296,13 +301,15 @@ impl Broker {
         Err(text.to_owned())
     }
 
-    fn welcome(&mut self, number: u64, token: [u8; 16], wanted: Option<u32>) -> Result<(), String> {
+    fn welcome(&mut self, number: u64, token: [u8; 16], wanted: Option<u32>, name: u32) -> Result<(), String> {
         let Some(connection) = self.connections.get_mut(&number) else { return Ok(()) };
-        let peer = connection.control.credentials();
+        let watched = connection.control.peer().map_err(|error| format!("your process cannot be watched: {error}"))?;
+        let peer = Credentials { pid: watched.number, ..connection.control.credentials() };
+        // A kernel that does not say has told the primary group.
+        let groups = connection.control.groups().unwrap_or_default();
         let standing = self.members.standing(&token, peer.pid);
-        self.config.admission.decide(&token, standing, peer)?;
-        let pidfd = members::open_pid(peer.pid).map_err(|error| format!("process {} cannot be watched: {error}", peer.pid))?;
-        let (process, group) = self.members.join(token, peer, wanted)?;
+        self.config.admission.decide(&token, standing, peer, &groups)?;
+        let (process, group) = self.members.join(token, peer, wanted, name)?;
         connection.process = Some(process);
         // Before the welcome: who has it may ask.
         self.config.status.attached.fetch_add(u64::from(self.config.number == 0), Ordering::Relaxed);
@@ -310,8 +317,26 @@ impl Broker {
             self.config.status.busy.fetch_add(1, Ordering::AcqRel);
         }
         let welcomed = connection.control.welcome(self.config.shape, process.index, group.memory.as_fd(), group.doorbell.as_fd());
-        self.watch_process(process, pidfd).map_err(|error| error.to_string())?;
+        self.watch_process(process, watched.pidfd).map_err(|error| error.to_string())?;
         welcomed.map_err(|error| error.to_string())
+    }
+
+    /// A process of another PID namespace has made a child, for which number `index` was reserved.
+    fn meet_child(&mut self, region: RegionId, index: u32, pidfd: OwnedFd, uid: u32) -> Result<(), String> {
+        match Peer::from_pidfd(pidfd) {
+            Ok(Peer { number, pidfd }) => match self.members.met(region, index, Some(number)) {
+                Some(process) => self.watch_process(process, pidfd).map_err(|error| error.to_string()),
+                None => Ok(()),
+            },
+            Err((error, _)) if error.kind() == io::ErrorKind::NotFound => {
+                self.members.met(region, index, None);
+                Ok(())
+            }
+            Err((error, stranger)) => {
+                self.config.desk.discard(uid, stranger);
+                self.violation(&format!("a child that cannot be watched: {error}"))
+            }
+        }
     }
 
     fn watch_process(&mut self, process: ProcessKey, pidfd: OwnedFd) -> io::Result<()> {

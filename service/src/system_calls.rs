@@ -76,6 +76,7 @@ const FREE: &[libc::c_long] = &[
     libc::SYS_openat,
     libc::SYS_newfstatat,
     libc::SYS_fstat,
+    libc::SYS_fstatfs,
     libc::SYS_statx,
     libc::SYS_getdents64,
     libc::SYS_readlinkat,

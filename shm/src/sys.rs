@@ -15,6 +15,11 @@ use crate::system_call::system_call;
 
 /// Linux 5.14.
 const SO_NETNS_COOKIE: libc::c_int = 71;
+/// The file system that pidfds are of (Linux 6.9).
+const PID_FS_MAGIC: libc::c_long = 0x5049_4446;
+/// Linux 4.13 and 6.5.
+const SO_PEERGROUPS: libc::c_int = 59;
+const SO_PEERPIDFD: libc::c_int = 77;
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
@@ -261,6 +266,66 @@ pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(u32, u32, 
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut credentials).cast(), &mut len)
     })?;
     Ok((credentials.pid as u32, credentials.uid, credentials.gid))
+}
+
+/// The process that connected a local socket, as a pidfd. ENOPROTOOPT before Linux 6.5.
+pub(crate) fn peer_pidfd(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut pidfd: RawFd = -1;
+    let mut len = size_of::<RawFd>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into the local.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERPIDFD, (&raw mut pidfd).cast(), &mut len) })?;
+    own(pidfd)
+}
+
+/// The supplementary groups of the process that connected a local socket, as they were then.
+pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0u32; 32];
+    loop {
+        let mut len = size_of_val(&groups[..]) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `len` bytes into the vector.
+        let answer = check(unsafe {
+            libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, SO_PEERGROUPS, groups.as_mut_ptr().cast(), &mut len)
+        });
+        match answer {
+            // Too small: `len` says how many bytes there are.
+            Err(error) if error.raw_os_error() == Some(libc::ERANGE) => groups.resize(len as usize / size_of::<u32>(), 0),
+            answer => {
+                answer?;
+                groups.truncate(len as usize / size_of::<u32>());
+                return Ok(groups);
+            }
+        }
+    }
+}
+
+/// A descriptor that becomes readable when the process dies; makes no call of libc's, so it may be used after fork.
+pub(crate) fn open_process(number: u32) -> io::Result<OwnedFd> {
+    // SAFETY: plain numbers.
+    let fd = unsafe { system_call(libc::SYS_pidfd_open, [number.into(), 0, 0, 0, 0, 0]) };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd as i32));
+    }
+    own(fd as RawFd)
+}
+
+/// The inode of this process's PID namespace; 0: there is no /proc to tell.
+pub(crate) fn process_namespace() -> u32 {
+    // SAFETY: all-zero is a valid stat.
+    let mut seen: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a constant path, and a local that the kernel writes.
+    let answer = unsafe { libc::stat(c"/proc/self/ns/pid".as_ptr(), &mut seen) };
+    if answer == 0 { seen.st_ino as u32 } else { 0 }
+}
+
+/// The inode of a pidfd, which is one for each process; `None`: this kernel has no pidfs (Linux 6.9).
+pub(crate) fn pidfs_inode(pidfd: BorrowedFd<'_>) -> io::Result<Option<u64>> {
+    // SAFETY: all-zero is a valid statfs, and a valid stat.
+    let (mut system, mut file): (libc::statfs, libc::stat) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: a local that the kernel writes.
+    check(unsafe { libc::fstatfs(pidfd.as_raw_fd(), &mut system) })?;
+    // SAFETY: a local that the kernel writes.
+    check(unsafe { libc::fstat(pidfd.as_raw_fd(), &mut file) })?;
+    Ok((system.f_type == PID_FS_MAGIC).then_some(file.st_ino))
 }
 
 /// Descriptors in one message, at most.

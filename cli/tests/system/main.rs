@@ -26,6 +26,7 @@ mod kills;
 mod link;
 mod memcached;
 mod options;
+mod pid_namespaces;
 mod posix;
 mod privileges;
 mod redis;

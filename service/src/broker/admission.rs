@@ -33,11 +33,15 @@ impl Admission {
         Admission::Users { uid: rustix::process::getuid().as_raw(), gid: group_number(group), group: group.to_owned() }
     }
 
-    /// Whether `peer` may attach with `token`, whose group it stands to like that, if there is one.
-    pub(super) fn decide(&self, token: &[u8; 16], standing: Option<Standing>, peer: Credentials) -> Result<(), String> {
-        if peer.pid == 0 {
-            return Err("your process is in another process namespace, where it cannot be watched".to_owned());
-        }
+    /// Whether `peer`, whose supplementary groups are `groups`, may attach with `token`, whose group it stands to like that, if
+    /// there is one.
+    pub(super) fn decide(
+        &self,
+        token: &[u8; 16],
+        standing: Option<Standing>,
+        peer: Credentials,
+        groups: &[u32],
+    ) -> Result<(), String> {
         if let Some(Standing { owner, is_kin }) = standing {
             // The token says which group is meant; it is no right. Servers give up their rights, and their children go on.
             return if owner == peer.uid || peer.uid == 0 || is_kin {
@@ -49,24 +53,16 @@ impl Admission {
         match self {
             Admission::Private(only) if only == token => Ok(()),
             Admission::Private(_) => Err("this service is private to one program".to_owned()),
-            Admission::Users { uid, gid, .. } if peer.uid == 0 || peer.uid == *uid || is_member(peer, *gid) => Ok(()),
+            Admission::Users { uid, gid, .. }
+                if peer.uid == 0 || peer.uid == *uid || gid.is_some_and(|gid| peer.gid == gid || groups.contains(&gid)) =>
+            {
+                Ok(())
+            }
             Admission::Users { group, .. } => {
                 Err(format!("user {} may not use this service: join group {group} (policy.group)", peer.uid))
             }
         }
     }
-}
-
-fn is_member(peer: Credentials, gid: Option<u32>) -> bool {
-    let Some(gid) = gid else { return false };
-    // SO_PEERCRED tells the primary group only; the others stand in /proc.
-    peer.gid == gid || supplementary_groups(peer.pid).contains(&gid)
-}
-
-fn supplementary_groups(pid: u32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
-    groups.split_whitespace().filter_map(|group| group.parse().ok()).collect()
 }
 
 fn group_number(name: &str) -> Option<u32> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::admission::Standing;
 use ringway::{RegionId, RegionMemory, RegionRequest, Rights, WorkerHandle};
-use ringway_shm::channel::attach::Credentials;
+use ringway_shm::channel::attach::{Credentials, Peer};
 use ringway_shm::channel::{Roster, Shape};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -87,12 +87,14 @@ impl Members {
         lineage.take(ANCESTORS).take_while(|&pid| pid > 1).any(|pid| members.contains(&pid))
     }
 
-    /// Gives `peer` a number in the region of its group, which is made when there is none.
+    /// Gives `peer` a number in the region of its group, which is made when there is none: the one that it wants, or that is reserved
+    /// for its number or its `name`, or a free one.
     pub(super) fn join(
         &mut self,
         token: [u8; 16],
         peer: Credentials,
         wanted: Option<u32>,
+        name: u32,
     ) -> Result<(ProcessKey, &Group), String> {
         let found = self.groups.iter().find(|(_, group)| group.token == token).map(|(region, _)| *region);
         let region = match found {
@@ -100,7 +102,10 @@ impl Members {
             None => self.make_group(token, peer)?,
         };
         let group = self.groups.get(&region).ok_or("the group is gone")?;
-        let index = group.roster.claim(peer.pid, wanted).ok_or("the application has too many processes")?;
+        let index = group
+            .roster
+            .claim(peer.pid, wanted.or_else(|| group.roster.reserved_as(name)))
+            .ok_or("the application has too many processes")?;
         let process = ProcessKey { region, index };
         let entry = self.processes.entry(process).or_insert(Process { pid: peer.pid, pidfd: None });
         if entry.pid != peer.pid {
@@ -117,8 +122,12 @@ impl Members {
             self.worker.quota_hit().ok();
             return Err(format!("user {} has {theirs} applications attached (limits.groups_per_user)", peer.uid));
         }
-        let program = program_name(peer.pid);
-        let request = RegionRequest { token, uid: peer.uid, pid: peer.pid, program, rights: Rights::Shown };
+        let (pid, program) = if Peer::is_foreign(peer.pid) {
+            (0, "(another PID namespace)".to_owned())
+        } else {
+            (peer.pid, program_name(peer.pid))
+        };
+        let request = RegionRequest { token, uid: peer.uid, pid, program, rights: Rights::Shown };
         let made =
             self.worker.attach_region(request).map_err(|error| format!("no shared memory for this application: {error}"))?;
         let RegionMemory { region, memory, doorbell, .. } = made;
@@ -160,6 +169,28 @@ impl Members {
             return None;
         }
         self.processes.insert(process, Process { pid, pidfd: None });
+        Some(process)
+    }
+
+    /// A child was shown for which number `index` was reserved; `number`: it lives, under this one in the service's PID
+    /// namespace. `Some`: it must be watched.
+    pub(super) fn met(&mut self, region: RegionId, index: u32, number: Option<u32>) -> Option<ProcessKey> {
+        let process = ProcessKey { region, index };
+        let group = self.groups.get(&region)?;
+        // Once the service has written its own name for the child, a second sign tells nothing new.
+        let is_unmet = |&(reserved, name): &(u32, u32)| reserved == index && (name == 0 || Peer::is_foreign(name));
+        if self.processes.contains_key(&process) || !group.roster.reserved().iter().any(is_unmet) {
+            return None;
+        }
+        let Some(number) = number else {
+            self.tell_gone(process, 0);
+            return None;
+        };
+        if !group.may_have(number) {
+            return None;
+        }
+        group.roster.keep_for(index, number);
+        self.processes.insert(process, Process { pid: number, pidfd: None });
         Some(process)
     }
 

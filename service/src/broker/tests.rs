@@ -243,7 +243,7 @@ fn admission_follows_user_group_and_token() {
     let users = Admission::Users { uid: 1000, gid: Some(77), group: "ringway".to_owned() };
     let mut found = BTreeMap::new();
     let mut ask = |what: &'static str, admission: &Admission, token: u8, owner, peer| {
-        found.insert(what, admission.decide(&[token; 16], owner, peer).is_ok());
+        found.insert(what, admission.decide(&[token; 16], owner, peer, &[4_000_001, 78]).is_ok());
     };
     ask("1 private, its token", &private, 7, None, peer(5));
     ask("2 private, another token", &private, 8, None, peer(5));
@@ -256,8 +256,9 @@ fn admission_follows_user_group_and_token() {
     ask("7 same user", &users, 8, none(5), peer(5));
     ask("8 another user", &users, 8, none(5), peer(6));
     ask("9 root's program that gave up its rights", &users, 8, kin(0), peer(33));
-    ask("a another process namespace", &users, 8, kin(0), Credentials { pid: 0, ..peer(0) });
+    let others = Admission::Users { uid: 1000, gid: Some(78), group: "others".to_owned() };
+    ask("a a member by a supplementary group", &others, 8, None, peer(5));
     ask("b another user that has root's token", &users, 8, none(0), peer(33));
     let allowed: String = found.iter().filter(|(_, allowed)| **allowed).map(|(what, _)| &what[..1]).collect();
-    assert_eq!(allowed, "134579");
+    assert_eq!(allowed, "134579a");
 }

@@ -3,17 +3,20 @@
 //! ```text
 //!   application                           service
 //!   Hello { version, token, wanted }  ->        (SO_PEERCRED: who it is; a socket shows its network namespace)
-//!                                     <-  Welcome { shape, process } + region, doorbell
+//!                                     <-  Welcome { shape, process, pid, PID namespace } + region, doorbell
 //!                                     <-  or Refused { text }
 //!   Context { index, key }            ->
 //!                                     <-  Done { key } + bell, or Refused { text }
 //! ```
 //! Two more are answered with `Done` or `Refused`, after which the connection goes on: `Claim { slot, purpose } + socket` shows
 //! the kernel socket that holds a port, and `Settle` asks that what was closed before be given back to the kernel.
+//! One has no answer: `Child { process } + pidfd`, from a process whose PID namespace is not the service's, tells of a child by its pidfd,
+//! as the numbers of the two differ.
 //! Every message is [`MESSAGE_BYTES`] long. Short, long and unknown ones are refused with text;
 //! descriptors that a message should not have are closed. The connection stays open for as long as
 //! the process image lives; its hang-up tells either side that the other is gone.
 
+mod peer;
 mod service;
 
 use std::io;
@@ -25,6 +28,7 @@ use super::slot::SlotRef;
 use crate::region::Region;
 use crate::sys;
 
+pub use peer::Peer;
 pub use service::{ClientMessage, ControlConnection, ControlListener, Credentials, make_bell};
 
 /// Bytes of every message.
@@ -38,6 +42,7 @@ const KIND_DONE: u32 = 4;
 const KIND_REFUSED: u32 = 5;
 const KIND_CLAIM: u32 = 16;
 const KIND_SETTLE: u32 = 17;
+const KIND_CHILD: u32 = 18;
 const NONE: u32 = u32::MAX;
 
 /// Workers of a service at most: a process keeps descriptors and a mapping for each.
@@ -89,7 +94,7 @@ impl From<io::Error> for AttachError {
     }
 }
 
-/// A message of fixed size: magic, version, kind and nine words more; or a token or a text from the thirteenth on.
+/// A message of fixed size: magic, version, kind and up to eleven words more; a token or a text stands from the thirteenth word on.
 struct Message([u8; MESSAGE_BYTES]);
 
 impl Message {
@@ -183,6 +188,12 @@ fn receive_answer(socket: BorrowedFd<'_>) -> Result<(Message, Vec<OwnedFd>), Att
 pub(super) struct Welcome {
     pub(super) map: Map,
     pub(super) process: u32,
+    /// The number of this process where the service is; 0: it has none there.
+    pub(super) known_as: u32,
+    /// The service is in another PID namespace.
+    pub(super) is_foreign: bool,
+    /// The inode of this process's.
+    pub(super) namespace: u32,
     pub(super) bell: OwnedFd,
     pub(super) control: OwnedFd,
 }
@@ -194,7 +205,8 @@ pub(super) fn request_attach(path: &Path, token: [u8; 16], wanted: Option<u32>, 
 }
 
 fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd) -> Result<Welcome, AttachError> {
-    let mut hello = Message::new(KIND_HELLO, &[wanted.unwrap_or(NONE)]);
+    let ours = sys::process_namespace();
+    let mut hello = Message::new(KIND_HELLO, &[wanted.unwrap_or(NONE), name_inside(ours, sys::process_number())]);
     hello.set_key(token);
     // Without a network there is no namespace to show; the service then refuses.
     let shown = sys::inet_socket().ok();
@@ -220,7 +232,22 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
     }
     let layout = Layout::of(shape);
     let map = Map::new(Region::attach(region.as_fd(), layout.total)?, layout);
-    Ok(Welcome { map, process, bell: place(bell, fd_floor)?, control: place(socket, fd_floor)? })
+    let (known_as, theirs) = (message.word(12), message.word(13));
+    let is_foreign = known_as != sys::process_number() || (theirs != 0 && ours != 0 && theirs != ours);
+    Ok(Welcome {
+        map,
+        process,
+        known_as,
+        is_foreign,
+        namespace: ours,
+        bell: place(bell, fd_floor)?,
+        control: place(socket, fd_floor)?,
+    })
+}
+
+/// How processes of a group in one PID namespace, which is not the service's, name each other: never as the kernel numbers any.
+pub(super) fn name_inside(namespace: u32, pid: u32) -> u32 {
+    peer::FOREIGN | (namespace.wrapping_mul(0x9E37_79B1) ^ pid)
 }
 
 /// Moves a descriptor to the top of the table, out of the way of programs that count on numbers.
@@ -256,6 +283,11 @@ pub(super) fn show_socket(
     let message = Message::new(KIND_CLAIM, &[slot.index, slot.generation, purpose as u32]);
     sys::send_message(control, &message.0, &[socket])?;
     expect_done(control)
+}
+
+/// Tells of a child that has not attached. No answer comes, and nothing is allocated: the caller may have just forked.
+pub(super) fn show_child(control: BorrowedFd<'_>, process: u32, pidfd: BorrowedFd<'_>) -> io::Result<()> {
+    sys::send_message(control, &Message::new(KIND_CHILD, &[process]).0, &[pidfd])
 }
 
 /// Waits until ports of sockets that were closed before are the kernel's again.

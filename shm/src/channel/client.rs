@@ -44,6 +44,12 @@ pub use urgent::UrgentError;
 pub struct Client {
     map: Map,
     process: AtomicU32,
+    /// The number that this process has where the service is; 0: none.
+    known_as: AtomicU32,
+    /// The service is in another PID namespace: numbers of this one mean nothing there.
+    is_foreign: bool,
+    /// The inode of this process's PID namespace.
+    namespace: u32,
     /// Index + 1 of the number that was reserved for a child that is being forked.
     reserved: AtomicU32,
     bell: OwnedFd,
@@ -77,6 +83,9 @@ impl Client {
         Ok(Client {
             map: welcome.map,
             process: AtomicU32::new(welcome.process),
+            known_as: AtomicU32::new(welcome.known_as),
+            is_foreign: welcome.is_foreign,
+            namespace: welcome.namespace,
             reserved: AtomicU32::new(0),
             bell: welcome.bell,
             control: AtomicI32::new(welcome.control.into_raw_fd()),

@@ -15,7 +15,7 @@ use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// Wait contexts in a region.
 pub const CONTEXTS: u32 = 256;
 /// Processes in a region.

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::ProcessIndex;
+use super::attach::Peer;
 use super::layout::{Layout, Map, PROCESSES, Shape};
 use crate::region::Region;
 use crate::sync::Ordering;
@@ -58,6 +59,12 @@ impl Roster {
             }
         }
         allocate(&self.map, entry)
+    }
+
+    /// The number that was reserved under a name which is no process's number in the service's namespace.
+    pub fn reserved_as(&self, name: u32) -> Option<ProcessIndex> {
+        let named = |&(_, reserved): &(ProcessIndex, u32)| reserved == name && Peer::is_foreign(name);
+        self.reserved().into_iter().find(named).map(|(index, _)| index)
     }
 
     /// The process's connection is gone but the process lives (exec): keep its number for its pid.

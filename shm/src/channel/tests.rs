@@ -42,7 +42,7 @@ impl Bench {
             let broker = wait_for(|| listener.accept());
             assert_eq!(broker.credentials().pid, std::process::id());
             match wait_for(|| broker.receive()) {
-                ClientMessage::Hello { token, wanted: None, socket: Some(_) } => assert_eq!(token, TOKEN),
+                ClientMessage::Hello { token, wanted: None, socket: Some(_), .. } => assert_eq!(token, TOKEN),
                 other => panic!("not a hello: {other:?}"),
             }
             let process = roster.claim(std::process::id(), None).expect("a number is free");

@@ -165,7 +165,7 @@ fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
             member.control.give_bell([1; 16], bell.as_fd()).expect("it listens");
             true
         }
-        Ok(ClientMessage::Claim { .. } | ClientMessage::Settle) => {
+        Ok(ClientMessage::Claim { .. } | ClientMessage::Child { .. } | ClientMessage::Settle) => {
             member.control.done().expect("it listens");
             true
         }

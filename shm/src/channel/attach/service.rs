@@ -8,7 +8,8 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    BellKey, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES, Message, NONE, Purpose,
+    BellKey, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES, Message,
+    NONE, Peer, Purpose, peer,
 };
 use crate::sys;
 
@@ -37,6 +38,8 @@ pub enum ClientMessage {
         token: [u8; 16],
         /// The process number that was reserved for me.
         wanted: Option<ProcessIndex>,
+        /// By this name one may have been reserved for me in another PID namespace than the service's.
+        name: u32,
         /// A socket of the process's network, as it says.
         socket: Option<OwnedFd>,
     },
@@ -49,6 +52,13 @@ pub enum ClientMessage {
         /// The socket, as the process says. What is done to it may wait for the process, so it is nothing for a thread on
         /// which others depend.
         socket: OwnedFd,
+    },
+    /// I have made a child, which has not attached; only from processes whose number of a child is not the service's.
+    Child {
+        /// The number that was reserved for it; unchecked.
+        process: ProcessIndex,
+        /// Its pidfd, as the process says.
+        pidfd: OwnedFd,
     },
     /// Give back what was closed before.
     Settle,
@@ -121,6 +131,22 @@ impl ControlConnection {
         Ok(ControlConnection { socket, credentials: Credentials { pid, uid, gid } })
     }
 
+    /// The process that connected.
+    ///
+    /// # Errors
+    /// It cannot be named or watched; the text says why.
+    pub fn peer(&self) -> io::Result<Peer> {
+        peer::of_connection(self.socket.as_fd(), self.credentials.pid)
+    }
+
+    /// The supplementary groups of the process that connected, as they were then.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn groups(&self) -> io::Result<Vec<u32>> {
+        sys::peer_groups(self.socket.as_fd())
+    }
+
     /// Who connected.
     pub fn credentials(&self) -> Credentials {
         self.credentials
@@ -158,7 +184,8 @@ impl ControlConnection {
     ) -> io::Result<()> {
         let copied = [shape.rx_large, shape.rx_small, shape.tx_large, shape.tx_small];
         let lent = [shape.tx_bulk, shape.rx_bulk, shape.rx_middle];
-        let words: Vec<u32> = [process, shape.slots].into_iter().chain(copied).chain(lent).collect();
+        let shape = [process, shape.slots].into_iter().chain(copied).chain(lent);
+        let words: Vec<u32> = shape.chain([self.credentials.pid, sys::process_namespace()]).collect();
         sys::send_message(self.socket.as_fd(), &Message::new(KIND_WELCOME, &words).0, &[region, doorbell])
     }
 
@@ -196,7 +223,7 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
     match (kind, fds.len()) {
         (KIND_HELLO, 0 | 1) => {
             let wanted = (word(3) != NONE).then_some(word(3));
-            ClientMessage::Hello { token: message.key(), wanted, socket: fds.pop() }
+            ClientMessage::Hello { token: message.key(), wanted, name: word(4), socket: fds.pop() }
         }
         (KIND_CONTEXT, 0) if word(3) < CONTEXTS => {
             let key = message.key();
@@ -207,8 +234,9 @@ fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
             let (purpose, socket) = purpose.zip(fds.pop()).expect("both have just been seen");
             ClientMessage::Claim { slot, purpose, socket }
         }
+        (KIND_CHILD, 1) => ClientMessage::Child { process: word(3), pidfd: fds.pop().expect("it has just been seen") },
         (KIND_SETTLE, 0) => ClientMessage::Settle,
-        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_SETTLE, _) => {
+        (KIND_HELLO | KIND_CONTEXT | KIND_CLAIM | KIND_CHILD | KIND_SETTLE, _) => {
             ClientMessage::Nonsense("a message with the wrong descriptors or numbers", fds)
         }
         _ => ClientMessage::Nonsense("a message of unknown kind", fds),

@@ -9,6 +9,7 @@ use super::super::slot::SlotRef;
 use super::Client;
 use crate::sync::Ordering;
 use crate::sys;
+use std::os::fd::AsFd;
 
 impl Client {
     /// This process's number in the region.
@@ -31,6 +32,17 @@ impl Client {
         true
     }
 
+    /// Before an exec in a child that borrows its parent's memory (vfork): reserves a number for the image after it, once, however
+    /// many paths the program is looked for at.
+    pub fn before_borrowed_exec(&self) {
+        let name = RESERVED | u64::from(self.process()) << 32 | u64::from(self.name_of(sys::process_number()));
+        if !self.map.processes().any(|process| self.map.process(process).entry.load(Ordering::SeqCst) == name)
+            && self.before_fork()
+        {
+            self.after_fork_in_parent(Some(sys::process_number()));
+        }
+    }
+
     /// After fork, in the parent; `child`: its pid, or `None` when fork failed. Tells the service whom
     /// to watch.
     pub fn after_fork_in_parent(&self, child: Option<u32>) {
@@ -40,7 +52,8 @@ impl Client {
                 let entry = &self.map.process(process).entry;
                 // Unless the child has attached already.
                 let expected = RESERVED | u64::from(self.process()) << 32;
-                entry.compare_exchange(expected, expected | u64::from(pid), Ordering::SeqCst, Ordering::SeqCst).ok();
+                let named = expected | u64::from(self.name_of(pid));
+                entry.compare_exchange(expected, named, Ordering::SeqCst, Ordering::SeqCst).ok();
                 self.announce_process(process, pid);
             }
             None => self.announce_process(process, 0),
@@ -56,16 +69,52 @@ impl Client {
             self.gone.store(true, Ordering::Release);
             return;
         };
-        let pid = u64::from(sys::process_number());
+        let pid = sys::process_number();
         let entry = &self.map.process(process).entry;
-        let parent = u64::from(self.process()) << 32;
-        entry.store(RESERVED | parent | pid, Ordering::SeqCst);
+        // In another PID namespace the service may have been told by the parent, and have written its own number.
+        let unnamed = RESERVED | u64::from(self.process()) << 32;
+        let named = unnamed | u64::from(self.name_of(pid));
+        entry.compare_exchange(unnamed, named, Ordering::SeqCst, Ordering::SeqCst).ok();
+        // The service has not said yet by which number it knows a process of another namespace.
+        self.known_as.store(if self.is_foreign { 0 } else { pid }, Ordering::Release);
         self.process.store(process, Ordering::Release);
         // The parent tells too; it may be killed before it does.
-        self.announce_process(process, pid as u32);
+        self.announce_process(process, pid);
     }
 
+    /// By which name a number is reserved for process `pid` of this namespace.
+    fn name_of(&self, pid: u32) -> u32 {
+        if self.is_foreign { attach::name_inside(self.namespace, pid) } else { pid }
+    }
+
+    /// The number by which the service knows process `pid` of this namespace; 0: not known. So far this process alone is.
+    pub fn number_outside(&self, pid: u32) -> u32 {
+        match self.is_foreign {
+            true if pid == sys::process_number() => self.known_as.load(Ordering::Acquire),
+            true => 0,
+            false => pid,
+        }
+    }
+
+    /// As [`number_outside`](Self::number_outside), the other way round.
+    pub fn number_inside(&self, outside: u32) -> u32 {
+        match self.is_foreign {
+            true if outside == self.known_as.load(Ordering::Acquire) && outside != 0 => sys::process_number(),
+            true => 0,
+            false => outside,
+        }
+    }
+
+    /// `pid`: 0: there is no child.
     fn announce_process(&self, process: ProcessIndex, pid: u32) {
+        if pid != 0 && self.is_foreign {
+            // Where that fails (a program may have closed the control connection) the number is kept until the child
+            // attaches, or the group ends.
+            if let Ok(pidfd) = sys::open_process(pid) {
+                self.with_control(|control| attach::show_child(control, process, pidfd.as_fd())).ok();
+            }
+            return;
+        }
         let slot = SlotRef { index: 0, generation: 0 };
         self.submit(Request { slot, sequence: 0, operation: Operation::Forked { process, pid } });
     }
@@ -83,6 +132,7 @@ impl Client {
         }
         let welcome = attach::request_attach(&self.path, self.token, Some(self.process()), self.fd_floor)?;
         sys::replace(&welcome.control, self.control_fd())?;
+        self.known_as.store(welcome.known_as, Ordering::Release);
         self.inherited.store(false, Ordering::Release);
         let before = self.process.swap(welcome.process, Ordering::AcqRel);
         if before != welcome.process {
