@@ -12,7 +12,6 @@ use std::process::ExitCode;
 
 use clap::Args;
 use ringway_service::netlink::Snapshot;
-use ringway_service::plan::{Machine, plan};
 use ringway_service::{Config, RunDirectory};
 
 use report::{Report, Status};
@@ -57,7 +56,7 @@ fn examine(arguments: &Arguments, report: &mut Report) {
     };
     report.ok("configuration", format!("{} keys differ from their defaults", config.changed().len()));
     match Snapshot::read() {
-        Ok(kernel) => interfaces::examine(&plan(&config, &kernel, &Machine::now(&config)), report),
+        Ok(kernel) => interfaces::examine(&config, &kernel, report),
         Err(error) => report.fail("interfaces", format!("the kernel's addresses cannot be read: {error}"), ""),
     }
     if arguments.measure {

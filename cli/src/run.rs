@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 
 use clap::{Args, ValueEnum};
 use ringway_service::netlink::Snapshot;
-use ringway_service::plan::{Machine, plan};
+use ringway_service::plan::{Machine, firewall_lines, plan};
 use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
 use ringway_shm::channel::Client;
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -336,7 +336,8 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
         Ok(kernel) => kernel,
         Err(error) => return obstacles.push(format!("the kernel's addresses cannot be read: {error}")),
     };
-    let found = plan(config, &kernel, &Machine::now(config));
+    let machine = Machine::now(config);
+    let found = plan(config, &kernel, &machine);
     println!("service: a private one");
     for planned in &found.served {
         println!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason);
@@ -346,6 +347,9 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
     }
     for skipped in &found.skipped {
         println!("interface: {} {}", skipped.name, skipped.reason);
+    }
+    for line in firewall_lines(config, &machine, &found) {
+        println!("firewall: {line}");
     }
     if found.served.is_empty() {
         obstacles.push("there is no interface to serve".to_owned());

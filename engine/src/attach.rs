@@ -10,6 +10,7 @@ mod claims;
 mod close;
 mod datagram;
 mod deliver;
+mod guard;
 mod maker;
 mod options;
 mod record;
@@ -250,6 +251,15 @@ impl Attachments {
         for number in self.live.clone() {
             if let Some(region) = self.region(number) {
                 region.addresses_changed(core);
+            }
+        }
+    }
+
+    /// The host's packet filters have changed.
+    pub(crate) fn rules_changed(&mut self, core: &mut Core) {
+        for number in self.live.clone() {
+            if let Some(region) = self.region(number) {
+                region.rules_changed(core);
             }
         }
     }

@@ -94,6 +94,7 @@ pub(crate) enum Command {
     ContextBell(RegionId, u32, Arc<OwnedFd>),
     Claim(RegionId, SlotRef, Claim, Reply<bool>),
     Revoke(RegionId, SlotRef),
+    RulesChanged,
     Settle(Reply<()>),
     QuotaHit,
     ProcessGone(RegionId, u32),
@@ -221,6 +222,15 @@ impl WorkerHandle {
     /// The worker is gone.
     pub fn revoke(&self, region: RegionId, slot: SlotRef) -> Result<(), Gone> {
         self.tell(Command::Revoke(region, slot))
+    }
+
+    /// What [`Ports::may_serve`](crate::Ports::may_serve) and [`may_connect`](crate::Ports::may_connect) answer has changed:
+    /// listeners follow, and connections that may not go on end as if they had timed out, without a packet.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn rules_changed(&self) -> Result<(), Gone> {
+        self.tell(Command::RulesChanged)
     }
 
     /// Counts that a user or group was refused what it has enough of.

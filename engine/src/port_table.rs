@@ -6,7 +6,7 @@
 //! finding out whether a 4-tuple is free; that is the stack's.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ringway_shm::{Duration, Instant};
 
@@ -27,13 +27,26 @@ struct Users {
     hold_until: Instant,
     /// Whether the port has an entry in `late`.
     queued: bool,
+    /// A listener has it, or had: its connections were accepted.
+    served: bool,
+    /// The host's packet filters forbid it: packets go to the kernel.
+    guarded: bool,
     /// The right of the connection that was opened from it last.
     claim: Option<Claim>,
 }
 
 impl Users {
     fn first(reserved: bool) -> Users {
-        Users { count: 1, reserved, shared: false, hold_until: Instant::ZERO, queued: false, claim: None }
+        Users {
+            count: 1,
+            reserved,
+            shared: false,
+            hold_until: Instant::ZERO,
+            queued: false,
+            served: false,
+            guarded: false,
+            claim: None,
+        }
     }
 }
 
@@ -60,7 +73,9 @@ impl PortTable {
 
     /// As [`add`](PortTable::add), for a listener that every worker of the service has.
     pub(crate) fn add_share(&mut self, ip: IpAddr, port: u16) -> Result<(), PortError> {
-        self.ports.own_share(Transport::Tcp, ip, port)?;
+        if !self.is_guarded(ip, port) {
+            self.ports.own_share(Transport::Tcp, ip, port)?;
+        }
         let users = self.users.entry((Transport::Tcp, ip, port)).or_insert(Users { count: 0, ..Users::first(false) });
         users.count += 1;
         users.shared = true;
@@ -154,9 +169,11 @@ impl PortTable {
         if users.count > 0 || users.queued {
             return;
         }
-        let reserved = users.reserved;
+        let (reserved, guarded) = (users.reserved, users.guarded);
         self.users.remove(&(transport, ip, port));
-        self.ports.disown(transport, ip, port);
+        if !guarded {
+            self.ports.disown(transport, ip, port);
+        }
         if reserved {
             self.reserved.remove(&(ip, port));
             self.ports.release(ip, port);
@@ -199,6 +216,70 @@ impl PortTable {
     /// When `handle_timeout` is wanted next. Some time after the first is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.late.first().map(|&(at, ..)| at + GATHER)
+    }
+
+    /// A listener has the port.
+    pub(crate) fn note_served(&mut self, ip: IpAddr, port: u16) {
+        if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
+            users.served = true;
+        }
+    }
+
+    /// Whether the host's packet filters let a port be served.
+    pub(crate) fn may_serve(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        self.ports.may_serve(transport, ip, port)
+    }
+
+    /// Whether they let a connection be opened.
+    pub(crate) fn may_connect(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
+        self.ports.may_connect(local, peer)
+    }
+
+    /// Whether they let a connection that is open go on, after [`rules_changed`](PortTable::rules_changed).
+    pub(crate) fn may_go_on(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
+        match self.users.get(&(Transport::Tcp, local.ip(), local.port())) {
+            Some(users) if users.guarded => false,
+            Some(users) if users.served => true,
+            _ => self.ports.may_connect(local, peer),
+        }
+    }
+
+    /// The only connection of a port may not go on: its packets go to the kernel.
+    pub(crate) fn guard(&mut self, ip: IpAddr, port: u16) {
+        if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port))
+            && users.count == 1
+            && !std::mem::replace(&mut users.guarded, true)
+        {
+            self.ports.disown(Transport::Tcp, ip, port);
+        }
+    }
+
+    /// The host's packet filters have changed: ports of listeners that they forbid are the kernel's, those that they let go
+    /// are served again.
+    pub(crate) fn rules_changed(&mut self) {
+        let served = self.users.iter().filter(|(_, users)| users.served);
+        let mut served: Vec<_> = served.map(|(&(_, ip, port), users)| (ip, port, users.guarded, users.shared)).collect();
+        served.sort_unstable();
+        for (ip, port, was_guarded, shared) in served {
+            let guarded = match (self.ports.may_serve(Transport::Tcp, ip, port), was_guarded) {
+                (false, false) => {
+                    self.ports.disown(Transport::Tcp, ip, port);
+                    true
+                }
+                (false, true) => true,
+                (true, false) => false,
+                // Refused: it stays the kernel's until the rules change again.
+                (true, true) if shared => self.ports.own_share(Transport::Tcp, ip, port).is_err(),
+                (true, true) => self.ports.own(Transport::Tcp, ip, port).is_err(),
+            };
+            if let Some(users) = self.users.get_mut(&(Transport::Tcp, ip, port)) {
+                users.guarded = guarded;
+            }
+        }
+    }
+
+    fn is_guarded(&self, ip: IpAddr, port: u16) -> bool {
+        self.users.get(&(Transport::Tcp, ip, port)).is_some_and(|users| users.guarded)
     }
 
     /// Whether anybody uses the port.

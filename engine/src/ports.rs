@@ -2,7 +2,7 @@
 //! packets to steer, neighbors to resolve. The service answers; tests answer with a mock.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ringway_shm::{Flow, GroupSet, Instant};
 
@@ -58,6 +58,17 @@ pub trait Ports: Send {
 
     /// Packets to `ip`:`port` are the kernel's again.
     fn disown(&mut self, transport: Transport, ip: IpAddr, port: u16);
+
+    /// Whether the host's packet filters let all packets of `ip`:`port` pass, whatever peer they are of; if not, the port is
+    /// the kernel's. Asked again after [`rules_changed`](crate::WorkerHandle::rules_changed).
+    fn may_serve(&mut self, _transport: Transport, _ip: IpAddr, _port: u16) -> bool {
+        true
+    }
+
+    /// The same of a TCP connection that is opened.
+    fn may_connect(&mut self, _local: SocketAddr, _peer: SocketAddr) -> bool {
+        true
+    }
 
     /// The other workers, among whom the flows of common ports are divided; `None`: there are none.
     fn division(&mut self) -> Option<&mut dyn Division> {

@@ -288,6 +288,12 @@ impl Worker {
         self.attachments.addresses_changed(&mut self.core);
     }
 
+    fn follow_rules(&mut self) {
+        self.core.ports.rules_changed();
+        self.core.give_up_guarded();
+        self.attachments.rules_changed(&mut self.core);
+    }
+
     fn count(&mut self, packets: usize, worked: bool) {
         if worked {
             self.core.metrics.turned(packets);
@@ -393,6 +399,7 @@ impl Worker {
             Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),
+            Command::RulesChanged => self.follow_rules(),
             Command::QuotaHit => self.core.metrics.add(Work::QuotaHits, 1),
             Command::Settle(reply) => {
                 self.attachments.serve(&mut self.core);

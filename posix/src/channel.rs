@@ -48,6 +48,8 @@ pub enum Failure {
     Aborted,
     /// The service is gone.
     ServiceGone,
+    /// The host's packet filters have a say: the socket is the kernel's.
+    Guarded,
     /// A datagram was larger than the path takes.
     MessageTooLong,
     /// No destination.
@@ -140,6 +142,8 @@ pub enum ControlAnswer {
     NoRoute,
     /// Out of sockets, buffers or permitted share.
     NoResources,
+    /// The host's packet filters have a say: the kernel's business.
+    Guarded,
     /// The request makes no sense in the socket's state, or the service is gone.
     Invalid,
     /// The statistics asked for: so many bytes.

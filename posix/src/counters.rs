@@ -37,10 +37,12 @@ pub enum Fallback {
     NotShown,
     /// An option that the stack does not serve was refused on a stream that was the stack's already.
     OptionRefused,
+    /// The host's packet filters may not let all packets of the port or connection pass.
+    Firewall,
 }
 
 impl Fallback {
-    const ALL: [(Fallback, &'static str); 15] = [
+    const ALL: [(Fallback, &'static str); 16] = [
         (Fallback::Loopback, "loopback"),
         (Fallback::LinkLocal, "link-local"),
         (Fallback::Multicast, "multicast"),
@@ -56,6 +58,7 @@ impl Fallback {
         (Fallback::IoUring, "io-uring"),
         (Fallback::NotShown, "not-shown"),
         (Fallback::OptionRefused, "option-refused"),
+        (Fallback::Firewall, "firewall"),
     ];
 
     /// The word that the log line shows.

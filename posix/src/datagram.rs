@@ -319,6 +319,9 @@ impl Posix {
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
                 return Some(self.surrender(fd, socket, Fallback::NoAnswer).map(|()| Arrival::Surrendered));
             }
+            Err(TransferError::Failed(Failure::Guarded)) => {
+                return Some(self.surrender(fd, socket, Fallback::Firewall).map(|()| Arrival::Surrendered));
+            }
             Err(TransferError::Failed(_)) if description.is(Flag::KERNEL_ERRORS) => {}
             Err(TransferError::Failed(failure)) => return Some(Err(failure_errno(failure))),
         }
@@ -479,12 +482,16 @@ impl Posix {
         if let Some(error) = self.kernel_error(fd, socket) {
             return Some(Err(error));
         }
-        let mut gone = false;
+        let mut gone = None;
         let mut attempt = || match channel.send_datagram(socket, envelope, pieces) {
             Ok(()) => Some(Ok(envelope.len)),
             Err(TransferError::WouldBlock) => None,
             Err(TransferError::Failed(Failure::ServiceGone) | TransferError::NotConnected | TransferError::Closed) => {
-                gone = true;
+                gone = Some(Fallback::NoAnswer);
+                Some(Err(Errno::CONNRESET))
+            }
+            Err(TransferError::Failed(Failure::Guarded)) => {
+                gone = Some(Fallback::Firewall);
                 Some(Err(Errno::CONNRESET))
             }
             Err(TransferError::Failed(failure)) => Some(Err(failure_errno(failure))),
@@ -497,8 +504,9 @@ impl Posix {
                 self.block_on(Wait { socket, twin: None, deadline }, attempt)
             }
         };
-        if gone || (answer == Err(Errno::CONNRESET) && self.service_is_dead()) {
-            return self.surrender(fd, socket, Fallback::NoAnswer).err().map(Err);
+        let is_over = answer == Err(Errno::CONNRESET) && self.service_is_dead();
+        if let Some(reason) = gone.or(is_over.then_some(Fallback::NoAnswer)) {
+            return self.surrender(fd, socket, reason).err().map(Err);
         }
         Some(answer)
     }

@@ -329,6 +329,7 @@ pub(crate) fn fallback_reason(answer: ControlAnswer) -> Fallback {
     match answer {
         ControlAnswer::InUse | ControlAnswer::AddressNotAvailable => Fallback::PortTaken,
         ControlAnswer::NoResources => Fallback::NoResources,
+        ControlAnswer::Guarded => Fallback::Firewall,
         _ => Fallback::NotOurs,
     }
 }

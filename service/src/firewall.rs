@@ -1,35 +1,51 @@
-//! What the kernel's packet filters could say to packets that Ringway takes before they see them.
+//! What the kernel's packet filters say to packets that Ringway takes before they see them.
 //!
-//! Packets of served ports never reach netfilter. So an interface is served only where no rule could say anything but
-//! "accept" to TCP or UDP on it. Promises: what is not understood, or cannot be read, is an objection with a reason. Does not
-//! do: evaluate rules for single ports and peers; one rule that refuses some packets keeps the whole interface with the kernel.
+//! ```text
+//!   netlink -> wire -> expression, set -> Ruleset -> judge (a flow, as far as it is known) -> gate (what the workers ask)
+//! ```
+//! Packets of served ports never reach netfilter. So a port is served, and a connection opened, only where every chain accepts
+//! all its packets. Promises: what is not understood, or cannot be read, is an objection with a reason. Does not do: what
+//! cannot be judged for single ports (iptables-legacy) keeps the whole interface with the kernel.
 //! Changes of nftables (and of iptables-nft, which is the same) are told; those of iptables-legacy are not.
 
-mod rule;
+mod expression;
+mod gate;
+mod judge;
+mod packet;
+mod set;
 mod socket;
 mod wire;
+mod xtables;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 
-use rule::{Rule, Way};
+use expression::{Expression, Verdict};
+use packet::Way;
+use set::{Data, Set};
+use wire::{Element, Message, Placed, SetHead};
+
+pub(crate) use gate::{Gate, NamedLink};
+pub use judge::Judgment;
+pub use packet::{Beginning, Flow, LocalPort};
+pub use ringway::Transport;
 pub(crate) use socket::Watch;
 
 /// NFPROTO_*: the families of tables whose chains see packets of an interface. Family arp sees none of TCP and UDP.
-const FAMILIES: [(u8, &str); 5] = [(1, "inet"), (2, "ip"), (5, "netdev"), (7, "bridge"), (10, "ip6")];
+const FAMILIES: [(u8, &str); 5] = [(INET, "inet"), (IP, "ip"), (NETDEV, "netdev"), (BRIDGE, "bridge"), (IP6, "ip6")];
+const INET: u8 = 1;
+const IP: u8 = 2;
 const NETDEV: u8 = 5;
 const BRIDGE: u8 = 7;
-/// NF_INET_LOCAL_OUT and NF_INET_POST_ROUTING, and of netdev tables NF_NETDEV_EGRESS.
-const OUTPUTS: [u32; 2] = [3, 4];
-const EGRESS: u32 = 1;
-/// NF_INET_FORWARD: packets that the kernel forwards are not taken from it. The same number is another hook in netdev tables.
-const FORWARD: u32 = 2;
+const IP6: u8 = 10;
 
 /// One interface, as rules name it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link<'a> {
-    pub(crate) index: u32,
-    pub(crate) name: &'a str,
+pub struct Link<'a> {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: &'a str,
 }
 
 /// A chain of rules.
@@ -42,25 +58,37 @@ struct Chain {
     hook: Option<Hook>,
     /// Packets that no rule has decided are dropped.
     drops: bool,
-    rules: Vec<Rule>,
+    rules: Vec<Vec<Expression>>,
+}
+
+impl Chain {
+    fn place(&self) -> String {
+        let family = FAMILIES.iter().find(|(number, _)| *number == self.family).map_or("?", |(_, name)| name);
+        format!("table {family} {}, chain {}", self.table, self.name)
+    }
 }
 
 /// Where the kernel calls a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Hook {
     number: u32,
+    priority: i32,
     /// Only for packets of these interfaces; empty: of all.
     devices: Vec<String>,
 }
 
 impl Hook {
-    /// Which way packets go that the kernel shows there.
-    fn way(&self, family: u8) -> Way {
-        let outputs = if family == NETDEV { &[EGRESS][..] } else { &OUTPUTS };
-        match family {
-            BRIDGE => Way::Bridged,
-            _ if outputs.contains(&self.number) => Way::Out,
-            _ => Way::In,
+    /// Which way packets go that the kernel shows there; `None`: those that it forwards, which are not taken from it.
+    fn way(&self, family: u8) -> Option<Way> {
+        match (family, self.number) {
+            // Ingress, egress.
+            (NETDEV, 0) => Some(Way::In),
+            (NETDEV, 1) => Some(Way::Out),
+            // Prerouting, input, and ingress of family inet.
+            (_, 0 | 1 | 5) => Some(Way::In),
+            // Output, postrouting.
+            (_, 3 | 4) => Some(Way::Out),
+            _ => None,
         }
     }
 }
@@ -69,7 +97,8 @@ impl Hook {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ruleset {
     chains: Vec<Chain>,
-    /// What speaks against every interface.
+    sets: Vec<Set>,
+    /// What speaks against every packet.
     everywhere: Option<String>,
 }
 
@@ -80,8 +109,8 @@ impl Ruleset {
     /// For as long as the kernel needs to list its rules.
     pub fn read() -> Ruleset {
         let mut ruleset = match socket::read() {
-            Ok(chains) => Ruleset { chains, everywhere: None },
-            Err(error) => Ruleset { chains: Vec::new(), everywhere: Some(unreadable(&error)) },
+            Ok(ruleset) => ruleset,
+            Err(error) => Ruleset { everywhere: Some(unreadable(&error)), ..Ruleset::default() },
         };
         ruleset.everywhere = ruleset.everywhere.or_else(legacy);
         ruleset
@@ -91,48 +120,103 @@ impl Ruleset {
     #[cfg(test)]
     pub(crate) fn unreadable_for_tests() -> Ruleset {
         let error = io::Error::from(io::ErrorKind::PermissionDenied);
-        Ruleset { chains: Vec::new(), everywhere: Some(unreadable(&error)) }
+        Ruleset { everywhere: Some(unreadable(&error)), ..Ruleset::default() }
     }
 
-    /// Why packets of TCP and UDP on `link` might not be accepted; `None`: no rule could say anything else.
-    pub(crate) fn objection(&self, link: Link<'_>) -> Option<String> {
-        self.everywhere.clone().or_else(|| self.chains.iter().find_map(|chain| self.objection_of(chain, link)))
+    /// Why nothing can be judged, and all packets are the kernel's.
+    pub(crate) fn objection(&self) -> Option<&str> {
+        self.everywhere.as_deref()
     }
 
-    fn objection_of(&self, chain: &Chain, link: Link<'_>) -> Option<String> {
-        let hook = chain.hook.as_ref()?;
-        let (_, family) = FAMILIES.iter().find(|(number, _)| *number == chain.family)?;
-        let is_elsewhere = !hook.devices.is_empty() && !hook.devices.iter().any(|name| name == link.name);
-        if is_elsewhere || chain.family != NETDEV && hook.number == FORWARD {
-            return None;
+    /// Whether no chain is called for any packet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chains.iter().all(|chain| chain.hook.is_none())
+    }
+
+    /// What the rules say to a flow on a link.
+    pub fn judge(&self, link: Link<'_>, flow: Flow) -> Judgment {
+        match &self.everywhere {
+            Some(why) => Judgment::Unknown(why.clone()),
+            None => judge::judge(self, link, flow),
         }
-        let what = match chain.drops {
-            true => "policy drop".to_owned(),
-            false => self.objection_in(chain, (link, hook.way(chain.family)), &mut BTreeSet::new())?,
+    }
+}
+
+/// What the kernel has listed.
+#[derive(Default)]
+struct Listed {
+    chains: Vec<Chain>,
+    rules: Vec<Placed>,
+    /// With their elements; `None`: too many, or nothing looks into them.
+    sets: Vec<(SetHead, Option<Vec<Element>>)>,
+}
+
+/// The place of a chain or set by family, table and name.
+type Places = HashMap<(u8, String, String), usize>;
+
+impl Listed {
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Chain(chain) => self.chains.push(chain),
+            Message::Rule(rule) => self.rules.push(rule),
+            Message::Set(head) => self.sets.push((head, None)),
+            Message::Elements(of, elements) => {
+                let is = |head: &SetHead| (head.family, &head.table, &head.name) == (of.0, &of.1, &of.2);
+                if let Some((_, known)) = self.sets.iter_mut().find(|(head, _)| is(head)) {
+                    known.get_or_insert_default().extend(elements);
+                }
+            }
+            Message::Generation(_) | Message::Done(_) | Message::Error(_) => {}
+        }
+    }
+
+    /// The places of sets that rules look into.
+    fn wanted_sets(&self) -> Vec<usize> {
+        let mut names = BTreeSet::new();
+        for rule in &self.rules {
+            for expression in &rule.rule {
+                if let Expression::Lookup { name, .. } = expression {
+                    names.insert((rule.family, &rule.table, name));
+                }
+            }
+        }
+        let wanted = |(head, _): &(SetHead, _)| names.contains(&(head.family, &head.table, &head.name));
+        self.sets.iter().enumerate().filter(|(_, set)| wanted(set)).map(|(place, _)| place).collect()
+    }
+
+    /// Puts rules into their chains, and places for names. `None`: a rule has no chain.
+    fn assemble(self) -> Option<Ruleset> {
+        let key = |family, table: &str, name: &str| (family, table.to_owned(), name.to_owned());
+        let mut chains = self.chains;
+        let chain_places: Places =
+            chains.iter().enumerate().map(|(place, chain)| (key(chain.family, &chain.table, &chain.name), place)).collect();
+        let set_places: Places =
+            self.sets.iter().enumerate().map(|(place, (head, _))| (key(head.family, &head.table, &head.name), place)).collect();
+        let tables: Vec<(u8, String)> = self.sets.iter().map(|(head, _)| (head.family, head.table.clone())).collect();
+        let mut sets: Vec<Set> = self.sets.into_iter().map(|(head, elements)| Set::new(&head, elements)).collect();
+        let settle = |family, table: &str, verdict: &mut Verdict| {
+            if let Verdict::Call(call) = verdict {
+                call.chain = chain_places.get(&key(family, table, &call.name)).copied();
+            }
         };
-        Some(format!("table {family} {}, chain {}: {what}", chain.table, chain.name))
-    }
-
-    /// What a rule of the chain, or of those that it calls, does besides accepting. `seen`: chains that have been looked at.
-    fn objection_in<'a>(&'a self, chain: &'a Chain, at: (Link<'_>, Way), seen: &mut BTreeSet<&'a str>) -> Option<String> {
-        if !seen.insert(&chain.name) {
-            return None;
-        }
-        for rule in chain.rules.iter().filter(|rule| rule.may_match(at.0, at.1)) {
-            if let Some(objection) = &rule.objection {
-                return Some(objection.clone());
-            }
-            let Some(name) = &rule.calls else { continue };
-            let is_called = |other: &&Chain| other.family == chain.family && other.table == chain.table && other.name == *name;
-            let objection = match self.chains.iter().find(is_called) {
-                Some(called) => self.objection_in(called, at, seen),
-                None => Some(format!("calls the chain {name}, which was not listed")),
-            };
-            if objection.is_some() {
-                return objection;
+        for ((family, table), set) in tables.iter().zip(&mut sets) {
+            for data in set.data_mut() {
+                if let Data::Verdict(verdict) = data {
+                    settle(*family, table, verdict);
+                }
             }
         }
-        None
+        for Placed { family, table, chain, mut rule } in self.rules {
+            for expression in &mut rule {
+                match expression {
+                    Expression::Decide(verdict) => settle(family, &table, verdict),
+                    Expression::Lookup { name, set, .. } => *set = set_places.get(&key(family, &table, name)).copied(),
+                    _ => {}
+                }
+            }
+            chains[*chain_places.get(&(family, table, chain))?].rules.push(rule);
+        }
+        Some(Ruleset { chains, sets, everywhere: None })
     }
 }
 
@@ -161,6 +245,22 @@ fn legacy_modules() -> String {
     let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
     let names = modules.lines().filter_map(|line| line.split(' ').next());
     names.filter(|name| name.starts_with("iptable_") || name.starts_with("ip6table_")).collect::<Vec<_>>().join(" ")
+}
+
+/// What the rules that a datagram of the kernel lists say to `flow` on interface 2, eth0, if they fit together: what fuzzing
+/// calls. `accepts_last`: each chain has one rule more behind its own, which accepts.
+pub fn judge_messages(datagram: &[u8], flow: Flow, accepts_last: bool) -> Option<Judgment> {
+    let mut ruleset = listed_in(datagram)?;
+    if accepts_last {
+        ruleset.chains.iter_mut().for_each(|chain| chain.rules.push(vec![Expression::Decide(Verdict::Accept)]));
+    }
+    Some(ruleset.judge(Link { index: 2, name: "eth0" }, flow))
+}
+
+fn listed_in(datagram: &[u8]) -> Option<Ruleset> {
+    let mut listed = Listed::default();
+    wire::messages(datagram).into_iter().for_each(|received| listed.take(received.message));
+    listed.assemble()
 }
 
 /// How many messages a datagram of the kernel has that make sense: what fuzzing calls.

@@ -1,7 +1,8 @@
 //! Keeps the workers' addresses, routes and neighbors equal to the kernel's, in a thread of its own.
 //!
 //! Promises: after [`Served::push_all`] the workers know what the mirror knew; every later
-//! difference follows, and changes of the packet filters are told to `interfaces`. Does not do: open devices.
+//! difference follows, and changes of the packet filters are told to `interfaces`. Wakes by itself only while ports wait for the
+//! end of the kernel's connections. Does not do: open devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 
 use ringway::Gone;
 use ringway_stack::Route;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::firewall::Watch;
 use crate::interfaces::Interfaces;
@@ -22,6 +23,9 @@ use crate::workers::Workers;
 /// Routes that leave through an interface that is not served name this one, so that the workers
 /// know that they are not their own.
 pub(crate) const NOT_SERVED: u32 = u32::MAX;
+
+/// So often it is seen whether ports can be served again.
+const PORTS_WAIT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Which of the kernel's links are which of the workers' interfaces.
 #[derive(Clone, Default)]
@@ -148,6 +152,7 @@ impl Follower {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
             let rules_changed = rules_changed || found.policies || !found.links.is_empty();
             let mut opened = if rules_changed { interfaces.follow_rules(kernel) } else { BTreeSet::new() };
+            interfaces.release_ports();
             opened.extend(interfaces.follow(kernel, &found.links));
             opened
         };
@@ -160,7 +165,8 @@ impl Follower {
         let rules = self.watch.as_ref().map(AsFd::as_fd);
         let mut fds = vec![PollFd::new(&kernel, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
         fds.extend(rules.iter().map(|rules| PollFd::new(rules, PollFlags::IN)));
-        if let Err(error) = poll(&mut fds, None) {
+        let holds = self.interfaces.lock().expect("nobody panics while holding it").holds_ports();
+        if let Err(error) = poll(&mut fds, holds.then_some(&PORTS_WAIT)) {
             return (error == rustix::io::Errno::INTR).then_some(false);
         }
         let rules_changed = fds.get(2).is_some_and(|rules| !rules.revents().is_empty());

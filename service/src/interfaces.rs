@@ -13,9 +13,10 @@ use ringway_stack::MacAddress;
 
 use crate::config::Config;
 use crate::devices::{Devices, Opener};
+use crate::firewall::Gate;
 use crate::follow::Served;
 use crate::netlink::Snapshot;
-use crate::plan::{Backend, Machine, Plan, Planned, plan};
+use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
 use crate::workers::Workers;
 
 /// What was true of a link when its device was opened.
@@ -37,6 +38,7 @@ pub(crate) struct Interfaces {
     open: BTreeMap<u32, Open>,
     /// Links that stay with the kernel because of its rules.
     guarded: BTreeSet<u32>,
+    gate: Gate,
 }
 
 impl Interfaces {
@@ -47,8 +49,9 @@ impl Interfaces {
         workers: Workers,
         links: Served,
         guarded: BTreeSet<u32>,
+        gate: Gate,
     ) -> Interfaces {
-        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded }
+        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded, gate }
     }
 
     /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
@@ -101,14 +104,20 @@ impl Interfaces {
         opened
     }
 
-    /// Rules that packets of the stack do not obey have changed: an interface that they could concern now goes back to the
-    /// kernel, one that they leave alone again is served. Returns those that are served since.
+    /// Rules that packets of the stack do not obey, or the links that they name, have changed: ports and connections are judged
+    /// again; an interface for which that is impossible now goes back to the kernel, one that they leave alone again is served.
+    /// Returns those that are served since.
     ///
     /// # Blocking
     /// While the kernel lists its rules.
     pub(crate) fn follow_rules(&mut self, kernel: &Snapshot) -> BTreeSet<u32> {
         self.machine = Machine::now(&self.config);
-        let guarded = guarded(&plan(&self.config, kernel, &self.machine), kernel);
+        let plan = plan(&self.config, kernel, &self.machine);
+        if self.gate.install(self.machine.rules.clone(), named_links(&plan)) {
+            // `Err`: a worker has stopped.
+            self.workers.rules_changed().ok();
+        }
+        let guarded = guarded(&plan, kernel);
         for (link, reason) in &guarded {
             if self.open.contains_key(link) {
                 self.close(*link);
@@ -120,6 +129,19 @@ impl Interfaces {
         let freed = self.guarded.iter().filter(|link| !guarded.contains_key(link)).copied().collect();
         self.guarded = guarded.into_keys().collect();
         self.follow(kernel, &freed)
+    }
+
+    /// Whether ports wait for the end of the kernel's connections of them; see [`release_ports`](Interfaces::release_ports).
+    pub(crate) fn holds_ports(&self) -> bool {
+        self.gate.holds()
+    }
+
+    /// Ports whose connections of the kernel's have ended are served again.
+    pub(crate) fn release_ports(&self) {
+        if self.gate.let_go() {
+            // `Err`: a worker has stopped.
+            self.workers.rules_changed().ok();
+        }
     }
 
     fn is_open_as(&self, planned: &Planned) -> bool {

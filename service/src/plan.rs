@@ -5,12 +5,14 @@
 //! not do: open anything.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ringway_stack::{Autoconfiguration, Cidr, MacAddress};
 
 use crate::config::{Config, DeviceChoice, RuleChoice, XdpChoice};
-use crate::firewall::{self, Ruleset};
+use crate::firewall::{Gate, NamedLink, Ruleset};
 use crate::netlink::{Link, Snapshot};
+use crate::ports::listeners;
 
 /// A back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,12 +110,14 @@ pub struct Plan {
 /// A tap device is called this and the first free number, unless the configuration names it.
 const TAP_NAME: &str = "ringway";
 const TAP_MTU: u16 = 1500;
+/// Listening ports that the firewall is asked about for the eyes of an operator.
+const PORTS_SHOWN: usize = 24;
 
 /// What the running machine has, besides interfaces, that decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Its packet filters.
-    pub rules: Ruleset,
+    pub rules: Arc<Ruleset>,
 }
 
 impl Machine {
@@ -123,8 +127,23 @@ impl Machine {
     /// While the kernel lists the rules of its packet filters.
     pub fn now(config: &Config) -> Machine {
         let is_asked = config.policy.firewall != RuleChoice::Ignore && config.interface.device != DeviceChoice::Tap;
-        Machine { rules: if is_asked { Ruleset::read() } else { Ruleset::default() } }
+        Machine { rules: Arc::new(if is_asked { Ruleset::read() } else { Ruleset::default() }) }
     }
+}
+
+/// What the firewall says to connections and to the ports that the kernel listens on now, a line each.
+pub fn firewall_lines(config: &Config, machine: &Machine, plan: &Plan) -> Vec<String> {
+    let mut ports = listeners::listening();
+    while ports.len() > PORTS_SHOWN {
+        ports.pop_last();
+    }
+    Gate::new(config.policy.firewall, machine.rules.clone(), named_links(plan)).describe(&ports)
+}
+
+/// The links whose packets the firewall is asked about.
+pub(crate) fn named_links(plan: &Plan) -> Vec<NamedLink> {
+    let shared = plan.served.iter().filter(|planned| planned.backend != Backend::Tap);
+    shared.map(|planned| (planned.link, planned.name.clone())).collect()
 }
 
 /// Decides for a machine.
@@ -178,9 +197,9 @@ struct Objection {
 
 fn objections(config: &Config, kernel: &Snapshot, link: &Link, machine: &Machine) -> Vec<Objection> {
     let (name, policy) = (&link.name, &config.policy);
-    let firewall = machine.rules.objection(firewall::Link { index: link.index, name }).map(|rule| Objection {
+    let firewall = machine.rules.objection().map(|rule| Objection {
         choice: policy.firewall,
-        guard: format!("has firewall rules that packets of Ringway would not pass ({rule}): see policy.firewall"),
+        guard: format!("has firewall rules that cannot be judged ({rule}): see policy.firewall"),
         warning: format!("packets of Ringway on {name} do not pass the firewall ({rule})"),
     });
     let routing = other_table(kernel, link).map(|rule| Objection {

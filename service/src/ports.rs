@@ -21,6 +21,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, soc
 use division::Share;
 use ledger::Seat;
 
+use crate::firewall::Gate;
+
 /// Random ports to try before the kernel is asked for any.
 const ATTEMPTS: usize = 16;
 
@@ -57,6 +59,8 @@ pub struct SharedPorts {
     ledger: Seat,
     /// `None`: there are no other workers, or nothing moves between them.
     division: Option<Share>,
+    /// `None`: nobody is asked.
+    gate: Option<Gate>,
     /// A bound socket keeps the kernel from giving the port to anybody else.
     reserved: HashMap<(IpAddr, u16), OwnedFd>,
     /// Descriptors that may be spent so: others are needed for attaching, devices and what programs show.
@@ -83,6 +87,7 @@ impl SharedPorts {
         SharedPorts {
             ledger,
             division: None,
+            gate: None,
             reserved: HashMap::new(),
             reserved_max: descriptor_limit() / 4 * 3,
             own_addresses,
@@ -98,6 +103,11 @@ impl SharedPorts {
     /// All IPv6 addresses are such that the kernel does not have them.
     pub fn with_own_ipv6(self) -> SharedPorts {
         SharedPorts { own_ipv6: true, ..self }
+    }
+
+    /// The host's firewall is asked what may be served.
+    pub(crate) fn behind(self, gate: Gate) -> SharedPorts {
+        SharedPorts { gate: Some(gate), ..self }
     }
 
     /// Flow groups may be handed over to other workers.
@@ -187,6 +197,14 @@ impl Ports for SharedPorts {
                 SocketAddr::new(ip, port)
             ));
         }
+    }
+
+    fn may_serve(&mut self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        self.is_own(ip) || self.gate.as_ref().is_none_or(|gate| gate.may_serve(transport, ip, port))
+    }
+
+    fn may_connect(&mut self, local: SocketAddr, peer: SocketAddr) -> bool {
+        self.is_own(local.ip()) || self.gate.as_ref().is_none_or(|gate| gate.may_connect(local, peer))
     }
 
     fn division(&mut self) -> Option<&mut dyn ringway::Division> {

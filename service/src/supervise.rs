@@ -26,12 +26,12 @@ use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk};
 use crate::config::Config;
 use crate::devices::Devices;
-use crate::firewall::Watch;
+use crate::firewall::{Gate, Watch};
 use crate::follow::{Follower, Served};
 use crate::host::{Forks, ServiceHost};
 use crate::interfaces::{Interfaces, guarded};
 use crate::netlink::Mirror;
-use crate::plan::{Backend, Machine, Plan, Planned, plan};
+use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
 use crate::ports::SharedPorts;
 use crate::ports::division::Share;
 use crate::ports::ledger::Seat;
@@ -139,12 +139,13 @@ impl Service {
         let links = Served::default();
         let devices = Devices::new(&plan.served, PORTS_MAX, count).map_err(StartError::Start)?;
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
-        let threads = start_workers(config, &claim, &plan, &devices, &links, &forks).map_err(StartError::Start)?;
+        let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
+        let threads = start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
         let new_bell = || bell().map_err(StartError::Start);
         let (stop, idle, ended) = (new_bell()?, new_bell()?, new_bell()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
         let guarded = guarded(&plan, mirror.now()).into_keys().collect();
-        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded);
+        let interfaces = Interfaces::new(config.clone(), machine, devices, workers.clone(), links.clone(), guarded, gate);
         let mut service = Service {
             brokers: Vec::new(),
             follower: None,
@@ -365,7 +366,7 @@ fn start_workers(
     config: &Config,
     claim: &Claim,
     plan: &Plan,
-    devices: &Devices,
+    (devices, gate): (&Devices, &Gate),
     links: &Served,
     forks: &[Forks],
 ) -> io::Result<Vec<WorkerThread>> {
@@ -376,7 +377,8 @@ fn start_workers(
     let division = devices.division()?.filter(|_| percent < 100);
     let mut shares = division.into_iter().flat_map(|division| Share::shares(Box::new(division), forks.len(), percent));
     for (seat, forks) in Seat::seats(devices.steering()?, forks.len()).zip(forks) {
-        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?).divided(shares.next());
+        let ports = SharedPorts::new(seat, own.clone(), config.stack.tcp.ephemeral_ports, random()?);
+        let ports = ports.divided(shares.next()).behind(gate.clone());
         let makes_addresses = config.interface.autoconfiguration != Autoconfiguration::Off;
         let ports = if makes_addresses { ports.with_own_ipv6() } else { ports };
         let host = ServiceHost::open(links.clone(), forks.clone());

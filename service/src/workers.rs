@@ -71,6 +71,10 @@ impl Workers {
         self.tell(|handle| handle.set_routes(routes.to_vec()))
     }
 
+    pub(crate) fn rules_changed(&self) -> Result<(), Gone> {
+        self.tell(WorkerHandle::rules_changed)
+    }
+
     pub(crate) fn set_neighbor(&self, interface: u32, ip: IpAddr, mac: Option<MacAddress>) -> Result<(), Gone> {
         self.tell(|handle| handle.set_neighbor(interface, ip, mac))
     }

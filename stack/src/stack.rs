@@ -477,6 +477,12 @@ impl Stack {
         tcp.abort(now, env, id);
     }
 
+    /// Ends a connection without a packet, as if it had timed out, also one that no application has any more.
+    pub fn give_up(&mut self, now: Instant, id: SocketId) {
+        let (tcp, env) = env!(self);
+        tcp.give_up(now, env, id);
+    }
+
     /// What `TCP_INFO` tells of a connection.
     pub fn info(&self, id: SocketId) -> Option<TcpInfo> {
         self.tcp.info(&self.ip, id)

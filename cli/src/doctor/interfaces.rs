@@ -1,7 +1,9 @@
 //! The interfaces: what each offers, what would be chosen and why; and how fast the candidates are here.
 
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
-use ringway_service::plan::{Backend, Plan, Planned};
+use ringway_service::Config;
+use ringway_service::netlink::Snapshot;
+use ringway_service::plan::{Backend, Machine, Planned, firewall_lines, plan};
 use serde_json::{Value, json};
 
 use super::report::{Report, Status};
@@ -11,8 +13,10 @@ const PACKETS: usize = 200_000;
 const SMALL_BYTES: usize = 60;
 const LARGE_BYTES: usize = 1_514;
 
-/// Probes each interface that would be served and names those that would not.
-pub(super) fn examine(plan: &Plan, report: &mut Report) {
+/// Probes each interface that would be served and names those that would not, and what the firewall says to ports.
+pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
+    let machine = Machine::now(config);
+    let plan = &plan(config, kernel, &machine);
     for planned in &plan.served {
         match planned.backend {
             Backend::Tap => report.ok(&planned.name, "would be made: tap, an interface of its own".to_owned()),
@@ -29,6 +33,9 @@ pub(super) fn examine(plan: &Plan, report: &mut Report) {
     for skipped in &plan.skipped {
         let status = if skipped.was_named || skipped.is_guarded { Status::Warn } else { Status::Ok };
         report.add(status, &skipped.name, format!("stays with the kernel: {}", skipped.reason), "");
+    }
+    for line in firewall_lines(config, &machine, plan) {
+        report.ok("firewall", line);
     }
     if plan.served.is_empty() {
         report.fail(

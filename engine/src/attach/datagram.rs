@@ -51,6 +51,10 @@ impl Region {
         let Ok(claim) = self.right(slot, Purpose::Datagrams, &addresses, local.port(), core) else {
             return ControlAnswer::NotOurs;
         };
+        let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
+        if listening.is_guarded_somewhere(core) {
+            return ControlAnswer::Failed(Failure::Guarded);
+        }
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.datagrams.options.only_ipv6 = !dual_stack;
         let options = socket.datagrams.options.clone();
@@ -63,7 +67,6 @@ impl Region {
         socket.kind = Kind::Datagram;
         socket.claim = claim;
         socket.id = Some(id);
-        let listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog: 0 };
         socket.listening = Some(Box::new(listening));
         socket.record = core.metrics.claim_record();
         if let Err(error) = self.own_addresses(slot, core) {
@@ -108,6 +111,10 @@ impl Region {
 
     /// Hands messages of the application to the stack; what is left waits for its event.
     pub(super) fn send_messages(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
+        if self.is_given_back(slot) {
+            self.discard_send(slot);
+            self.say_guarded(slot);
+        }
         let (mut moved, mut blocked) = (0, false);
         while let Some(envelope) = self.next_message(slot) {
             if moved >= QUANTUM {

@@ -12,7 +12,7 @@ use super::socket::{Kind, Listening};
 use crate::claim::{Claim, Purpose};
 use crate::core::Core;
 use crate::metrics::Work;
-use crate::ports::PortError;
+use crate::ports::{PortError, Transport};
 
 /// Longest accept queue, as Linux's somaxconn.
 const BACKLOG_MAX: u32 = 4096;
@@ -91,6 +91,11 @@ impl Region {
         let Ok(claim) = self.right(slot, Purpose::Listen, &addresses, local.port(), core) else {
             return ControlAnswer::NotOurs;
         };
+        let mut listening = Listening { port: local.port(), local: addresses, second: None, owned: Vec::new(), backlog };
+        if listening.is_guarded(core) {
+            return ControlAnswer::Failed(Failure::Guarded);
+        }
+        let addresses = listening.local.clone();
         let (id, second) = match self.listen_in_stack(slot, &addresses, local.port(), backlog, core) {
             Ok(ids) => ids,
             Err(answer) => return answer,
@@ -101,7 +106,7 @@ impl Region {
         socket.claim = claim;
         socket.id = Some(id);
         let keys = socket.fast_open_keys.clone();
-        let listening = Listening { port: local.port(), local: addresses, second, owned: Vec::new(), backlog };
+        listening.second = second;
         socket.listening = Some(Box::new(listening));
         socket.record = core.metrics.claim_record();
         if let Some(keys) = keys {
@@ -155,16 +160,21 @@ impl Region {
         let Some(listening) = socket.listening.as_mut() else { return Ok(()) };
         let wanted: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| listening.serves(*ip)).collect();
         for ip in wanted {
-            if !listening.owned.contains(&ip) {
-                if datagrams {
-                    core.ports.add_datagrams(ip, listening.port)?;
-                } else if every_worker {
-                    core.ports.add_share(ip, listening.port)?;
-                } else {
-                    core.ports.add(ip, listening.port)?;
-                }
-                listening.owned.push(ip);
+            let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
+            if listening.owned.contains(&ip) || !core.ports.may_serve(transport, ip, listening.port) {
+                continue;
             }
+            if datagrams {
+                core.ports.add_datagrams(ip, listening.port)?;
+            } else if every_worker {
+                core.ports.add_share(ip, listening.port)?;
+            } else {
+                core.ports.add(ip, listening.port)?;
+            }
+            if !datagrams {
+                core.ports.note_served(ip, listening.port);
+            }
+            listening.owned.push(ip);
         }
         Ok(())
     }
@@ -290,6 +300,10 @@ impl Opening {
 
     /// The port has one user more, who is gone when this fails.
     fn start(&self, port: u16, core: &mut Core) -> Result<(SocketId, u16), ControlAnswer> {
+        if !core.ports.may_connect(SocketAddr::new(self.ip, port), SocketAddr::new(self.peer.ip, self.peer.port)) {
+            core.ports.remove(self.ip, port);
+            return Err(ControlAnswer::Failed(Failure::Guarded));
+        }
         let local = SocketAddress { ip: self.ip, port };
         let opened = core.stack.connect(core.now, Some(local), self.peer, self.options, self.cookie);
         opened.map(|id| (id, port)).map_err(|error| {

@@ -164,6 +164,8 @@ pub(super) fn error_of(failure: Failure) -> io::Error {
         Failure::NotConnected => Errno::NOTCONN,
         Failure::ProtocolUnreachable => Errno::NOPROTOOPT,
         Failure::Prohibited => Errno::ACCESS,
+        // As the kernel says what its own chain of output has refused.
+        Failure::Guarded => Errno::PERM,
         Failure::MessageTooLong => Errno::MSGSIZE,
     };
     errno.into()

@@ -17,9 +17,31 @@ pub(crate) fn netlink(bytes: &[u8]) {
     assert!(ringway_service::netlink::count_messages(bytes) <= bytes.len() / 16);
 }
 
-/// What the kernel answers who lists the rules of its packet filters.
+/// What the kernel answers when its packet filters are listed, and what is made of it: who is known better is not judged otherwise,
+/// and a rule that accepts at the end of each chain refuses nobody.
 pub(crate) fn firewall(bytes: &[u8]) {
-    assert!(ringway_service::firewall::count_messages(bytes) <= bytes.len() / 16);
+    use ringway_service::firewall::{Beginning, Flow, Judgment, LocalPort, Transport, count_messages, judge_messages};
+    assert!(count_messages(bytes) <= bytes.len() / 16);
+    let is_refused = |judgment: &Option<Judgment>| matches!(judgment, Some(Judgment::Refuse(_)));
+    for (transport, beginning) in
+        [(Transport::Tcp, Beginning::Theirs), (Transport::Tcp, Beginning::Ours), (Transport::Udp, Beginning::Theirs)]
+    {
+        let anybody = Flow { transport, beginning, is_ipv4: true, ip: None, port: LocalPort::Upper, peer: None, peer_port: None };
+        let somebody = Flow {
+            ip: Some([10, 0, 0, 1].into()),
+            port: LocalPort::Is(0x8050),
+            peer: Some([10, 0, 0, 2].into()),
+            peer_port: Some(80),
+            ..anybody
+        };
+        let [of_all, of_one] = [anybody, somebody].map(|flow| judge_messages(bytes, flow, false));
+        assert!(of_all != Some(Judgment::Accept) || of_one == of_all, "{of_all:?}, but {of_one:?}");
+        assert!(!is_refused(&of_all) || is_refused(&of_one), "{of_all:?}, but {of_one:?}");
+        for flow in [anybody, somebody] {
+            let (before, after) = (judge_messages(bytes, flow, false), judge_messages(bytes, flow, true));
+            assert!(before != Some(Judgment::Accept) || after == before, "{before:?}, then {after:?}");
+        }
+    }
 }
 
 /// The configuration file: what is read can be shown and read again.

@@ -25,6 +25,7 @@ pub(super) fn failure_of(failure: shm::Failure) -> Failure {
         shm::Failure::Prohibited => Failure::Prohibited,
         shm::Failure::Aborted => Failure::Aborted,
         shm::Failure::ServiceGone => Failure::ServiceGone,
+        shm::Failure::Guarded => Failure::Guarded,
         shm::Failure::MessageTooLong => Failure::MessageTooLong,
         shm::Failure::NotConnected => Failure::NoDestination,
         _ => Failure::Other,
@@ -40,6 +41,7 @@ pub(super) fn answer_of(answer: shm::ControlAnswer) -> ControlAnswer {
             shm::Failure::NotAvailable => ControlAnswer::AddressNotAvailable,
             shm::Failure::NetworkUnreachable | shm::Failure::HostUnreachable => ControlAnswer::NoRoute,
             shm::Failure::NoResources => ControlAnswer::NoResources,
+            shm::Failure::Guarded => ControlAnswer::Guarded,
             _ => ControlAnswer::Invalid,
         },
     }

@@ -4,13 +4,14 @@ use super::*;
 use crate::Settings;
 use crate::mock::Bench;
 
-const REASONS: [Fallback; 6] = [
+const REASONS: [Fallback; 7] = [
     Fallback::NotOurs,
     Fallback::PortTaken,
     Fallback::NoResources,
     Fallback::NoAnswer,
     Fallback::OptionNotServed,
     Fallback::NotShown,
+    Fallback::Firewall,
 ];
 
 #[test]

@@ -364,9 +364,9 @@ pub const KEYS: &[Key] = &[
         "policy.firewall",
         "respect",
         &["respect", "warn", "ignore"],
-        "Packets of served ports do not pass nftables and iptables. respect: an interface on which a rule could say anything but \
-         accept to TCP or UDP stays with the kernel, also when the rule comes later. warn: it is served, and the rule is named. \
-         ignore: rules are not read.",
+        "Packets of served ports do not pass nftables and iptables. respect: a port or connection of which the rules could refuse \
+         a packet is the kernel's, also when the rule comes later; an interface, where rules cannot be read. warn: it is served, \
+         and the rule is named. ignore: rules are not read.",
     ),
     choice(
         "policy.routing",

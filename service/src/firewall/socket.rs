@@ -7,8 +7,8 @@ use rustix::io::Errno;
 use rustix::net::netlink::{NETFILTER, SocketAddrNetlink};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recvfrom, sendto, socket_with};
 
-use super::Chain;
-use super::wire::{List, Message, Placed, Received, list_request, messages};
+use super::wire::{List, Message, Received, list_request, messages};
+use super::{Listed, Ruleset};
 
 /// NFNLGRP_NFTABLES, as bind(2) wants it.
 const NFTABLES_GROUP: u32 = 1 << 6;
@@ -19,6 +19,9 @@ const DATAGRAMS_MAX: usize = 1_024;
 const ATTEMPTS: usize = 8;
 /// Rules beyond these are not read: an interface behind so many is the kernel's.
 const RULES_MAX: usize = 100_000;
+/// Elements of one set that are kept, and of all sets.
+const SET_MAX: usize = 4_096;
+const ELEMENTS_MAX: usize = 100_000;
 
 /// Readable when rules have changed.
 pub(crate) struct Watch(OwnedFd);
@@ -54,21 +57,23 @@ fn open(groups: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// All chains with their rules.
+/// All that the kernel has.
 ///
 /// # Errors
 /// What the kernel says. A kernel that has no nf_tables has no chains.
-pub(super) fn read() -> io::Result<Vec<Chain>> {
-    let socket = match open(0) {
-        Ok(socket) => socket,
-        Err(error) if has_none(&error) => return Ok(Vec::new()),
+pub(super) fn read() -> io::Result<Ruleset> {
+    let mut lister = match open(0) {
+        Ok(socket) => Lister { socket, sequence: 0 },
+        Err(error) if has_none(&error) => return Ok(Ruleset::default()),
         Err(error) => return Err(error),
     };
-    for attempt in 0..ATTEMPTS as u32 {
-        match read_once(&socket, 2 * attempt) {
-            Ok(Some(chains)) => return Ok(chains),
+    for _ in 0..ATTEMPTS {
+        match lister.read_once() {
+            Ok(Some(listed)) => return listed.assemble().ok_or_else(|| io::Error::other("they do not fit together")),
+            // What is asked for may have gone meanwhile.
             Ok(None) => {}
-            Err(error) if has_none(&error) => return Ok(Vec::new()),
+            Err(error) if Errno::from_io_error(&error) == Some(Errno::NOENT) => {}
+            Err(error) if has_none(&error) => return Ok(Ruleset::default()),
             Err(error) => return Err(error),
         }
     }
@@ -81,54 +86,80 @@ fn has_none(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::INVAL | Errno::PROTONOSUPPORT | Errno::AFNOSUPPORT | Errno::OPNOTSUPP))
 }
 
-/// `None`: interrupted by a change.
-fn read_once(socket: &OwnedFd, sequence: u32) -> io::Result<Option<Vec<Chain>>> {
-    let (mut chains, mut rules) = (Vec::new(), Vec::new());
-    for (list, sequence) in [(List::Chains, sequence + 1), (List::Rules, sequence + 2)] {
-        let Some(found) = dump(socket, list, sequence)? else { return Ok(None) };
-        for message in found {
-            match message {
-                Message::Chain(chain) => chains.push(chain),
-                Message::Rule(rule) => rules.push(rule),
-                Message::Done(_) | Message::Error(_) => {}
-            }
-        }
-    }
-    for Placed { family, table, chain, rule } in rules {
-        let place =
-            chains.iter_mut().find(|known: &&mut Chain| (known.family, &known.table, &known.name) == (family, &table, &chain));
-        // A chain that came between the two lists.
-        let Some(place) = place else { return Ok(None) };
-        place.rules.push(rule);
-    }
-    Ok(Some(chains))
+/// Asks and waits for answers.
+struct Lister {
+    socket: OwnedFd,
+    sequence: u32,
 }
 
-fn dump(socket: &OwnedFd, list: List, sequence: u32) -> io::Result<Option<Vec<Message>>> {
-    sendto(socket, &list_request(list, sequence), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
-    let (mut found, mut consistent, mut buffer) = (Vec::new(), true, vec![0; DATAGRAM_BYTES]);
-    loop {
-        let len = match recvfrom(socket, buffer.as_mut_slice(), RecvFlags::empty()) {
-            Ok((_, len, from)) => {
-                let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
-                if from.is_some_and(|from| from.pid() == 0) { len } else { 0 }
+impl Lister {
+    /// `None`: interrupted by a change.
+    fn read_once(&mut self) -> io::Result<Option<Listed>> {
+        let Some(before) = self.generation()? else { return Ok(None) };
+        let mut listed = Listed::default();
+        for list in [List::Chains, List::Rules, List::Sets] {
+            let Some(found) = self.dump(list)? else { return Ok(None) };
+            found.into_iter().for_each(|message| listed.take(message));
+        }
+        let mut room = ELEMENTS_MAX;
+        for place in listed.wanted_sets() {
+            if room == 0 {
+                // They stay without elements: large sets.
+                break;
             }
-            Err(Errno::INTR) => 0,
-            Err(error) => return Err(error.into()),
-        };
-        for Received { sequence: of, interrupted, message } in messages(&buffer[..len]) {
-            if of != sequence {
-                continue;
-            }
-            consistent &= !interrupted;
-            match message {
-                Message::Done(0) | Message::Error(0) => return Ok(consistent.then_some(found)),
-                Message::Done(errno) | Message::Error(errno) => return Err(io::Error::from_raw_os_error(errno.saturating_neg())),
-                message => found.push(message),
+            let Some(found) = self.dump(List::Elements(&listed.sets[place].0))? else { return Ok(None) };
+            let elements: Vec<_> = found
+                .into_iter()
+                .filter_map(|message| if let Message::Elements(_, found) = message { Some(found) } else { None })
+                .flatten()
+                .collect();
+            if elements.len() <= SET_MAX.min(room) {
+                room -= elements.len();
+                listed.sets[place].1 = Some(elements);
             }
         }
-        if found.len() > RULES_MAX {
-            return Err(io::Error::other(format!("there are more than {RULES_MAX}")));
+        Ok((self.generation()? == Some(before)).then_some(listed))
+    }
+
+    fn generation(&mut self) -> io::Result<Option<u32>> {
+        let found = self.dump(List::Generation)?;
+        Ok(found
+            .into_iter()
+            .flatten()
+            .find_map(|message| if let Message::Generation(number) = message { Some(number) } else { None }))
+    }
+
+    fn dump(&mut self, list: List<'_>) -> io::Result<Option<Vec<Message>>> {
+        self.sequence += 1;
+        sendto(&self.socket, &list_request(list, self.sequence), SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
+        let (mut found, mut consistent, mut buffer) = (Vec::new(), true, vec![0; DATAGRAM_BYTES]);
+        loop {
+            let len = match recvfrom(&self.socket, buffer.as_mut_slice(), RecvFlags::empty()) {
+                Ok((_, len, from)) => {
+                    let from = from.and_then(|from| SocketAddrNetlink::try_from(from).ok());
+                    if from.is_some_and(|from| from.pid() == 0) { len } else { 0 }
+                }
+                Err(Errno::INTR) => 0,
+                Err(error) => return Err(error.into()),
+            };
+            for Received { sequence: of, interrupted, message } in messages(&buffer[..len]) {
+                if of != self.sequence {
+                    continue;
+                }
+                consistent &= !interrupted;
+                match message {
+                    Message::Done(0) | Message::Error(0) => return Ok(consistent.then_some(found)),
+                    Message::Done(errno) | Message::Error(errno) => {
+                        return Err(io::Error::from_raw_os_error(errno.saturating_neg()));
+                    }
+                    // The only answer that is no list.
+                    message @ Message::Generation(_) => return Ok(Some(vec![message])),
+                    message => found.push(message),
+                }
+            }
+            if found.len() > RULES_MAX {
+                return Err(io::Error::other(format!("there are more than {RULES_MAX}")));
+            }
         }
     }
 }

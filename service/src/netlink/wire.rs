@@ -164,7 +164,7 @@ pub(crate) fn header(kind: u16, flags: u16, sequence: u32) -> Vec<u8> {
     bytes
 }
 
-fn attribute(request: &mut Vec<u8>, kind: u16, payload: &[u8]) {
+pub(crate) fn attribute(request: &mut Vec<u8>, kind: u16, payload: &[u8]) {
     request.extend((4 + payload.len() as u16).to_ne_bytes());
     request.extend(kind.to_ne_bytes());
     request.extend(payload);

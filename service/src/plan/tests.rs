@@ -112,7 +112,7 @@ fn on_a_vlan_the_kernels_end_has_no_address() {
 
 #[test]
 fn an_interface_that_a_firewall_guards_stays_with_the_kernel() {
-    let guarded = Machine { rules: crate::firewall::Ruleset::unreadable_for_tests() };
+    let guarded = Machine { rules: crate::firewall::Ruleset::unreadable_for_tests().into() };
     let respectful = plan(&config(""), &kernel(), &guarded);
     assert!(respectful.served.is_empty());
     let eth0 = respectful.skipped.iter().find(|skipped| skipped.name == "eth0").expect("it is named");

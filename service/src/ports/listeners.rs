@@ -3,6 +3,7 @@
 //! The whole table is read, which takes time in proportion to the machine's connections: not for a thread that serves others.
 //! Does not do: sockets of TCP that are only bound; the kernel does not tell of them, and they get no packets.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,6 +12,8 @@ use ringway::Transport;
 
 /// Linux's number of the state TIME-WAIT, in which a connection has no user any more.
 const TIME_WAIT: &str = "06";
+const LISTEN: &str = "0A";
+const CLOSED: &str = "07";
 
 /// A kernel socket that has the port in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,32 @@ pub(crate) fn others(transport: Transport, local: SocketAddr, dual_stack: bool, 
 fn meets(holder: IpAddr, ip: IpAddr, dual_stack: bool) -> bool {
     let wild = |one: IpAddr, other: IpAddr| one.is_unspecified() && (one.is_ipv4() == other.is_ipv4() || one.is_ipv6());
     holder == ip || wild(holder, ip) || (ip.is_unspecified() && (ip.is_ipv4() == holder.is_ipv4() || dual_stack))
+}
+
+/// The ports of TCP on which the kernel listens, for more than loopback.
+pub(crate) fn listening() -> BTreeSet<u16> {
+    ports_of_state(|state| state == LISTEN)
+}
+
+/// The ports of TCP of which the kernel has connections, other than of loopback.
+pub(crate) fn connected() -> BTreeSet<u16> {
+    ports_of_state(|state| ![LISTEN, TIME_WAIT, CLOSED].contains(&state))
+}
+
+fn ports_of_state(is_wanted: impl Fn(&str) -> bool) -> BTreeSet<u16> {
+    let mut ports = BTreeSet::new();
+    // No IPv6 in this kernel, or no table at all: no ports.
+    for file in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].iter().filter_map(|table| File::open(table).ok()) {
+        for line in BufReader::new(file).lines().skip(1).map_while(Result::ok) {
+            let mut fields = line.split_ascii_whitespace().skip(1);
+            if let (Some(local), Some(state)) = (fields.next(), fields.nth(1))
+                && let Some((_, port)) = endpoint(local).filter(|(ip, _)| is_wanted(state) && !ip.is_loopback())
+            {
+                ports.insert(port);
+            }
+        }
+    }
+    ports
 }
 
 /// The sockets of one table that have `port`.

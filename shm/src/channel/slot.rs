@@ -103,6 +103,8 @@ pub enum Failure {
     MessageTooLong = 16,
     /// The peer reset the connection after it had closed its side: nobody takes what is written.
     Broken = 17,
+    /// The host's packet filters may not let all packets pass, and only the kernel obeys them.
+    Guarded = 18,
 }
 
 impl Failure {
@@ -126,6 +128,7 @@ impl Failure {
             15 => Failure::Prohibited,
             16 => Failure::MessageTooLong,
             17 => Failure::Broken,
+            18 => Failure::Guarded,
             _ => Failure::Reset,
         })
     }

@@ -307,6 +307,16 @@ impl Tcp {
         env.events.push_back(Event::Closed { socket: id, cookie, time_wait: false });
     }
 
+    /// Ends a connection as if it had timed out, also one that no application has any more.
+    pub(crate) fn give_up(&mut self, now: Instant, env: &mut Env, id: SocketId) {
+        self.set_now(now);
+        let tcb = self.tcbs.get_mut(id.index as usize).filter(|tcb| tcb.generation == id.generation);
+        if let Some(tcb) = tcb.filter(|tcb| tcb.state != State::Closed) {
+            Connection { index: id.index, now: self.now, tcb, shared: &mut self.shared, env }.give_up();
+        }
+        self.settle(env);
+    }
+
     /// Gives a socket up with RST.
     pub(crate) fn abort(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         if self.listener_index(id).is_some() {

@@ -1,5 +1,6 @@
 //! Two workers, a wire, applications; time goes on only when a test says so.
 
+use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -55,8 +56,12 @@ impl Random {
 struct CountingPorts {
     next: u16,
     owned: Arc<AtomicUsize>,
+    guarded: Guarded,
     division: Option<Recorder>,
 }
+
+/// Ports that the host's firewall forbids: to serve, and to connect to.
+type Guarded = Arc<Mutex<BTreeSet<u16>>>;
 
 /// What a worker that is not alone has asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -134,6 +139,12 @@ impl Ports for CountingPorts {
     fn disown(&mut self, _: Transport, _: IpAddr, _: u16) {
         self.owned.fetch_sub(1, Ordering::Relaxed);
     }
+    fn may_serve(&mut self, _: Transport, _: IpAddr, port: u16) -> bool {
+        !self.guarded.lock().expect("nobody panics while holding it").contains(&port)
+    }
+    fn may_connect(&mut self, _: SocketAddr, peer: SocketAddr) -> bool {
+        self.may_serve(Transport::Tcp, peer.ip(), peer.port())
+    }
     fn division(&mut self) -> Option<&mut dyn Division> {
         self.division.as_mut().map(|division| division as &mut dyn Division)
     }
@@ -159,6 +170,7 @@ pub(super) struct Net {
     pub(super) workers: [Worker; 2],
     pub(super) apps: Vec<App>,
     owned: Arc<AtomicUsize>,
+    guarded: Guarded,
 }
 
 impl Net {
@@ -178,21 +190,21 @@ impl Net {
     }
 
     fn with(options: MemoryOptions, others: Option<&Recorder>) -> Net {
-        let owned = Arc::new(AtomicUsize::new(0));
+        let (owned, guarded) = (Arc::new(AtomicUsize::new(0)), Guarded::default());
         let now = Instant::from_millis(1_000);
         let make = |seed: u64| {
             let mut stack = StackConfig { seed, ..StackConfig::default() };
             stack.tcp.fast_open = FastOpenConfig::from_bits(3);
             let config = WorkerConfig { stack, arena: ARENA, shape: SHAPE, ..WorkerConfig::default() };
             let division = others.filter(|_| seed == 1).cloned();
-            let ports = CountingPorts { next: 40_000, owned: owned.clone(), division };
+            let ports = CountingPorts { next: 40_000, owned: owned.clone(), guarded: guarded.clone(), division };
             Worker::new_at(now, config, Box::new(ports), Box::new(NoHost)).expect("a worker").0
         };
         let mut workers = [make(1), make(2)];
         let wire = memory::pair(workers[0].arena(), workers[1].arena(), options);
         add_interface(&mut workers[0], 0, Box::new(wire.0), now);
         add_interface(&mut workers[1], 1, Box::new(wire.1), now);
-        let mut net = Net { now, workers, apps: Vec::new(), owned };
+        let mut net = Net { now, workers, apps: Vec::new(), owned, guarded };
         net.attach(0, [1; 16]);
         net.attach(1, [2; 16]);
         net
@@ -220,6 +232,12 @@ impl Net {
         std::fs::remove_file(&path).expect("it is ours");
         self.apps.push(App { client, worker, region: memory.region, _control: control });
         self.apps.len() - 1
+    }
+
+    /// From now on the host's firewall forbids these ports, and a worker hears of it.
+    pub(super) fn guard(&mut self, worker: usize, ports: &[u16]) {
+        *self.guarded.lock().expect("nobody panics while holding it") = ports.iter().copied().collect();
+        self.workers[worker].follow_rules();
     }
 
     /// One turn of both workers, then a little time.

@@ -1,0 +1,102 @@
+//! Ports and connections that the host's packet filters forbid: they are the kernel's, which obeys them.
+//!
+//! Promises: an open connection or datagram socket that is forbidden sends and receives nothing from the moment that the worker is
+//! told. Does not do: judging rules; what answers [`Ports`](crate::Ports) does. Half-open connections repeat their SYN-ACK until
+//! they end.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ringway_shm::channel::{Failure, SlotIndex};
+use ringway_stack::{Protocol, State};
+
+use super::region::Region;
+use super::socket::{Kind, Listening};
+use crate::core::Core;
+use crate::metrics::Work;
+use crate::ports::Transport;
+
+impl Region {
+    /// Listeners serve what they may, and datagram sockets that may not go on are the kernel's.
+    pub(super) fn rules_changed(&mut self, core: &mut Core) {
+        for slot in self.sockets.slots() {
+            let Some(socket) = self.sockets.get(slot) else { continue };
+            match socket.kind {
+                Kind::Datagram => self.give_datagrams_back(slot, core),
+                Kind::Listener => {
+                    if self.own_addresses(slot, core).is_err() {
+                        core.metrics.add(Work::RefusedSockets, 1);
+                    }
+                }
+                Kind::Connection | Kind::Fresh => {}
+            }
+        }
+    }
+
+    /// The application hears that the socket is the kernel's, whose socket has been bound all the time.
+    fn give_datagrams_back(&mut self, slot: SlotIndex, core: &mut Core) {
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let Some(listening) = socket.listening.as_mut() else { return };
+        let port = listening.port;
+        if listening.owned.iter().all(|&ip| core.ports.may_serve(Transport::Udp, ip, port)) {
+            return;
+        }
+        for ip in listening.owned.drain(..) {
+            core.ports.remove_datagrams(ip, port);
+        }
+        // It serves nothing any more.
+        listening.local.clear();
+        self.say_guarded(slot);
+    }
+
+    /// Whether a datagram socket has been given back.
+    pub(super) fn is_given_back(&mut self, slot: SlotIndex) -> bool {
+        let listening = self.sockets.get(slot).and_then(|socket| socket.listening.as_ref());
+        listening.is_some_and(|listening| listening.local.is_empty())
+    }
+
+    /// Tells the application of a datagram socket that it is the kernel's.
+    pub(super) fn say_guarded(&mut self, slot: SlotIndex) {
+        self.channel.note_error(slot, Failure::Guarded);
+        self.channel.signal(slot);
+    }
+}
+
+impl Listening {
+    /// Whether the packets of none of its addresses may be served.
+    pub(super) fn is_guarded(&self, core: &mut Core) -> bool {
+        let guarded = self.guarded(Transport::Tcp, core);
+        guarded.1 > 0 && guarded.0 == guarded.1
+    }
+
+    /// Whether those of some may not.
+    pub(super) fn is_guarded_somewhere(&self, core: &mut Core) -> bool {
+        self.guarded(Transport::Udp, core).0 > 0
+    }
+
+    /// How many addresses may not be served, and how many there are.
+    fn guarded(&self, transport: Transport, core: &mut Core) -> (usize, usize) {
+        let served: Vec<IpAddr> = core.stack.local_addresses().filter(|ip| self.serves(*ip)).collect();
+        let guarded = served.iter().filter(|ip| !core.ports.may_serve(transport, **ip, self.port)).count();
+        (guarded, served.len())
+    }
+}
+
+impl Core {
+    /// The host's packet filters have changed: connections that may not go on end without a packet, as if they had timed out.
+    pub(crate) fn give_up_guarded(&mut self) {
+        let mut forbidden = Vec::new();
+        let ports = &mut self.ports;
+        self.stack.for_each_socket(&mut |socket| {
+            let lives = socket.protocol == Protocol::Tcp && !matches!(socket.state, State::Listen | State::TimeWait);
+            let local = SocketAddr::new(socket.local.ip, socket.local.port);
+            if lives && !ports.may_go_on(local, SocketAddr::new(socket.remote.ip, socket.remote.port)) {
+                forbidden.push((socket.id, local));
+            }
+        });
+        for (id, local) in forbidden {
+            self.ports.guard(local.ip(), local.port());
+            // A half-open connection has no name; what its peer sends goes to the kernel.
+            self.stack.give_up(self.now, id);
+        }
+    }
+}

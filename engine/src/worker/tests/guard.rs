@@ -1,0 +1,92 @@
+//! Ports and connections that the host's packet filters forbid.
+
+use ringway_shm::channel::{ControlAnswer, Failure, Operation, State};
+
+use super::harness::{Net, socket};
+
+#[test]
+fn a_guarded_port_is_not_served_and_a_guarded_connection_not_opened() {
+    let mut net = Net::new();
+    net.guard(0, &[80]);
+    let slot = net.open(0);
+    let listen = |port| Operation::Listen { local: socket([0; 4], port), backlog: 1, dual_stack: false };
+    assert_eq!(net.control(0, slot, listen(80)), ControlAnswer::Failed(Failure::Guarded));
+    let datagrams = Operation::Datagram { local: socket([0; 4], 80), dual_stack: false };
+    assert_eq!(net.control(0, slot, datagrams), ControlAnswer::Failed(Failure::Guarded));
+    assert_eq!(net.control(0, slot, listen(81)), ControlAnswer::Done);
+    let client = net.open(1);
+    let connect = |port| Operation::Connect { remote: socket(super::SERVER, port) };
+    assert_eq!(net.control(1, client, connect(80)), ControlAnswer::Failed(Failure::Guarded));
+    assert_eq!(net.ports_in_use(), 1, "a port that is not used is given back");
+    assert_eq!(net.control(1, client, connect(81)), ControlAnswer::Done);
+}
+
+#[test]
+fn a_listener_that_is_guarded_is_the_kernels_until_it_is_not() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    assert_eq!(net.ports_in_use(), 2);
+    net.guard(0, &[80]);
+    assert_eq!(net.ports_in_use(), 1, "packets go to the kernel");
+    net.run_for_ms(10);
+    // It ends without a word to its peer.
+    assert_eq!(net.apps[0].client.slot(server.index).error(), Some(Failure::TimedOut));
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None);
+    net.guard(0, &[81]);
+    assert_eq!(net.ports_in_use(), 2);
+    net.guard(0, &[80]);
+    net.close(0, server);
+    net.close(0, listener);
+    net.run_for_ms(70_000);
+    assert_eq!(net.ports_in_use(), 1, "the client's alone");
+    net.guard(0, &[]);
+    let listener = net.listen(0, 80);
+    net.connect(1, 80);
+    net.accept(0, listener);
+}
+
+#[test]
+fn an_open_connection_that_is_guarded_times_out_without_a_packet() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    net.guard(1, &[81]);
+    assert_eq!(net.apps[1].client.slot(client.index).error(), None);
+    net.guard(1, &[80]);
+    net.run_for_ms(10);
+    assert_eq!(net.apps[1].client.slot(client.index).error(), Some(Failure::TimedOut));
+    assert_eq!(net.apps[0].client.slot(server.index).error(), None);
+    assert_eq!(net.ports_in_use(), 1, "the server's");
+    // Nobody has it any more, but it has not ended.
+    net.guard(1, &[]);
+    let client = net.connect(1, 80);
+    net.accept(0, listener);
+    net.run_until(|net| net.apps[1].client.slot(client.index).state() == State::Connected);
+    net.close(1, client);
+    net.run_for_ms(10);
+    net.guard(1, &[80]);
+    net.run_for_ms(10);
+    assert_eq!(net.ports_in_use(), 1);
+}
+
+#[test]
+fn a_datagram_socket_that_is_guarded_is_given_back() {
+    let mut net = Net::new();
+    let slot = net.open(0);
+    let datagrams = Operation::Datagram { local: socket([0; 4], 53), dual_stack: false };
+    assert_eq!(net.control(0, slot, datagrams), ControlAnswer::Done);
+    net.guard(0, &[80]);
+    assert_eq!(net.ports_in_use(), 1);
+    net.guard(0, &[53]);
+    assert_eq!(net.ports_in_use(), 0);
+    assert_eq!(net.apps[0].client.slot(slot.index).take_error(), Some(Failure::Guarded));
+    net.guard(0, &[]);
+    assert_eq!(net.ports_in_use(), 0, "it is the kernel's for good");
+    net.close(0, slot);
+    net.run_for_ms(1);
+}

@@ -1,0 +1,264 @@
+//! What workers ask of the rules: whether a port may be served, whether a connection may be opened.
+//!
+//! Answers are kept until the rules or the links change, and what holds for all connections is found out when they do: a worker
+//! that opens a connection takes a lock that nobody holds for long, and looks at rules only where they tell peers apart.
+//! A port that comes back from the kernel waits until the kernel has no connections of it, whose packets would come to the stack.
+//! Promises: what is asked never waits for the kernel. Does not do: telling workers that the rules have changed.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use ringway::Transport;
+
+use super::{Beginning, Flow, Judgment, Link, LocalPort, Ruleset};
+use crate::config::RuleChoice;
+use crate::ports::listeners::connected;
+
+/// The first of the ports that are judged together.
+const UPPER: u16 = 0x8000;
+/// Answers that are kept at most of each kind.
+const KEPT_MAX: usize = 16_384;
+/// Lines about ports that are said for one set of rules.
+const LINES_MAX: usize = 32;
+
+/// See the module's text.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    choice: RuleChoice,
+    now: Arc<RwLock<Arc<Rules>>>,
+}
+
+/// A port of TCP that anybody may connect to.
+const PORT: Flow = Flow {
+    transport: Transport::Tcp,
+    beginning: Beginning::Theirs,
+    is_ipv4: true,
+    ip: None,
+    port: LocalPort::Upper,
+    peer: None,
+    peer_port: None,
+};
+
+/// A link that is served: number and name.
+pub(crate) type NamedLink = (u32, String);
+
+/// The rules that are in force, and what was found out.
+#[derive(Default)]
+struct Rules {
+    ruleset: Arc<Ruleset>,
+    links: Vec<NamedLink>,
+    /// For IPv4 and IPv6: whether every connection from an upper port may be opened.
+    all_open: [bool; 2],
+    /// The same of every upper port of UDP; the words: none may be served.
+    all_datagrams: [Option<Result<(), String>>; 2],
+    ports: Mutex<HashMap<(Transport, IpAddr, u16), Option<String>>>,
+    /// By local address and remote port: whether all such connections from upper ports may be opened.
+    peers: Mutex<HashMap<(IpAddr, u16), bool>>,
+    said: Mutex<BTreeSet<(Transport, Beginning, u16)>>,
+    /// Ports of TCP that may be served when the kernel's connections of them have ended.
+    held: BTreeSet<u16>,
+}
+
+impl Gate {
+    /// With the rules that are in force at the start.
+    pub(crate) fn new(choice: RuleChoice, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Gate {
+        Gate { choice, now: Arc::new(RwLock::new(Arc::new(Rules::new(ruleset, links)))) }
+    }
+
+    /// From now on these rules count. `false`: they are the same as before.
+    pub(crate) fn install(&self, ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> bool {
+        let before = self.rules();
+        if before.ruleset == ruleset && before.links == links {
+            return false;
+        }
+        let kernels = before.kernels();
+        let is_kernels = self.choice == RuleChoice::Respect && !kernels.is_empty();
+        let held = if is_kernels { kernels.intersection(&connected()).copied().collect() } else { BTreeSet::new() };
+        self.put(Rules { held, ..Rules::new(ruleset, links) });
+        true
+    }
+
+    /// Whether ports wait for the end of the kernel's connections of them.
+    pub(crate) fn holds(&self) -> bool {
+        !self.rules().held.is_empty()
+    }
+
+    /// Lets ports go of which the kernel has no connections any more; says whether there were any.
+    pub(crate) fn let_go(&self) -> bool {
+        let before = self.rules();
+        if before.held.is_empty() {
+            return false;
+        }
+        let held: BTreeSet<u16> = before.held.intersection(&connected()).copied().collect();
+        let any = held != before.held;
+        if any {
+            let said = Mutex::new(lock(&before.said).clone());
+            self.put(Rules { held, said, ..Rules::new(before.ruleset.clone(), before.links.clone()) });
+        }
+        any
+    }
+
+    fn put(&self, rules: Rules) {
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    /// Whether packets of this port of the machine's may be the stack's, whatever peer they are of.
+    pub(crate) fn may_serve(&self, transport: Transport, ip: IpAddr, port: u16) -> bool {
+        let rules = self.rules();
+        if transport == Transport::Tcp && rules.held.contains(&port) {
+            return false;
+        }
+        let objection = rules.objection_to_port(transport, ip, port);
+        objection.is_none_or(|why| self.hear(&rules, (transport, Beginning::Theirs, port), &why))
+    }
+
+    /// Whether a connection may be opened.
+    pub(crate) fn may_connect(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        let rules = self.rules();
+        let objection = rules.objection_to_connection(local, peer);
+        objection.is_none_or(|why| self.hear(&rules, (Transport::Tcp, Beginning::Ours, peer.port()), &why))
+    }
+
+    /// What the rules say to connections and to ports of TCP, a line each; nothing where there are no rules.
+    pub(crate) fn describe(&self, ports: &BTreeSet<u16>) -> Vec<String> {
+        let rules = self.rules();
+        if rules.ruleset.is_empty() || rules.links.is_empty() {
+            return Vec::new();
+        }
+        let mut lines = vec![match rules.all_open {
+            [true, true] => "connections to others pass and are served".to_owned(),
+            _ => "connections to others are judged one by one".to_owned(),
+        }];
+        for &port in ports {
+            let families = [true, false].map(|is_ipv4| Flow { is_ipv4, port: LocalPort::Is(port), ..PORT });
+            let why = families.into_iter().find_map(|flow| rules.judge(flow).objection());
+            lines.push(match why {
+                None => format!("TCP port {port} passes and is served"),
+                Some(why) => sentence((Transport::Tcp, Beginning::Theirs, port), self.choice != RuleChoice::Respect, &why),
+            });
+        }
+        lines
+    }
+
+    /// What an objection leads to. It is said once for a port.
+    fn hear(&self, rules: &Rules, about: (Transport, Beginning, u16), why: &str) -> bool {
+        let serves = self.choice != RuleChoice::Respect;
+        let about = (about.0, about.1, about.2.min(UPPER));
+        let mut said = lock(&rules.said);
+        if said.len() < LINES_MAX && said.insert(about) {
+            ringway::notice::notice(&sentence(about, serves, why));
+        }
+        serves
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn sentence((transport, beginning, port): (Transport, Beginning, u16), serves: bool, why: &str) -> String {
+    let transport = if transport == Transport::Tcp { "TCP" } else { "UDP" };
+    let port = if port == UPPER { format!("ports from {UPPER} up") } else { format!("port {port}") };
+    let what = match beginning {
+        Beginning::Theirs => format!("{transport} {port}"),
+        Beginning::Ours => format!("connections to {transport} {port}"),
+    };
+    match serves {
+        true => format!("packets of {what} do not pass the firewall ({why})"),
+        false => format!("the kernel serves {what}: the firewall does not let all packets pass ({why}): see policy.firewall"),
+    }
+}
+
+impl Rules {
+    fn new(ruleset: Arc<Ruleset>, links: Vec<NamedLink>) -> Rules {
+        let mut rules = Rules { ruleset, links, ..Rules::default() };
+        let upper = |transport, beginning, is_ipv4| Flow { transport, beginning, is_ipv4, ..PORT };
+        let families = [true, false];
+        rules.all_open = families.map(|v4| rules.judge(upper(Transport::Tcp, Beginning::Ours, v4)) == Judgment::Accept);
+        rules.all_datagrams = families.map(|v4| match rules.judge(upper(Transport::Udp, Beginning::Theirs, v4)) {
+            Judgment::Accept => Some(Ok(())),
+            Judgment::Refuse(why) => Some(Err(why)),
+            Judgment::Unknown(_) => None,
+        });
+        rules
+    }
+
+    /// Ports of TCP that have been the kernel's.
+    fn kernels(&self) -> BTreeSet<u16> {
+        let ports = lock(&self.ports);
+        let refused = ports.iter().filter(|((transport, ..), objection)| *transport == Transport::Tcp && objection.is_some());
+        refused.map(|((_, _, port), _)| *port).chain(self.held.iter().copied()).collect()
+    }
+
+    /// What the rules say on all links: packets of a port come by any of them.
+    fn judge(&self, flow: Flow) -> Judgment {
+        let mut unknown = None;
+        for (index, name) in &self.links {
+            match self.ruleset.judge(Link { index: *index, name }, flow) {
+                Judgment::Accept => {}
+                Judgment::Refuse(why) => return Judgment::Refuse(why),
+                Judgment::Unknown(why) => unknown = unknown.or(Some(why)),
+            }
+        }
+        unknown.map_or(Judgment::Accept, Judgment::Unknown)
+    }
+
+    fn objection_to_port(&self, transport: Transport, ip: IpAddr, port: u16) -> Option<String> {
+        if self.ruleset.is_empty() && self.ruleset.objection().is_none() {
+            return None;
+        }
+        let all = &self.all_datagrams[usize::from(ip.is_ipv6())];
+        if let (Transport::Udp, Some(answer), UPPER..) = (transport, all, port) {
+            return answer.clone().err();
+        }
+        let key = (transport, ip, port);
+        if let Some(known) = lock(&self.ports).get(&key) {
+            return known.clone();
+        }
+        let flow = Flow { transport, is_ipv4: ip.is_ipv4(), ip: Some(ip), port: LocalPort::Is(port), ..PORT };
+        let found = self.judge(flow).objection();
+        keep(&self.ports, key, found.clone());
+        found
+    }
+
+    fn objection_to_connection(&self, local: SocketAddr, peer: SocketAddr) -> Option<String> {
+        let is_upper = local.port() >= UPPER;
+        if is_upper && self.all_open[usize::from(local.is_ipv6())] {
+            return None;
+        }
+        let flow = Flow {
+            beginning: Beginning::Ours,
+            is_ipv4: local.is_ipv4(),
+            ip: Some(local.ip()),
+            peer_port: Some(peer.port()),
+            ..PORT
+        };
+        let key = (local.ip(), peer.port());
+        let known = lock(&self.peers).get(&key).copied();
+        let all_pass = is_upper
+            && known.unwrap_or_else(|| {
+                let all_pass = self.judge(flow) == Judgment::Accept;
+                keep(&self.peers, key, all_pass);
+                all_pass
+            });
+        match all_pass {
+            true => None,
+            false => self.judge(Flow { port: LocalPort::Is(local.port()), peer: Some(peer.ip()), ..flow }).objection(),
+        }
+    }
+}
+
+/// Keeps an answer; when there are too many, the others are found out again.
+fn keep<K: std::hash::Hash + Eq, V>(kept: &Mutex<HashMap<K, V>>, key: K, value: V) {
+    let mut kept = lock(kept);
+    if kept.len() >= KEPT_MAX {
+        kept.clear();
+    }
+    kept.insert(key, value);
+}
+
+/// What is behind these locks is whole after every statement.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
