@@ -429,7 +429,7 @@ impl Machine {
     fn on_failure(&mut self, cookie: u64, error: SocketError) {
         let Some(socket) = self.sockets.get_mut(&cookie) else { return };
         socket.error = match error {
-            SocketError::Reset if socket.peer_closed || socket.end_of_stream => libc::EPIPE,
+            SocketError::Reset if (socket.peer_closed || socket.end_of_stream) && !socket.write_shut => libc::EPIPE,
             SocketError::Reset => libc::ECONNRESET,
             SocketError::Refused => libc::ECONNREFUSED,
             SocketError::TimedOut => libc::ETIMEDOUT,

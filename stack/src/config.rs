@@ -339,8 +339,8 @@ pub struct TcpOptions {
     pub no_delay: bool,
     /// TCP_CORK: hold partial segments.
     pub cork: bool,
-    /// TCP_QUICKACK.
-    pub quick_ack: bool,
+    /// TCP_QUICKACK: ACKs go at once until the connection answers, or wait from the first segment on; `None`: not set.
+    pub quick_ack: Option<bool>,
     /// SO_KEEPALIVE.
     pub keepalive: bool,
     /// TCP_KEEPIDLE; zero: the default.
@@ -491,7 +491,7 @@ impl Default for TcpOptions {
         TcpOptions {
             no_delay: false,
             cork: false,
-            quick_ack: false,
+            quick_ack: None,
             keepalive: false,
             keepalive_idle: Duration::ZERO,
             keepalive_interval: Duration::ZERO,

@@ -171,10 +171,11 @@ impl Region {
     /// The connection has ended with an error; what has arrived before may still be read.
     pub(super) fn failed(&mut self, slot: SlotIndex, error: SocketError, core: &mut Core) {
         self.read_last(slot, core);
-        let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::PEER_CLOSED.0 | Flags::WRITE_CLOSED.0);
+        let flags = self.channel.slot(slot).flags();
+        let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
         let failure = match failure(error) {
             // net/ipv4/tcp_input.c, tcp_reset: the peer will not take what it is sent.
-            Failure::Reset if self.channel.slot(slot).flags().has(Flags::PEER_CLOSED) => Failure::Broken,
+            Failure::Reset if flags.has(Flags::PEER_CLOSED) && !flags.has(Flags::WRITE_CLOSED) => Failure::Broken,
             failure => failure,
         };
         self.channel.set_error(slot, failure, over);

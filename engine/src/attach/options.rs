@@ -100,7 +100,7 @@ fn apply(options: &mut TcpOptions, option: SocketOption, value: u32) -> bool {
         SocketOption::ReceiveBuffer => options.receive_buffer_bytes = value,
         SocketOption::SendBuffer => options.send_buffer_bytes = value,
         SocketOption::MaxSegment => options.maximum_segment_size = value.min(u32::from(u16::MAX)) as u16,
-        SocketOption::QuickAck => options.quick_ack = value != 0,
+        SocketOption::QuickAck => options.quick_ack = Some(value != 0),
         SocketOption::Congestion => match CongestionControl::ALL.get(value as usize) {
             Some(&algorithm) => options.congestion_control = algorithm,
             None => return false,

@@ -72,7 +72,7 @@ fn a_reset_that_a_program_asked_for_before_its_end_is_no_fin() {
         } else {
             net.process_gone(0, 0)
         }
-        net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::PEER_CLOSED));
+        net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::HUNG_UP));
         assert_eq!(net.apps[1].client.slot(client.index).error(), Some(Failure::Reset));
     }
 }
@@ -405,6 +405,26 @@ fn ends_are_edges() {
     net.run_until(|net| net.apps[1].client.slot(client.index).flags().has(Flags::FAILED));
     let reset = edges(&net, 1, client);
     assert!(reset.0 != before.0 && reset.1 != before.1, "{before:?} {reset:?}");
+}
+
+/// A reset of a connection that both ends have closed: who reads is told of the end, who asks of the reset (Linux, tcp_reset).
+#[test]
+fn a_reset_behind_both_ends() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    assert_eq!(net.control(1, client, Operation::Shutdown), ControlAnswer::Done);
+    net.run_until(|net| net.apps[0].client.slot(server.index).flags().has(Flags::PEER_CLOSED));
+    // More than the other end, which does not read, has room for: the FIN waits behind it.
+    net.send_some(0, server, &pattern(8_000_000, 1));
+    net.run_for_ms(5);
+    assert_eq!(net.control(0, server, Operation::Shutdown), ControlAnswer::Done);
+    net.close(1, client);
+    net.run_until(|net| net.apps[0].client.slot(server.index).flags().has(Flags::HUNG_UP));
+    let mut got = Vec::new();
+    net.receive_into(0, server, &mut got);
+    assert_eq!((got.len(), net.apps[0].client.slot(server.index).take_error()), (0, Some(Failure::Reset)));
 }
 
 /// TCP_INFO travels to the application.

@@ -156,6 +156,19 @@ fn behind_the_end_a_reset_is_a_broken_pipe() {
     assert_eq!(bench.sent(socket, 1, Send { no_signal: true, ..Send::default() }), Err(Errno::PIPE));
 }
 
+/// The same when both ends had closed: it is not a pipe that is broken.
+#[test]
+fn behind_both_ends_a_reset_is_told_to_who_asks() {
+    let (bench, socket) = connected();
+    let over = Flags(Flags::FAILED.0 | Flags::HUNG_UP.0 | Flags::WRITE_CLOSED.0);
+    bench.turn(|worker| worker.set_flags(socket.index, Flags::PEER_CLOSED));
+    bench.posix.shutdown(0, socket, libc::SHUT_WR).expect("it is connected");
+    bench.turn(|worker| worker.set_error(socket.index, ringway_shm::channel::Failure::Reset, over));
+    assert_eq!(bench.received(socket, 9, plain()), Ok(vec![]));
+    assert_eq!(bench.posix.take_failure(socket), Some(Errno::CONNRESET), "SO_ERROR");
+    assert_eq!(bench.received(socket, 9, plain()), Ok(vec![]));
+}
+
 #[test]
 fn a_write_that_finds_no_room_is_short_then_told_to_come_again() {
     let (bench, socket) = connected();

@@ -101,7 +101,7 @@ pub enum Failure {
     Prohibited = 15,
     /// A datagram was larger than the path takes.
     MessageTooLong = 16,
-    /// The peer reset the connection after it had closed its side: nobody takes what is written.
+    /// The peer reset the connection after it had closed its side, and we had not: nobody takes what is written.
     Broken = 17,
     /// The host's packet filters may not let all packets pass, and only the kernel obeys them.
     Guarded = 18,

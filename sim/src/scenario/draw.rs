@@ -99,7 +99,7 @@ impl Scenario {
             _ => {}
         }
         self.options.cork = random.one_in(8);
-        self.options.quick_ack = random.one_in(4);
+        self.options.quick_ack = [Some(true), Some(false), None, None][random.between(0, 3) as usize];
         self.options.type_of_service = if random.one_in(4) { random.between(0, 63) as u8 * 4 } else { 0 };
         if random.one_in(4) {
             self.options.maximum_segment_size = random.between(88, 1_460) as u16;

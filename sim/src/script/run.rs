@@ -237,7 +237,9 @@ impl<'a> Runner<'a> {
         let flow = self.flow.as_mut().ok_or("a packet of no connection")?;
         flow.open |= line.flags & (SYN | ACK) == ACK;
         let is_syn = line.flags & SYN != 0 && line.icmp.is_none();
-        if is_syn && !flow.met {
+        // As the stock tool: a SYN that crosses ours is not the origin of the peer's numbers.
+        let crosses = flow.known && opens;
+        if is_syn && !flow.met && !crosses {
             (flow.peer, flow.met) = (line.sequence, true);
         }
         let flow = *flow;

@@ -145,7 +145,7 @@ fn set_number(options: &mut TcpOptions, level: i32, name: i32, number: i32) -> R
         }
         (libc::IPPROTO_TCP, libc::TCP_NODELAY) => options.no_delay = on,
         (libc::IPPROTO_TCP, libc::TCP_CORK) => options.cork = on,
-        (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => options.quick_ack = on,
+        (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => options.quick_ack = Some(on),
         (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => options.keepalive_idle = seconds(32_767)?,
         (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => options.keepalive_interval = seconds(32_767)?,
         (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) if !(1..=127).contains(&number) => return Err(libc::EINVAL),

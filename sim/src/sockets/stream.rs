@@ -37,7 +37,7 @@ impl Machine {
         if socket.stash.len() >= wanted.max(1) || (count == 0 && !socket.stash.is_empty()) {
             return Some(self.take(cookie, count, flags));
         }
-        if socket.error != 0 {
+        if socket.error != 0 && !socket.end_of_stream {
             return Some(Answer::error(std::mem::take(&mut socket.error)));
         }
         let over = socket.end_of_stream || socket.read_shut || socket.phase == Phase::Closed;

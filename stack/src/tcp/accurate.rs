@@ -11,6 +11,7 @@ use crate::wire::tcp::{ByteCounters, CWR, ECE, HEADER_BYTES_MAX, Header, Timesta
 
 use super::connection::Connection;
 use super::ecn::{CE, ECT_0, EcnMode};
+use super::output::Plan;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
@@ -34,6 +35,8 @@ const ACE_MAX: u32 = 7;
 const JOINED_ACKS: u32 = 4;
 /// Fraction bits of that average.
 const AVERAGE_SHIFT: u32 = 6;
+/// The option, padded.
+const OPTION_BYTES: u32 = 12;
 /// The option without its last counter, padded.
 const OPTION_BYTES_WITHOUT_ECT_0: usize = 8;
 /// A SACK block in its option.
@@ -74,6 +77,8 @@ pub(crate) struct Accurate {
     duplicate_told: Option<SeqNum>,
     /// Packets with our option seem to vanish: it is sent no more.
     option_blocked: bool,
+    /// The first data has to carry the option: the ACK of the SYN-ACK, which has it too, may be lost.
+    option_due: bool,
 }
 
 impl Accurate {
@@ -93,6 +98,7 @@ impl Accurate {
             marked_rounds: 0,
             duplicate_told: None,
             option_blocked: false,
+            option_due: false,
         }
     }
 
@@ -222,6 +228,7 @@ impl Connection<'_, '_> {
         accurate.reflect = Some(segment.ecn);
         accurate.received_ce = (segment.ecn == CE) as u32;
         accurate.options_seen = segment.header.options.counters().is_some();
+        accurate.option_due = accurate.options_seen;
     }
 
     /// A SYN-ACK has come again: the ACK that answers tells its ECN field.
@@ -319,7 +326,9 @@ impl Connection<'_, '_> {
         let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
         // The ACK of a SYN-ACK has other things in ACE.
         let is_first = self.tcb.bytes_acked == 0 && self.tcb.flight() == 0;
-        if delivered == 0 && (is_first || !is_news) {
+        // What has ended at the peer is a record there without counts: Linux's, and ours, has nothing in ACE.
+        let is_last = self.tcb.is_fin_sent() && self.tcb.flight() == 0 && ace(&segment.header) == 0;
+        if delivered == 0 && (is_first || !is_news) || is_last {
             return;
         }
         let mss = self.tcb.mss as u32;
@@ -367,6 +376,25 @@ impl Connection<'_, '_> {
     pub(crate) fn reflect_syn_ack(&mut self, header: &mut Header) {
         if let Some(field) = self.accurate().and_then(|accurate| accurate.reflect.take()) {
             set_ace(header, ace_of_field(field));
+        }
+    }
+
+    /// §3.2.3.2.1: bytes that new data has to leave to the option.
+    pub(crate) fn option_due_bytes(&self) -> u32 {
+        let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
+        let is_due = accurate.is_some_and(|accurate| accurate.option_due) && self.shared.config.accurate_option;
+        if is_due { OPTION_BYTES } else { 0 }
+    }
+
+    /// The option beside the payload of `plan`.
+    pub(crate) fn tell_counters_beside_data(&mut self, header: &mut Header, plan: &Plan) {
+        let due_bytes = if plan.again || plan.probe { 0 } else { self.option_due_bytes() };
+        self.tell_counters(header, plan.segment.saturating_sub(plan.len) + due_bytes);
+        if due_bytes > 0
+            && plan.len > 0
+            && let Some(accurate) = self.accurate()
+        {
+            accurate.option_due = false;
         }
     }
 

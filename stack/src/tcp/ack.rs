@@ -100,6 +100,7 @@ impl Connection<'_, '_> {
     fn is_quick_start(&self) -> bool {
         // Bytes have come: where no segments are meant, this is false.
         self.tcb.bytes_received <= u64::from(self.shared.config.quick_start_segments) * u64::from(self.tcb.mss)
+            && !self.tcb.delays_acks()
     }
 
     /// As Linux: who answers what has just come is interactive, and acknowledges with its answers from now on.

@@ -11,6 +11,7 @@ use crate::wire::tcp::SYN;
 
 use super::connection::Connection;
 use super::segment::Segment;
+use super::state::State;
 
 impl Connection<'_, '_> {
     /// RFC 5961 §3.2, §4.2, §5.2, limited as §7 asks for.
@@ -22,7 +23,7 @@ impl Connection<'_, '_> {
         let random = self.shared.secrets.random();
         if self.shared.replies.allow_challenge(self.now, self.env, random) {
             self.env.counters.count(Counter::TcpChallengeAck);
-            self.ack_now();
+            self.answer();
         }
     }
 
@@ -33,8 +34,19 @@ impl Connection<'_, '_> {
         if limited && self.has_answered_lately() {
             self.env.counters.count(skipped);
         } else {
-            self.ack_now();
+            self.answer();
         }
+    }
+
+    /// RFC 9293 §3.10.7.4: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>. In SYN-RECEIVED the connection's own transmission is a SYN-ACK,
+    /// which has another sequence number.
+    fn answer(&mut self) {
+        if self.tcb.state != State::SynReceived {
+            return self.ack_now();
+        }
+        let header = self.header(self.tcb.snd_nxt);
+        let tos = self.acknowledgment_tos();
+        self.shared.replies.push(self.tcb.key(), tos, header);
     }
 
     /// Whether an answer went out within the interval; if not, one goes now.

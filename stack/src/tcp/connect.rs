@@ -99,7 +99,8 @@ impl Tcb {
         self.ttl = options.time_to_live;
         self.assign(flag::NO_DELAY, options.no_delay);
         self.assign(flag::CORK, options.cork);
-        self.assign(flag::QUICK_ACK, options.quick_ack);
+        self.assign(flag::QUICK_ACK, options.quick_ack == Some(true));
+        self.set_delays_acks(options.quick_ack == Some(false));
     }
 
     /// Takes over what the SYNs have agreed. `mss_limit` is TCP_MAXSEG, 0: none.
@@ -216,6 +217,8 @@ impl Connection<'_, '_> {
             // Simultaneous open.
             self.open_waiting();
             self.tcb.state = State::SynReceived;
+            self.begin_accurate();
+            self.remember_syn(segment);
             self.ack_now();
             return Ok(());
         }
@@ -246,7 +249,9 @@ impl Connection<'_, '_> {
         if segment.acknowledgment().after(self.tcb.snd_una) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
-        // RFC 9293 §3.5, figure 7: our SYN-ACK has told all; should it be lost, the peer's comes again and is answered.
+        // RFC 9293 §3.10.7.4, first: its SYN lies before the window. As Linux, which tells of it as of any duplicate.
+        self.report_duplicate(segment.sequence, segment.sequence + 1, Counter::TcpDsackOldSent);
+        self.ack_now();
         self.take_rest_of_syn(segment)
     }
 

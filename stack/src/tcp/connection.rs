@@ -238,10 +238,14 @@ impl Connection<'_, '_> {
     /// The connection has failed: tells the application why and ends.
     pub(crate) fn fail(&mut self, error: SocketError) {
         let counter = match self.tcb.state {
-            State::SynSent | State::SynReceived => Counter::TcpAttemptFails,
-            _ => Counter::TcpEstabResets,
+            State::SynSent | State::SynReceived => Some(Counter::TcpAttemptFails),
+            // RFC 4022: closing connections are not meant.
+            State::Established | State::CloseWait => Some(Counter::TcpEstabResets),
+            _ => None,
         };
-        self.env.counters.count(counter);
+        if let Some(counter) = counter {
+            self.env.counters.count(counter);
+        }
         self.tcb.set_error(error);
         if !self.tcb.has(flag::ORPHAN) && self.tcb.is_accepted() {
             let (socket, cookie) = (self.id(), self.tcb.cookie);

@@ -81,10 +81,20 @@ impl Connection<'_, '_> {
 
     /// A loss episode begins: ssthresh as the algorithm says, unless a mark has reduced it in this window.
     pub(crate) fn reduce_window(&mut self) {
+        self.reduce_window_from(self.flight_to_reduce());
+    }
+
+    /// As [`reduce_window`](Connection::reduce_window), after a timeout. A window grows by what was used of it (RFC 7661), so it
+    /// was proven, however little a flow has under way that its application limits. As Linux.
+    pub(crate) fn reduce_window_after_timeout(&mut self) {
+        self.reduce_window_from(self.tcb.cwnd.max(self.tcb.mss as u32));
+    }
+
+    fn reduce_window_from(&mut self, flight: u32) {
         if !self.begin_reduction() || self.is_modelled() {
             return;
         }
-        let (algorithm, flight, mut window) = (self.tcb.congestion, self.flight_to_reduce(), self.window());
+        let (algorithm, mut window) = (self.tcb.congestion, self.window());
         window.on_loss(algorithm, Some(&mut self.demand_cold().cubic), flight);
         self.set_window(window);
     }

@@ -26,13 +26,18 @@ impl Connection<'_, '_> {
         }
         self.heed_duplicate(left);
         let duplicate = &mut self.demand_cold().duplicate;
-        // What touches the one that waits is reported with it; otherwise the later one is.
-        let joined = duplicate.filter(|d| d.left.at_or_before(right) && left.at_or_before(d.right));
-        *duplicate = Some(match joined {
-            Some(d) => SackBlock { left: d.left.earliest(left), right: d.right.latest(right) },
-            None => SackBlock { left, right },
-        });
-        self.env.counters.count(counter);
+        match duplicate {
+            None => {
+                *duplicate = Some(SackBlock { left, right });
+                self.env.counters.count(counter);
+            }
+            // What touches the one that waits is reported with it.
+            Some(d) if d.left.at_or_before(right) && left.at_or_before(d.right) => {
+                *d = SackBlock { left: d.left.earliest(left), right: d.right.latest(right) };
+            }
+            // §4.2.2: the block names the first duplicate, and there is one block.
+            Some(_) => {}
+        }
     }
 
     /// An ACK with the report has gone out.

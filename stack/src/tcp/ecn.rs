@@ -106,7 +106,7 @@ pub(crate) fn ect_of_syn_ack(mode: EcnMode, algorithm: CongestionControl) -> u8 
 pub(crate) fn mark_syn_ack(agreed: (EcnMode, u8), config: &TcpConfig, retries: u8, header: &mut Header) {
     match agreed.0 {
         EcnMode::Classic => header.flags |= ECE,
-        EcnMode::Accurate if retries <= 1 || !config.ecn_fallback => {
+        EcnMode::Accurate | EcnMode::AccurateUnmarked if !has_given_up(config, retries) => {
             accurate::set_ace(header, accurate::ace_of_field(agreed.1));
             if retries == 0 && config.accurate_option {
                 header.options.add_counters(accurate::initial_option(), usize::MAX);
@@ -114,6 +114,23 @@ pub(crate) fn mark_syn_ack(agreed: (EcnMode, u8), config: &TcpConfig, retries: u
         }
         EcnMode::Off | EcnMode::Accurate | EcnMode::AccurateUnmarked => {}
     }
+}
+
+/// Whether a SYN-ACK that was sent again so often says nothing of ECN any more.
+fn has_given_up(config: &TcpConfig, retries: u8) -> bool {
+    retries > 1 && config.ecn_fallback
+}
+
+/// What a server has agreed on once its SYN-ACK, sent again so often, is acknowledged. RFC 9768 §3.1.5: where a SYN-ACK has said
+/// nothing of ECN, the client may use none, and nothing is marked.
+pub(crate) fn settled(mode: EcnMode, config: &TcpConfig, retries: u8) -> EcnMode {
+    if mode == EcnMode::Accurate && has_given_up(config, retries) { EcnMode::AccurateUnmarked } else { mode }
+}
+
+/// A SYN has come again that first led to `mode`. RFC 9768 §3.1.5: the mode stays, but to a client that asks for nothing now nothing
+/// goes that is marked.
+pub(crate) fn asked_again(mode: EcnMode, syn: &Segment) -> EcnMode {
+    if mode == EcnMode::Accurate && accurate::ace(&syn.header) == 0 { EcnMode::AccurateUnmarked } else { mode }
 }
 
 impl Tcb {
@@ -145,11 +162,18 @@ impl Connection<'_, '_> {
 
     /// What the peer's SYN or SYN-ACK says to what ours has asked for.
     pub(crate) fn agree_on_ecn(&self, segment: &Segment) -> EcnMode {
-        let asked = self.tcb.ecn_mode();
+        let asked = match self.tcb.ecn_mode() {
+            // RFC 9768 §3.1.4.1: the SYN that has asked may have been the one that arrived.
+            EcnMode::Off if self.shared.config.ecn.request() == EcnMode::Accurate => EcnMode::Accurate,
+            asked => asked,
+        };
         if !segment.has(ACK) {
-            // Both ends open: classic, or nothing.
-            let answer = answer(&self.shared.config, self.tcb.congestion, segment);
-            return if asked == EcnMode::Classic && answer == EcnMode::Classic { answer } else { EcnMode::Off };
+            // Both ends open: what both ask for, at least.
+            return match (asked, answer(&self.shared.config, self.tcb.congestion, segment)) {
+                (EcnMode::Off, _) => EcnMode::Off,
+                (EcnMode::Classic, EcnMode::Accurate) => EcnMode::Classic,
+                (_, answer) => answer,
+            };
         }
         let ace = accurate::ace(&segment.header);
         match asked {
@@ -164,9 +188,11 @@ impl Connection<'_, '_> {
     /// (§3.2.2.3), unless congestion is what it has experienced.
     fn agree_on_accurate(&self, ace: u32) -> EcnMode {
         let sent = self.tcb.ect();
+        // §3.1.3: this is reserved, and taken for news of a SYN that arrived as it was sent.
+        let ace = if ace == 0b101 { accurate::ace_of_field(sent) } else { ace };
         let is_possible = |field| field == sent || (sent != 0 && field == CE);
         match (ace, accurate::field_of_ace(ace)) {
-            (0b001 | 0b101, _) => EcnMode::Classic,
+            (0b001, _) => EcnMode::Classic,
             (_, Some(field)) if is_possible(field) => EcnMode::Accurate,
             (_, Some(_)) if self.shared.config.ecn_fallback => EcnMode::AccurateUnmarked,
             (_, Some(_)) => EcnMode::Accurate,
@@ -180,6 +206,12 @@ impl Connection<'_, '_> {
         plan.is_some_and(|plan| plan.len > 0 && !plan.again)
             || self.tcb.congestion == CongestionControl::Dctcp
             || self.tcb.ecn_mode() == EcnMode::Accurate
+    }
+
+    /// The type of service of an ACK that another part of the stack writes.
+    pub(crate) fn acknowledgment_tos(&self) -> u8 {
+        let tos = self.tcb.flow().tos;
+        if self.is_markable(None) { tos } else { tos & !CE }
     }
 
     /// What is known of marks.

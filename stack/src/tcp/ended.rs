@@ -7,13 +7,12 @@
 use crate::event::{Event, SocketId};
 use crate::stack::Env;
 use crate::stats::Counter;
-use crate::wire::tcp::Header;
 
+use super::Tcp;
 use super::demux::{FlowKey, Target};
 use super::state::State;
 use super::tcb::flag;
 use super::time_wait::Record;
-use super::{Tcp, accurate};
 
 impl Tcp {
     /// Takes connections that have ended out of the tables, and frees those that nobody holds.
@@ -52,18 +51,16 @@ impl Tcp {
     fn enter_time_wait(&mut self, env: &mut Env, index: u32, hash: u32) {
         let mut connection = self.connection(env, index);
         let window = connection.advertise_window();
-        let mut header = Header::default();
-        connection.mark_header(&mut header);
+        let tos = connection.acknowledgment_tos();
         let tcb = &mut *connection.tcb;
         let ts_recent = tcb.has(flag::TIMESTAMPS).then_some(tcb.ts_recent);
-        let mut record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
-        record.ace = accurate::ace(&header) as u8;
+        let record = Record::new(tcb.key(), tcb.snd_nxt, tcb.rcv_nxt, window, ts_recent);
         let owes_ack = tcb.has(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.clear(flag::ACK_NOW | flag::ACK_PENDING);
         tcb.state = State::Closed;
         if owes_ack {
             let header = record.acknowledgment(self.shared.secrets.timestamp(self.now));
-            self.shared.replies.push(record.key, 0, header);
+            self.shared.replies.push(record.key, tos, header);
         }
         let place = self.push_time_wait(env, record);
         if self.flows.replace(hash, Target::Connection(index), Target::TimeWait(place)) {

@@ -33,6 +33,14 @@ pub(crate) struct Sizes {
     pub(crate) packet: u32,
 }
 
+impl Sizes {
+    /// One segment that leaves `bytes` to an option.
+    pub(crate) fn beside(self, bytes: u32) -> Sizes {
+        let segment = self.segment.saturating_sub(bytes).max(1);
+        if bytes == 0 { self } else { Sizes { segment, packet: segment } }
+    }
+}
+
 impl Connection<'_, '_> {
     /// A full segment with what it has to tell of gaps.
     #[inline]

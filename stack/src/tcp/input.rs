@@ -49,6 +49,7 @@ impl Connection<'_, '_> {
     /// RFC 9293 §3.10.7.4: a segment arrives in SYN-RECEIVED or a synchronized state.
     fn on_segment(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         if self.is_early_syn_again(segment) {
+            self.remember_syn(segment);
             self.ack_now();
             return Ok(());
         }
@@ -162,8 +163,6 @@ impl Connection<'_, '_> {
             return Err(Drop::DropUnacceptable);
         }
         match self.tcb.state {
-            // RFC 9293: a reset of a closing connection ends it quietly.
-            State::Closing | State::LastAck => self.end_in_order(),
             State::SynReceived if self.tcb.is_early() => {
                 self.early_reset();
                 self.fail(SocketError::Reset);
@@ -384,6 +383,7 @@ impl Connection<'_, '_> {
             return;
         }
         self.tcb.rcv_nxt += 1;
+        self.tcb.set_peer_ended();
         self.ack_now();
         match self.tcb.state {
             State::Established | State::SynReceived => self.enter(State::CloseWait),

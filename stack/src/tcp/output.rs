@@ -89,7 +89,10 @@ impl Connection<'_, '_> {
             // A pointer is right for one segment only.
             sizes.packet = sizes.segment;
         }
-        let flight = self.tcb.flight();
+        let (flight, full) = (self.tcb.flight(), sizes);
+        if self.tcb.is_accurate() {
+            sizes = sizes.beside(self.option_due_bytes());
+        }
         let mut train = Train::default();
         while self.has_to_send()
             && (rate.is_none() || self.may_depart())
@@ -102,6 +105,7 @@ impl Connection<'_, '_> {
             match self.send_planned(&plan, push, out) {
                 Ok(()) => {
                     *quantum = quantum.saturating_sub(plan.len.max(1) as usize);
+                    sizes = full;
                     if let Some(rate) = rate {
                         self.departed(plan.len, rate);
                     }
@@ -323,7 +327,7 @@ impl Connection<'_, '_> {
         let tells = plan.len > 0 && !plan.again && self.has_to_tell_reduction();
         header.flags |= if tells { CWR } else { 0 };
         if self.tcb.is_accurate() {
-            self.tell_counters(&mut header, plan.segment.saturating_sub(plan.len));
+            self.tell_counters_beside_data(&mut header, plan);
         }
         self.write(&header, Some(plan), out)?;
         if tells {

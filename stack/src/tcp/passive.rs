@@ -27,6 +27,11 @@ impl Tcp {
         if segment.has(RST) {
             return;
         }
+        if segment.has(SYN) && segment.has(FIN) {
+            // As Linux: no stack opens like this, scanners do; without an answer they learn nothing of a filter in front.
+            env.counters.count(Counter::DropUnacceptable);
+            return;
+        }
         self.newcomers.note(segment);
         if segment.has(ACK) {
             self.receive_cookie(env, listener, segment);
@@ -149,6 +154,17 @@ impl Tcp {
         self.shared.replies.push(record.key, options.type_of_service & !ecn::CE | ect, header);
     }
 
+    /// The peer's SYN again: it has not seen our SYN-ACK. RFC 9768 §3.1.5: that tells the ECN field of the SYN which came last;
+    /// §3.2.3.2.2: what was lost may have been lost for its option.
+    fn receive_syn_again(&mut self, env: &mut Env, index: u32, segment: &Segment) {
+        let Some(record) = self.syn_queue.get_mut(index) else { return };
+        record.agreed.syn_field = segment.ecn;
+        record.agreed.ecn = ecn::asked_again(record.agreed.ecn, segment);
+        let again = HalfOpen { retries: record.retries.max(1), ..*record };
+        let timestamp = self.shared.secrets.timestamp(self.now);
+        self.push_syn_ack(env, &again, timestamp, None);
+    }
+
     fn rearm_half_open(&mut self, index: u32) {
         let retries = self.syn_queue.get(index).map_or(0, |record| record.retries);
         let delay = super::rtt::backed_off_us(&self.shared.timing, 0, 0, retries);
@@ -210,8 +226,7 @@ impl Tcp {
         let window = self.syn_window_of(record.listener);
         let rcv_nxt = record.irs + 1;
         if segment.has(SYN) && !segment.has(ACK) && segment.sequence == record.irs {
-            // The peer's SYN again: it has not seen our SYN-ACK.
-            self.send_syn_ack(env, index);
+            self.receive_syn_again(env, index, segment);
             return;
         }
         let stale_time = record.agreed.timestamps
@@ -313,7 +328,8 @@ impl Tcp {
         tcb.local_port = record.key.local_port;
         tcb.remote_port = record.key.remote_port;
         tcb.set_offered(true);
-        tcb.agree(connection.env.ip, &record.agreed, options.maximum_segment_size);
+        let ecn = ecn::settled(record.agreed.ecn, &connection.shared.config, record.retries);
+        tcb.agree(connection.env.ip, &Agreed { ecn, ..record.agreed }, options.maximum_segment_size);
         tcb.snd_una = record.iss;
         tcb.snd_nxt = record.iss + 1;
         tcb.snd_end = record.iss + 1;

@@ -132,11 +132,11 @@ impl Rack {
         *self = Rack { lost, again, parts, ..Rack::default() };
     }
 
-    /// RACK_update: a segment sent at `sent_at` has arrived.
+    /// RACK_update: a segment sent at `sent_at` has arrived. Each one renews RACK.rtt, the one sent last what it is compared with.
     fn update(&mut self, now_us: u32, sent_at: u32, end: SeqNum) {
+        self.rtt_us = now_us.wrapping_sub(sent_at);
         if self.newest.is_none_or(|newest| sent_after((sent_at, end), newest)) {
             self.newest = Some((sent_at, end));
-            self.rtt_us = now_us.wrapping_sub(sent_at);
         }
     }
 
@@ -234,18 +234,16 @@ impl Connection<'_, '_> {
             slot = arena.next(slot);
         }
         let rack = &mut cold.rack;
-        let mut youngest: Option<(u32, SeqNum)> = None;
-        rack.again.for_each_inside(start, end, &mut |range| {
+        let again = core::mem::take(&mut rack.again);
+        again.for_each_inside(start, end, &mut |range| {
             let age = now_us.wrapping_sub(range.value);
             // Step 1: too young, so it is the first transmission that has arrived.
             let is_ambiguous = age < min_rtt_us || echo_age_us.is_some_and(|echo_age| age < echo_age);
-            if !is_ambiguous && youngest.is_none_or(|youngest| age <= youngest.0) {
-                youngest = Some((age, range.end));
+            if !is_ambiguous {
+                rack.update(now_us, range.value, range.end);
             }
         });
-        if let Some((age, end)) = youngest {
-            rack.update(now_us, now_us.wrapping_sub(age), end);
-        }
+        rack.again = again;
         rack.lost.remove(start, end);
         rack.again.remove(start, end);
         if let Some(first) = reordered {

@@ -129,9 +129,10 @@ impl Connection<'_, '_> {
     /// Why there is nothing to be read.
     fn why_nothing(&self) -> ReceiveError {
         match self.tcb.error() {
-            Some(error) => ReceiveError::Failed(error),
-            None if self.tcb.is_peer_closed() => ReceiveError::EndOfStream,
-            None => ReceiveError::WouldBlock,
+            // As Linux: behind the peer's end nothing else is read; who asks for the error is told.
+            Some(error) if !self.tcb.has_peer_ended() => ReceiveError::Failed(error),
+            _ if self.tcb.is_peer_closed() => ReceiveError::EndOfStream,
+            _ => ReceiveError::WouldBlock,
         }
     }
 

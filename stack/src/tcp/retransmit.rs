@@ -129,8 +129,8 @@ impl Connection<'_, '_> {
     fn retries_max(&self) -> u8 {
         match self.tcb.state {
             State::SynSent => match self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.syn_retries) {
-                0 => self.shared.config.syn_retries.saturating_add(self.shared.config.syn_linear_timeouts),
-                retries => retries.saturating_add(self.shared.config.syn_linear_timeouts),
+                0 => self.shared.config.syn_retries,
+                retries => retries,
             },
             // As Linux: one more for who has data already.
             State::SynReceived => self.shared.config.synack_retries.saturating_add(self.tcb.is_early() as u8),
@@ -142,13 +142,26 @@ impl Connection<'_, '_> {
     /// Whether there were more than `retries` timeouts, or the user timeout (RFC 5482) has passed.
     fn is_given_up(&self, retries: u8) -> bool {
         let user_timeout_ms = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.user_timeout_ms);
-        if user_timeout_ms == 0 {
-            return self.tcb.backoff > retries;
+        if user_timeout_ms != 0 {
+            return self.waited_us(self.tcb.backoff, self.linear_timeouts()) >= u64::from(user_timeout_ms) * 1_000;
         }
-        // The sum of the timeouts so far is (2^backoff - 1) times the first.
-        let first = rtt::timeout_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us);
-        let waited_us = first.saturating_mul((1u64 << self.tcb.backoff.min(40)) - 1);
-        waited_us >= user_timeout_ms as u64 * 1_000
+        match self.linear_timeouts() {
+            0 => self.tcb.backoff > retries,
+            // As Linux, retransmits_timed_out: SYNs that come at equal distances do not last longer than others would.
+            linear => self.waited_us(self.tcb.backoff, linear) >= self.waited_us(retries.saturating_add(1), 0),
+        }
+    }
+
+    /// How long so many timeouts last, of which the first `linear` repeat the first; microseconds.
+    fn waited_us(&self, timeouts: u8, linear: u8) -> u64 {
+        let tcb = &*self.tcb;
+        let timeout = |n: u8| rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, n.saturating_sub(linear));
+        (0..timeouts).map(timeout).sum()
+    }
+
+    /// After so many timeouts the next is as long as the first.
+    pub(crate) fn linear_timeouts(&self) -> u8 {
+        if self.tcb.state == State::SynSent { self.shared.config.syn_linear_timeouts } else { 0 }
     }
 
     pub(crate) fn give_up(&mut self) {
@@ -185,7 +198,7 @@ impl Connection<'_, '_> {
         self.remember_windows();
         self.model_episode();
         if self.tcb.recovery != Recovery::Loss {
-            self.reduce_window();
+            self.reduce_window_after_timeout();
         }
         if self.tcb.backoff > 1 {
             // The peer may have dropped what it SACKed (RFC 2018 §8).

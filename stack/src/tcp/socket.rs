@@ -263,7 +263,7 @@ impl Tcp {
         }
         connection.tcb.template.generation = connection.env.ip.generation().wrapping_sub(1);
         connection.apply_timeouts(&options);
-        if options.quick_ack && connection.tcb.has(flag::ACK_PENDING) {
+        if options.quick_ack == Some(true) && connection.tcb.has(flag::ACK_PENDING) {
             connection.ack_now();
         }
         connection.mark_data_if_any();

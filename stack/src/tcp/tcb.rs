@@ -175,7 +175,7 @@ pub(crate) struct Tcb {
     pub(crate) last_received: u32,
     /// There is more to tell than each connection's tally: a [`Ledger`](super::tally::Ledger).
     pub(crate) has_ledger: bool,
-    /// [`NOTES_MOST`] and [`OFFERED`].
+    /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
     marks: u8,
     /// Timeouts without progress.
     pub(crate) backoff: u8,
@@ -209,6 +209,10 @@ const MIN_RTT_ERAS: u32 = 3;
 const NOTES_MOST: u8 = 1;
 /// It waits in a listener's accept queue.
 const OFFERED: u8 = 2;
+/// The peer's FIN has come in order.
+const PEER_ENDED: u8 = 4;
+/// TCP_QUICKACK is off: ACKs wait from the first segment on.
+const DELAYS_ACKS: u8 = 8;
 
 impl Tcb {
     /// A closed block. `template` names the flow's addresses, even while it is stale.
@@ -451,6 +455,27 @@ impl Tcb {
     /// A listener's accept queue holds it from now on, or no longer.
     pub(crate) fn set_offered(&mut self, on: bool) {
         self.marks = if on { self.marks | OFFERED } else { self.marks & !OFFERED };
+    }
+
+    /// Whether the peer's FIN has come in order.
+    pub(crate) fn has_peer_ended(&self) -> bool {
+        self.marks & PEER_ENDED != 0
+    }
+
+    /// The peer's FIN has come in order.
+    pub(crate) fn set_peer_ended(&mut self) {
+        self.marks |= PEER_ENDED;
+    }
+
+    /// Whether the application wants ACKs to wait, also those of the connection's first segments.
+    #[inline]
+    pub(crate) fn delays_acks(&self) -> bool {
+        self.marks & DELAYS_ACKS != 0
+    }
+
+    /// Sets or clears [`delays_acks`](Tcb::delays_acks).
+    pub(crate) fn set_delays_acks(&mut self, on: bool) {
+        self.marks = if on { self.marks | DELAYS_ACKS } else { self.marks & !DELAYS_ACKS };
     }
 
     /// Fast Open: data is welcome before the handshake is over.

@@ -15,7 +15,6 @@ use ringway_shm::Instant;
 use crate::timer;
 use crate::wire::tcp::{ACK, FIN, Header, RST, SYN, Timestamps};
 
-use super::accurate;
 use super::demux::FlowKey;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -32,8 +31,6 @@ pub(crate) struct Record {
     pub(crate) window: u16,
     /// TS.Recent, when timestamps are on.
     pub(crate) ts_recent: Option<u32>,
-    /// AE, CWR and ECE of the last ACK, as a number (RFC 9768 §3.2.2: the count of marks goes on).
-    pub(crate) ace: u8,
 }
 
 /// The same as it is kept.
@@ -49,7 +46,6 @@ struct Packed {
     /// A tick.
     expires: u32,
     window: u16,
-    ace: u8,
     /// `ALIVE`, `IPV6`, `TIMESTAMPS`
     marks: u8,
 }
@@ -88,7 +84,7 @@ const INDEX_MASK: u32 = (1 << 30) - 1;
 impl Record {
     /// A record of a flow.
     pub(crate) fn new(key: FlowKey, snd_nxt: SeqNum, rcv_nxt: SeqNum, window: u16, ts_recent: Option<u32>) -> Record {
-        Record { key, snd_nxt, rcv_nxt, window, ts_recent, ace: 0 }
+        Record { key, snd_nxt, rcv_nxt, window, ts_recent }
     }
 
     /// RFC 9293 §3.10.7.4 in TIME-WAIT, RFC 6191, RFC 1337.
@@ -96,7 +92,8 @@ impl Record {
         if segment.has(RST) {
             return Verdict::Ignore;
         }
-        if segment.has(SYN) && !segment.has(ACK) {
+        // A listener takes no SYN with a FIN.
+        if segment.has(SYN) && !segment.has(ACK) && !segment.has(FIN) {
             let newer_time = match (segment.header.options.timestamps, self.ts_recent) {
                 (Some(timestamps), Some(recent)) => (timestamps.value.wrapping_sub(recent) as i32) > 0,
                 _ => false,
@@ -108,11 +105,12 @@ impl Record {
             return Verdict::Acknowledge { restart: false };
         }
         let pure = segment.len == 0 && !segment.has(FIN) && !segment.has(SYN) && segment.sequence == self.rcv_nxt;
-        if pure { Verdict::Ignore } else { Verdict::Acknowledge { restart: segment.has(FIN) } }
+        if pure { Verdict::Ignore } else { Verdict::Acknowledge { restart: segment.has(FIN) && !segment.has(SYN) } }
     }
 
     /// The ACK that answers for the connection.
     pub(crate) fn acknowledgment(&self, timestamp: u32) -> Header {
+        // As Linux, the ACE field stays clear: the counts went with the control block.
         let mut header = Header {
             source_port: self.key.local_port,
             destination_port: self.key.remote_port,
@@ -123,7 +121,6 @@ impl Record {
             ..Header::default()
         };
         header.options.timestamps = self.ts_recent.map(|echo| Timestamps { value: timestamp, echo });
-        accurate::set_ace(&mut header, self.ace as u32);
         header
     }
 }
@@ -221,7 +218,6 @@ impl TimeWait {
             ts_recent: record.ts_recent.unwrap_or(0),
             expires,
             window: record.window,
-            ace: record.ace,
             marks: ALIVE | family | if record.ts_recent.is_some() { TIMESTAMPS } else { 0 },
         }
     }
@@ -239,7 +235,6 @@ impl TimeWait {
             rcv_nxt: packed.rcv_nxt,
             window: packed.window,
             ts_recent: (packed.marks & TIMESTAMPS != 0).then_some(packed.ts_recent),
-            ace: packed.ace,
         }
     }
 

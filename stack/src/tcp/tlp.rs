@@ -12,7 +12,6 @@ use super::output::Plan;
 use super::rtt;
 use super::segment::Segment;
 use super::sequence::SeqNum;
-use super::state::State;
 use super::tcb::{Recovery, Tcb, TimerKind, flag};
 use crate::wire::tcp::SackBlock;
 
@@ -148,8 +147,7 @@ impl Connection<'_, '_> {
 
     /// The earlier of probe and retransmission timeout, and whether that is the probe's.
     pub(crate) fn loss_timeout_us(&self) -> (u64, bool) {
-        let linear = if self.tcb.state == State::SynSent { self.shared.config.syn_linear_timeouts } else { 0 };
-        let backoffs = self.tcb.backoff.saturating_sub(linear);
+        let backoffs = self.tcb.backoff.saturating_sub(self.linear_timeouts());
         let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);
         match self.probe_timeout_us() {
             Some(pto_us) => (pto_us.min(rto_us), true),

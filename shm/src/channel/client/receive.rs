@@ -116,9 +116,8 @@ impl Client {
         failed: bool,
     ) -> Result<usize, ReceiveError> {
         // net/ipv4/tcp.c, tcp_recvmsg: behind the peer's end nothing else is read; who writes, or asks, is told.
-        let ended_well = flags.has(Flags::PEER_CLOSED) && shared.error() == Some(Failure::Broken);
         if failed
-            && !ended_well
+            && !flags.has(Flags::PEER_CLOSED)
             && let Some(failure) = shared.take_error()
         {
             return Err(ReceiveError::Failed(failure));

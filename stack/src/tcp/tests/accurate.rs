@@ -86,7 +86,7 @@ fn active_handshake() {
         (0b100, 0b010, NOT_ECT),
         (0b110, 0b010, NOT_ECT),
         (0b001, 0, ECT_0),
-        (0b101, 0, ECT_0),
+        (0b101, 0b010, ECT_0), // §3.1.3: reserved
         (0b000, 0, NOT_ECT),
         (0b111, 0, NOT_ECT),
     ];
@@ -122,8 +122,63 @@ fn lost_syns() {
     rig.connect(newreno());
     let tries: Vec<u32> = (0..3).map(|_| rig.next_sent().1[0].number()).collect();
     assert_eq!(tries, vec![0b111, 0b111, 0]);
+    // The answer is to one of the first.
     rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(0b010));
+    assert!(rig.info().ecn);
+    let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
+    rig.connect(newreno());
+    (0..3).for_each(|_| drop(rig.next_sent()));
+    rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16));
     assert!(!rig.info().ecn);
+}
+
+/// §3.1.1: two ends that open at once agree on what both ask for.
+#[test]
+fn simultaneous_opens() {
+    let cases = [
+        (Ecn::AccurateRequest, 0b111, 0b010, ECT_0),
+        (Ecn::AccurateRequest, 0b011, 0b001, ECT_0),
+        (Ecn::AccurateRequest, 0b000, 0b000, NOT_ECT),
+        (Ecn::Request, 0b011, 0b001, ECT_0),
+        (Ecn::Request, 0b111, 0b001, ECT_0),
+        (Ecn::AccuratePassive, 0b111, 0b000, NOT_ECT),
+    ];
+    for (ours, theirs, answer, data) in cases {
+        let mut rig = Rig::with(speaking(ours));
+        rig.connect(newreno());
+        rig.sent();
+        rig.receive(seg(SYN, 0, 0).mss(MSS as u16).ace(theirs));
+        assert_eq!(numbers(&rig.sent()), vec![(answer, NOT_ECT)], "{ours:?} {theirs:03b}");
+        let last = if answer == 0b010 { 0b010 } else { 0 };
+        rig.receive(seg(ACK, 1, 1).ace(last));
+        rig.send(1, 100);
+        assert_eq!(rig.sent()[0].ecn, data, "{ours:?} {theirs:03b}");
+    }
+}
+
+/// §3.1.5: a server that has said, or heard, nothing of ECN in a handshake marks nothing, and gives feedback all the same.
+#[test]
+fn a_handshake_in_doubt_marks_nothing() {
+    for is_asked_again in [false, true] {
+        let mut rig = Rig::with(speaking(Ecn::AccuratePassive));
+        let listener = rig.listen(newreno(), 16);
+        rig.receive(syn().ecn(ECT_0));
+        assert_eq!(numbers(&rig.sent()), vec![(0b100, NOT_ECT)]);
+        if is_asked_again {
+            rig.receive(seg(SYN, 0, 0).mss(MSS as u16));
+            let sent = rig.sent();
+            assert_eq!((numbers(&sent), sent[0].options.counters()), (vec![(0b010, NOT_ECT)], None));
+        } else {
+            let tries: Vec<u32> = (0..2).map(|_| rig.next_sent().1[0].number()).collect();
+            assert_eq!(tries, vec![0b100, 0]);
+        }
+        rig.receive(seg(ACK, 1, 1).ace(0b010));
+        rig.id = rig.stack.accept(listener, NAME).expect("one connection waits");
+        rig.receive(seg(ACK, 1, 1).ace(5).data(100).ecn(CE));
+        assert_eq!(numbers(&rig.sent()), vec![(6, NOT_ECT)]);
+        rig.send(1, 100);
+        assert_eq!(numbers(&rig.sent()), vec![(6, NOT_ECT)]);
+    }
 }
 
 /// §3.1.4.2, §3.2.3.2.2: a SYN-ACK that is lost is sent without the option, then without an answer.
@@ -172,6 +227,19 @@ fn options_only_to_who_sends_them() {
     assert_eq!((sent[0].number(), sent[0].options.counters()), (6, None));
     rig.receive(seg(ACK, 101, 1).ace(5).data(100).ecn(CE).counts(1, 0, 1));
     assert!(rig.next_sent().1[0].options.counters().is_some());
+}
+
+/// §3.2.3.2.1: the first data of a client leaves room to the option; no segment becomes larger than a full one.
+#[test]
+fn option_beside_the_first_data() {
+    let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
+    rig.connect(newreno());
+    rig.sent();
+    rig.receive(seg(SYN | ACK, 0, 1).mss(MSS as u16).ace(0b010).counts(1, 0, 1));
+    assert!(rig.sent()[0].options.counters().is_some());
+    rig.send(1, 3 * MSS);
+    let shape: Vec<_> = rig.sent().iter().map(|s| (s.payload.len() as u32, s.options.counters().is_some())).collect();
+    assert_eq!(shape, vec![(MSS - 12, true), (MSS, false), (MSS, false), (12, true)]);
 }
 
 /// The option rides on data that leaves room for it, and never makes a full segment larger.

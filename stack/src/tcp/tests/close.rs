@@ -118,6 +118,22 @@ fn passive_close() {
     rig.assert_no_leak();
 }
 
+/// RFC 9293 §3.10.7.4, second: a reset in LAST-ACK. The stream of the peer has ended before; that it was reset is told once.
+#[test]
+fn reset_in_last_ack() {
+    let mut rig = open();
+    rig.receive(seg(ACK | FIN, 1, 1).data(10));
+    let now = rig.now;
+    rig.stack.shutdown_write(now, rig.id);
+    assert_eq!(rig.brief(), vec![(ACK | FIN, 1, 12, 0)]);
+    rig.events();
+    rig.receive(seg(RST, 12, 0));
+    assert!(rig.events().contains(&Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Reset }));
+    assert_eq!(rig.read(1), Ok(10));
+    assert_eq!(rig.read(11), Err(ReceiveError::EndOfStream));
+    assert_eq!(rig.count(Counter::TcpEstabResets), 0, "RFC 4022 counts those of ESTABLISHED and CLOSE-WAIT");
+}
+
 /// Both close at once: CLOSING, then TIME-WAIT.
 #[test]
 fn simultaneous_close() {
@@ -286,6 +302,8 @@ fn time_wait() {
     assert_eq!(sockets(&rig, State::TimeWait), 1);
     rig.receive(seg(SYN, 1, 0));
     assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)], "an old SYN is answered with the ACK");
+    rig.receive(seg(SYN | FIN, 50_000, 0));
+    assert_eq!(rig.brief(), vec![(ACK, 2, 2, 0)], "one with a FIN opens nothing");
     let before = rig.iss;
     rig.receive(seg(SYN, 50_000, 0));
     let answer = rig.sent();

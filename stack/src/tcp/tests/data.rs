@@ -13,7 +13,7 @@ const NO_DELAY: TcpOptions = TcpOptions { no_delay: true, ..DEFAULT };
 pub(super) const DEFAULT: TcpOptions = TcpOptions {
     no_delay: false,
     cork: false,
-    quick_ack: false,
+    quick_ack: None,
     keepalive: false,
     keepalive_idle: crate::Duration::ZERO,
     keepalive_interval: crate::Duration::ZERO,
@@ -73,7 +73,7 @@ fn delayed_ack() {
 /// TCP_QUICKACK: at once.
 #[test]
 fn quick_ack() {
-    let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: true, ..DEFAULT });
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: Some(true), ..DEFAULT });
     rig.receive(seg(ACK, 1, 1).data(1));
     assert_eq!(rig.brief(), vec![(ACK, 1, 2, 0)]);
 }

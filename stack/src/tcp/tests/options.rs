@@ -166,7 +166,7 @@ fn a_cork_holds_for_200_ms() {
 /// As Linux: TCP_QUICKACK lasts until the connection answers what it receives.
 #[test]
 fn quick_acks_end_with_an_answer() {
-    let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: true, ..defaults() });
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: Some(true), ..defaults() });
     rig.receive(seg(ACK | PSH, 1, 1).data(10));
     assert_eq!(rig.brief(), vec![(ACK, 1, 11, 0)], "at once");
     rig.send(1, 20);
@@ -176,10 +176,29 @@ fn quick_acks_end_with_an_answer() {
     assert_eq!(rig.next_sent().1[0].brief(), (ACK, 21, 21, 0));
 }
 
+/// TCP_QUICKACK switched off: ACKs wait, also where the first segments of a connection are acknowledged at once.
+#[test]
+fn quick_acks_switched_off() {
+    let mut config = Rig::config();
+    config.tcp.quick_start_segments = 16;
+    let mut rig = Rig::accepted(config, defaults());
+    rig.receive(seg(ACK | PSH, 1, 1).data(10));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 11, 0)], "at once");
+    let now = rig.now;
+    rig.stack.set_options(now, rig.id, TcpOptions { quick_ack: Some(false), ..defaults() });
+    rig.receive(seg(ACK | PSH, 11, 1).data(10));
+    assert_eq!(rig.brief(), vec![]);
+    assert_eq!(rig.next_sent().1[0].brief(), (ACK, 1, 21, 0));
+    let now = rig.now;
+    rig.stack.set_options(now, rig.id, TcpOptions { quick_ack: None, ..defaults() });
+    rig.receive(seg(ACK | PSH, 21, 1).data(10));
+    assert_eq!(rig.brief(), vec![(ACK, 1, 31, 0)]);
+}
+
 /// A sender that does not answer keeps its quick ACKs.
 #[test]
 fn quick_acks_of_a_reader_stay() {
-    let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: true, ..defaults() });
+    let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: Some(true), ..defaults() });
     for n in 0..5 {
         rig.receive(seg(ACK | PSH, 1 + n * 10, 1).data(10));
         assert_eq!(rig.brief(), vec![(ACK, 1, 11 + n * 10, 0)]);

@@ -200,6 +200,24 @@ fn reordering_within_the_window() {
     assert_eq!(rig.info().total_retransmits, 0);
 }
 
+/// §6.2, step 2: each segment that arrives renews RACK.rtt, also one that was sent before the newest: on a path whose round trips
+/// become longer, the hole has that much more time. The newest segment alone had renewed it.
+#[test]
+fn a_late_segment_renews_the_round_trip() {
+    let mut rig = measured(2);
+    rig.wait_ms(5);
+    rig.send(at(3), MSS);
+    assert_eq!(sequences(&mut rig), vec![3]);
+    rig.wait_ms(RTT_MS);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(3), at(4)));
+    rig.wait_ms(3);
+    rig.receive(seg(ACK, 1, at(1)).sack(at(2), at(4)));
+    assert_eq!((sequences(&mut rig), rig.count(Counter::TcpSackReorder)), (vec![], 1));
+    let (elapsed, sent) = rig.next_sent();
+    assert!((RTT_MS / 4..=RTT_MS / 4 + 2).contains(&elapsed), "a quarter of the round trip after it: {elapsed}");
+    assert_eq!(sent.iter().map(|s| (s.seq - 1) / MSS).collect::<Vec<_>>(), vec![1]);
+}
+
 /// §6.2, step 5: when the reordering timer expires, the segment is lost.
 #[test]
 fn reordering_timer() {

@@ -45,6 +45,19 @@ fn duplicates_out_of_order() {
     assert_eq!(rig.count(Counter::TcpDsackOfoSent), 1);
 }
 
+/// RFC 2883 §4.2.2: of two duplicates in one segment the first is reported.
+#[test]
+fn the_first_of_two_duplicates() {
+    let mut rig = under_way(0);
+    rig.receive(seg(ACK, 1, 1).data(600));
+    rig.receive(seg(ACK, 901, 1).data(300));
+    rig.sent();
+    rig.receive(seg(ACK, 301, 1).data(1_100));
+    let sent = rig.sent();
+    assert_eq!((sent[0].ack, blocks(&sent[0])), (1_401, vec![(301, 601)]));
+    assert_eq!((rig.count(Counter::TcpDsackOldSent), rig.count(Counter::TcpDsackOfoSent)), (1, 0));
+}
+
 /// Without SACK nothing is reported.
 #[test]
 fn no_report_without_sack() {
@@ -92,7 +105,7 @@ fn real_timeout_is_not_undone() {
     rig.receive(seg(ACK, 1, at(2)).sack(at(5), at(6)));
     assert_eq!(sequences(&mut rig)[0], 2);
     assert_eq!((rig.count(Counter::TcpSpuriousRtos), rig.info().congestion_state), (0, 4));
-    assert_eq!(rig.info().ssthresh_bytes, 2 * MSS);
+    assert_eq!(rig.info().ssthresh_bytes, 5 * MSS, "half of the window that was there");
 }
 
 /// RFC 3522: the ACK echoes a timestamp older than the retransmission: fast recovery is undone.

@@ -18,7 +18,7 @@ fn ipv6(number: u32) -> Record {
     let local = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into();
     let remote = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, (number / 50_000) as u16).into();
     let record = ipv4(number);
-    Record { key: FlowKey { local, remote, ..record.key }, ts_recent: None, ace: 5, ..record }
+    Record { key: FlowKey { local, remote, ..record.key }, ts_recent: None, ..record }
 }
 
 const COUNT: u32 = 100_000;
