@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Duration, Instant};
 use ringway_stack::{SocketId, Stack, TcpConfig, TcpOptions};
 
@@ -12,12 +13,12 @@ use crate::port_table::PortTable;
 
 /// Bytes that are queued at a time.
 const PIECE: usize = 64 << 10;
-/// One in so many frames is for what arrives.
-const KEPT: u32 = 16;
 /// A connection may hold one in so many of the free frames.
 const SHARE: usize = 8;
-/// Payload bytes of a large frame, about.
-const PAYLOAD: usize = 1_900;
+/// What a connection may hold whose peer has taken nothing yet, bytes, when frames are scarce.
+const START: usize = 4 << 10;
+/// Messages up to this length go into small frames.
+const SMALL_MESSAGE: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
 
 /// How a connection ended, as far as its port is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +98,30 @@ impl Core {
         self.kernel_numbers[place] = number;
     }
 
-    /// Bytes that a connection with `queued` bytes unacknowledged may queue now: each may hold a share
-    /// of the frames that are free, so it is large while few want some, and what many slow readers
-    /// leave unread never takes all (the dynamic threshold of Choudhury and Hahne). Some frames are
-    /// kept for what arrives.
-    pub(crate) fn send_allowance(&self, queued: usize) -> usize {
-        let kept = self.arena.capacity(Class::Large) / KEPT;
-        let free = self.arena.free(Class::Large).saturating_sub(kept);
-        let share = free as usize * PAYLOAD / SHARE;
-        share.saturating_sub(queued).min(PIECE)
+    /// Bytes of a message of `count` that a connection may queue now. Each may hold a share of the frames that are free, so it
+    /// is large while few want some (the dynamic threshold of Choudhury and Hahne). Where a quarter of the frames is in use, no
+    /// connection holds more than its peer has ever taken and a little more: what many peers never read stays small. The last
+    /// quarter is for connections that hold none, those that drain and new ones.
+    #[inline]
+    pub(crate) fn send_allowance(&self, id: SocketId, count: usize) -> usize {
+        let held = self.stack.send_memory(id);
+        let (class, bytes) = if count <= SMALL_MESSAGE { (Class::Small, SMALL_BYTES) } else { (Class::Large, LARGE_BYTES) };
+        let free = Stack::sendable_frames(&self.arena, class) as usize;
+        // Three quarters of the class are for sending.
+        let quarter = self.arena.capacity(class) as usize * 3 / 16;
+        if free >= quarter * 3 {
+            return (free * bytes / SHARE).saturating_sub(held).min(PIECE);
+        }
+        self.scarce_allowance(id, held, free, quarter, bytes)
+    }
+
+    /// As [`send_allowance`](Core::send_allowance), where `free` frames of `bytes` bytes are not many.
+    #[inline(never)]
+    fn scarce_allowance(&self, id: SocketId, held: usize, free: usize, quarter: usize, bytes: usize) -> usize {
+        let start = if held == 0 { START.min(free * bytes) } else { 0 };
+        let share = free.saturating_sub(quarter) * bytes / SHARE;
+        let taken = usize::try_from(self.stack.bytes_acknowledged(id)).unwrap_or(usize::MAX);
+        share.min(START.saturating_add(taken)).saturating_sub(held).min(PIECE).max(start)
     }
 
     /// The application has left a connection that lives on; its port is given back when it ends.

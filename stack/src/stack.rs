@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use ringway_shm::{Arena, Burst, Fifo, Flow, Frame, GroupSet, Instant};
+use ringway_shm::{Arena, Burst, Class, Fifo, Flow, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
 use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
@@ -344,6 +344,30 @@ impl Stack {
     /// Bytes that are queued or under way and not acknowledged.
     pub fn send_queued(&self, id: SocketId) -> usize {
         self.tcp.send_queued(id)
+    }
+
+    /// Memory of those bytes; what is queued where it lies counts with its length.
+    pub fn send_memory(&self, id: SocketId) -> usize {
+        self.tcp.send_memory(id)
+    }
+
+    /// Bytes that the peer has acknowledged, ever.
+    pub fn bytes_acknowledged(&self, id: SocketId) -> u64 {
+        self.tcp.bytes_acknowledged(id)
+    }
+
+    /// Frames of a class that send queues may take now: the others are kept for what arrives, the ACKs that free those.
+    #[inline]
+    pub fn sendable_frames(arena: &Arena, class: Class) -> u32 {
+        crate::tcp::sendable_frames(arena, class)
+    }
+
+    /// Memory is short: the buffer is no larger than what is queued, until ACKs make room and it grows again, and the
+    /// application then hears that it may go on. `false`: nothing is queued, or the application has chosen the size, so nobody
+    /// will tell.
+    pub fn cut_send_buffer(&mut self, id: SocketId) -> bool {
+        let (tcp, env) = env!(self);
+        tcp.cut_send_buffer(env, id)
     }
 
     /// Queues up to `count` bytes. `copy` is called once for each piece, in order, and must fill the

@@ -29,6 +29,7 @@ mod options;
 mod pid_namespaces;
 mod posix;
 mod privileges;
+mod quotas;
 mod redis;
 mod run;
 mod see_inside;

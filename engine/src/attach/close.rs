@@ -89,11 +89,8 @@ impl Region {
 
     /// Frees the slot and everything that the worker keeps for it.
     pub(super) fn forget(&mut self, slot: SlotIndex, core: &mut Core) {
-        if let Some(socket) = self.sockets.remove(slot) {
-            self.forget_waiting(socket.waiting);
-            if let Some(record) = socket.record {
-                core.metrics.release_record(record);
-            }
+        if let Some(record) = self.sockets.remove(slot).and_then(|socket| socket.record) {
+            core.metrics.release_record(record);
         }
         self.channel.free_slot(slot);
     }

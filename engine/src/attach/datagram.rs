@@ -152,7 +152,7 @@ impl Region {
             moved += ENVELOPE + envelope.len;
             self.channel.release_tx(slot, (ENVELOPE + envelope.len) as u32);
         }
-        self.note_waiting(slot, usize::MAX);
+        self.note_waiting(slot, usize::MAX, core);
         let Some(socket) = self.sockets.get(slot) else { return };
         socket.send_blocked = blocked;
         if socket.closing && !blocked {

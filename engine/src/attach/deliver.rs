@@ -80,7 +80,7 @@ impl Region {
             (Kind::Datagram, Some(id)) => return self.datagrams_ready(slot, id, core),
             _ => return,
         };
-        let sends = socket.send_blocked || socket.closing;
+        let sends = socket.send_blocked || socket.held_back || socket.closing;
         if !socket.closing {
             self.pump_receive(slot, id, core);
         }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use ringway_shm::channel::{Attachment, Operation, REQUESTS_MAX, Request, SlotIndex, SlotRef};
-use ringway_shm::{Arena, Duration, Frame};
+use ringway_shm::{Arena, Duration, Frame, Instant};
 use ringway_stack::{Event, SocketId};
 
 use super::Cookie;
@@ -17,6 +17,8 @@ use crate::metrics::Work;
 
 /// Requests that one group may have executed in one turn.
 const REQUESTS_PER_TURN: usize = 1024;
+/// Sockets that are tried again at a time; the others of the list follow.
+const RETRIES: usize = 512;
 /// As so many requests counts one that takes or gives a port, for which the kernel is asked: tens of microseconds.
 const PORT_WEIGHT: usize = 16;
 
@@ -33,8 +35,10 @@ pub(super) struct Region {
     pub(super) retries: Vec<SlotIndex>,
     /// Sockets that lack receive chunks; the application tells when some come back.
     pub(super) starved: Vec<SlotIndex>,
-    /// Bytes that wait in send chunks of all sockets together.
-    pub(super) waiting: usize,
+    /// The largest share of the send chunks that a socket's limit may be from, bytes.
+    pub(super) narrowed: u32,
+    /// When that may be looked at again.
+    pub(super) narrow_again: Instant,
     /// What applications have shown and not used yet.
     pub(super) claims: HashMap<SlotIndex, (SlotRef, Claim)>,
     /// All processes are gone.
@@ -55,7 +59,8 @@ impl Region {
             touched: Vec::new(),
             retries: Vec::new(),
             starved: Vec::new(),
-            waiting: 0,
+            narrowed: u32::MAX,
+            narrow_again: Instant::ZERO,
             claims: HashMap::new(),
             detached: false,
             doorbell,
@@ -164,7 +169,9 @@ impl Region {
 
     /// Tries again the sockets that lacked something.
     pub(super) fn retry(&mut self, core: &mut Core) {
-        for slot in std::mem::take(&mut self.retries) {
+        let now = self.retries.len().min(RETRIES);
+        let later = self.retries.split_off(now);
+        for slot in std::mem::replace(&mut self.retries, later) {
             let Some(socket) = self.sockets.get(slot) else { continue };
             socket.retrying = false;
             match socket.kind {

@@ -57,8 +57,10 @@ impl Region {
             }
             let sent = if moved < QUANTUM { self.queue_piece(slot, id, space, core) } else { None };
             let Some(sent) = sent else {
-                // Nobody tells when it is its turn again, or when frames come back.
-                (blocked, again) = (true, true);
+                // Its peer's next ACK tells; nobody does when it is its turn again, or when frames of others come back.
+                blocked = true;
+                again = moved >= QUANTUM || !core.stack.cut_send_buffer(id);
+                space = core.stack.send_space(id);
                 break;
             };
             match sent {
@@ -82,7 +84,7 @@ impl Region {
         if let Some(socket) = self.sockets.get(slot) {
             socket.send_blocked = blocked;
         }
-        self.note_waiting(slot, space);
+        self.note_waiting(slot, space, core);
         if again {
             self.retry_later(slot);
         }
@@ -96,11 +98,12 @@ impl Region {
         if let Some(lent) = self.lend(slot, id, space, core) {
             return Some(lent);
         }
-        let room = core.send_allowance(core.stack.send_queued(id));
+        let waiting = self.channel.tx_available(slot);
+        let room = core.send_allowance(id, waiting);
         if room == 0 && space > 0 {
             return None;
         }
-        let count = self.channel.tx_available(slot).min(room.max(1));
+        let count = waiting.min(room.max(1));
         Some(core.stack.send_from(id, count, &mut Pushed { channel: &mut self.channel, slot }))
     }
 

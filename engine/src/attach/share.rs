@@ -3,14 +3,17 @@
 //! A program with many connections whose peers do not read, or that does not read some itself, must
 //! still be able to use the others. So each connection may hold a share of what is free (the dynamic
 //! threshold of Choudhury and Hahne): much while few want some, little when many do, and there is
-//! always some left. Promises: no connection is held below a few chunks. Does not do: frames; see
-//! `Core::send_allowance`.
+//! always some left. What a socket has waiting counts together with what its peer has not acknowledged, and the last chunks are
+//! for sockets that hold none: those that drain, and new ones. Does not do: frames; see `Core::send_allowance`.
 
-use ringway_shm::channel::SlotIndex;
-use ringway_shm::channel::layout::{BULK_CHUNK, LARGE_CHUNK};
+use ringway_shm::Duration;
+use ringway_shm::channel::layout::{BULK_CHUNK, BULK_LIMIT, LARGE_CHUNK};
+use ringway_shm::channel::{Attachment, SlotIndex};
 use ringway_stack::TcpOptions;
 
 use super::region::Region;
+use super::socket::Kind;
+use crate::core::Core;
 
 /// Bytes of receive chunks that a socket may hold at most; more wait in the stack.
 const UNREAD_MAX: u32 = 256 << 10;
@@ -30,14 +33,17 @@ const LEAD: u32 = 16 << 10;
 const NOTIFY: u32 = 64 << 10;
 /// A socket may hold one in so many of the free chunks.
 const SHARE: u32 = 8;
-/// And always this, bytes.
-const LEAST: u32 = 4 << 10;
+/// Time between two looks at the limits of all sockets.
+const NARROW: Duration = Duration::from_millis(20);
+/// And always this, bytes: what one chunk holds.
+const LEAST: u32 = LARGE_CHUNK as u32;
 
 impl Region {
     /// Tells the application how much it may write, and when to speak of what it has read.
     pub(super) fn open_limits(&mut self, slot: SlotIndex) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let (send, notify) = (send_limit(&socket.options, SEND_LIMIT), notify_bytes(socket.options.receive_buffer_bytes));
+        let send = send.min(send_share(&self.channel).max(LEAST));
         socket.send_limit = send;
         self.channel.set_send_limit(slot, send);
         self.channel.set_notify_bytes(slot, notify);
@@ -45,8 +51,7 @@ impl Region {
 
     /// Bytes that a socket may have unread in receive chunks now.
     pub(super) fn unread_limit(&self) -> u32 {
-        let (large, _) = self.channel.free_rx();
-        share_of(large, UNREAD_MAX)
+        unread_limit(self.channel.free_rx().0, self.channel.shape().rx_large)
     }
 
     /// Bytes are left in the stack since the socket holds as many chunks as it may: the application
@@ -72,43 +77,95 @@ impl Region {
         }
     }
 
-    /// What waits in send chunks of a socket may have changed, and the stack takes `room` bytes more: no more may be
-    /// written than it takes and a little ahead, so that what is tuned there is what the program sees.
-    pub(super) fn note_waiting(&mut self, slot: SlotIndex, room: usize) {
+    /// What waits in send chunks of a socket may have changed, and the stack takes `room` bytes more: no more may be written
+    /// than it takes and a little ahead, so that what is tuned there is what the program sees.
+    pub(super) fn note_waiting(&mut self, slot: SlotIndex, room: usize, core: &mut Core) {
         let waiting = self.channel.tx_available(slot) as u32;
+        let lent = self.channel.lent_tx();
         let Some(socket) = self.sockets.get(slot) else { return };
         let room = u32::try_from(room).unwrap_or(u32::MAX) & !(LEAD - 1);
-        let most = most_ahead(self.channel.lent_tx(), self.channel.shape().tx_bulk);
-        let usual = send_limit(&socket.options, most).min(room.max(LEAD));
-        if waiting == 0 && socket.waiting == 0 {
+        let usual = send_limit(&socket.options, most_ahead(lent, self.channel.shape().tx_bulk)).min(room.max(LEAD));
+        if waiting == 0 && socket.waiting == 0 && !is_short(&self.channel) && !socket.held_back {
             if socket.send_limit != usual {
                 socket.send_limit = usual;
                 self.channel.set_send_limit(slot, usual);
             }
             return;
         }
-        self.waiting = self.waiting - socket.waiting as usize + waiting as usize;
-        socket.waiting = waiting;
-        let shape = self.channel.shape();
-        let all = shape.tx_large + shape.tx_bulk * (BULK_CHUNK / LARGE_CHUNK) as u32;
-        let free = all.saturating_sub((self.waiting / LARGE_CHUNK) as u32);
-        socket.send_limit = if waiting == 0 { usual } else { share_of(free, usual) };
+        self.share_out(slot, usual, waiting, core);
+    }
+
+    /// As [`note_waiting`](Region::note_waiting), where bytes wait or chunks are short.
+    #[inline(never)]
+    fn share_out(&mut self, slot: SlotIndex, usual: u32, waiting: u32, core: &mut Core) {
+        let share = send_share(&self.channel);
+        if share < self.narrowed / 2 && core.now >= self.narrow_again {
+            self.narrow_again = core.now + NARROW;
+            self.narrow(share);
+        }
+        self.narrowed = self.narrowed.max(share);
+        let short = is_short(&self.channel);
+        let Some(socket) = self.sockets.get(slot) else { return };
+        let id = socket.id.filter(|_| short && socket.kind == Kind::Connection);
+        // What waits and what its peer has not acknowledged count together.
+        let queued = id.map_or(0, |id| core.stack.send_queued(id)).try_into().unwrap_or(u32::MAX);
+        let limit = if short || waiting > 0 { share.saturating_sub(queued).min(usual) } else { usual };
+        // It hears of no room until its peer takes some: the stack tells of that.
+        let held_back = waiting == 0 && limit < LEAST && id.is_some_and(|id| core.stack.cut_send_buffer(id));
+        let widens = waiting == 0 && !held_back && (socket.waiting > 0 || socket.held_back);
+        (socket.waiting, socket.held_back) = (waiting, held_back);
+        socket.send_limit = match waiting {
+            0 if !held_back => limit.max(LEAST),
+            0 => 0,
+            _ => limit,
+        };
         self.channel.set_send_limit(slot, socket.send_limit);
-        if waiting == 0 {
+        if widens {
             // Wakes a writer for whom there was no room under the narrow limit.
             self.channel.release_tx(slot, 0);
         }
     }
 
-    /// The socket is gone, and what waited with it.
-    pub(super) fn forget_waiting(&mut self, waiting: u32) {
-        self.waiting -= waiting as usize;
+    /// The share has become much smaller: limits from better times would let many sockets take all that is left.
+    #[cold]
+    fn narrow(&mut self, share: u32) {
+        self.narrowed = share;
+        let most = share.max(LEAST);
+        for slot in self.sockets.slots() {
+            let Some(socket) = self.sockets.get(slot) else { continue };
+            if socket.send_limit > most {
+                socket.send_limit = most;
+                self.channel.set_send_limit(slot, most);
+            }
+        }
     }
 }
 
-/// A socket's share of `free` large chunks, at most `most` bytes.
-fn share_of(free: u32, most: u32) -> u32 {
-    (free.saturating_mul(LARGE_CHUNK as u32) / SHARE).max(LEAST).min(most)
+/// Bytes that a socket may have unread while `free` of `all` large chunks are free. The last quarter is for sockets that have
+/// nothing unread, what has arrived at once for each.
+fn unread_limit(free: u32, all: u32) -> u32 {
+    let shared = if free > all / 2 { free } else { free.saturating_sub(all / 4) };
+    (shared / SHARE).saturating_mul(LARGE_CHUNK as u32).clamp(1, UNREAD_MAX)
+}
+
+/// What one socket may hold, bytes. Bulk chunks make others faster, and no more: one socket may hold most of them, down to a few
+/// that are left alone. Of the large chunks, without which nothing goes, some are kept for sockets that hold nothing.
+fn send_share(channel: &Attachment) -> u32 {
+    let shape = channel.shape();
+    let bulk = shape.tx_bulk.saturating_sub(channel.lent_tx());
+    if bulk >= SHARE {
+        return (bulk * SHARE).saturating_mul(BULK_CHUNK as u32);
+    }
+    let large = (shape.tx_large - shape.tx_large / SHARE).saturating_sub(channel.waiting_large());
+    let share = (large / SHARE).saturating_mul(LARGE_CHUNK as u32);
+    if shape.tx_bulk > 0 { share.min(BULK_LIMIT - 1) } else { share }
+}
+
+/// Whether more than half of the chunks of a kind are in use.
+#[inline]
+fn is_short(channel: &Attachment) -> bool {
+    let shape = channel.shape();
+    channel.waiting_large() > shape.tx_large / 2 || channel.lent_tx() > shape.tx_bulk / 2
 }
 
 /// Bytes that may be written ahead while `lent` of `bulk` chunks are in use.

@@ -71,6 +71,8 @@ pub(super) struct Socket {
     pub(super) waiting: u32,
     /// Bytes wait in the channel for room in the stack.
     pub(super) send_blocked: bool,
+    /// It may write nothing until its peer has taken some of what there is.
+    pub(super) held_back: bool,
     /// The application says sooner than usual that it has read.
     pub(super) notified_soon: bool,
     /// In the list of sockets that are tried again from time to time.
@@ -104,6 +106,7 @@ impl Socket {
             send_limit: 0,
             waiting: 0,
             send_blocked: false,
+            held_back: false,
             notified_soon: false,
             retrying: false,
             starved: false,

@@ -369,6 +369,45 @@ fn slow_readers_leave_room_for_others() {
     assert!(read.chunks(bytes.len()).next().is_some_and(|first| bytes.starts_with(first)));
 }
 
+/// As many slow readers as there is room for, each of whom is written to as long as that goes, while others come and are
+/// answered, one after the other.
+#[test]
+fn who_never_reads_leaves_a_share_to_those_that_drain() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    let bytes = pattern(100_000, 4);
+    let mut slow = Vec::new();
+    for _ in 0..110 {
+        let client = net.connect(1, 80);
+        let server = net.accept(0, listener);
+        for _ in 0..8 {
+            net.send_some(0, server, &bytes);
+        }
+        slow.push((client, server));
+        net.run_for_ms(1);
+    }
+    for round in 0..10 {
+        for &(_, server) in &slow {
+            net.send_some(0, server, &bytes);
+        }
+        let client = net.connect(1, 80);
+        let server = net.accept(0, listener);
+        let (up, down) = (pattern(3_000, round), pattern(100_000, round + 1));
+        let got = net.exchange((1, client), (0, server), &up, &down);
+        assert!(got == (down, up), "the streams differ");
+        net.close(0, server);
+        net.close(1, client);
+        net.run_for_ms(10);
+    }
+    let mut read = Vec::new();
+    // Who reads after all is written to again.
+    net.run_until(|net| {
+        net.receive_into(1, slow[99].0, &mut read);
+        net.send_some(0, slow[99].1, &bytes);
+        read.len() > 5 * bytes.len()
+    });
+}
+
 /// A worker with nothing to do asks for no wake-up at all, idle connections or not.
 #[test]
 fn an_idle_worker_sleeps_for_ever() {

@@ -36,6 +36,8 @@ pub const BULK_CHUNK: usize = 32 << 10;
 pub const ROOM_CHUNK: usize = 64 << 10;
 /// Payload of a receive chunk for packets of some KiB, messages of 4 and 8 KiB for the most part.
 pub const MIDDLE_CHUNK: usize = 16 << 10;
+/// A socket that may have less waiting than this takes no bulk chunk: the few that are left are for others.
+pub const BULK_LIMIT: u32 = 16 << 10;
 /// From so many bytes on a bulk chunk is worth taking: what one large chunk holds is copied.
 pub(crate) const BULK_MIN: usize = LARGE_CHUNK + 1;
 

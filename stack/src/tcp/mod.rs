@@ -95,6 +95,7 @@ use crate::wire::tcp::SYN;
 
 pub use info::{MarkInfo, Protocol, SocketSummary, SocketTimer, TcpInfo};
 pub use output::HEADROOM;
+pub(crate) use send_queue::sendable_frames;
 pub use state::State;
 
 use arrival::Arrival;

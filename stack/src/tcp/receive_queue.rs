@@ -20,10 +20,14 @@ use super::tcb::{Tcb, flag};
 const COPY_BREAK: usize = 256;
 /// Memory that a connection may hold for each byte of its receive buffer.
 const MEMORY_FACTOR: u64 = 4;
-/// Out-of-order data leaves one in so many frames alone; send queues stop before that.
-const OUT_OF_ORDER_RESERVE: u32 = 8;
+/// Out-of-order data, and data behind much that is unread, leaves one in so many frames alone; send queues stop before that.
+const MUCH_RESERVE: u32 = 8;
 /// Data in order leaves one in so many frames alone.
 const IN_ORDER_RESERVE: u32 = 16;
+/// Data before which nothing is unread leaves one in so many frames alone: who reads goes on beside those that do not.
+const READ_RESERVE: u32 = 32;
+/// More memory than this is much, bytes.
+const MUCH: u32 = 16 << 10;
 /// A connection may hold one in so many of the free frames.
 const MEMORY_SHARE: u64 = 8;
 
@@ -45,7 +49,11 @@ impl Connection<'_, '_> {
         // What is out of order must not keep out what would put it in order; and the last frames are
         // left to ACKs on their way in, without which nothing is freed.
         let arena = self.env.arena;
-        let reserve = if in_order { IN_ORDER_RESERVE } else { OUT_OF_ORDER_RESERVE };
+        let reserve = match self.tcb.receive_memory {
+            0 if in_order => READ_RESERVE,
+            held if in_order && held <= MUCH => IN_ORDER_RESERVE,
+            _ => MUCH_RESERVE,
+        };
         let spare = arena.free(Class::Large) >= arena.capacity(Class::Large) / reserve;
         spare && u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit
     }

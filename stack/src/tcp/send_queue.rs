@@ -26,6 +26,12 @@ pub(crate) const SMALL_PAYLOAD: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
 /// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
 const SEND_RESERVE: u32 = 4;
 
+/// Frames of a class that send queues may take now.
+#[inline]
+pub(crate) fn sendable_frames(arena: &Arena, class: Class) -> u32 {
+    arena.free(class).saturating_sub(arena.capacity(class) / SEND_RESERVE)
+}
+
 /// What an ACK freed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Freed {
@@ -127,7 +133,7 @@ impl Tcb {
             let rest = count - queued;
             // A small tail of a stream is about to grow; a small message is not.
             let class = if rest <= SMALL_PAYLOAD && self.unsent() == 0 { Class::Small } else { Class::Large };
-            if arena.free(class) <= arena.capacity(class) / SEND_RESERVE {
+            if sendable_frames(arena, class) == 0 {
                 break;
             }
             let Some(mut frame) = arena.alloc(class) else { break };
@@ -149,7 +155,7 @@ impl Tcb {
     /// As [`enqueue_from`](Tcb::enqueue_from), for a small message behind which nothing waits.
     #[inline(always)]
     pub(crate) fn enqueue_small(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
-        if arena.free(Class::Small) <= arena.capacity(Class::Small) / SEND_RESERVE {
+        if sendable_frames(arena, Class::Small) == 0 {
             return 0;
         }
         // Headers find room in front of the bytes.

@@ -3,7 +3,7 @@
 //! Read Linux's tcp_sndbuf_expand first. Whoever fills its buffer while the window could take more gets room for the window
 //! that is under way and for the next one (BBR: for two more, so that it can double within a round trip); nothing is taken
 //! back. A path with a short queue so holds little memory, a long fat one up to the maximum. SO_SNDBUF ends all this: that
-//! much at once, and no more. While frames are short nobody is given more.
+//! much at once, and no more. While frames are short nobody is given more, and who has its share already is left with that.
 
 use super::connection::Connection;
 use crate::config::CongestionControl;
@@ -17,6 +17,18 @@ impl Connection<'_, '_> {
         if locked || self.tcb.has_ledger {
             self.ledger().send_buffer_locked = locked;
         }
+    }
+
+    /// As Linux's sk_stream_moderate_sndbuf: memory is short, so what is queued is all there is room for. Whether it is so.
+    pub(crate) fn cut_send_buffer(&mut self) -> bool {
+        let queued = self.tcb.send_queued() as u32;
+        let locked = self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.send_buffer_locked);
+        if locked || queued == 0 {
+            return false;
+        }
+        self.tcb.send_buffer = self.tcb.send_buffer.min(queued);
+        self.tally().clock.writer_waits();
+        true
     }
 
     /// An ACK has come while the buffer was nearly full.

@@ -159,6 +159,21 @@ impl Tcp {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
     }
 
+    /// Memory of the bytes queued and not acknowledged.
+    pub(crate) fn send_memory(&self, id: SocketId) -> usize {
+        self.resolve(id).map_or(0, |tcb| tcb.send_memory as usize)
+    }
+
+    /// Bytes acknowledged, ever.
+    pub(crate) fn bytes_acknowledged(&self, id: SocketId) -> u64 {
+        self.resolve(id).map_or(0, |tcb| tcb.bytes_acked)
+    }
+
+    /// See [`Stack::cut_send_buffer`](crate::Stack::cut_send_buffer).
+    pub(crate) fn cut_send_buffer(&mut self, env: &mut Env, id: SocketId) -> bool {
+        self.named(env, id).is_some_and(|mut connection| connection.cut_send_buffer())
+    }
+
     /// Queues bytes of `source`.
     pub(crate) fn send_from(
         &mut self,

@@ -1,3 +1,5 @@
+use ringway_shm::channel::Shape;
+
 use super::*;
 
 /// Few writers may write far ahead, many less far than those of a region without bulk chunks.
@@ -20,4 +22,30 @@ fn the_program_may_want_less() {
     assert_eq!(send_limit(&options, SEND_LIMIT_ALONE), 64 << 10);
     let options = TcpOptions { not_sent_low_water: 32 << 10, ..TcpOptions::default() };
     assert_eq!(send_limit(&options, SEND_LIMIT_ALONE), 32 << 10);
+}
+
+/// Who reads nothing does not take the last quarter from those that do.
+#[test]
+fn the_last_chunks_are_for_who_has_nothing_unread() {
+    assert_eq!(unread_limit(4096, 4096), UNREAD_MAX);
+    assert_eq!(unread_limit(512, 512), 128 << 10);
+    assert_eq!(unread_limit(256, 512), 32 << 10);
+    for free in 0..=128 {
+        assert_eq!(unread_limit(free, 512), 1, "{free} chunks are free");
+    }
+}
+
+/// One writer may have most of the bulk chunks; when few are left, none more, and not all of the others.
+#[test]
+fn the_last_send_chunks_are_for_who_holds_none() {
+    let shape = Shape { slots: 256, tx_large: 512, tx_bulk: 128, ..Shape::default() };
+    let (channel, _memory) = Attachment::create(shape).expect("memory");
+    assert!(send_share(&channel) > SEND_LIMIT_ALONE);
+    assert!(!is_short(&channel));
+    let shape = Shape { tx_bulk: 4, ..shape };
+    let (channel, _memory) = Attachment::create(shape).expect("memory");
+    assert_eq!(send_share(&channel), BULK_LIMIT - 1);
+    let shape = Shape { tx_bulk: 0, ..shape };
+    let (channel, _memory) = Attachment::create(shape).expect("memory");
+    assert_eq!(send_share(&channel), 112 << 10, "an eighth of seven eighths");
 }

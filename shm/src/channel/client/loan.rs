@@ -8,7 +8,7 @@
 use std::ops::{Deref, DerefMut};
 use std::slice;
 
-use super::super::layout::BULK_CHUNK;
+use super::super::layout::{BULK_CHUNK, BULK_LIMIT, LARGE_CHUNK};
 use super::super::request::Operation;
 use super::super::slot::{SlotRef, SlotShared};
 use super::Client;
@@ -130,7 +130,8 @@ impl Client {
         if shared.send_space() == 0 && !self.has_room_after_asking(slot.index, false) {
             return Err(SendError::WouldBlock);
         }
-        let wanted = len.clamp(1, BULK_CHUNK);
+        let most = if shared.send_limit() < BULK_LIMIT { LARGE_CHUNK } else { BULK_CHUNK };
+        let wanted = len.clamp(1, most);
         loop {
             if let Some(chunk) = self.take_tx(wanted) {
                 let len = wanted.min(self.map.tx_capacity(chunk)) as u32;

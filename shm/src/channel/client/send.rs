@@ -5,7 +5,7 @@
 
 use std::io::IoSlice;
 
-use super::super::layout::{BULK_MIN, LARGE_CHUNK, Map, SMALL_CHUNK, TxClass};
+use super::super::layout::{BULK_LIMIT, BULK_MIN, LARGE_CHUNK, Map, SMALL_CHUNK, TxClass};
 use super::super::lock::LockError;
 use super::super::request::Operation;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
@@ -160,7 +160,7 @@ impl Client {
         let (mut sent, mut announce) = (0, false);
         while sent < wanted {
             let batch = (wanted - sent).min(BATCH_BYTES);
-            let chain = self.fill_chain(batch, fill);
+            let chain = self.fill_chain(batch, shared.send_limit(), fill);
             if chain.bytes == 0 {
                 break;
             }
@@ -181,11 +181,12 @@ impl Client {
         (sent, announce)
     }
 
-    pub(super) fn fill_chain(&self, bytes: usize, fill: Fill<'_>) -> Chain {
+    /// Fills chunks for a slot with `limit` bytes that may wait.
+    pub(super) fn fill_chain(&self, bytes: usize, limit: u32, fill: Fill<'_>) -> Chain {
         let (mut chain, mut hand) = (Chain::default(), Hand::default());
         while (chain.bytes as usize) < bytes {
             let rest = bytes - chain.bytes as usize;
-            let Some(chunk) = self.next_tx(&mut hand, rest) else { break };
+            let Some(chunk) = self.next_tx(&mut hand, rest, limit) else { break };
             let part = rest.min(self.map.tx_capacity(chunk));
             let filled = fill(&self.map, chunk, part).min(part);
             if filled == 0 {
@@ -210,8 +211,9 @@ impl Client {
     }
 
     /// A bulk chunk, or the next one of the hand; for more than a chunk's bytes the hand is filled first.
-    fn next_tx(&self, hand: &mut Hand, bytes: usize) -> Option<u32> {
+    fn next_tx(&self, hand: &mut Hand, bytes: usize, limit: u32) -> Option<u32> {
         if bytes >= BULK_MIN
+            && limit >= BULK_LIMIT
             && let Some(chunk) = self.take_tx_of(TxClass::Bulk)
         {
             return Some(self.own_tx(chunk));
@@ -224,7 +226,7 @@ impl Client {
                 hand.count = last;
                 Some(hand.chunks[last])
             }
-            None => self.take_tx(bytes),
+            None => self.take_tx(bytes.min(LARGE_CHUNK)),
         }
     }
 
