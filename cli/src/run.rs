@@ -19,7 +19,7 @@ use std::process::{Command, ExitCode, ExitStatus};
 use clap::{Args, ValueEnum};
 use ringway_service::netlink::Snapshot;
 use ringway_service::plan::{Machine, firewall_lines, plan};
-use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
+use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 use ringway_shm::channel::Client;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -252,7 +252,10 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
         return Err(format!("no service {name} is running in this network namespace"));
     }
     let name = format!("private-{}", std::process::id());
-    let service = Service::start(config, &name, &directory, Admission::Private(token)).map_err(|error| error.to_string())?;
+    // What strict promises, the devices have to keep before the program starts.
+    let opening = if strict { Opening::AtStart } else { Opening::AtFirstProgram };
+    let service = Service::start(config, &name, &directory, Admission::Private(token), opening);
+    let service = service.map_err(|error| error.to_string())?;
     Ok(Server::Private(Box::new(service)))
 }
 

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use ringway_service::{Admission, Config, DEFAULT_NAME, RunDirectory, Service};
+use ringway_service::{Admission, Config, DEFAULT_NAME, Opening, RunDirectory, Service};
 
 use crate::run::launch::Signals;
 
@@ -46,7 +46,8 @@ fn serve(arguments: &Arguments) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     let mut signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
-    let mut service = Service::start(&config, &arguments.name, &RunDirectory::of_this_machine(), admission)
+    let directory = RunDirectory::of_this_machine();
+    let mut service = Service::start(&config, &arguments.name, &directory, admission, Opening::AtStart)
         .map_err(|error| format!("{}: {error}", arguments.name))?;
     if let Err(error) = ringway_service::raise_descriptor_limit() {
         eprintln!("ringway serve: few descriptors are left for connections: {error}");

@@ -38,6 +38,7 @@ pub(crate) use bells::Bells;
 pub(crate) use desk::Desk;
 
 use crate::host::{Fork, Forks};
+use crate::readiness::Readiness;
 use desk::Shown;
 use members::{Members, ProcessKey};
 
@@ -108,6 +109,8 @@ pub(crate) struct BrokerConfig {
     pub(crate) bells: Bells,
     /// Of the brokers of all workers.
     pub(crate) desk: Desk,
+    /// Behind it the devices are open.
+    pub(crate) readiness: Arc<Readiness>,
     pub(crate) stop: Arc<OwnedFd>,
     pub(crate) status: Arc<BrokerStatus>,
     /// Written when `status.is_busy` becomes false.
@@ -309,6 +312,7 @@ impl Broker {
         let groups = connection.control.groups().unwrap_or_default();
         let standing = self.members.standing(&token, peer.pid);
         self.config.admission.decide(&token, standing, peer, &groups)?;
+        self.config.readiness.pass()?;
         let (process, group) = self.members.join(token, peer, wanted, name)?;
         connection.process = Some(process);
         // Before the welcome: who has it may ask.

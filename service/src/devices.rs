@@ -54,6 +54,14 @@ impl Devices {
         Ok(Devices { steering, division })
     }
 
+    /// Whether the kernel takes the programs that devices need, without making any: what has to be said at the start is.
+    ///
+    /// # Errors
+    /// It does not; the text names the fix.
+    pub(crate) fn probe(&self) -> io::Result<()> {
+        self.steering.as_ref().map_or(Ok(()), |steering| steering.socket_filter().map(drop))
+    }
+
     /// What tells the filters which ports are ours.
     pub(crate) fn steering(&self) -> io::Result<Box<dyn ports::Steering>> {
         match &self.steering {

@@ -18,6 +18,7 @@ use crate::firewall::Watch;
 use crate::interfaces::Interfaces;
 use crate::netlink::{Differences, LinkRoute, Mirror, NO_LINK, Snapshot};
 use crate::plan::{is_neighbor, is_served};
+use crate::readiness::Readiness;
 use crate::workers::Workers;
 
 /// Routes that leave through an interface that is not served name this one, so that the workers
@@ -124,56 +125,82 @@ pub(crate) struct Follower {
     pub(crate) watch: Option<Watch>,
     pub(crate) served: Served,
     pub(crate) interfaces: Arc<Mutex<Interfaces>>,
+    /// Where somebody asks for the devices, if they are not open yet.
+    pub(crate) readiness: Arc<Readiness>,
     pub(crate) workers: Workers,
+}
+
+/// Why the follower goes on.
+#[derive(Clone, Copy)]
+struct Woken {
+    rules_changed: bool,
+    devices_wanted: bool,
 }
 
 impl Follower {
     /// Starts the thread; it ends when `stop` becomes readable or a worker is gone.
     pub(crate) fn start(mut self, stop: Arc<OwnedFd>) -> io::Result<JoinHandle<()>> {
         Builder::new().name("ringway-netlink".to_owned()).spawn(move || {
-            while let Some(rules_changed) = self.wait(&stop) {
-                match self.mirror.update() {
-                    Ok(found) if self.follow(&found, rules_changed).is_ok() => {}
-                    Ok(_) => return,
-                    Err(error) => {
-                        ringway::notice::notice(&format!("the kernel's addresses and routes are not followed any more: {error}"));
-                        return;
-                    }
-                }
-            }
+            self.run(&stop);
+            self.readiness.answer(Err("the service does not follow the kernel any more".to_owned()));
         })
     }
 
+    fn run(&mut self, stop: &OwnedFd) {
+        while let Some(woken) = self.wait(stop) {
+            match self.mirror.update() {
+                Ok(found) if self.follow(&found, woken).is_ok() => {}
+                Ok(_) => return,
+                Err(error) => {
+                    ringway::notice::notice(&format!("the kernel's addresses and routes are not followed any more: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
     /// What is gone is told before its interface closes, what is new after its interface is open.
-    fn follow(&self, found: &Differences, rules_changed: bool) -> Result<(), Gone> {
+    fn follow(&self, found: &Differences, woken: Woken) -> Result<(), Gone> {
         let kernel = self.mirror.now();
         self.served.push(kernel, found, &self.workers)?;
         let opened = {
             let mut interfaces = self.interfaces.lock().expect("nobody panics while holding it");
-            let rules_changed = rules_changed || found.policies || !found.links.is_empty();
+            let rules_changed = woken.rules_changed || found.policies || !found.links.is_empty();
             let mut opened = if rules_changed { interfaces.follow_rules(kernel) } else { BTreeSet::new() };
             interfaces.release_ports();
             opened.extend(interfaces.follow(kernel, &found.links));
             opened
         };
-        self.served.push_new(kernel, opened, &self.workers)
+        self.served.push_new(kernel, opened, &self.workers)?;
+        if woken.devices_wanted { self.open_devices(kernel) } else { Ok(()) }
     }
 
-    /// Whether the packet filters have changed; `None`: time to stop.
-    fn wait(&self, stop: &OwnedFd) -> Option<bool> {
-        let (kernel, stop) = (self.mirror.wait_fd(), stop.as_fd());
+    /// Whoever has asked finds everything in place.
+    fn open_devices(&self, kernel: &Snapshot) -> Result<(), Gone> {
+        let opened = self.interfaces.lock().expect("nobody panics while holding it").wake(kernel);
+        let answer = match opened {
+            Ok(opened) => self.served.push_new(kernel, opened, &self.workers).map(Ok)?,
+            Err(reasons) => Err(reasons),
+        };
+        self.readiness.answer(answer);
+        Ok(())
+    }
+
+    /// What there is to do; `None`: time to stop.
+    fn wait(&self, stop: &OwnedFd) -> Option<Woken> {
+        let (kernel, stop, asked) = (self.mirror.wait_fd(), stop.as_fd(), self.readiness.asked());
         let rules = self.watch.as_ref().map(AsFd::as_fd);
-        let mut fds = vec![PollFd::new(&kernel, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
+        let mut fds: Vec<_> = [&kernel, &stop, &asked].map(|fd| PollFd::new(fd, PollFlags::IN)).into();
         fds.extend(rules.iter().map(|rules| PollFd::new(rules, PollFlags::IN)));
         let holds = self.interfaces.lock().expect("nobody panics while holding it").holds_ports();
         if let Err(error) = poll(&mut fds, holds.then_some(&PORTS_WAIT)) {
-            return (error == rustix::io::Errno::INTR).then_some(false);
+            return (error == rustix::io::Errno::INTR).then_some(Woken { rules_changed: false, devices_wanted: false });
         }
-        let rules_changed = fds.get(2).is_some_and(|rules| !rules.revents().is_empty());
-        let is_over = !fds[1].revents().is_empty();
+        let is_ready = |number: usize| fds.get(number).is_some_and(|fd| !fd.revents().is_empty());
+        let (is_over, devices_wanted, rules_changed) = (is_ready(1), is_ready(2), is_ready(3));
         if let Some(watch) = self.watch.as_ref().filter(|_| rules_changed) {
             watch.drain();
         }
-        (!is_over).then_some(rules_changed)
+        (!is_over).then_some(Woken { rules_changed, devices_wanted })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Promises: an interface that appears later, or gets its first address later, is served as if it had been there at the
 //! start; one whose link address or MTU changes gets a device that knows; one that goes is closed. What cannot be opened
-//! is said once per change and stays with the kernel. Does not do: addresses, routes, neighbors; see `follow`.
+//! is said once per change and stays with the kernel. Where a service opens its devices only when somebody wants them (`readiness`),
+//! nothing is open before. Does not do: addresses, routes, neighbors; see `follow`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,6 +18,7 @@ use crate::firewall::Gate;
 use crate::follow::Served;
 use crate::netlink::Snapshot;
 use crate::plan::{Backend, Machine, Plan, Planned, named_links, plan};
+use crate::supervise::StartError;
 use crate::workers::Workers;
 
 /// What was true of a link when its device was opened.
@@ -39,6 +41,8 @@ pub(crate) struct Interfaces {
     /// Links that stay with the kernel because of its rules.
     guarded: BTreeSet<u32>,
     gate: Gate,
+    /// Nothing is open before a program wants it: the links that will be served then.
+    asleep: Option<BTreeSet<u32>>,
 }
 
 impl Interfaces {
@@ -51,7 +55,46 @@ impl Interfaces {
         guarded: BTreeSet<u32>,
         gate: Gate,
     ) -> Interfaces {
-        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded, gate }
+        Interfaces { config, machine, devices, workers, links, open: BTreeMap::new(), guarded, gate, asleep: None }
+    }
+
+    /// Opens nothing before [`wake`](Interfaces::wake), which then serves `planned` or says why not.
+    ///
+    /// # Errors
+    /// The kernel refuses a program that the devices need.
+    pub(crate) fn sleep(&mut self, planned: &[Planned]) -> io::Result<()> {
+        self.devices.probe()?;
+        self.asleep = Some(planned.iter().map(|planned| planned.link).collect());
+        Ok(())
+    }
+
+    /// Opens what is to be served now; returns those links, or why there is none.
+    ///
+    /// # Blocking
+    /// Until the workers have opened their devices.
+    pub(crate) fn wake(&mut self, kernel: &Snapshot) -> Result<BTreeSet<u32>, String> {
+        let promised = self.asleep.take().unwrap_or_default();
+        let Plan { served, skipped } = plan(&self.config, kernel, &self.machine);
+        let mut reasons: Vec<String> =
+            skipped.into_iter().map(|skipped| format!("{} {}", skipped.name, skipped.reason)).collect();
+        for planned in served {
+            let is_new = !promised.contains(&planned.link);
+            reasons.extend(self.open_and_tell(planned, is_new).err());
+        }
+        let opened: BTreeSet<u32> = self.open.keys().copied().collect();
+        if opened.is_empty() { Err(StartError::NoInterface(reasons).to_string()) } else { Ok(opened) }
+    }
+
+    /// Opens the device of `planned` and says what nobody expects: that it fails, or that the link `is_new`.
+    fn open_and_tell(&mut self, planned: Planned, is_new: bool) -> Result<(), String> {
+        let name = planned.name.clone();
+        let opened = self.open(planned, MacAddress::default()).map_err(|error| format!("{name} cannot be opened: {error}"));
+        match &opened {
+            Ok(planned) if is_new => ringway::notice::notice(&format!("serves {name} ({}) too", planned.device())),
+            Ok(_) => {}
+            Err(text) => ringway::notice::notice(text),
+        }
+        opened.map(drop)
     }
 
     /// Opens the device of `planned`; returns it with what is known of the device now. `random_mac`: the link address of an
@@ -83,7 +126,7 @@ impl Interfaces {
             self.close(*link);
         }
         let mut opened = BTreeSet::new();
-        if changed.iter().all(|link| !kernel.links.contains_key(link)) {
+        if self.asleep.is_some() || changed.iter().all(|link| !kernel.links.contains_key(link)) {
             return opened;
         }
         for planned in plan(&self.config, kernel, &self.machine).served {
@@ -91,14 +134,9 @@ impl Interfaces {
             if !changed.contains(&link) || self.is_open_as(&planned) {
                 continue;
             }
-            let (name, is_new) = (planned.name.clone(), !self.open.contains_key(&link));
-            match self.open(planned, MacAddress::default()) {
-                Ok(planned) if is_new => {
-                    opened.insert(link);
-                    ringway::notice::notice(&format!("serves {name} ({}) too", planned.device()));
-                }
-                Ok(_) => {}
-                Err(error) => ringway::notice::notice(&format!("{name} cannot be opened: {error}")),
+            let is_new = !self.open.contains_key(&link);
+            if self.open_and_tell(planned, is_new).is_ok() && is_new {
+                opened.insert(link);
             }
         }
         opened
@@ -119,7 +157,8 @@ impl Interfaces {
         }
         let guarded = guarded(&plan, kernel);
         for (link, reason) in &guarded {
-            if self.open.contains_key(link) {
+            let is_promised = self.asleep.as_mut().is_some_and(|promised| promised.remove(link));
+            if is_promised || self.open.contains_key(link) {
                 self.close(*link);
                 ringway::notice::notice(&format!("serves {} no more: it {reason}", kernel.links[link].name));
             }

@@ -17,6 +17,7 @@ pub mod netlink;
 pub mod plan;
 pub mod ports;
 mod privileges;
+mod readiness;
 mod rights;
 pub mod rundir;
 mod secret;
@@ -27,6 +28,7 @@ mod workers;
 
 pub use broker::{Admission, BrokerStatus};
 pub use config::{Config, ConfigError};
+pub use readiness::Opening;
 pub use rights::{missing_rights, raise_descriptor_limit};
 pub use rundir::{ClaimError, DEFAULT_NAME, RunDirectory};
 pub use supervise::{Service, StartError};

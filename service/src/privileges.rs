@@ -14,6 +14,7 @@
 //! Does not do: a wall between threads; they share their memory. See docs/isolation.md.
 
 use std::io;
+use std::thread::{Builder, JoinHandle};
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{
@@ -68,6 +69,23 @@ pub(crate) fn keep(kept: CapabilitySet) -> io::Result<()> {
     let stands_in = if held.permitted.contains(kept & OF_BPF) { CapabilitySet::empty() } else { CapabilitySet::SYS_ADMIN };
     let left = held.permitted & (kept | stands_in);
     Ok(set_capabilities(None, CapabilitySets { effective: left, permitted: left, inheritable: CapabilitySet::empty() })?)
+}
+
+/// Starts a thread that has no rights from its beginning: once the process is confined it could not give them up. Made by one
+/// that holds nothing, so that none of the caller's rights are given up.
+///
+/// # Errors
+/// There is no thread, or the system refuses.
+pub(crate) fn spawn_without<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let name = name.to_owned();
+    let maker = Builder::new().spawn(move || {
+        keep(CapabilitySet::empty())?;
+        Builder::new().name(name).spawn(body)
+    })?;
+    maker.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked")))
 }
 
 /// What a process does when it will start no program any more: the calling thread keeps only what signals to the program of

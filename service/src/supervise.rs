@@ -36,6 +36,7 @@ use crate::ports::SharedPorts;
 use crate::ports::division::Share;
 use crate::ports::ledger::Seat;
 use crate::privileges;
+use crate::readiness::{Opening, Readiness};
 use crate::rights;
 use crate::rundir::{Claim, ClaimError, RunDirectory};
 use crate::secret::{self, random};
@@ -89,6 +90,7 @@ pub struct Service {
     /// One waits for the end of each worker and rings `idle` then, and the last one `ended`.
     watches: Vec<JoinHandle<io::Result<()>>>,
     interfaces: Arc<Mutex<Interfaces>>,
+    readiness: Arc<Readiness>,
     stop: Arc<OwnedFd>,
     idle: Arc<OwnedFd>,
     /// Readable when all workers have ended.
@@ -100,24 +102,36 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts the service `name`, for those whom `admission` lets in.
+    /// Starts the service `name`, for those whom `admission` lets in, with devices as `opening` says.
     ///
     /// # Errors
     /// See [`StartError`].
     ///
     /// # Blocking
     /// Until programs can attach.
-    pub fn start(config: &Config, name: &str, directory: &RunDirectory, admission: Admission) -> Result<Service, StartError> {
+    pub fn start(
+        config: &Config,
+        name: &str,
+        directory: &RunDirectory,
+        admission: Admission,
+        opening: Opening,
+    ) -> Result<Service, StartError> {
         // What the caller may do stays the caller's, for programs that it starts; all threads of the service come from this one.
         std::thread::scope(|scope| {
             let thread = Builder::new().name("ringway-start".to_owned());
-            let started = thread.spawn_scoped(scope, || Service::start_here(config, name, directory, &admission));
+            let started = thread.spawn_scoped(scope, || Service::start_here(config, name, directory, &admission, opening));
             started.map_err(StartError::Start)?.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
     /// Gives rights up as it goes; see `privileges`.
-    fn start_here(config: &Config, name: &str, directory: &RunDirectory, admission: &Admission) -> Result<Service, StartError> {
+    fn start_here(
+        config: &Config,
+        name: &str,
+        directory: &RunDirectory,
+        admission: &Admission,
+        opening: Opening,
+    ) -> Result<Service, StartError> {
         privileges::keep(privileges::STARTING).map_err(StartError::Start)?;
         let claim = directory.claim(name).map_err(StartError::Claim)?;
         let mirror = Mirror::open().map_err(StartError::Netlink)?;
@@ -141,6 +155,9 @@ impl Service {
         let forks: Vec<Forks> = (0..count).map(|_| Forks::new()).collect::<io::Result<_>>().map_err(StartError::Start)?;
         let gate = Gate::new(config.policy.firewall, machine.rules.clone(), named_links(&plan));
         let threads = start_workers(config, &claim, &plan, (&devices, &gate), &links, &forks).map_err(StartError::Start)?;
+        // A device that programs are told of exactly, or an interface of its own, is there from the start.
+        let is_now = opening == Opening::AtStart || plan.served.iter().any(|planned| planned.backend != Backend::Packet);
+        let readiness = Readiness::new(is_now).map_err(StartError::Start)?;
         let new_bell = || bell().map_err(StartError::Start);
         let (stop, idle, ended) = (new_bell()?, new_bell()?, new_bell()?);
         let (workers, watches) = watch_workers(threads, &idle, &ended).map_err(StartError::Start)?;
@@ -152,6 +169,7 @@ impl Service {
             workers,
             watches,
             interfaces: Arc::new(Mutex::new(interfaces)),
+            readiness,
             stop,
             idle,
             ended,
@@ -163,7 +181,7 @@ impl Service {
         if count < config.worker.count as usize {
             service.notes.push(ONE_WORKER.to_owned());
         }
-        service.open_devices(plan)?;
+        service.open_devices(plan, is_now)?;
         service.follow(config, mirror, watch, links).map_err(StartError::Start)?;
         privileges::keep(CapabilitySet::empty()).map_err(StartError::Start)?;
         ringway::notice::prepare();
@@ -248,11 +266,17 @@ impl Service {
         self.end()
     }
 
-    fn open_devices(&mut self, plan: Plan) -> Result<(), StartError> {
+    /// `is_now`: else when the first program attaches.
+    fn open_devices(&mut self, plan: Plan, is_now: bool) -> Result<(), StartError> {
         for skipped in plan.skipped.iter().filter(|skipped| skipped.was_named || skipped.is_guarded) {
             self.notes.push(format!("{} {}", skipped.name, skipped.reason));
         }
         self.notes.extend(plan.served.iter().flat_map(|planned| planned.warnings.clone()));
+        if !is_now {
+            self.interfaces.lock().expect("nobody panics while holding it").sleep(&plan.served).map_err(StartError::Start)?;
+            self.served = plan.served;
+            return Ok(());
+        }
         for planned in plan.served {
             match self.open_device(planned.clone()) {
                 Ok(opened) => self.served.push(opened),
@@ -274,8 +298,9 @@ impl Service {
             return Ok(self.workers.set_routes(&own)?);
         }
         links.push_all(mirror.now(), &self.workers)?;
-        let follower =
-            Follower { mirror, watch, served: links, interfaces: self.interfaces.clone(), workers: self.workers.clone() };
+        let (interfaces, readiness) = (self.interfaces.clone(), self.readiness.clone());
+        let workers = self.workers.clone();
+        let follower = Follower { mirror, watch, served: links, interfaces, readiness, workers };
         self.follower = Some(follower.start(self.stop.clone())?);
         Ok(())
     }
@@ -296,6 +321,7 @@ impl Service {
                 forks,
                 bells: bells.clone(),
                 desk: desk.clone(),
+                readiness: self.readiness.clone(),
                 stop: self.stop.clone(),
                 status: self.status.clone(),
                 idle: self.idle.clone(),
@@ -338,8 +364,7 @@ fn watch_workers(
     let left = Arc::new(AtomicUsize::new(threads.len()));
     let watch = |worker: WorkerThread| {
         let (idle, ended, left) = (idle.clone(), ended.clone(), left.clone());
-        Builder::new().name("ringway-watch".to_owned()).spawn(move || {
-            privileges::keep(CapabilitySet::empty())?;
+        privileges::spawn_without("ringway-watch", move || {
             let result = worker.join();
             rustix::io::write(&*idle, &1u64.to_ne_bytes())?;
             if left.fetch_sub(1, Ordering::AcqRel) == 1 {

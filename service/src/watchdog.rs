@@ -6,13 +6,12 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ringway::WorkerHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::thread::CapabilitySet;
 
 use crate::privileges;
 use crate::workers::Workers;
@@ -29,12 +28,7 @@ pub(crate) fn start(
     tell: impl FnMut() + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let all_work = move || workers.each().iter().map(WorkerHandle::settle).all(|answer| answer.is_ok());
-    // Made by one that holds nothing, so that it never holds more, and none of the caller's rights are given up.
-    let maker = Builder::new().spawn(move || {
-        privileges::keep(CapabilitySet::empty())?;
-        Builder::new().name("ringway-watchdog".to_owned()).spawn(move || run(interval, &stop, all_work, tell))
-    })?;
-    maker.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the service panicked")))
+    privileges::spawn_without("ringway-watchdog", move || run(interval, &stop, all_work, tell))
 }
 
 fn run(interval: Duration, stop: &OwnedFd, mut all_work: impl FnMut() -> bool, mut tell: impl FnMut()) {

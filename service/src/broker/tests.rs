@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use super::admission::{Admission, Standing};
 use super::{Bells, BrokerConfig, BrokerStatus, Desk, start};
 use crate::host::{Fork, Forks};
+use crate::readiness::Readiness;
 
 const TOKEN: [u8; 16] = [7; 16];
 const SHAPE: Shape =
@@ -79,6 +80,7 @@ impl House {
             forks,
             bells: Bells::default(),
             desk: Desk::start(&stop).expect("threads are left").0,
+            readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
             status: status.clone(),
             idle: idle.clone(),

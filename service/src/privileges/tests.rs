@@ -1,6 +1,6 @@
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::{STARTING, keep, of_devices};
+use super::{STARTING, keep, of_devices, spawn_without};
 
 /// A thread that gives up its rights makes threads without them, and leaves its maker's alone.
 #[test]
@@ -27,6 +27,15 @@ fn rights_are_given_up_by_one_thread_and_those_that_it_makes() {
     })
     .join()
     .expect("the assertions hold");
+    assert_eq!(capabilities(None).expect("Linux"), before);
+}
+
+/// The process may be confined the moment after, and then nothing can be given up any more.
+#[test]
+fn a_thread_without_rights_has_none_from_its_beginning() {
+    let before = capabilities(None).expect("Linux");
+    let held = spawn_without("ringway-test", || capabilities(None)).expect("threads are left").join().expect("it does not panic");
+    assert_eq!(held.expect("Linux").permitted, CapabilitySet::empty());
     assert_eq!(capabilities(None).expect("Linux"), before);
 }
 

@@ -10,6 +10,7 @@ use super::{Service, StartError};
 use crate::broker::Admission;
 use crate::config::Config;
 use crate::netlink::tests::in_fresh_namespace;
+use crate::readiness::Opening;
 use crate::rundir::{ClaimError, RunDirectory};
 
 const TOKEN: [u8; 16] = [3; 16];
@@ -37,7 +38,11 @@ impl Scratch {
     }
 
     fn start(&self, text: &str) -> Result<Service, StartError> {
-        Service::start(&config(text), "test", &self.directory(), Admission::Private(TOKEN))
+        self.start_opening(text, Opening::AtStart)
+    }
+
+    fn start_opening(&self, text: &str, opening: Opening) -> Result<Service, StartError> {
+        Service::start(&config(text), "test", &self.directory(), Admission::Private(TOKEN), opening)
     }
 }
 
@@ -73,6 +78,68 @@ fn namespace_start_and_stop() {
     assert_eq!(stats.pid(), std::process::id());
     service.stop().expect("the worker ends well");
     assert!(!client.service_alive(), "programs see the end");
+}
+
+/// What programs without sockets do not pay for: no packet socket, no ring and no filter is there before somebody attaches, who
+/// then finds all of it.
+#[test]
+fn devices_are_opened_when_the_first_program_attaches() {
+    in_fresh_namespace("supervise::tests::namespace_devices_at_first_program");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own, see devices_are_opened_when_the_first_program_attaches"]
+fn namespace_devices_at_first_program() {
+    let scratch = Scratch::new("late");
+    shell("ip link add rwa type veth peer name rwb; ip link set rwa up; ip link set rwb up; ip addr add 10.9.0.1/24 dev rwa");
+    let service = scratch.start_opening("", Opening::AtFirstProgram).expect("root may serve");
+    assert_eq!(service.served().len(), 1, "what will be served is known");
+    let packet_sockets = || std::fs::read_to_string("/proc/thread-self/net/packet").expect("there is a list").lines().count() - 1;
+    assert_eq!((packet_sockets(), rings_mapped()), (0, 0));
+    // The address that comes meanwhile is served as the first one.
+    shell("ip addr add 10.9.1.1/24 dev rwa");
+    let client = Client::attach(&service.socket_path(), TOKEN, 0).expect("the door is open");
+    assert!(packet_sockets() > 0 && rings_mapped() > 0, "whoever is attached has a device");
+    let stats = StatsReader::open(&scratch.directory().stats_path("test")).expect("written from the start");
+    wait_until(|| stats.interfaces().iter().any(|(_, interface)| interface.name == "rwa"));
+    drop(client);
+    service.stop().expect("the worker ends well");
+    assert_eq!(rings_mapped(), 0);
+}
+
+/// An interface that has gone before anybody wanted it is a refusal that says so.
+#[test]
+fn the_first_program_is_told_when_nothing_can_be_opened() {
+    in_fresh_namespace("supervise::tests::namespace_nothing_at_first_program");
+}
+
+#[test]
+#[ignore = "runs in a namespace of its own, see the_first_program_is_told_when_nothing_can_be_opened"]
+fn namespace_nothing_at_first_program() {
+    let scratch = Scratch::new("gone");
+    shell("ip link add rwa type veth peer name rwb; ip link set rwa up; ip link set rwb up; ip addr add 10.9.0.1/24 dev rwa");
+    let service = scratch.start_opening("", Opening::AtFirstProgram).expect("root may serve");
+    shell("ip link del rwa");
+    for _ in 0..2 {
+        let error = Client::attach(&service.socket_path(), TOKEN, 0).err().expect("nothing is served").to_string();
+        assert!(error.contains("no interface can be served"), "{error}");
+    }
+    service.stop().expect("the worker ends well");
+}
+
+/// Rings of packet sockets that this process has mapped.
+fn rings_mapped() -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
+    maps.lines().filter(|line| line.contains("socket:[")).count()
+}
+
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let limit = std::time::Duration::from_secs(20);
+    let start = std::time::SystemTime::now();
+    while !holds() {
+        assert!(start.elapsed().unwrap_or_default() < limit, "it never came true");
+        std::thread::yield_now();
+    }
 }
 
 #[test]
