@@ -1,6 +1,6 @@
 //! C's way of answering and passing things, to and from Rust's.
 
-use libc::{c_int, c_void, iovec, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::fallback::RawAddress;
 use ringway_posix::{Answer, Errno};
 use std::io::{IoSlice, IoSliceMut};
@@ -126,6 +126,29 @@ unsafe fn vector<'a>(pieces: *const iovec, count: c_int) -> Answer<&'a [iovec]> 
     }
 }
 
+/// How many buffers a message has.
+///
+/// # Errors
+/// EMSGSIZE: more than Linux takes (net/socket.c, copy_msghdr_from_user).
+pub(crate) fn piece_count(message: &msghdr) -> Answer<c_int> {
+    if message.msg_iovlen > IOV_MAX { Err(Errno::MSGSIZE) } else { Ok(message.msg_iovlen as c_int) }
+}
+
+/// Whether a program's room for an address could be one: net/socket.c, move_addr_to_user. Null: no address is wanted.
+///
+/// # Safety
+/// `len` is valid where it may be memory.
+pub(crate) unsafe fn check_room(address: *const sockaddr, len: *const socklen_t) -> Answer<()> {
+    if address.is_null() {
+        return Ok(());
+    }
+    if !may_be_memory(address.cast(), 0) || !may_be_memory(len.cast(), size_of::<socklen_t>()) {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { *len } as c_int <= -1 { Err(Errno::INVAL) } else { Ok(()) }
+}
+
 /// A program's `sockaddr`.
 ///
 /// # Safety
@@ -165,5 +188,5 @@ const HIGHEST: usize = 1 << 56;
 /// Addresses may carry tags in their upper bits.
 #[cfg(not(target_arch = "x86_64"))]
 const HIGHEST: usize = usize::MAX;
-const IOV_MAX: usize = 1024;
+pub(crate) const IOV_MAX: usize = 1024;
 const ADDRESS_MAX: usize = 128;

@@ -8,7 +8,7 @@ use crate::shim::posix;
 use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::channel::Received;
 use ringway_posix::fd_table::SocketRef;
-use ringway_posix::{Answer, Arrival, Errno, Posix, Receive, Send};
+use ringway_posix::{Answer, Arrival, Posix, Receive, Send};
 
 /// A message of one buffer.
 pub(crate) fn message_of(piece: &mut iovec) -> msghdr {
@@ -52,7 +52,7 @@ pub(crate) unsafe fn receive(posix: &Posix, fd: c_int, socket: SocketRef, messag
         // SAFETY: the caller's promise.
         return c::checked_size(unsafe { real::recvmsg(fd, message, flags) });
     }
-    let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+    let count = c::piece_count(message)?;
     // SAFETY: the caller's promise about its vector.
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
     let raw: *mut msghdr = message;
@@ -102,7 +102,7 @@ unsafe fn describe(posix: &Posix, socket: SocketRef, message: &mut msghdr, recei
 /// # Safety
 /// `message` and all that it points at are the program's promise, as for sendmsg.
 pub(crate) unsafe fn send(posix: &Posix, fd: c_int, socket: SocketRef, message: &msghdr, flags: c_int) -> Answer<usize> {
-    let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+    let count = c::piece_count(message)?;
     // SAFETY: the caller's promise about its vector.
     let pieces = unsafe { c::inputs(message.msg_iov, count) }?;
     let to = if message.msg_name.is_null() || message.msg_namelen == 0 {
@@ -132,16 +132,20 @@ pub(crate) unsafe fn receive_from(
     flags: c_int,
     (address, address_len): (*mut sockaddr, *mut socklen_t),
 ) -> ssize_t {
+    // SAFETY: the caller's promise about its room.
+    if let Err(error) = unsafe { c::check_room(address, address_len) } {
+        return c::size(Err(error));
+    }
     let mut piece = iovec { iov_base: bytes, iov_len: len };
     let mut message = message_of(&mut piece);
-    if !address.is_null() && !address_len.is_null() {
+    if !address.is_null() {
         message.msg_name = address.cast();
         // SAFETY: not null; the program promises that it is valid.
         message.msg_namelen = unsafe { *address_len };
     }
     // SAFETY: the message describes the caller's promise.
     let answer = unsafe { receive(posix, fd, socket, &mut message, flags) };
-    if answer.is_ok() && !address.is_null() && !address_len.is_null() {
+    if answer.is_ok() && !address.is_null() {
         // SAFETY: as above.
         unsafe { *address_len = message.msg_namelen };
     }

@@ -40,7 +40,15 @@ impl Environment {
     /// # Safety
     /// `given` is null or an array of C strings that ends with null.
     pub(crate) unsafe fn complete(given: Strings) -> Environment {
-        let Some(kept) = KEPT.get() else { return Environment::Given(given) };
+        // SAFETY: the caller's promise.
+        unsafe { Environment::with(KEPT.get().map_or(&[], Vec::as_slice), given) }
+    }
+
+    /// `given`, and of `kept` what it lacks.
+    ///
+    /// # Safety
+    /// As for `complete`; `kept` outlives the answer.
+    pub(crate) unsafe fn with(kept: &[CString], given: Strings) -> Environment {
         let mut strings = Vec::new();
         // SAFETY: the caller's promise: everything up to the null entry is there.
         while !given.is_null() && unsafe { !(*given.add(strings.len())).is_null() } {

@@ -1,6 +1,6 @@
 //! The epoll family.
 
-use crate::c::{number, status};
+use crate::c::{may_be_memory, number, status};
 use crate::kernel::mask_of;
 use crate::poll::span;
 use crate::real;
@@ -35,8 +35,10 @@ fn created(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> c_int {
     if let Some(posix) = posix() {
-        // SAFETY: null, or the program promises that it is valid.
-        let event = (!event.is_null()).then(|| unsafe { event.read_unaligned() });
+        // EPOLL_CTL_DEL does not look at it.
+        let is_read = operation != libc::EPOLL_CTL_DEL && may_be_memory(event.cast(), size_of::<epoll_event>());
+        // SAFETY: the program promises that it is valid.
+        let event = is_read.then(|| unsafe { event.read_unaligned() });
         if let Some(answer) = posix.epoll_control(epoll, operation, fd, event) {
             return status(answer);
         }
@@ -112,8 +114,8 @@ unsafe fn wait(
     let posix = posix()?;
     posix.attached()?;
     match usize::try_from(room) {
-        Ok(count) if count > 0 && count <= ROOM_MAX && !events.is_null() => {
-            // SAFETY: not null; the program promises `room` entries. epoll_event is packed: any address will do.
+        Ok(count) if count > 0 && count <= ROOM_MAX && may_be_memory(events.cast(), count * size_of::<epoll_event>()) => {
+            // SAFETY: the program promises `room` entries. epoll_event is packed: any address will do.
             let events = unsafe { std::slice::from_raw_parts_mut(events, count) };
             Some(posix.epoll_wait(epoll, events, timeout, mask)?.map(|ready| ready as c_int))
         }

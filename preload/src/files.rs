@@ -1,6 +1,6 @@
 //! close, dup, fcntl, ioctl: what happens to descriptors.
 
-use crate::c::{checked, number, status};
+use crate::c::{self, checked, number, status};
 use crate::real;
 use crate::shim::{entry, ours, posix};
 use libc::{c_int, c_uint, c_ulong};
@@ -49,17 +49,17 @@ fn close_kernel_range(first: c_int, last: c_int, flags: c_int) -> Answer<()> {
     checked(unsafe { real::close_range(first as c_uint, last, flags) }).map(drop)
 }
 
-/// fclose(3): libc closes the descriptor inside itself, so our share of it is let go here.
+/// fclose(3): libc closes the descriptor inside itself, so our share of it is let go here; before, since another thread may get the
+/// number as soon as it is free. Streams of ours close through `close` (`stdio.rs`), behind what they still have to write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fclose(stream: *mut libc::FILE) -> c_int {
     // SAFETY: the program promises a stream.
     let fd = if stream.is_null() { -1 } else { unsafe { libc::fileno(stream) } };
-    // SAFETY: the program's own call.
-    let answer = unsafe { real::fclose(stream) };
-    if let (Some(posix), true) = (posix(), fd >= 0) {
+    if let (Some(posix), true) = (posix(), fd >= 0 && !crate::stdio::is_ours(stream)) {
         posix.let_go(fd);
     }
-    answer
+    // SAFETY: the program's own call.
+    unsafe { real::fclose(stream) }
 }
 
 /// dup(2).
@@ -143,16 +143,18 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -
         let pointer = argument as *mut c_int;
         let value = match request {
             // SAFETY: these read one int through a pointer that the program promises to be valid.
-            libc::FIONBIO | FIOSETOWN | SIOCSPGRP if !pointer.is_null() => unsafe { *pointer },
+            libc::FIONBIO | FIOSETOWN | SIOCSPGRP if c::may_be_memory(pointer.cast(), 4) => unsafe { pointer.read_unaligned() },
             libc::FIONBIO | FIOSETOWN | SIOCSPGRP => return status(Err(Errno::FAULT)),
             _ => 0,
         };
         match posix.ioctl(socket, request, value) {
             Some(Ok(Control::Done)) => return 0,
-            Some(Ok(Control::Number(_) | Control::Pair(_))) if pointer.is_null() => return status(Err(Errno::FAULT)),
+            Some(Ok(Control::Number(_) | Control::Pair(_))) if !c::may_be_memory(pointer.cast(), 16) => {
+                return status(Err(Errno::FAULT));
+            }
             Some(Ok(Control::Number(answer))) => {
                 // SAFETY: not null; these requests write one int where the program promises room.
-                unsafe { *pointer = answer };
+                unsafe { pointer.write_unaligned(answer) };
                 return 0;
             }
             Some(Ok(Control::Pair(answer))) => {

@@ -6,7 +6,7 @@ use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, c_void, iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use ringway_posix::fd_table::SocketRef;
-use ringway_posix::{Errno, Posix, Receive, Send};
+use ringway_posix::{Answer, Errno, Posix, Receive, Send};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr;
 
@@ -47,30 +47,68 @@ unsafe fn read_some(posix: &Posix, fd: c_int, socket: SocketRef, bytes: *mut c_v
     unsafe { take(posix, fd, socket, bytes, len, 0) }
 }
 
-/// The vector calls on a datagram socket. `None`: it is a stream.
-unsafe fn datagram_vector(
-    posix: &Posix,
-    fd: c_int,
-    socket: SocketRef,
-    pieces: *const iovec,
-    count: c_int,
-    flags: c_int,
-    sends: bool,
-) -> Option<ssize_t> {
-    if !posix.is_datagram(socket) {
-        return None;
+/// The vector calls that read; `flags`: those of recv(2).
+///
+/// Not inlined, like all that owns memory while it waits: a cancelled thread (pthread_cancel) unwinds from the wait, and where an
+/// exported function, which cannot unwind, had something to drop, the program would end.
+#[inline(never)]
+unsafe fn take_vector(posix: &Posix, fd: c_int, socket: SocketRef, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
+    // SAFETY: the program's promise about its vector.
+    let mut buffers = match unsafe { c::outputs(pieces, count) } {
+        Ok(buffers) => buffers,
+        Err(error) => return size(Err(error)),
+    };
+    // fs/read_write.c, vfs_readv: a vector of no bytes takes nothing, a datagram neither.
+    if buffers.iter().all(|buffer| buffer.is_empty()) {
+        return 0;
     }
-    let Ok(count) = size_t::try_from(count) else { return Some(size(Err(Errno::INVAL))) };
+    if !posix.is_datagram(socket) {
+        return size(posix.receive(socket, &mut buffers, Receive::from_flags(flags)));
+    }
+    let mut message = message_of_vector(pieces, buffers.len());
+    // SAFETY: the message describes the program's promise; `buffers` is not used any more.
+    size(unsafe { datagram::receive(posix, fd, socket, &mut message, flags) })
+}
+
+/// The vector calls that write; `flags`: those of send(2). Not inlined for the same reason.
+#[inline(never)]
+unsafe fn give_vector(posix: &Posix, fd: c_int, socket: SocketRef, pieces: *const iovec, count: c_int, flags: c_int) -> ssize_t {
+    // SAFETY: the program's promise about its vector.
+    let buffers = match unsafe { c::inputs(pieces, count) } {
+        Ok(buffers) => buffers,
+        Err(error) => return size(Err(error)),
+    };
+    // fs/read_write.c, vfs_writev: a vector of no bytes sends nothing, no empty datagram either.
+    if buffers.iter().all(|buffer| buffer.is_empty()) {
+        return 0;
+    }
+    if !posix.is_datagram(socket) {
+        return size(posix.send(socket, &buffers, Send::from_flags(flags)));
+    }
+    let message = message_of_vector(pieces, buffers.len());
+    // SAFETY: the message describes the program's promise.
+    size(unsafe { datagram::send(posix, fd, socket, &message, flags) })
+}
+
+fn message_of_vector(pieces: *const iovec, count: usize) -> libc::msghdr {
     let mut none = iovec { iov_base: ptr::null_mut(), iov_len: 0 };
     let mut message = datagram::message_of(&mut none);
     (message.msg_iov, message.msg_iovlen) = (pieces.cast_mut(), count);
-    Some(size(match sends {
-        // SAFETY: the message describes the program's promise.
-        true => unsafe { datagram::send(posix, fd, socket, &message, flags) },
-        // SAFETY: as above.
-        false => unsafe { datagram::receive(posix, fd, socket, &mut message, flags) },
-    }))
+    message
 }
+
+/// What preadv2 and pwritev2 may ask of a socket, in the words of recv(2) and send(2).
+fn flags_of_vector(flags: c_int) -> Answer<c_int> {
+    match flags {
+        // include/linux/fs.h, kiocb_set_rw_flags.
+        flags if flags & !RWF_KNOWN != 0 => Err(Errno::OPNOTSUPP),
+        flags if flags & libc::RWF_NOWAIT != 0 => Ok(libc::MSG_DONTWAIT),
+        _ => Ok(0),
+    }
+}
+
+/// include/uapi/linux/fs.h: those that a socket takes. RWF_NOAPPEND, RWF_ATOMIC and RWF_DONTCACHE are for files.
+const RWF_KNOWN: c_int = libc::RWF_HIPRI | libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_NOWAIT | libc::RWF_APPEND;
 
 /// read(2).
 #[unsafe(no_mangle)]
@@ -98,15 +136,8 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, bytes: *mut c_void, len: size_t, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     match ours(fd) {
-        Some((posix, socket)) => {
-            // SAFETY: the program's promise about its vector.
-            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, 0, false) } {
-                return answer;
-            }
-            // SAFETY: the program's promise about its vector.
-            let pieces = unsafe { c::outputs(pieces, count) };
-            size(pieces.and_then(|mut pieces| posix.receive(socket, &mut pieces, Receive::default())))
-        }
+        // SAFETY: the program's promise about its vector.
+        Some((posix, socket)) => unsafe { take_vector(posix, fd, socket, pieces, count, 0) },
         // SAFETY: the program's own call.
         None => unsafe { real::readv(fd, pieces, count) },
     }
@@ -116,17 +147,11 @@ pub unsafe extern "C" fn readv(fd: c_int, pieces: *const iovec, count: c_int) ->
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn preadv2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
     match ours(fd) {
-        Some((posix, socket)) if offset == -1 => {
-            let dont_wait = if flags & libc::RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 };
+        Some((posix, socket)) if offset == -1 => match flags_of_vector(flags) {
             // SAFETY: the program's promise about its vector.
-            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, dont_wait, false) } {
-                return answer;
-            }
-            let how = Receive { dont_wait: flags & libc::RWF_NOWAIT != 0, ..Receive::default() };
-            // SAFETY: the program's promise about its vector.
-            let pieces = unsafe { c::outputs(pieces, count) };
-            size(pieces.and_then(|mut pieces| posix.receive(socket, &mut pieces, how)))
-        }
+            Ok(flags) => unsafe { take_vector(posix, fd, socket, pieces, count, flags) },
+            Err(error) => size(Err(error)),
+        },
         Some(_) => size(Err(Errno::SPIPE)),
         // SAFETY: the program's own call.
         None => unsafe { real::preadv2(fd, pieces, count, offset, flags) },
@@ -155,15 +180,8 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     match ours(fd) {
-        Some((posix, socket)) => {
-            // SAFETY: the program's promise about its vector.
-            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, 0, true) } {
-                return answer;
-            }
-            // SAFETY: the program's promise about its vector.
-            let pieces = unsafe { c::inputs(pieces, count) };
-            size(pieces.and_then(|pieces| posix.send(socket, &pieces, Send::default())))
-        }
+        // SAFETY: the program's promise about its vector.
+        Some((posix, socket)) => unsafe { give_vector(posix, fd, socket, pieces, count, 0) },
         // SAFETY: the program's own call.
         None => unsafe { real::writev(fd, pieces, count) },
     }
@@ -173,17 +191,11 @@ pub unsafe extern "C" fn writev(fd: c_int, pieces: *const iovec, count: c_int) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pwritev2(fd: c_int, pieces: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
     match ours(fd) {
-        Some((posix, socket)) if offset == -1 => {
-            let dont_wait = if flags & libc::RWF_NOWAIT != 0 { libc::MSG_DONTWAIT } else { 0 };
+        Some((posix, socket)) if offset == -1 => match flags_of_vector(flags) {
             // SAFETY: the program's promise about its vector.
-            if let Some(answer) = unsafe { datagram_vector(posix, fd, socket, pieces, count, dont_wait, true) } {
-                return answer;
-            }
-            let how = Send { dont_wait: flags & libc::RWF_NOWAIT != 0, ..Send::default() };
-            // SAFETY: the program's promise about its vector.
-            let pieces = unsafe { c::inputs(pieces, count) };
-            size(pieces.and_then(|pieces| posix.send(socket, &pieces, how)))
-        }
+            Ok(flags) => unsafe { give_vector(posix, fd, socket, pieces, count, flags) },
+            Err(error) => size(Err(error)),
+        },
         Some(_) => size(Err(Errno::SPIPE)),
         // SAFETY: the program's own call.
         None => unsafe { real::pwritev2(fd, pieces, count, offset, flags) },
@@ -270,10 +282,14 @@ unsafe fn take_from(
         // SAFETY: the program's promise.
         return unsafe { datagram::receive_from(posix, fd, socket, (bytes, len), flags, (address, address_len)) };
     }
+    // SAFETY: the program's promise about its room.
+    if let Err(error) = unsafe { c::check_room(address, address_len) } {
+        return size(Err(error));
+    }
     // SAFETY: the program's promise.
     let answer = unsafe { take(posix, fd, socket, bytes, len, flags) };
-    if answer >= 0 && !address_len.is_null() {
-        // SAFETY: not null; the program promises it is valid. A stream names no sender.
+    if answer >= 0 && !address.is_null() {
+        // SAFETY: checked; the program promises it is valid. A stream names no sender.
         unsafe { *address_len = 0 };
     }
     answer
@@ -343,6 +359,7 @@ unsafe fn give_fast(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sendfile(out: c_int, input: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
     match ours(out) {
+        Some(_) if !offset.is_null() && !c::may_be_memory(offset.cast(), size_of::<off_t>()) => size(Err(Errno::FAULT)),
         Some((posix, socket)) => {
             // SAFETY: null, or the program promises that it is valid.
             let offset = unsafe { offset.as_mut() };

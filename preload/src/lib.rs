@@ -16,6 +16,8 @@ mod environment;
 mod epoll;
 #[cfg(target_arch = "x86_64")]
 mod exec_list;
+#[cfg(test)]
+mod fake;
 mod files;
 mod io;
 mod kernel;
@@ -34,3 +36,6 @@ mod sockets;
 mod stdio;
 
 pub(crate) use c::set_errno;
+
+#[cfg(test)]
+mod tests;

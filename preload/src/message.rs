@@ -7,6 +7,7 @@ use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
 use ringway_posix::fd_table::{Entry, SocketRef};
 use ringway_posix::{Answer, Errno, Posix, Receive, Send, ancillary_descriptors};
+use ringway_shm::Instant;
 
 /// recvmsg(2).
 #[unsafe(no_mangle)]
@@ -39,6 +40,11 @@ pub unsafe extern "C" fn recvmmsg(
         // SAFETY: the program's own call.
         return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
     };
+    // SAFETY: null, or the program promises that it is valid.
+    let limit = match unsafe { limit_of(posix, timeout) } {
+        Ok(limit) => limit,
+        Err(error) => return number(Err(error)),
+    };
     let mut done = 0;
     while done < count {
         // SAFETY: the program promises `count` messages.
@@ -53,12 +59,48 @@ pub unsafe extern "C" fn recvmmsg(
                 if bytes == 0 && !posix.is_datagram(socket) {
                     break;
                 }
+                // SAFETY: as for `limit_of`.
+                if limit.is_some_and(|limit| unsafe { is_over(posix, limit, timeout) }) {
+                    break;
+                }
             }
             Err(error) if done == 0 => return number(Err(error)),
             Err(_) => break,
         }
     }
     done as c_int
+}
+
+/// When a recvmmsg with this time limit ends. As on Linux it is looked at behind each message, and does not end the wait for one.
+///
+/// # Safety
+/// `timeout` is null, or valid where it may be memory.
+unsafe fn limit_of(posix: &Posix, timeout: *const timespec) -> Answer<Option<Instant>> {
+    if timeout.is_null() {
+        return Ok(None);
+    }
+    if !c::may_be_memory(timeout.cast(), size_of::<timespec>()) {
+        return Err(Errno::FAULT);
+    }
+    // SAFETY: the caller's promise.
+    let time = unsafe { timeout.read_unaligned() };
+    if !(0..1_000_000_000).contains(&time.tv_nsec) {
+        return Err(Errno::INVAL);
+    }
+    let span = crate::poll::span(time.tv_sec, Some(time.tv_nsec)).ok_or(Errno::INVAL)?;
+    Ok(Some(posix.kernel().now() + span))
+}
+
+/// Writes what is left of the time, as Linux does; `true`: nothing.
+///
+/// # Safety
+/// `timeout` is valid.
+unsafe fn is_over(posix: &Posix, limit: Instant, timeout: *mut timespec) -> bool {
+    let left = limit.since(posix.kernel().now()).as_nanos();
+    let time = timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+    // SAFETY: the caller's promise.
+    unsafe { timeout.write_unaligned(time) };
+    left == 0
 }
 
 /// sendmsg(2).
@@ -91,7 +133,9 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
 
 /// sendmmsg(2).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, asked: c_uint, flags: c_int) -> c_int {
+    // net/socket.c, __sys_sendmmsg: no more than this at once, and no error.
+    let count = asked.min(c::IOV_MAX as c_uint);
     let first = if count == 0 || messages.is_null() { std::ptr::null() } else { messages.cast_const().cast::<msghdr>() };
     // SAFETY: null, or the first member of the program's first message.
     let Some(towards) = (unsafe { towards(fd, first) }) else {
@@ -101,8 +145,8 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_ui
                 return answer;
             }
         }
-        // SAFETY: the program's own call.
-        return unsafe { real::sendmmsg(fd, messages, count, flags) };
+        // SAFETY: the program's own call, with all that it has asked for.
+        return unsafe { real::sendmmsg(fd, messages, asked, flags) };
     };
     let (posix, socket) = match towards {
         Ok(ours) => ours,
@@ -171,11 +215,14 @@ unsafe fn receive_message(posix: &Posix, fd: c_int, socket: SocketRef, message: 
     }
     // SAFETY: not null, and the program promises that it is valid.
     let message = unsafe { &mut *message };
+    if !message.msg_name.is_null() && message.msg_namelen as c_int <= -1 {
+        return Err(Errno::INVAL);
+    }
     if posix.is_datagram(socket) {
         // SAFETY: the program's promise about its message.
         return unsafe { datagram::receive(posix, fd, socket, message, flags) };
     }
-    let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+    let count = c::piece_count(message)?;
     // SAFETY: the program's promise about its vector.
     let mut pieces = unsafe { c::outputs(message.msg_iov, count) }?;
     let bytes = posix.receive(socket, &mut pieces, Receive::from_flags(flags))?;
@@ -195,7 +242,7 @@ unsafe fn send_message(posix: &Posix, fd: c_int, socket: SocketRef, message: *co
         // SAFETY: the program's promise about its message.
         return unsafe { datagram::send(posix, fd, socket, message, flags) };
     }
-    let count = c_int::try_from(message.msg_iovlen).map_err(|_| Errno::MSGSIZE)?;
+    let count = c::piece_count(message)?;
     // SAFETY: the program's promise about its vector.
     let pieces = unsafe { c::inputs(message.msg_iov, count) }?;
     posix.send(socket, &pieces, Send::from_flags(flags))
@@ -233,9 +280,12 @@ unsafe fn adopt_descriptors(message: *const msghdr) {
 }
 
 unsafe fn control_descriptors(message: *const msghdr) -> Vec<c_int> {
-    // SAFETY: null, or the caller promises that it is valid.
-    match unsafe { message.as_ref() } {
-        Some(message) if !message.msg_control.is_null() && message.msg_controllen > 0 => {
+    if !c::may_be_memory(message.cast(), size_of::<msghdr>()) {
+        return Vec::new();
+    }
+    // SAFETY: not null, and the caller promises that it is valid.
+    match unsafe { &*message } {
+        message if !message.msg_control.is_null() && message.msg_controllen > 0 => {
             // SAFETY: not null, and the caller promises that many bytes.
             let control = unsafe { c::input(message.msg_control, message.msg_controllen) };
             control.map(ancillary_descriptors).unwrap_or_default()

@@ -2,7 +2,8 @@
 //!
 //! Each is looked up once with `dlsym(RTLD_NEXT)` and kept in an atomic, so that calls from other libraries'
 //! constructors (before ours ran), from several threads at once and from signal handlers are fine: `dlsym` of a symbol
-//! that exists takes the loader's lock only and allocates nothing. A symbol that this libc lacks answers ENOSYS.
+//! that exists takes the loader's lock only and allocates nothing. A symbol that this libc lacks answers ENOSYS. Tests put
+//! functions of their own in their places (`fake.rs`).
 
 use libc::{FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
 use libc::{mode_t, off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};
@@ -14,7 +15,7 @@ pub(crate) type Handler = usize;
 /// A C array of C strings that ends with NULL.
 pub(crate) type Strings = *const *const c_char;
 
-fn find(cache: &AtomicUsize, name: &'static [u8]) -> usize {
+pub(crate) fn find(cache: &AtomicUsize, name: &'static [u8]) -> usize {
     let known = cache.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -31,6 +32,10 @@ macro_rules! real {
         /// The next definition of the libc function of this name; same contract as there.
         #[inline]
         pub(crate) unsafe fn $name($($argument: $kind),*) -> $answer {
+            #[cfg(test)]
+            if let Some(answer) = crate::fake::call(stringify!($name), &[$($argument as usize),*]) {
+                return answer as $answer;
+            }
             static ADDRESS: AtomicUsize = AtomicUsize::new(0);
             let address = find(&ADDRESS, concat!(stringify!($name), "\0").as_bytes());
             if address == 0 {

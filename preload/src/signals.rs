@@ -4,7 +4,6 @@
 //! The kernel does not say *which* handler interrupted a wait. So the rule is: as long as every handler in the process
 //! was installed with SA_RESTART, calls go on; else they answer EINTR, which a program with such a handler must expect.
 
-use crate::c::set_errno;
 use crate::real::{self, Handler};
 use libc::{c_int, sigaction as sigaction_t};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +17,10 @@ pub(crate) fn all_restart() -> bool {
 }
 
 fn note(signal: c_int, interrupts: bool) {
+    // A fault is an instruction's, and none faults while it waits. Rust's own runtime handles two of them so, in every program.
+    if matches!(signal, libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
+        return;
+    }
     let Some(bit) = u32::try_from(signal - 1).ok().and_then(|shift| 1u64.checked_shl(shift)) else { return };
     if interrupts {
         INTERRUPTING.fetch_or(bit, Ordering::Relaxed);
@@ -78,8 +81,6 @@ pub unsafe extern "C" fn siginterrupt(signal: c_int, interrupt: c_int) -> c_int 
     let answer = unsafe { real::siginterrupt(signal, interrupt) };
     if answer == 0 {
         note(signal, interrupt != 0);
-    } else {
-        set_errno(libc::EINVAL);
     }
     answer
 }

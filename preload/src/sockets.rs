@@ -60,6 +60,10 @@ pub unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, len: *mut so
 
 unsafe fn accept_with(fd: c_int, address: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> Option<c_int> {
     let (posix, socket) = ours(fd)?;
+    // Before a connection is taken that could not be told of. SAFETY: the program's promise about `address` and `len`.
+    if let Err(error) = unsafe { c::check_room(address, len) } {
+        return Some(number(Err(error)));
+    }
     Some(number(posix.accept(fd, socket, flags).map(|(new, name)| {
         // SAFETY: the program's promise about `address` and `len`.
         unsafe { c::put_address(&name, address, len) };
@@ -120,13 +124,11 @@ unsafe fn give_name(
     len: *mut socklen_t,
 ) -> Answer<()> {
     let name = name?;
-    if !c::may_be_memory(address.cast(), 0) || !c::may_be_memory(len.cast(), size_of::<socklen_t>()) {
+    if address.is_null() {
         return Err(Errno::FAULT);
     }
-    // SAFETY: not null; the caller promises that it is valid.
-    if unsafe { *len } as c_int <= -1 {
-        return Err(Errno::INVAL);
-    }
+    // SAFETY: the caller's promise.
+    unsafe { c::check_room(address, len) }?;
     // SAFETY: the caller's promise.
     unsafe { c::put_address(&name, address, len) };
     Ok(())
@@ -159,6 +161,9 @@ pub unsafe extern "C" fn getsockopt(fd: c_int, level: c_int, name: c_int, value:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
     if let Some((posix, socket)) = ours(fd) {
+        if len as c_int <= -1 {
+            return status(Err(Errno::INVAL));
+        }
         // SAFETY: the program promises `len` bytes at `value`.
         let answer = unsafe { c::input(value, len as usize) };
         return status(answer.and_then(|bytes| posix.set_option(fd, socket, level, name, bytes)));

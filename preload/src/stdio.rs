@@ -68,6 +68,11 @@ fn open(fd: c_int, mode: *const c_char) -> *mut FILE {
     stream
 }
 
+/// Do the stream's bytes pass through this library?
+pub(crate) fn is_ours(stream: *mut FILE) -> bool {
+    ANY.load(Ordering::Acquire) && streams().iter().any(|(address, _)| *address == stream as usize)
+}
+
 /// fdopen(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {

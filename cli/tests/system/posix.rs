@@ -156,3 +156,21 @@ mod ipv6 {
         same_on_both("families", include_str!("posix/families.py"), Net::address6, [0, 8]);
     }
 }
+
+/// A cancelled thread unwinds from the wait inside the library, through its frames, to the program's cleanup handlers.
+#[test]
+fn a_thread_is_cancelled_in_every_blocking_call() {
+    let net = Net::new();
+    let (source, program) = (net.file("cancel.c", include_str!("posix/cancel.c")), text(&net.path("cancel")));
+    net.output(Client, &["cc", "-O2", "-pthread", "-o", &program, &source]);
+    let deaf = "import socket, time
+s = socket.create_server(('0.0.0.0', 5501), backlog=64)
+held = []
+while True: held.append(s.accept())";
+    let mut peer = net.spawn(Client, &["python3", "-c", deaf]);
+    net.wait_listening(Client, 5501, &mut peer);
+    let run = |before: &[&str]| net.run(Server, &[before, &[&program, &net.address(Client), "5501"]].concat()).stdout;
+    let reference = run(&[]);
+    assert_eq!(reference.matches(": cancelled").count(), 14, "{reference}");
+    assert_eq!(run(&[RINGWAY, "run", "-q", "-e", "strict", "--"]), reference);
+}

@@ -1,0 +1,242 @@
+//! exec, spawn, fork and what a process gives up: the environment of children, and what is passed to libc.
+
+use super::told;
+use crate::c::errno;
+use crate::environment::Environment;
+use crate::fake::{Bench, Libc, Lonely};
+use crate::process;
+use crate::real::Strings;
+use libc::{c_char, c_int, rlimit};
+use ringway_posix::Settings;
+use std::ffi::{CStr, CString};
+use std::ptr;
+
+/// A C array of these strings.
+fn array(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+fn strings(words: &[&str]) -> Vec<CString> {
+    words.iter().map(|word| CString::new(*word).expect("without NUL")).collect()
+}
+
+/// # Safety
+/// An array that ends with null.
+unsafe fn words(list: Strings) -> Vec<String> {
+    // SAFETY: the caller's promise.
+    let at = |index: usize| unsafe { *list.add(index) };
+    // SAFETY: as above.
+    (0..)
+        .map(at)
+        .take_while(|word| !word.is_null())
+        .map(|word| unsafe { CStr::from_ptr(word) }.to_string_lossy().into())
+        .collect()
+}
+
+const KEPT: [&str; 3] = ["LD_PRELOAD=/lib/ringway.so:/lib/other.so", "RINGWAY_SOCKET=/run/s", "RINGWAY_GROUP=7"];
+
+fn completed(given: &[&str]) -> Vec<String> {
+    let (kept, given) = (strings(&KEPT), strings(given));
+    let given = array(&given);
+    // SAFETY: both outlive the answer.
+    unsafe { words(Environment::with(&kept, given.as_ptr()).as_ptr()) }
+}
+
+#[test]
+fn a_child_gets_what_its_environment_lacks_and_keeps_what_the_program_says() {
+    assert_eq!(completed(&[]), KEPT);
+    assert_eq!(completed(&["PATH=/bin"]), ["PATH=/bin", KEPT[0], KEPT[1], KEPT[2]]);
+    // A preload of the program's own is the program's decision (docs/isolation.md, Strict); an empty one, too.
+    assert_eq!(completed(&["LD_PRELOAD=mine.so", "A=b"]), ["LD_PRELOAD=mine.so", "A=b", KEPT[1], KEPT[2]]);
+    assert_eq!(completed(&["LD_PRELOAD="]), ["LD_PRELOAD=", KEPT[1], KEPT[2]]);
+    // A longer name, a name without a value, a string without a name.
+    let odd = ["LD_PRELOAD_X=1", "LD_PRELOAD", "=", ""];
+    assert_eq!(completed(&odd), [&odd[..], &KEPT].concat());
+    assert_eq!(completed(&KEPT), KEPT);
+}
+
+#[test]
+fn no_environment_at_all_is_an_empty_one() {
+    let kept = strings(&KEPT);
+    // SAFETY: `kept` outlives the answer; null is allowed.
+    unsafe {
+        assert_eq!(words(Environment::with(&kept, ptr::null()).as_ptr()), KEPT);
+        // Outside of Ringway the array is passed as it is, null too.
+        assert_eq!(Environment::with(&[], ptr::null()).as_ptr(), ptr::null());
+    }
+}
+
+#[test]
+fn a_huge_environment_is_passed_whole() {
+    let many: Vec<String> = (0..20_000).map(|number| format!("V{number}={}", "x".repeat(50))).collect();
+    let given: Vec<&str> = many.iter().map(String::as_str).collect();
+    let completed = completed(&given);
+    assert_eq!(completed.len(), 20_003);
+    assert!(completed.iter().zip(&many).all(|(one, other)| one == other));
+    assert_eq!(completed[20_000..], KEPT);
+}
+
+/// What each form of exec passes to libc: path, arguments and environment.
+#[test]
+fn each_form_of_exec_passes_its_arguments_and_errno() {
+    let _room = Lonely::new(Settings::default());
+    let libc = Libc::new();
+    let (arguments, environment) = (strings(&["a", "b"]), strings(&["E=1"]));
+    let (arguments, environment) = (array(&arguments), array(&environment));
+    let path = c"/nowhere/program".as_ptr();
+    // SAFETY: arrays of this function's own; the functions of libc are not called.
+    unsafe {
+        for (name, place) in
+            [("execve", 2), ("execvpe", 2), ("fexecve", 2), ("execveat", 3), ("posix_spawn", 5), ("posix_spawnp", 5)]
+        {
+            libc.refuses(name, libc::ENOEXEC);
+            let (arguments, environment) = (arguments.as_ptr(), environment.as_ptr());
+            let mut child = -7;
+            let answer = match name {
+                "execve" => process::execve(path, arguments, environment),
+                "execvpe" => process::execvpe(path, arguments, environment),
+                "fexecve" => process::fexecve(-1, arguments, environment),
+                "execveat" => process::execveat(libc::AT_FDCWD, path, arguments, environment, 0),
+                "posix_spawn" => process::posix_spawn(&raw mut child, path, ptr::null(), ptr::null(), arguments, environment),
+                _ => process::posix_spawnp(&raw mut child, path, ptr::null(), ptr::null(), arguments, environment),
+            };
+            assert_eq!((answer, errno().0, child), (-1, libc::ENOEXEC, -7), "{name}");
+            let call = libc.calls(name).pop().expect("it was called");
+            assert_eq!((call[place - 1], words(call[place] as Strings)), (arguments as usize, vec!["E=1".to_string()]), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_spawned_childs_number_is_told_also_to_a_program_that_does_not_ask() {
+    let bench = Bench::new();
+    let fd = bench.connection();
+    let arguments = array(&[]);
+    bench.libc.does("posix_spawn", |arguments| {
+        // SAFETY: the library's own room for a number.
+        unsafe { *(arguments[0] as *mut c_int) = 4242 };
+        0
+    });
+    let mut child = 0;
+    let path = c"/nowhere/program".as_ptr();
+    // SAFETY: the function of libc is not called.
+    unsafe {
+        let spawn = |child| process::posix_spawn(child, path, ptr::null(), ptr::null(), arguments.as_ptr(), ptr::null());
+        assert_eq!((spawn(&raw mut child), child), (0, 4242));
+        assert_eq!(spawn(ptr::null_mut()), 0);
+    }
+    assert!(bench.is_ours(fd));
+}
+
+unsafe extern "C" {
+    fn execl(path: *const c_char, argument: *const c_char, ...) -> c_int;
+    fn execlp(file: *const c_char, argument: *const c_char, ...) -> c_int;
+    fn execle(path: *const c_char, argument: *const c_char, ...) -> c_int;
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn arguments_one_by_one_become_a_list_however_many_there_are() {
+    let libc = Libc::new();
+    let all: Vec<String> = (0..9).map(|number| number.to_string()).collect();
+    let c: Vec<CString> = strings(&all.iter().map(String::as_str).collect::<Vec<_>>());
+    let c: Vec<*const c_char> = c.iter().map(|string| string.as_ptr()).collect();
+    let null = ptr::null::<c_char>();
+    let environment = strings(&["E=1"]);
+    let environment = array(&environment);
+    let given = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    for name in ["execve", "execvpe"] {
+        let given = given.clone();
+        libc.does(name, move |arguments| {
+            // SAFETY: arrays that end with null.
+            given.borrow_mut().push(unsafe { (words(arguments[1] as Strings), words(arguments[2] as Strings)) });
+            crate::set_errno(libc::ENOENT);
+            -1
+        });
+    }
+    // SAFETY: each list ends with null; the functions of libc are not called.
+    unsafe {
+        assert_eq!(execl(c"/p".as_ptr(), c[0], null), -1);
+        assert_eq!(execl(c"/p".as_ptr(), c[0], c[1], c[2], c[3], null), -1);
+        assert_eq!(execlp(c"p".as_ptr(), c[0], c[1], c[2], c[3], c[4], null), -1);
+        assert_eq!(execlp(c"p".as_ptr(), c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], null), -1);
+        assert_eq!(execle(c"/p".as_ptr(), c[0], c[1], c[2], c[3], null, environment.as_ptr()), -1);
+        assert_eq!(execle(c"/p".as_ptr(), c[0], c[1], c[2], c[3], c[4], c[5], null, environment.as_ptr()), -1);
+        assert_eq!(execl(c"/p".as_ptr(), null), -1);
+    }
+    assert_eq!(errno().0, libc::ENOENT);
+    let given = given.take();
+    let counts: Vec<usize> = given.iter().map(|(arguments, _)| arguments.len()).collect();
+    assert_eq!(counts, [1, 4, 5, 9, 4, 6, 0]);
+    assert!(given.iter().all(|(arguments, _)| arguments[..] == all[..arguments.len()]));
+    assert!(given[4..6].iter().all(|(_, environment)| environment[..] == ["E=1"]));
+}
+
+#[test]
+fn in_strict_mode_no_program_is_started_that_the_library_cannot_reach() {
+    let _room = Lonely::new(Settings { strict: true, ..Settings::default() });
+    let libc = Libc::new();
+    let file = std::env::temp_dir().join(format!("ringway-static-{}", std::process::id()));
+    // An ELF header of this machine without a dynamic linker.
+    let mut header = vec![0_u8; 64];
+    header[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    header[18] = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
+    std::fs::write(&file, &header).expect("the folder can be written");
+    let path = CString::new(file.to_str().expect("a name in UTF-8")).expect("without NUL");
+    let none = array(&[]);
+    for name in ["execve", "execvpe", "execveat", "posix_spawn", "posix_spawnp"] {
+        libc.answers(name, 0);
+    }
+    // SAFETY: arrays of this function's own; the functions of libc are not called.
+    let answers = unsafe {
+        let (path, none, null) = (path.as_ptr(), none.as_ptr(), ptr::null::<libc::c_void>());
+        [
+            told(process::execve(path, none, none) as isize),
+            told(process::execvpe(path, none, none) as isize),
+            told(process::execveat(libc::AT_FDCWD, path, none, none, 0) as isize),
+            Err(process::posix_spawn(ptr::null_mut(), path, null, null, none, none)),
+            Err(process::posix_spawnp(ptr::null_mut(), path, null, null, none, none)),
+        ]
+    };
+    std::fs::remove_file(&file).expect("it is there");
+    assert_eq!(answers, [Err(libc::ENETDOWN); 5]);
+    let names = libc.all_calls();
+    assert!(names.iter().all(|(name, _)| !name.starts_with("exec") && !name.starts_with("posix_spawn")), "{names:?}");
+}
+
+/// A failed fork leaves the gate open; the child of one that works is told to the region.
+#[test]
+fn fork_that_fails_blocks_nothing() {
+    let bench = Bench::new();
+    let fd = bench.connection();
+    bench.libc.refuses("fork", libc::EAGAIN);
+    // SAFETY: the function of libc is not called.
+    assert_eq!((unsafe { process::fork() }, errno().0), (-1, libc::EAGAIN));
+    bench.libc.answers("fork", 4243);
+    // SAFETY: as above.
+    assert_eq!(unsafe { process::fork() }, 4243);
+    bench.libc.answers("close", 0);
+    // SAFETY: as above. It passes the gate, which a fork that is under way closes.
+    assert_eq!(unsafe { crate::files::close(fd) }, 0);
+}
+
+#[test]
+fn a_descriptor_limit_too_low_for_the_library_is_raised_only_under_ringway() {
+    let libc = Libc::new();
+    let seen = std::rc::Rc::new(std::cell::Cell::new((0, 0)));
+    let told = seen.clone();
+    libc.does("setrlimit", move |arguments| {
+        // SAFETY: a limit of the caller's.
+        let limit = unsafe { *(arguments[1] as *const rlimit) };
+        told.set((limit.rlim_cur, limit.rlim_max));
+        0
+    });
+    let low = rlimit { rlim_cur: 5, rlim_max: 7 };
+    // SAFETY: a local.
+    unsafe {
+        assert_eq!((process::setrlimit(libc::RLIMIT_NOFILE, &raw const low), seen.get()), (0, (5, 7)));
+        let _room = Lonely::new(Settings::default());
+        assert_eq!((process::setrlimit(libc::RLIMIT_NOFILE, &raw const low), seen.get()), (0, (16, 16)));
+        assert_eq!((process::setrlimit(libc::RLIMIT_CORE, &raw const low), seen.get()), (0, (5, 7)));
+    }
+}
