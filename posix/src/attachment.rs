@@ -151,4 +151,4 @@ impl Posix {
 /// Our own descriptors stay below this number even where the limit is higher: the kernel's table grows with the highest.
 const INTERNAL_TOP: u64 = 16_384;
 /// How many numbers below the limit are kept for us.
-const INTERNAL_ROOM: u64 = 96;
+const INTERNAL_ROOM: u64 = 128;

@@ -146,9 +146,7 @@ impl Posix {
             State::Connected => Some(Ok(())),
             State::Listening => Some(Err(Errno::ISCONN)),
             State::Opening => Some(Err(Errno::ALREADY)),
-            State::Closed if description.is(Flag::CONNECT_REPORTED) || !description.is(Flag::KERNEL_TCP) => {
-                Some(Err(Errno::ISCONN))
-            }
+            State::Closed if description.is(Flag::CONNECT_REPORTED) => Some(Err(Errno::ISCONN)),
             State::Closed if description.mark(Flag::CONNECT_FAILED) => None,
             State::Closed => Some(Err(self.take_failure(socket).unwrap_or(Errno::CONNABORTED))),
         }

@@ -175,8 +175,7 @@ impl Posix {
             return Err(Fallback::NumberTooHigh);
         }
         let socket = channel.open(Place::First).ok_or(Fallback::NoResources)?;
-        let flags: &[Flag] =
-            if inet6 { &[Flag::KERNEL_TCP, Flag::DATAGRAM, Flag::INET6] } else { &[Flag::KERNEL_TCP, Flag::DATAGRAM] };
+        let flags: &[Flag] = if inet6 { &[Flag::DATAGRAM, Flag::INET6] } else { &[Flag::DATAGRAM] };
         self.descriptions.install(socket, flags);
         let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
         channel.set_nonblocking(socket, nonblocking);

@@ -23,6 +23,8 @@ pub(crate) struct Description {
     pub(crate) linger: AtomicI32,
     /// Values of the options that `options.rs` lists, by its index; `UNSET` = the default.
     pub(crate) values: [AtomicU32; VALUES],
+    /// What `spares` knows of the kernel socket that `accept` made for it; 0: it may be known elsewhere, or differ from a fresh one.
+    pub(crate) unseen: AtomicU64,
     /// When the datagram that was read last came (SIOCGSTAMP), nanoseconds; 0: the kernel knows.
     pub(crate) stamp: AtomicU64,
     /// The datagram that waits for its last piece.
@@ -42,8 +44,6 @@ impl Flag {
     pub(crate) const DEATH_REPORTED: Flag = Flag(1 << 2);
     /// The success of a connect in the background has been reported.
     pub(crate) const CONNECT_REPORTED: Flag = Flag(1 << 3);
-    /// The descriptor is a kernel TCP socket (a listener's twin, or what `socket` made); else a blank.
-    pub(crate) const KERNEL_TCP: Flag = Flag(1 << 4);
     /// The program made it an AF_INET6 socket: addresses are shown v4-mapped.
     pub(crate) const INET6: Flag = Flag(1 << 5);
     /// `connect` has reported a failure: the socket is as it was before.
@@ -76,6 +76,7 @@ impl Description {
             send_timeout: AtomicU64::new(0),
             linger: AtomicI32::new(-1),
             values: std::array::from_fn(|_| AtomicU32::new(UNSET)),
+            unseen: AtomicU64::new(0),
             stamp: AtomicU64::new(0),
             pieces: Waiting::default(),
         }
@@ -115,6 +116,11 @@ impl Description {
         last
     }
 
+    /// From now on the kernel socket can be told from a fresh one, or is known elsewhere.
+    pub(crate) fn note_seen(&self) {
+        self.unseen.store(0, Ordering::Release);
+    }
+
     /// Does the entry speak of this socket (and not of an earlier one in the same slot)?
     pub(crate) fn knows(&self, socket: SocketRef) -> bool {
         self.references.load(Ordering::Acquire) > 0 && self.generation.load(Ordering::Acquire) == socket.generation
@@ -137,6 +143,7 @@ impl Description {
         self.receive_timeout.store(0, Ordering::Release);
         self.send_timeout.store(0, Ordering::Release);
         self.linger.store(-1, Ordering::Release);
+        self.unseen.store(0, Ordering::Relaxed);
         self.stamp.store(0, Ordering::Relaxed);
         if let Ok(mut pieces) = self.pieces.try_lock() {
             *pieces = None;

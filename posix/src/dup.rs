@@ -90,9 +90,11 @@ impl Posix {
     fn close_ours(&self, fd: Fd) -> Answer<()> {
         let inside = self.fork_gate.enter();
         // Out of the table before the kernel can hand the number out again.
-        let entry = self.table.take(fd);
+        let left = self.drop_entry(self.table.take(fd));
+        if let Some(Left { socket, last: true }) = left {
+            self.keep_spare(fd, socket);
+        }
         let answer = self.kernel.close(fd);
-        let left = self.drop_entry(entry);
         drop(inside);
         self.end_socket(left);
         answer

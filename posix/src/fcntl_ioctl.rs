@@ -56,7 +56,12 @@ impl Posix {
                 let minimum = Fd::try_from(argument).map_err(|_| Errno::INVAL);
                 Some(minimum.and_then(|minimum| self.duplicate(fd, socket, minimum, command == libc::F_DUPFD_CLOEXEC)))
             }
-            _ => None,
+            libc::F_GETFD | libc::F_SETFD => None,
+            _ => {
+                // What the kernel's socket keeps: a signal (F_SETSIG), say.
+                self.descriptions.of(socket).note_seen();
+                None
+            }
         }
     }
 

@@ -5,13 +5,11 @@
 //! parent holds, before the child exists; an image after exec takes up the number of its process and lets go of
 //! what it does not find among its descriptors. So nothing closes between the parent's `close` and the child's first use.
 //!
-//! A child of `vfork` or `posix_spawn` borrows the parent's memory while it lives: nothing here changes the tables for it;
-//! giving a descriptor a socket of its own changes only the child's descriptor table.
+//! A child of `vfork` or `posix_spawn` borrows the parent's memory while it lives: nothing here changes the tables for it.
 
 use crate::Posix;
 use crate::channel::Channel;
 use crate::descriptions::Flag;
-use crate::errno::Answer;
 use crate::fallback::{Fd, Identity};
 use crate::fd_table::{Entry, SocketRef};
 use std::sync::atomic::Ordering;
@@ -30,6 +28,7 @@ impl Posix {
     /// [`fork_is_over`](Posix::fork_is_over) in the parent.
     pub fn announce_fork(&self) {
         self.fork_gate.close();
+        self.count_fork();
     }
 
     /// pthread_atfork, parent.
@@ -56,6 +55,7 @@ impl Posix {
     pub fn after_fork_in_child(&self) {
         self.fork_gate.reset();
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
+        self.drop_spares();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
         channel.after_fork_in_child();
@@ -85,8 +85,8 @@ impl Posix {
     pub fn before_exec(&self) -> Departure {
         let Some(channel) = self.attached() else { return Departure::default() };
         let (stay, travel) = self.sort_for_exec();
-        for (socket, descriptors) in &travel {
-            self.name_for_travel(channel, *socket, descriptors);
+        for (socket, fd) in &travel {
+            self.name_for_travel(channel, *socket, *fd);
         }
         if self.is_borrowed() {
             if !travel.is_empty() || self.named_for.load(Ordering::Relaxed) == self.kernel.process_id() {
@@ -108,8 +108,8 @@ impl Posix {
     /// Before libc starts a shell inside itself (system, popen): names what the shell will inherit.
     pub fn before_shell(&self) {
         let Some(channel) = self.attached() else { return };
-        for (socket, descriptors) in self.sort_for_exec().1 {
-            self.name_for_travel(channel, socket, &descriptors);
+        for (socket, fd) in self.sort_for_exec().1 {
+            self.name_for_travel(channel, socket, fd);
         }
     }
 
@@ -117,8 +117,8 @@ impl Posix {
     pub fn before_spawn(&self) -> Departure {
         let Some(channel) = self.attached() else { return Departure::default() };
         let (_, travel) = self.sort_for_exec();
-        for (socket, descriptors) in &travel {
-            self.name_for_travel(channel, *socket, descriptors);
+        for (socket, fd) in &travel {
+            self.name_for_travel(channel, *socket, *fd);
         }
         let reserved = !travel.is_empty();
         if reserved {
@@ -145,7 +145,7 @@ impl Posix {
     /// cannot be noted this process holds the socket until it ends.
     pub fn before_passing(&self, fd: Fd) {
         if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) {
-            self.name_for_travel(channel, socket, &[fd]);
+            self.name_for_travel(channel, socket, fd);
             if !channel.pass(socket) {
                 self.descriptions.of(socket).refer();
             }
@@ -208,6 +208,9 @@ impl Posix {
     pub fn before_filter(&self) {
         self.confine_waits();
         self.before_confinement();
+        if let Some(channel) = self.attached() {
+            self.provide_spares(channel);
+        }
         self.courtesy.forbid();
         self.writers_courtesy.forbid();
     }
@@ -221,8 +224,7 @@ impl Posix {
         } else {
             channel.hold(socket);
             let inet6 = self.kernel_number(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
-            let flags: &[Flag] = if inet6 { &[Flag::KERNEL_TCP, Flag::INET6] } else { &[Flag::KERNEL_TCP] };
-            self.descriptions.install(socket, flags).mark(Flag::CONNECT_REPORTED);
+            self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] }).mark(Flag::CONNECT_REPORTED);
             if self.is_udp(fd) {
                 self.descriptions.of(socket).mark(Flag::DATAGRAM);
                 self.note_ancillary(fd, socket);
@@ -232,17 +234,18 @@ impl Posix {
         true
     }
 
-    /// Our sockets that close on exec, and those that stay with the descriptors that do not.
-    fn sort_for_exec(&self) -> (Vec<SocketRef>, Vec<(SocketRef, Vec<Fd>)>) {
+    /// Our sockets that close on exec, and those that stay, each with a descriptor that does.
+    fn sort_for_exec(&self) -> (Vec<SocketRef>, Vec<(SocketRef, Fd)>) {
         let mut stay: Vec<SocketRef> = Vec::new();
-        let mut travel: Vec<(SocketRef, Vec<Fd>)> = Vec::new();
+        let mut travel: Vec<(SocketRef, Fd)> = Vec::new();
         self.table.for_each_in(0, Fd::MAX, |fd, entry| {
             let Entry::Socket(socket) = entry else { return };
             match self.kernel.descriptor_flags(fd) {
-                Ok(flags) if flags & libc::FD_CLOEXEC == 0 => match travel.iter_mut().find(|(known, _)| *known == socket) {
-                    Some((_, descriptors)) => descriptors.push(fd),
-                    None => travel.push((socket, vec![fd])),
-                },
+                Ok(flags) if flags & libc::FD_CLOEXEC == 0 => {
+                    if travel.iter().all(|(known, _)| *known != socket) {
+                        travel.push((socket, fd));
+                    }
+                }
                 _ => stay.push(socket),
             }
         });
@@ -255,40 +258,15 @@ impl Posix {
     /// the parent's, will not know where it went.
     pub(crate) fn name_in_borrowed_memory(&self, fd: Fd, socket: SocketRef) {
         let Some(channel) = self.attached() else { return };
-        self.name_for_travel(channel, socket, &[fd]);
+        self.name_for_travel(channel, socket, fd);
         self.named_for.store(self.kernel.process_id(), Ordering::Relaxed);
     }
 
-    /// Names the socket by the inode of its descriptors; blanks get a kernel socket of their own first. When there is
-    /// none to be had, the receiver will not know the descriptor: it reads as a socket that is not connected.
-    fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, descriptors: &[Fd]) {
-        if self.give_own_socket(socket, descriptors).is_err() {
-            return self.fall_back("exec", &descriptors[0], crate::Fallback::NoResources);
-        }
-        if let Ok(identity) = self.kernel.identity(descriptors[0]) {
+    /// Names the socket by the inode of its descriptor.
+    fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, fd: Fd) {
+        self.descriptions.of(socket).note_seen();
+        if let Ok(identity) = self.kernel.identity(fd) {
             channel.set_inode(socket, identity.inode);
-        }
-    }
-
-    fn give_own_socket(&self, socket: SocketRef, descriptors: &[Fd]) -> Answer<()> {
-        let description = self.descriptions.of(socket);
-        if description.is(Flag::KERNEL_TCP) || self.has_own_socket(descriptors[0], description.is(Flag::INET6)) {
-            return Ok(());
-        }
-        let domain = if description.is(Flag::INET6) { libc::AF_INET6 } else { libc::AF_INET };
-        let named = self.kernel.socket(domain, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?;
-        let moved = descriptors.iter().try_for_each(|&fd| {
-            let close_on_exec = self.kernel.descriptor_flags(fd)? & libc::FD_CLOEXEC != 0;
-            self.kernel.duplicate_to(named, fd, close_on_exec).map(drop)
-        });
-        self.kernel.close(named)?;
-        moved
-    }
-
-    fn has_own_socket(&self, fd: Fd, inet6: bool) -> bool {
-        match (self.kernel.identity(fd), self.blank(inet6).and_then(|blank| self.kernel.identity(blank))) {
-            (Ok(own), Ok(blank)) => own != blank,
-            _ => false,
         }
     }
 }

@@ -37,6 +37,7 @@ mod poll_select;
 mod readiness;
 mod sendfile;
 mod socket;
+mod spares;
 mod stream;
 mod strict;
 mod tcp_info;
@@ -67,6 +68,7 @@ use fallback::Kernel;
 use fd_table::FdTable;
 use fork_gate::ForkGate;
 use options::marks::Marks;
+use spares::Spares;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The whole room for one process.
@@ -94,8 +96,10 @@ pub struct Posix {
     process: AtomicU32,
     /// The child of `vfork` for which a socket was named before it moved the descriptor; `before_exec` asks.
     named_for: AtomicU32,
-    /// The parked sockets, of IPv4 and of IPv6, whose duplicates stand for accepted connections; -1 until they are needed.
-    blanks: [AtomicI32; 2],
+    /// Kernel sockets for connections to come.
+    spares: Spares,
+    /// A parked kernel TCP socket as `socket` makes it, for its defaults; -1 until it is needed.
+    sample: AtomicI32,
 }
 
 impl Posix {
@@ -120,7 +124,8 @@ impl Posix {
             routes: Routes::default(),
             process: AtomicU32::new(process),
             named_for: AtomicU32::new(0),
-            blanks: [AtomicI32::new(-1), AtomicI32::new(-1)],
+            spares: Spares::new(),
+            sample: AtomicI32::new(-1),
         }
     }
 

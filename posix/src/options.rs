@@ -2,7 +2,7 @@
 //!
 //! Before `listen` or `connect` decides, options are the kernel's: `note_option` only remembers *which* were ever set, and
 //! at the decision those are read back from the kernel socket (`copy_kernel_options`). Afterwards each is checked by the
-//! kernel (the descriptor is a kernel TCP socket, its own or the blank), remembered in the description, and passed to the
+//! kernel (the descriptor is a kernel TCP socket), remembered in the description, and passed to the
 //! stack if the stack acts on it. What the stack lacks makes a socket the kernel's, or is refused (`table`, `marks`).
 
 pub(crate) mod marks;
@@ -183,13 +183,29 @@ impl Posix {
     /// program nobody knows what was set: what it has and a fresh one has is no wish.
     fn is_kernel_default(&self, known: &Known, value: i32, stranger: bool) -> bool {
         match known.form {
-            Form::Buffer { .. } => self.has_blank(known, value),
-            _ => value as u32 == known.default || stranger && self.has_blank(known, value),
+            Form::Buffer { .. } => self.has_sample(known, value),
+            _ => value as u32 == known.default || stranger && self.has_sample(known, value),
         }
     }
 
-    fn has_blank(&self, known: &Known, value: i32) -> bool {
-        self.blank(false).is_ok_and(|blank| self.kernel_number(blank, known.level, known.name) == Some(value))
+    fn has_sample(&self, known: &Known, value: i32) -> bool {
+        self.sample().is_ok_and(|sample| self.kernel_number(sample, known.level, known.name) == Some(value))
+    }
+
+    /// A fresh kernel socket.
+    fn sample(&self) -> Answer<Fd> {
+        let known = self.sample.load(Ordering::Acquire);
+        if known >= 0 {
+            return Ok(known);
+        }
+        let fresh = self.park(self.kernel.socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)?);
+        match self.sample.compare_exchange(-1, fresh, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(fresh),
+            Err(earlier) => {
+                self.discard_internal(fresh);
+                Ok(earlier)
+            }
+        }
     }
 
     /// setsockopt(2) on a socket of ours.
@@ -238,6 +254,10 @@ impl Posix {
         let checked = if takes_any_number(level, name) && value.len() >= size_of::<i32>() {
             Ok(())
         } else {
+            if place.is_none() {
+                // What is in no list is read back from the kernel's socket.
+                description.note_seen();
+            }
             self.kernel.set_option(fd, level, name, value)
         };
         match checked {
@@ -406,9 +426,17 @@ impl Posix {
                         },
                     )
                 }
-                None => self.kernel.option(fd, level, name, out),
+                None => self.option_of_kernel(fd, description, (level, name), out),
             },
         }
+    }
+
+    fn option_of_kernel(&self, fd: Fd, description: &Description, (level, name): (i32, i32), out: &mut [u8]) -> Answer<usize> {
+        if (level, name) == (libc::SOL_SOCKET, libc::SO_COOKIE) {
+            // No other connection may have it.
+            description.note_seen();
+        }
+        self.kernel.option(fd, level, name, out)
     }
 
     /// SO_ERROR: reported once.

@@ -138,8 +138,7 @@ impl Posix {
             return None;
         }
         let socket = channel.open(place)?;
-        let flags: &[Flag] = if inet6 { &[Flag::KERNEL_TCP, Flag::INET6] } else { &[Flag::KERNEL_TCP] };
-        self.descriptions.install(socket, flags);
+        self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
         let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
         channel.set_nonblocking(socket, nonblocking);
         self.copy_kernel_options(channel, fd, socket, peer);

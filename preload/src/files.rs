@@ -70,7 +70,7 @@ pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
         (Some(posix), Entry::Epoll(_)) if let Some(answer) = posix.duplicate_epoll(fd, 0, false) => number(answer),
         (_, Entry::Internal) => number(Err(Errno::BADF)),
         // SAFETY: the program's own call.
-        _ => crate::makers::fresh(unsafe { real::dup(fd) }),
+        _ => crate::makers::make(|| unsafe { real::dup(fd) }),
     }
 }
 

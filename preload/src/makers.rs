@@ -4,6 +4,7 @@
 //! number by a system call of its own, which passes this library by. The check is two loads. Does not do: watch calls that libc makes
 //! inside itself (`fopen`, `opendir`, `mkstemp`), nor those of which the library makes sockets of ours itself (accept, dup).
 
+use crate::c::{errno, set_errno};
 use crate::real;
 use crate::shim::{entry, posix};
 use libc::{c_char, c_int, c_uint, mode_t, sigset_t};
@@ -16,6 +17,29 @@ pub(crate) fn fresh(fd: c_int) -> c_int {
         forget(fd);
     }
     fd
+}
+
+/// As [`fresh`], for a call that may find no number free.
+#[inline]
+pub(crate) fn make(call: impl Fn() -> c_int) -> c_int {
+    fresh(with_numbers(call))
+}
+
+/// A call that makes descriptors; the library gives up numbers that it keeps and can do without before the program hears EMFILE.
+#[inline]
+fn with_numbers(call: impl Fn() -> c_int) -> c_int {
+    let mut answer = call();
+    while answer < 0 && errno().0 == libc::EMFILE && yields_number() {
+        answer = call();
+    }
+    answer
+}
+
+#[cold]
+fn yields_number() -> bool {
+    let yields = posix().is_some_and(|posix| posix.yield_number());
+    set_errno(libc::EMFILE);
+    yields
 }
 
 #[cold]
@@ -45,7 +69,7 @@ macro_rules! makers {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> c_int {
             // SAFETY: the program's own call.
-            fresh(unsafe { real::$name($($argument),*) })
+            make(|| unsafe { real::$name($($argument),*) })
         }
     )*};
 }
@@ -81,19 +105,19 @@ makers! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pipe(pair: *mut c_int) -> c_int {
     // SAFETY: the program's own call.
-    unsafe { fresh_pair(real::pipe(pair), pair) }
+    unsafe { fresh_pair(with_numbers(|| real::pipe(pair)), pair) }
 }
 
 /// pipe2(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pipe2(pair: *mut c_int, flags: c_int) -> c_int {
     // SAFETY: the program's own call.
-    unsafe { fresh_pair(real::pipe2(pair, flags), pair) }
+    unsafe { fresh_pair(with_numbers(|| real::pipe2(pair, flags)), pair) }
 }
 
 /// socketpair(2).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
     // SAFETY: the program's own call.
-    unsafe { fresh_pair(real::socketpair(domain, kind, protocol, pair), pair) }
+    unsafe { fresh_pair(with_numbers(|| real::socketpair(domain, kind, protocol, pair)), pair) }
 }

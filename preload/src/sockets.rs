@@ -10,7 +10,7 @@ use ringway_posix::{Answer, Errno};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: the program's own call.
-    crate::makers::fresh(unsafe { real::socket(domain, kind, protocol) })
+    crate::makers::make(|| unsafe { real::socket(domain, kind, protocol) })
 }
 
 /// bind(2). Always the kernel's, so that both sides agree on who has which port, even to an address that only the stack has;

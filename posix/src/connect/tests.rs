@@ -9,7 +9,7 @@ use crate::mock::Bench;
 fn connected_in_the_background() -> (Bench, Fd, SocketRef) {
     let bench = Bench::new();
     let (fd, socket) = bench.socket(SlotState::Connected);
-    bench.posix.descriptions.install(socket, &[Flag::KERNEL_TCP]);
+    bench.posix.descriptions.install(socket, &[]);
     (bench, fd, socket)
 }
 
