@@ -154,6 +154,14 @@ impl Posix {
         Some(if next <= last { close_kernel_range(next, last) } else { Ok(()) })
     }
 
+    /// One reference less that is no descriptor's.
+    pub(crate) fn release_reference(&self, socket: SocketRef) {
+        let inside = self.fork_gate.enter();
+        let left = self.drop_entry(Entry::Socket(socket));
+        drop(inside);
+        self.end_socket(left);
+    }
+
     /// Inside the gate: one descriptor less. Answers the socket of which this process has none any more.
     fn drop_entry(&self, entry: Entry) -> Option<Left> {
         match entry {

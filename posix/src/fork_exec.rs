@@ -141,31 +141,6 @@ impl Posix {
         }
     }
 
-    /// Before a descriptor of ours leaves in an SCM_RIGHTS message: a reference is in flight until the receiver has it. Where that
-    /// cannot be noted this process holds the socket until it ends.
-    pub fn before_passing(&self, fd: Fd) {
-        if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) {
-            self.name_for_travel(channel, socket, fd);
-            if !channel.pass(socket) {
-                self.descriptions.of(socket).refer();
-            }
-        }
-    }
-
-    /// The message was not sent.
-    pub fn undo_passing(&self, fd: Fd) {
-        if let (Some(channel), Some(socket)) = (self.attached(), self.table.socket(fd)) {
-            channel.arrive(socket);
-        }
-    }
-
-    /// A descriptor has come in an SCM_RIGHTS message: as [`adopt`](Posix::adopt), and it is in flight no more.
-    pub fn receive_passed(&self, fd: Fd) {
-        if let (true, Some(channel), Some(socket)) = (self.adopt(fd), self.attached(), self.table.socket(fd)) {
-            channel.arrive(socket);
-        }
-    }
-
     /// A descriptor has arrived from another process: if it is a socket of the stack, it is ours from now on.
     pub fn adopt(&self, fd: Fd) -> bool {
         let Ok(identity) = self.kernel.identity(fd) else { return false };
@@ -263,7 +238,7 @@ impl Posix {
     }
 
     /// Names the socket by the inode of its descriptor.
-    fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, fd: Fd) {
+    pub(crate) fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, fd: Fd) {
         self.descriptions.of(socket).note_seen();
         if let Ok(identity) = self.kernel.identity(fd) {
             channel.set_inode(socket, identity.inode);

@@ -33,6 +33,7 @@ mod fork_gate;
 mod interest;
 mod message;
 mod options;
+mod passing;
 mod poll_select;
 mod readiness;
 mod sendfile;
@@ -53,6 +54,7 @@ pub use errno::{Answer, Errno};
 pub use fcntl_ioctl::Control;
 pub use fork_exec::Departure;
 pub use message::{ReceivedMessage, ancillary_descriptors};
+pub use passing::Passage;
 pub use poll_select::SelectSets;
 pub use stream::{Receive, Send};
 

@@ -5,8 +5,8 @@ use crate::datagram;
 use crate::real;
 use crate::shim::{ours, posix};
 use libc::{c_int, c_uint, mmsghdr, msghdr, ssize_t, timespec};
-use ringway_posix::fd_table::{Entry, SocketRef};
-use ringway_posix::{Answer, Errno, Posix, Receive, Send, ancillary_descriptors};
+use ringway_posix::fd_table::SocketRef;
+use ringway_posix::{Answer, Errno, Passage, Posix, Receive, Send, ancillary_descriptors};
 use ringway_shm::Instant;
 
 /// recvmsg(2).
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
             let count = unsafe { real::recvmsg(fd, message, flags) };
             if count >= 0 {
                 // SAFETY: the kernel has filled the message.
-                unsafe { adopt_descriptors(message) };
+                unsafe { adopt_descriptors(message, flags) };
             }
             count
         }
@@ -38,7 +38,12 @@ pub unsafe extern "C" fn recvmmsg(
 ) -> c_int {
     let Some((posix, socket)) = ours(fd) else {
         // SAFETY: the program's own call.
-        return unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+        let received = unsafe { real::recvmmsg(fd, messages, count, flags, timeout) };
+        for place in 0..received.max(0) as usize {
+            // SAFETY: the kernel has filled so many.
+            unsafe { adopt_descriptors(&raw const (*messages.add(place)).msg_hdr, flags) };
+        }
+        return received;
     };
     // SAFETY: null, or the program promises that it is valid.
     let limit = match unsafe { limit_of(posix, timeout) } {
@@ -119,12 +124,11 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
                 }
             }
             // SAFETY: the program's promise about its message.
-            unsafe { name_descriptors(message) };
+            let passage = unsafe { name_descriptors(message) };
             // SAFETY: the program's own call.
             let sent = unsafe { real::sendmsg(fd, message, flags) };
             if sent < 0 {
-                // SAFETY: the program's promise about its message.
-                unsafe { take_back_descriptors(message) };
+                take_back(passage);
             }
             sent
         }
@@ -145,8 +149,8 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, asked: c_ui
                 return answer;
             }
         }
-        // SAFETY: the program's own call, with all that it has asked for.
-        return unsafe { real::sendmmsg(fd, messages, asked, flags) };
+        // SAFETY: the program's own call, with all that it has asked for, and its promise about them.
+        return unsafe { send_to_kernel(fd, messages, asked, flags) };
     };
     let (posix, socket) = match towards {
         Ok(ours) => ours,
@@ -169,6 +173,22 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, asked: c_ui
     }
     done as c_int
 }
+
+/// sendmmsg(2) by a socket of the kernel's, whose messages may carry descriptors of ours.
+unsafe fn send_to_kernel(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int {
+    let has_messages = posix().is_some() && c::may_be_memory(messages.cast(), size_of::<mmsghdr>());
+    let named = if has_messages { count.min(MESSAGES_MAX) as usize } else { 0 };
+    // SAFETY: the caller's promise: there are `count` messages.
+    let name = |place| unsafe { name_descriptors(&raw const (*messages.add(place)).msg_hdr) };
+    let mut passages: Vec<Passage> = (0..named).map(name).collect();
+    // SAFETY: the program's own call.
+    let sent = unsafe { real::sendmmsg(fd, messages, count, flags) };
+    passages.drain(sent.max(0) as usize..).for_each(take_back);
+    sent
+}
+
+/// More in one call are not sent (net/socket.c, __sys_sendmmsg: UIO_MAXIOV).
+const MESSAGES_MAX: c_uint = 1024;
 
 /// sendmmsg(2) likewise: the first message connects, and the next one is refused for that (EISCONN), as by Linux. `None`: the
 /// kernel's call.
@@ -249,33 +269,34 @@ unsafe fn send_message(posix: &Posix, fd: c_int, socket: SocketRef, message: *co
 }
 
 /// Descriptors of ours in the message get a name that the receiver can look up.
-unsafe fn name_descriptors(message: *const msghdr) {
-    let Some(posix) = posix() else { return };
+unsafe fn name_descriptors(message: *const msghdr) -> Passage {
+    let mut passage = Passage::default();
+    let Some(posix) = posix() else { return passage };
     // SAFETY: the caller's promise.
     for fd in unsafe { control_descriptors(message) } {
-        if matches!(posix.table().lookup(fd), Entry::Socket(_)) {
-            posix.before_passing(fd);
-        }
+        posix.before_passing(fd, &mut passage);
     }
+    passage
 }
 
 /// The message has not been sent.
-unsafe fn take_back_descriptors(message: *const msghdr) {
+fn take_back(passage: Passage) {
     let Some(posix) = posix() else { return };
     let error = c::errno();
-    // SAFETY: the caller's promise.
-    for fd in unsafe { control_descriptors(message) } {
-        posix.undo_passing(fd);
-    }
+    posix.undo_passing(passage);
     c::set_errno(error.0);
 }
 
-/// Descriptors that have just arrived: those of the stack are ours from now on.
-unsafe fn adopt_descriptors(message: *const msghdr) {
+/// Descriptors that have just arrived: those of the stack are ours from now on. A message that was looked at comes again.
+unsafe fn adopt_descriptors(message: *const msghdr, flags: c_int) {
     let Some(posix) = posix() else { return };
     // SAFETY: the caller's promise.
     for fd in unsafe { control_descriptors(message) } {
-        posix.receive_passed(fd);
+        if flags & libc::MSG_PEEK != 0 {
+            posix.adopt(fd);
+        } else {
+            posix.receive_passed(fd);
+        }
     }
 }
 
@@ -285,7 +306,7 @@ unsafe fn control_descriptors(message: *const msghdr) -> Vec<c_int> {
     }
     // SAFETY: not null, and the caller promises that it is valid.
     match unsafe { &*message } {
-        message if !message.msg_control.is_null() && message.msg_controllen > 0 => {
+        message if c::may_be_memory(message.msg_control, 1) && message.msg_controllen > 0 => {
             // SAFETY: not null, and the caller promises that many bytes.
             let control = unsafe { c::input(message.msg_control, message.msg_controllen) };
             control.map(ancillary_descriptors).unwrap_or_default()

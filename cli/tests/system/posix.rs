@@ -63,7 +63,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, identity, inherited_epoll, lesser, many, misuse, mixed_wait, names, nested_epoll,
+    corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
     old_kernel, options, raw, passing, rights, shared_port, standard, streams, urgent, congestion,
 }
 
@@ -80,6 +80,20 @@ print(libc.syscall(ctypes.c_long(425), ctypes.c_long(8), bytes(120)), errno.erro
 #[test]
 fn nonblocking() {
     same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address, [1, 0]);
+}
+
+/// No connection that was passed on is held for longer than it lives: there is room for few at a time.
+#[test]
+fn handed_over() {
+    let net = Net::new();
+    net.file("common.py", SCRIPTS_SHARE);
+    net.file("handed_over.py", include_str!("posix/handed_over.py"));
+    let address = net.address(Server);
+    let reference = play(&net, "handed_over", &address, &[], &[]);
+    let before = net.kernel_tcp(Server);
+    let small = ["env", "RINGWAY_LIMITS_SOCKETS_PER_GROUP=128", RINGWAY, "run", "-q", "--"];
+    assert_eq!(play(&net, "handed_over", &address, &small, &[]), reference);
+    net.assert_kernel_received(Server, &before, 0);
 }
 
 #[test]
@@ -142,7 +156,7 @@ mod ipv6 {
 
     scripts! {
         Net::address6;
-        corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, identity, inherited_epoll, lesser, many, misuse, mixed_wait, names,
+        corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names,
         nested_epoll, old_kernel, raw, passing, rights, shared_port, standard, streams, options, urgent,
     }
 

@@ -58,7 +58,7 @@ type See = fn(&Bench, Fd, SocketRef);
 #[test]
 fn what_others_may_know_serves_no_other_connection() {
     let seen: [(&str, See); 5] = [
-        ("passed", |bench, fd, _| bench.posix.before_passing(fd)),
+        ("passed", |bench, fd, _| bench.posix.before_passing(fd, &mut crate::Passage::default())),
         ("forked", |bench, _, _| {
             bench.posix.announce_fork();
             bench.posix.fork_is_over();

@@ -36,6 +36,7 @@ pub use context::Watch;
 pub use control::{ControlResult, Ticket};
 pub use datagram::Received;
 pub use loan::{Lent, Loan, Reservation, Reserved};
+pub(super) use pass::{hand_on, sends};
 pub use receive::ReceiveError;
 pub use send::SendError;
 pub use urgent::UrgentError;

@@ -510,6 +510,27 @@ fn a_reference_in_flight_holds_a_socket_that_its_sender_has_closed() {
 }
 
 #[test]
+fn a_reference_in_flight_outlives_its_sender() {
+    let mut bench = Bench::new(SHAPE);
+    let (passed, closed) = (bench.connected(100), bench.connected(100));
+    let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
+    let other = roster.claim(1, None).expect("a number is free");
+    assert!(bench.client.pass(passed));
+    assert!(!bench.client.release(passed.index));
+    let gone = bench.worker.process_gone(bench.client.process());
+    assert_eq!((gone.orphans, gone.revisit), (vec![closed.index], vec![passed.index]));
+    // The receiver is the process that stands for the message, and has the socket of its own then.
+    let map = bench.client.map_for_tests();
+    let holds =
+        |process| map.held(process, passed.index / 64).load(crate::sync::Ordering::SeqCst) & 1 << (passed.index % 64) != 0;
+    assert!(holds(other) && !holds(bench.client.process()));
+    bench.client.hold(passed.index);
+    bench.client.arrive(passed);
+    assert!(!holds(other), "it has arrived at another");
+    assert!(bench.client.release(passed.index), "none is in flight");
+}
+
+#[test]
 fn a_dead_process_loses_locks_contexts_and_sockets() {
     let mut bench = Bench::new(SHAPE);
     let (alone, shared) = (bench.connected(100), bench.connected(100));

@@ -2,8 +2,8 @@
 //!
 //! While one is, the sender's mark in the table of holders stands for it, also when the sender has closed its own descriptor.
 //! The receiver takes a mark of its own first and ends the reference then; the last one that is received takes the mark of a
-//! sender that has closed with it. So there is a holder at every instant, and none too many afterwards. A message that is
-//! never received keeps the socket until the sender ends.
+//! sender that has closed with it. So there is a holder at every instant, and none too many afterwards. When a sender dies, another
+//! process of the group stands for what it has in flight (`worker/process.rs`).
 //!
 //! ```text
 //!   app_flags:  31..24 flags | 23 closed | 22..16 references in flight | 15..8 the sender | 7..0 flags
@@ -63,4 +63,21 @@ impl Client {
 /// Changes the word unless `to` says `None`; what it was before.
 fn change(word: &AtomicU32, to: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
     word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, to).ok()
+}
+
+/// Whether references that this process has sent are in flight.
+pub(in super::super) fn sends(app_flags: &AtomicU32, process: u32) -> bool {
+    let word = app_flags.load(Ordering::SeqCst);
+    word & COUNT != 0 && word & SENDER == process << SENDER_AT
+}
+
+/// The sender of references in flight has died: `heir`, another process, which is marked as a holder, stands for them. `has_own`: the
+/// heir has a descriptor of the socket beside them. `false`: there are none of this sender.
+pub(in super::super) fn hand_on(app_flags: &AtomicU32, dead: u32, heir: u32, has_own: bool) -> bool {
+    let closed = if has_own { 0 } else { CLOSED };
+    let handed = |word: u32| {
+        let is_of_dead = word & COUNT != 0 && word & SENDER == dead << SENDER_AT;
+        is_of_dead.then_some(word & !(SENDER | CLOSED) | heir << SENDER_AT | closed)
+    };
+    change(app_flags, handed).is_some()
 }

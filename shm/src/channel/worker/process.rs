@@ -1,5 +1,6 @@
 //! What to do when a process of the group is gone, however it went.
 
+use super::super::client::{hand_on, sends};
 use super::super::layout::{Bits, CONTEXTS, PROCESSES, RINGS, TxClass};
 use super::super::lock::owner_process;
 use super::super::slot::State;
@@ -50,6 +51,7 @@ impl Attachment {
             if self.is_unaccepted(slot) {
                 continue;
             }
+            self.hand_on(slot, index);
             if !self.map.is_held(slot) {
                 gone.orphans.push(slot);
             } else if torn {
@@ -59,6 +61,25 @@ impl Attachment {
             }
         }
         gone
+    }
+
+    /// References to the slot that the dead process had in flight (SCM_RIGHTS) outlive it: another process stands for them, one
+    /// that has no descriptor of the slot if there is one.
+    fn hand_on(&self, slot: u32, dead: u32) {
+        let app_flags = &self.map.slot(slot).app_flags;
+        if !sends(app_flags, dead) {
+            return;
+        }
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let holds = |process: u32| self.map.held(process, word).load(Ordering::SeqCst) & bit != 0;
+        let others = || self.map.processes().filter(|process| *process != dead);
+        let Some(heir) = others().find(|process| !holds(*process)).or_else(|| others().next()) else { return };
+        let has_own = holds(heir);
+        self.map.held(heir, word).fetch_or(bit, Ordering::SeqCst);
+        if !hand_on(app_flags, dead, heir, has_own) && !has_own {
+            // All have arrived meanwhile.
+            self.map.held(heir, word).fetch_and(!bit, Ordering::SeqCst);
+        }
     }
 
     fn free_context(&mut self, context: u32) {
