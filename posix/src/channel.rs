@@ -292,6 +292,9 @@ pub struct Ticket {
 /// Workers but the first, at most.
 pub(crate) const PARTNERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX as usize - 1;
 
+/// The status flags that F_SETFL changes of a socket (fs/fcntl.c, setfl). All but O_NONBLOCK act on nothing here.
+pub const STATUS_FLAGS: [i32; 4] = [libc::O_NONBLOCK, libc::O_APPEND, libc::O_ASYNC, libc::O_NOATIME];
+
 /// A wait context of the region: one waiting thread or one epoll instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
@@ -315,6 +318,10 @@ pub trait Channel: Send + Sync {
     fn nonblocking(&self, socket: SocketRef) -> bool;
     /// Sets O_NONBLOCK.
     fn set_nonblocking(&self, socket: SocketRef, on: bool);
+    /// The status flags of the open file description among `STATUS_FLAGS`, as F_GETFL names them.
+    fn status_flags(&self, socket: SocketRef) -> i32;
+    /// Sets these, and clears the others among `STATUS_FLAGS`.
+    fn set_status_flags(&self, socket: SocketRef, flags: i32);
     /// The socket's failure, told once (SO_ERROR).
     fn take_failure(&self, socket: SocketRef) -> Option<Failure>;
     /// Local and remote address.

@@ -12,7 +12,8 @@ mod partners;
 mod turn;
 
 use crate::channel::{
-    Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, SocketOption, State, Taking, Ticket,
+    Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, SocketOption, State,
+    Taking, Ticket,
 };
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
@@ -221,6 +222,19 @@ impl Channel for Attached {
         if let Some(slot) = self.current(socket) {
             if on { slot.change_app_flags(NONBLOCKING, 0) } else { slot.change_app_flags(0, NONBLOCKING) }
         }
+    }
+
+    fn status_flags(&self, socket: SocketRef) -> i32 {
+        let kept = self.current(socket).map_or(0, |slot| slot.app_flags());
+        STATUS_FLAGS.iter().enumerate().filter(|(place, _)| kept & (NONBLOCKING << place) != 0).map(|(_, flag)| flag).sum()
+    }
+
+    fn set_status_flags(&self, socket: SocketRef, flags: i32) {
+        let Some(slot) = self.current(socket) else { return };
+        let all = (NONBLOCKING << STATUS_FLAGS.len()) - NONBLOCKING;
+        let places = STATUS_FLAGS.iter().enumerate().filter(|(_, flag)| flags & **flag != 0);
+        let set = places.fold(0, |set, (place, _)| set | NONBLOCKING << place);
+        slot.change_app_flags(set, all & !set);
     }
 
     fn take_failure(&self, socket: SocketRef) -> Option<Failure> {
@@ -543,7 +557,7 @@ impl Channel for Attached {
     }
 }
 
-/// The bit of the slot's application flags that is O_NONBLOCK.
+/// The bit of the slot's application flags that is O_NONBLOCK, the first of `STATUS_FLAGS`; the others follow.
 const NONBLOCKING: u32 = 1;
 
 #[cfg(test)]

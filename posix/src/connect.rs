@@ -28,11 +28,11 @@ impl Posix {
                 return self.reconnect_datagram(fd, socket, address);
             }
             if is_unspecified_family(address) {
-                return Some(self.disconnect(fd));
+                return Some(self.disconnect(fd, socket));
             }
             match self.connect_again(socket) {
                 Some(answer) => return Some(answer),
-                None => self.let_go(fd),
+                None => self.dissolve(fd, socket),
             }
         }
         let Parsed::Inet { address: remote, inet6 } = parse(address) else { return None };
@@ -178,9 +178,16 @@ impl Posix {
     }
 
     /// connect(2) with AF_UNSPEC: the association is dissolved, the descriptor is a fresh kernel socket again.
-    fn disconnect(&self, fd: Fd) -> Answer<()> {
-        self.let_go(fd);
+    fn disconnect(&self, fd: Fd, socket: SocketRef) -> Answer<()> {
+        self.dissolve(fd, socket);
         Ok(())
+    }
+
+    fn dissolve(&self, fd: Fd, socket: SocketRef) {
+        if let Some(channel) = self.attached() {
+            self.give_back_status(channel, fd, socket);
+        }
+        self.let_go(fd);
     }
 }
 

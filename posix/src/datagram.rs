@@ -177,8 +177,7 @@ impl Posix {
         let socket = channel.open(Place::First).ok_or(Fallback::NoResources)?;
         let flags: &[Flag] = if inet6 { &[Flag::DATAGRAM, Flag::INET6] } else { &[Flag::DATAGRAM] };
         self.descriptions.install(socket, flags);
-        let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
-        channel.set_nonblocking(socket, nonblocking);
+        self.take_status(channel, fd, socket);
         self.copy_datagram_options(channel, fd, socket, inet6);
         let dual_stack = local.is_ipv6() && local.ip().is_unspecified() && !self.is_v6_only(fd);
         if !self.fix_port(fd, local, inet6) || !channel.show(socket, Purpose::Datagrams, fd) {
@@ -228,13 +227,7 @@ impl Posix {
     pub(crate) fn surrender(&self, fd: Fd, socket: SocketRef, reason: Fallback) -> Answer<()> {
         self.yield_to_kernel("surrender", &fd, reason)?;
         if let Some(channel) = self.attached() {
-            let nonblocking = channel.nonblocking(socket);
-            if let Ok(flags) = self.kernel.status_flags(fd) {
-                let wanted = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
-                if self.kernel.set_status_flags(fd, wanted).is_err() {
-                    self.counters.count(Fallback::NoResources);
-                }
-            }
+            self.give_back_status(channel, fd, socket);
             if let Some((_, remote)) = channel.addresses(socket).filter(|(_, remote)| remote.port() != 0) {
                 let name = SocketName::new(remote, self.descriptions.of(socket).is(Flag::INET6));
                 if self.kernel.connect(fd, name.bytes()).is_err() {

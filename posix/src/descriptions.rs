@@ -2,8 +2,8 @@
 //!
 //! Indexed by slot number; an entry is reset when a socket is installed and never freed, so that a call that races with
 //! the last `close` in another thread reads stale numbers but never freed memory. `fork` copies the entries with the
-//! rest of the memory, which is what a copy of the descriptor table needs. O_NONBLOCK is not here: it belongs to the
-//! open file description and lives in the slot that all processes share.
+//! rest of the memory, which is what a copy of the descriptor table needs. Status flags (O_NONBLOCK) are not here: they belong to the
+//! open file description and live in the slot that all processes share.
 
 use crate::datagram::pieces::Waiting;
 use crate::fd_table::SocketRef;
@@ -60,10 +60,6 @@ impl Flag {
     pub(crate) const PIECES: Flag = Flag(1 << 12);
     /// The kernel's socket may have begun one: what follows is for it.
     pub(crate) const KERNELS_PIECES: Flag = Flag(1 << 13);
-    /// O_APPEND, which means nothing to a socket and reads back.
-    pub(crate) const APPEND: Flag = Flag(1 << 14);
-    /// O_ASYNC, which reads back.
-    pub(crate) const ASYNC: Flag = Flag(1 << 15);
 }
 
 impl Description {

@@ -1,9 +1,10 @@
-//! fcntl(2) and ioctl(2) on sockets of ours. O_NONBLOCK is kept in the slot, where all processes see it.
+//! fcntl(2) and ioctl(2) on sockets of ours. Status flags (O_NONBLOCK and its like) are kept in the slot, where all processes see them:
+//! they belong to the open file description.
 
 use crate::Posix;
 use crate::channel::{Channel, State, View};
+use crate::counters::Fallback;
 use crate::datagram::control;
-use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
@@ -26,24 +27,11 @@ impl Posix {
     pub fn fcntl(&self, fd: Fd, socket: SocketRef, command: i32, argument: i64) -> Option<Answer<i32>> {
         let channel = self.attached()?;
         match command {
-            libc::F_GETFL => {
-                let nonblocking = if channel.nonblocking(socket) { libc::O_NONBLOCK } else { 0 };
-                let description = self.descriptions.of(socket);
-                let kept = REMEMBERED.iter().filter(|(_, flag)| description.is(*flag)).map(|(bit, _)| bit);
-                Some(Ok(kept.fold(libc::O_RDWR | nonblocking, |flags, bit| flags | bit)))
-            }
+            libc::F_GETFL => Some(Ok(libc::O_RDWR | channel.status_flags(socket))),
             // fs/fcntl.c, setfl: a socket has no direct I/O.
             libc::F_SETFL if argument as i32 & libc::O_DIRECT != 0 => Some(Err(Errno::INVAL)),
             libc::F_SETFL => {
-                let description = self.descriptions.of(socket);
-                for (bit, flag) in REMEMBERED {
-                    if argument as i32 & bit != 0 {
-                        description.mark(flag);
-                    } else {
-                        description.unmark(flag);
-                    }
-                }
-                channel.set_nonblocking(socket, argument as i32 & libc::O_NONBLOCK != 0);
+                channel.set_status_flags(socket, argument as i32);
                 // The kernel socket of a datagram socket may have to go on alone.
                 (!self.is_datagram(socket)).then_some(Ok(0))
             }
@@ -65,6 +53,20 @@ impl Posix {
         }
     }
 
+    /// The program's kernel socket has been named `socket`, or will be: its status flags are those of the socket.
+    pub(crate) fn take_status(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        if let Ok(flags) = self.kernel.status_flags(fd) {
+            channel.set_status_flags(socket, flags);
+        }
+    }
+
+    /// The program's kernel socket goes on without the stack's: it gets the status flags that the program has set meanwhile.
+    pub(crate) fn give_back_status(&self, channel: &dyn Channel, fd: Fd, socket: SocketRef) {
+        if self.kernel.set_status_flags(fd, channel.status_flags(socket)).is_err() {
+            self.counters.count(Fallback::NoResources);
+        }
+    }
+
     /// ioctl(2); `value` is the `int` behind the argument for the requests that read one. `None`: the kernel's.
     pub fn ioctl(&self, socket: SocketRef, request: u64, value: i32) -> Option<Answer<Control>> {
         let channel = self.attached()?;
@@ -73,6 +75,11 @@ impl Posix {
         match request {
             libc::FIONBIO => {
                 channel.set_nonblocking(socket, value != 0);
+                (!self.is_datagram(socket)).then_some(Ok(Control::Done))
+            }
+            FIOASYNC => {
+                let others = channel.status_flags(socket) & !libc::O_ASYNC;
+                channel.set_status_flags(socket, if value != 0 { others | libc::O_ASYNC } else { others });
                 (!self.is_datagram(socket)).then_some(Ok(Control::Done))
             }
             libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD if listening => Some(Err(Errno::INVAL)),
@@ -101,9 +108,6 @@ impl Posix {
     }
 }
 
-/// Status flags that act on nothing here and are read back.
-const REMEMBERED: [(i32, Flag); 2] = [(libc::O_APPEND, Flag::APPEND), (libc::O_ASYNC, Flag::ASYNC)];
-
 /// net/ipv4/tcp.h, tcp_inq: bytes before urgent data that is not in line.
 fn inquire(view: &View) -> usize {
     match view.urgent {
@@ -122,6 +126,8 @@ fn number(bytes: usize) -> i32 {
     i32::try_from(bytes).unwrap_or(i32::MAX)
 }
 
+/// asm-generic/ioctls.h
+const FIOASYNC: u64 = 0x5452;
 /// linux/sockios.h
 const FIOSETOWN: u64 = 0x8901;
 const SIOCSPGRP: u64 = 0x8902;

@@ -139,8 +139,7 @@ impl Posix {
         }
         let socket = channel.open(place)?;
         self.descriptions.install(socket, if inet6 { &[Flag::INET6] } else { &[] });
-        let nonblocking = self.kernel.status_flags(fd).is_ok_and(|flags| flags & libc::O_NONBLOCK != 0);
-        channel.set_nonblocking(socket, nonblocking);
+        self.take_status(channel, fd, socket);
         self.copy_kernel_options(channel, fd, socket, peer);
         Some(socket)
     }

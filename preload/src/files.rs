@@ -132,6 +132,8 @@ fn followed(new: Answer<c_int>) -> c_int {
     number(new)
 }
 
+/// asm-generic/ioctls.h
+const FIOASYNC: c_ulong = 0x5452;
 /// linux/sockios.h
 const FIOSETOWN: c_ulong = 0x8901;
 const SIOCSPGRP: c_ulong = 0x8902;
@@ -143,8 +145,10 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: c_ulong) -
         let pointer = argument as *mut c_int;
         let value = match request {
             // SAFETY: these read one int through a pointer that the program promises to be valid.
-            libc::FIONBIO | FIOSETOWN | SIOCSPGRP if c::may_be_memory(pointer.cast(), 4) => unsafe { pointer.read_unaligned() },
-            libc::FIONBIO | FIOSETOWN | SIOCSPGRP => return status(Err(Errno::FAULT)),
+            libc::FIONBIO | FIOASYNC | FIOSETOWN | SIOCSPGRP if c::may_be_memory(pointer.cast(), 4) => unsafe {
+                pointer.read_unaligned()
+            },
+            libc::FIONBIO | FIOASYNC | FIOSETOWN | SIOCSPGRP => return status(Err(Errno::FAULT)),
             _ => 0,
         };
         match posix.ioctl(socket, request, value) {

@@ -63,7 +63,7 @@ macro_rules! scripts {
 
 scripts! {
     Net::address;
-    corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
+    corners, descriptors, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names, nested_epoll,
     old_kernel, options, raw, passing, rights, shared_port, standard, streams, urgent, congestion,
 }
 
@@ -156,7 +156,7 @@ mod ipv6 {
 
     scripts! {
         Net::address6;
-        corners, descriptors, endings, epoll, exec, files, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names,
+        corners, descriptors, endings, epoll, exec, files, flags, fork, forms, half_close, identity, inherited_epoll, lesser, many, messages, misuse, mixed_wait, names,
         nested_epoll, old_kernel, raw, passing, rights, shared_port, standard, streams, options, urgent,
     }
 

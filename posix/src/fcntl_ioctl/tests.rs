@@ -22,10 +22,14 @@ fn status_flags_read_back() {
     let (fd, socket) = bench.socket(SlotState::Connected);
     let set = |flags: i32| bench.posix.fcntl(fd, socket, libc::F_SETFL, flags.into());
     let flags = || bench.posix.fcntl(fd, socket, libc::F_GETFL, 0);
-    let all = libc::O_APPEND | libc::O_ASYNC | libc::O_NONBLOCK;
+    let all = libc::O_APPEND | libc::O_ASYNC | libc::O_NONBLOCK | libc::O_NOATIME;
     assert_eq!(set(all), Some(Ok(0)));
     assert_eq!(flags(), Some(Ok(libc::O_RDWR | all)));
     assert_eq!(set(libc::O_DIRECT), Some(Err(Errno::INVAL)));
+    bench.posix.descriptions.of(socket).forget_references();
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR | all)), "they are not this process's");
+    assert_eq!(bench.posix.ioctl(socket, FIOASYNC, 0), Some(Ok(Control::Done)));
+    assert_eq!(flags(), Some(Ok(libc::O_RDWR | all & !libc::O_ASYNC)));
     assert_eq!(set(0), Some(Ok(0)));
     assert_eq!(flags(), Some(Ok(libc::O_RDWR)));
 }
