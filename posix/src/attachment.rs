@@ -1,6 +1,7 @@
 //! Getting a channel, once, when the first socket needs it; and knowing when the service has died.
 
 use crate::Posix;
+use crate::apart::is_apart;
 use crate::channel::{Attach, Channel};
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
@@ -44,6 +45,9 @@ impl Posix {
     /// # Errors
     /// ENETDOWN in strict mode when there is no service.
     pub(crate) fn channel(&self) -> Answer<Option<&dyn Channel>> {
+        if is_apart() {
+            return if self.settings.strict { Err(Errno::NETDOWN) } else { Ok(None) };
+        }
         let channel = match self.attachment.channel.get() {
             Some(channel) => channel,
             None => {

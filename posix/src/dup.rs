@@ -116,7 +116,7 @@ impl Posix {
     /// this library.
     pub fn forget_stale(&self, fd: Fd) {
         // A child of vfork closes its own descriptors; the table is the parent's.
-        if !self.is_borrowed() {
+        if !self.is_tables_stranger() {
             self.let_go(fd);
         }
     }
@@ -129,7 +129,7 @@ impl Posix {
         last: Fd,
         mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
     ) -> Option<Answer<()>> {
-        if self.is_borrowed() {
+        if self.is_tables_stranger() {
             return None;
         }
         let mut ours = Vec::new();

@@ -128,6 +128,8 @@ pub trait Kernel: Send + Sync {
     fn give_way(&self);
     /// Gives the processor away for about `span` (used only where a wait context is not to be had).
     fn pause(&self, span: Duration);
+    /// Has this process more than one thread? Looks into /proc.
+    fn has_other_threads(&self) -> bool;
     /// `getpid(2)`.
     fn process_id(&self) -> u32;
     /// Sends SIGPIPE to the calling thread.

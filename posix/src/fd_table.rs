@@ -12,6 +12,7 @@
 //!  +----------+----------------+----------------+
 //! ```
 
+use crate::apart::is_apart;
 use crate::fallback::Fd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,9 +59,11 @@ impl FdTable {
     /// What `fd` stands for.
     #[inline]
     pub fn lookup(&self, fd: Fd) -> Entry {
-        match self.cell(fd) {
-            Some(cell) => decode(cell.load(Ordering::Acquire)),
-            None => Entry::None,
+        match self.cell(fd).map(|cell| decode(cell.load(Ordering::Acquire))) {
+            Some(Entry::None) | None => Entry::None,
+            // For a thread with descriptors of its own.
+            Some(_) if is_apart() => Entry::None,
+            Some(entry) => entry,
         }
     }
 

@@ -56,6 +56,7 @@ impl Posix {
         self.fork_gate.reset();
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         self.drop_spares();
+        self.forget_apart();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
         channel.after_fork_in_child();

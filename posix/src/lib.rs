@@ -12,6 +12,7 @@
 
 mod accept;
 mod address;
+mod apart;
 mod attachment;
 mod blocking;
 pub mod channel;
@@ -140,6 +141,11 @@ impl Posix {
     /// Is this a child of `vfork` that has borrowed the parent's memory?
     pub(crate) fn is_borrowed(&self) -> bool {
         self.kernel.process_id() != self.process.load(Ordering::Relaxed)
+    }
+
+    /// Is the table another's: has the caller descriptors of its own (a child of `vfork`, a thread apart)?
+    pub(crate) fn is_tables_stranger(&self) -> bool {
+        apart::is_apart() || self.is_borrowed()
     }
 
     /// The kernel behind this room.

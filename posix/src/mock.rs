@@ -280,6 +280,10 @@ impl Kernel for TestKernel {
         thread::yield_now();
     }
 
+    fn has_other_threads(&self) -> bool {
+        true
+    }
+
     fn process_id(&self) -> u32 {
         match self.pretended_process.load(Ordering::Relaxed) {
             0 => std::process::id(),

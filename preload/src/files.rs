@@ -21,16 +21,40 @@ pub unsafe extern "C" fn close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let (from, to) = (c_int::try_from(first), c_int::try_from(last).unwrap_or(c_int::MAX));
-    // UNSHARE gives the calling thread a table of its own first: the only thread, in what programs do before exec.
     let closes = flags & !UNSHARE == 0;
+    let close_range = |first, last| close_kernel_range(first, last, flags);
     if let (Some(posix), Ok(from), true) = (posix(), from, closes)
         && from <= to
-        && let Some(answer) = posix.close_range(from, to, |first, last| close_kernel_range(first, last, flags))
     {
-        return status(answer);
+        // UNSHARE gives the calling thread a table of its own first; it often is the only thread, before exec.
+        let apart = if flags & UNSHARE != 0 { posix.close_range_apart(from, to, close_range) } else { None };
+        if let Some(answer) = apart.or_else(|| posix.close_range(from, to, close_range)) {
+            return status(answer);
+        }
     }
     // SAFETY: the program's own call. With CLOEXEC nothing of ours changes before exec.
-    unsafe { real::close_range(first, last, flags) }
+    let answer = unsafe { real::close_range(first, last, flags) };
+    if answer == 0 && flags & UNSHARE != 0 {
+        note_unshared();
+    }
+    answer
+}
+
+/// unshare(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    let answer = unsafe { real::unshare(flags) };
+    if answer == 0 && flags & libc::CLONE_FILES != 0 {
+        note_unshared();
+    }
+    answer
+}
+
+fn note_unshared() {
+    if let Some(posix) = posix() {
+        posix.note_unshared();
+    }
 }
 
 /// closefrom(3).

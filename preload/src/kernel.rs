@@ -244,6 +244,10 @@ impl Kernel for LibcKernel {
         unsafe { libc::nanosleep(&raw const time, std::ptr::null_mut()) };
     }
 
+    fn has_other_threads(&self) -> bool {
+        std::fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.take(2).count() > 1)
+    }
+
     fn process_id(&self) -> u32 {
         std::process::id()
     }

@@ -107,6 +107,7 @@ unsafe fn descriptors(number: c_long, a: Arguments) -> Option<c_long> {
         match number {
             libc::SYS_close => files::close(a.number(0)),
             libc::SYS_close_range => files::close_range(a.unsigned(0), a.unsigned(1), a.number(2)),
+            libc::SYS_unshare => files::unshare(a.number(0)),
             libc::SYS_dup => files::dup(a.number(0)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_dup2 => files::dup2(a.number(0), a.number(1)),

@@ -87,6 +87,7 @@ real! {
     fn splice(input: c_int, input_offset: *mut i64, out: c_int, out_offset: *mut i64, len: size_t, flags: c_uint) -> ssize_t;
 
     fn close(fd: c_int) -> c_int;
+    fn unshare(flags: c_int) -> c_int;
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
     fn fclose(stream: *mut libc::FILE) -> c_int;
     fn dup(fd: c_int) -> c_int;

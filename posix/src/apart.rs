@@ -1,0 +1,81 @@
+//! Threads with a descriptor table of their own: close_range(2) with CLOSE_RANGE_UNSHARE and unshare(2) with CLONE_FILES by one
+//! thread of several.
+//!
+//! From then on a number may name one file for that thread and another one for the rest, of whose numbers this library's table speaks.
+//! So for such a thread nothing is ours: its calls are the kernel's, to which a connection of the stack is a socket that is not
+//! connected, and what it closes stays open for the others. Does not do: know threads that such a thread makes, which share its
+//! descriptors.
+
+use crate::Posix;
+use crate::errno::Answer;
+use crate::fallback::Fd;
+use crate::fd_table::Entry;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// There is, or was, such a thread in this process.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static APART: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Has this thread a table of its own?
+#[inline]
+pub(crate) fn is_apart() -> bool {
+    ANY.load(Ordering::Relaxed) && APART.get()
+}
+
+impl Posix {
+    /// The calling thread has been given descriptors of its own.
+    pub fn note_unshared(&self) {
+        // A child of vfork has had its own all along.
+        if !self.is_borrowed() && self.kernel.has_other_threads() {
+            APART.set(true);
+            ANY.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// close_range(2) with CLOSE_RANGE_UNSHARE. `None`: no other thread shares the descriptors, and there is nothing to part.
+    pub fn close_range_apart(
+        &self,
+        first: Fd,
+        last: Fd,
+        mut close_kernel_range: impl FnMut(Fd, Fd) -> Answer<()>,
+    ) -> Option<Answer<()>> {
+        if self.is_borrowed() || !self.kernel.has_other_threads() {
+            return None;
+        }
+        let mut internal = Vec::new();
+        self.table.for_each_in(first, last, |fd, entry| {
+            if entry == Entry::Internal {
+                internal.push(fd);
+            }
+        });
+        let mut next = first;
+        for fd in internal {
+            if next < fd
+                && let Err(error) = close_kernel_range(next, fd - 1)
+            {
+                return Some(Err(error));
+            }
+            next = fd.saturating_add(1);
+        }
+        let answer = if next <= last { close_kernel_range(next, last) } else { Ok(()) };
+        self.note_unshared();
+        Some(answer)
+    }
+
+    /// In a child of fork: what its thread had apart is the child's only table now. Nothing in it is ours.
+    pub(crate) fn forget_apart(&self) {
+        if is_apart() {
+            self.table.for_each_in(0, Fd::MAX, |fd, _| {
+                self.table.take(fd);
+            });
+            APART.set(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
