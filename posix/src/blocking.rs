@@ -37,6 +37,10 @@ impl WaitPool {
         WaitPool { cells: (0..CELLS).map(|_| cell()).collect(), confined: AtomicBool::new(false) }
     }
 
+    pub(crate) fn is_confined(&self) -> bool {
+        self.confined.load(Ordering::Relaxed)
+    }
+
     fn claim(&self, from: u32) -> Option<usize> {
         self.cells.iter().position(|cell| {
             cell.state.load(Ordering::Relaxed) == from
@@ -105,7 +109,7 @@ impl<'a> Waiter<'a> {
         // Once the death is known, the hung-up connection would end every wait at once.
         let control = if self.posix.service_is_dead() { -1 } else { self.channel.control_descriptor() };
         set[1] = libc::pollfd { fd: control, events: libc::POLLIN, revents: 0 };
-        let timeout = deadline.map(|deadline| deadline.since(self.posix.kernel.now()));
+        let timeout = self.posix.until_next_look(deadline.map(|deadline| deadline.since(self.posix.kernel.now())));
         let look = Duration::from_millis(1);
         let timeout = if confined { Some(timeout.map_or(look, |timeout| timeout.min(look))) } else { timeout };
         let mut ready = self.posix.kernel.poll(set, timeout, mask)?;

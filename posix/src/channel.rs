@@ -390,6 +390,10 @@ pub trait Channel: Send + Sync {
     fn pass(&self, socket: SocketRef) -> bool;
     /// A descriptor that was sent has arrived here, and `hold` has been called; or it was not sent after all.
     fn arrive(&self, socket: SocketRef);
+    /// Is a descriptor that this process has sent in flight?
+    fn is_in_flight(&self, socket: SocketRef) -> bool;
+    /// None that this process has sent is in flight any more: the messages are gone. `release` is due.
+    fn lose(&self, socket: SocketRef);
     /// This process has none any more; true when no process has one, and `close` is due.
     fn release(&self, socket: SocketRef) -> bool;
     /// Does a process other than this one hold the socket?

@@ -431,6 +431,16 @@ impl Channel for Attached {
         client.arrive(slot);
     }
 
+    fn is_in_flight(&self, socket: SocketRef) -> bool {
+        let (client, slot) = self.place(socket);
+        client.is_in_flight(slot)
+    }
+
+    fn lose(&self, socket: SocketRef) {
+        let (client, slot) = self.place(socket);
+        client.lose(slot);
+    }
+
     fn release(&self, socket: SocketRef) -> bool {
         let (client, slot) = self.place(socket);
         if !client.is_current(slot) {

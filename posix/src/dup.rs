@@ -90,7 +90,9 @@ impl Posix {
     fn close_ours(&self, fd: Fd) -> Answer<()> {
         let inside = self.fork_gate.enter();
         // Out of the table before the kernel can hand the number out again.
-        let left = self.drop_entry(self.table.take(fd));
+        let entry = self.table.take(fd);
+        self.unfollow(fd, entry);
+        let left = self.drop_entry(entry);
         if let Some(Left { socket, last: true }) = left {
             self.keep_spare(fd, socket);
         }

@@ -317,7 +317,7 @@ impl Posix {
             self.epoll_woken(number);
             return Ok(ready);
         }
-        let timeout = deadline.map(|deadline| deadline.since(self.kernel.now()));
+        let timeout = self.until_next_look(deadline.map(|deadline| deadline.since(self.kernel.now())));
         let answer = self.epoll_kernel(number, epoll, events, timeout, mask);
         self.epoll_woken(number);
         // What woke us may be ours: take it now rather than after another sleep.

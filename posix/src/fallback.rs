@@ -120,6 +120,9 @@ pub trait Kernel: Send + Sync {
         mask: Option<SignalMask>,
     ) -> Answer<usize>;
 
+    /// The data words of all that an epoll instance watches (/proc/PID/fdinfo).
+    fn watched_words(&self, epoll: Fd) -> Answer<Vec<u64>>;
+
     /// CLOCK_MONOTONIC.
     fn now(&self) -> Instant;
     /// CLOCK_REALTIME, since 1970.
@@ -138,4 +141,10 @@ pub trait Kernel: Send + Sync {
     fn restarts_after_signal(&self) -> bool;
     /// Writes one line to the program's standard error.
     fn say(&self, line: &str);
+}
+
+/// The data words in what /proc says of an epoll instance (fs/eventpoll.c, ep_show_fdinfo): `tfd: N events: X data: X ...`.
+pub fn words_of_epoll(told: &str) -> Vec<u64> {
+    let word = |line: &str| u64::from_str_radix(line.split("data:").nth(1)?.split_whitespace().next()?, 16).ok();
+    told.lines().filter(|line| line.starts_with("tfd:")).filter_map(word).collect()
 }

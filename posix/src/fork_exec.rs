@@ -57,6 +57,7 @@ impl Posix {
         self.process.store(self.kernel.process_id(), Ordering::Relaxed);
         self.drop_spares();
         self.forget_apart();
+        self.forget_flights();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
         channel.after_fork_in_child();

@@ -71,6 +71,7 @@ use fallback::Kernel;
 use fd_table::FdTable;
 use fork_gate::ForkGate;
 use options::marks::Marks;
+use passing::Flights;
 use spares::Spares;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -99,6 +100,8 @@ pub struct Posix {
     process: AtomicU32,
     /// The child of `vfork` for which a socket was named before it moved the descriptor; `before_exec` asks.
     named_for: AtomicU32,
+    /// Descriptors that were sent.
+    flights: Flights,
     /// Kernel sockets for connections to come.
     spares: Spares,
     /// A parked kernel TCP socket as `socket` makes it, for its defaults; -1 until it is needed.
@@ -127,6 +130,7 @@ impl Posix {
             routes: Routes::default(),
             process: AtomicU32::new(process),
             named_for: AtomicU32::new(0),
+            flights: Flights::new(),
             spares: Spares::new(),
             sample: AtomicI32::new(-1),
         }

@@ -259,6 +259,12 @@ impl Kernel for TestKernel {
         Ok(got.len())
     }
 
+    fn watched_words(&self, epoll: Fd) -> Answer<Vec<u64>> {
+        let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}"));
+        let told = told.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(crate::fallback::words_of_epoll(&told))
+    }
+
     fn now(&self) -> Instant {
         if self.courtesy_takes.load(Ordering::Relaxed) > 0 {
             return Instant::from_nanos(self.told.load(Ordering::Relaxed));

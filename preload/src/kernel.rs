@@ -3,7 +3,7 @@
 use crate::c::{checked, checked_size};
 use crate::{real, signals};
 use libc::{c_int, c_void, sigset_t, socklen_t, timespec};
-use ringway_posix::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
+use ringway_posix::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask, words_of_epoll};
 use ringway_posix::{Answer, Errno};
 use ringway_shm::{Duration, Instant};
 use std::io::{IoSlice, IoSliceMut};
@@ -218,6 +218,12 @@ impl Kernel for LibcKernel {
             }
         };
         checked(count).map(|count| count as usize)
+    }
+
+    fn watched_words(&self, epoll: Fd) -> Answer<Vec<u64>> {
+        let told = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}"));
+        let told = told.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(words_of_epoll(&told))
     }
 
     fn now(&self) -> Instant {

@@ -98,9 +98,21 @@ def ended(l, ours, theirs):
     c.close()
 
 
+def lost(l, ours, theirs):
+    """What is in a message that nobody can receive any more is closed, while this process waits."""
+    c, _ = l.accept()
+    c.sendall(b"first")
+    socket.send_fds(ours, [b"m"], [c.fileno()])
+    c.close()
+    ours.close()
+    theirs.close()
+    with l.accept()[0] as d:
+        say("the client has seen it", exactly(d, 5))
+
+
 def server():
     l = listener()
-    for play in several, looked_at, ended:
+    for play in several, looked_at, ended, lost:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         play(l, ours, theirs)
         ours.close()
@@ -124,6 +136,10 @@ def client():
         d.sendall(b"ended")
         c.sendall(b"hello")
         say(to_end(c))
+    c = connect()
+    say(to_end(c))
+    with connect() as d:
+        d.sendall(b"ended")
 
 
 run(server, client)

@@ -52,6 +52,20 @@ impl Client {
         }
     }
 
+    /// Whether a descriptor that this process has sent is in flight.
+    pub fn is_in_flight(&self, slot: SlotRef) -> bool {
+        self.is_current(slot) && sends(&self.slot(slot.index).app_flags, self.process())
+    }
+
+    /// None of what this process has sent will be received any more. Its mark stays: the caller owes [`release`](Client::release).
+    pub fn lose(&self, slot: SlotRef) {
+        let own = self.process() << SENDER_AT;
+        let lost = |word: u32| (word & SENDER == own && word & COUNT != 0).then_some(word & !(COUNT | SENDER | CLOSED));
+        if self.is_current(slot) {
+            change(&self.slot(slot.index).app_flags, lost);
+        }
+    }
+
     /// Whether this process's mark has to stay for a reference in flight; if so, the last of these takes it away.
     pub(super) fn leaves_to_receiver(&self, index: u32) -> bool {
         let own = self.process() << SENDER_AT;
