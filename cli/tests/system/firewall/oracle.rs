@@ -196,7 +196,7 @@ impl World<'_> {
     fn tcp_echo(&self, place: usize, client: &mut TcpStream, accepted: &mut Option<TcpStream>) -> bool {
         // What is not connected yet, or never will be, takes no byte.
         if client.peer_addr().is_ok() && accepted.is_none() {
-            client.write(b"?").ok();
+            client.write_all(b"?").ok();
         }
         if let Ok((stream, _)) = self.listeners[place].accept() {
             stream.set_nonblocking(true).expect("it is a socket");
@@ -206,7 +206,7 @@ impl World<'_> {
         if let Some(stream) = accepted
             && stream.read(&mut byte).is_ok_and(|len| len == 1)
         {
-            stream.write(b"!").ok();
+            stream.write_all(b"!").ok();
         }
         client.read(&mut byte).is_ok_and(|len| len == 1)
     }
