@@ -151,21 +151,23 @@ impl Description {
     }
 }
 
-/// All descriptions of the process.
+/// All descriptions of the process. Each program that starts makes it, so it takes no memory before the first socket.
 pub(crate) struct Descriptions {
-    pages: Box<[OnceLock<Box<[Description]>>]>,
+    shelves: Box<[OnceLock<Box<[Page]>>]>,
 }
+
+type Page = OnceLock<Box<[Description]>>;
 
 impl Descriptions {
     pub(crate) fn new() -> Descriptions {
-        Descriptions { pages: (0..PAGES).map(|_| OnceLock::new()).collect() }
+        Descriptions { shelves: (0..SHELVES).map(|_| OnceLock::new()).collect() }
     }
 
     /// The entry of the socket's slot.
     pub(crate) fn of(&self, socket: SocketRef) -> &Description {
         let index = socket.index as usize;
-        let page = self.pages[(index / PAGE_ENTRIES) % PAGES].get_or_init(new_page);
-        &page[index % PAGE_ENTRIES]
+        let shelf = self.shelves[index / (PAGE_ENTRIES * SHELF_PAGES) % SHELVES].get_or_init(new_shelf);
+        &shelf[index / PAGE_ENTRIES % SHELF_PAGES].get_or_init(new_page)[index % PAGE_ENTRIES]
     }
 
     /// Starts a new description with one descriptor.
@@ -174,6 +176,10 @@ impl Descriptions {
         description.reset(socket.generation, flags.iter().fold(0, |bits, flag| bits | flag.0));
         description
     }
+}
+
+fn new_shelf() -> Box<[Page]> {
+    (0..SHELF_PAGES).map(|_| OnceLock::new()).collect()
 }
 
 fn new_page() -> Box<[Description]> {
@@ -186,4 +192,5 @@ pub(crate) const UNSET: u32 = u32::MAX;
 pub(crate) const VALUES: usize = 40;
 
 const PAGE_ENTRIES: usize = 256;
-const PAGES: usize = 4096;
+const SHELF_PAGES: usize = 64;
+const SHELVES: usize = 64;

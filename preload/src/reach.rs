@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 const INTERPRETERS_MAX: usize = 4;
 /// Linux reads no more of a file to find out what it is.
 const HEAD_BYTES: usize = 256;
+/// What is read of a program at once: almost always all that is looked at.
+const FIRST_BYTES: usize = 2048;
 const PATH_BYTES: usize = 4096;
 const DEFAULT_SEARCH_PATH: &[u8] = b"/bin:/usr/bin";
 const SHELL: &CStr = c"/bin/sh";
@@ -215,16 +217,16 @@ fn search(file: &[u8], depth: usize) -> bool {
 /// Is the library in the program at `path`? Also `true` where there is none: the exec will say so.
 fn inspect(directory: c_int, path: *const c_char, depth: usize) -> bool {
     let Some(file) = File::open(directory, path) else { return errno() != Errno(libc::EACCES) };
-    let mut room = [0; HEAD_BYTES];
-    let head = file.read(0, &mut room);
-    if let Some(line) = head.strip_prefix(b"#!") {
+    let mut room = [0; FIRST_BYTES];
+    let first = file.read(0, &mut room);
+    if let Some(line) = first[..first.len().min(HEAD_BYTES)].strip_prefix(b"#!") {
         return depth == 0 || interpreter(line, depth - 1);
     }
     if file.gains_rights() {
         return false;
     }
     // Not ELF: a shell reads it, or the exec fails.
-    !head.starts_with(b"\x7fELF") || links_to_us(&file, head)
+    !first.starts_with(b"\x7fELF") || links_to_us(&file, first)
 }
 
 /// The program of a `#!` line; `/usr/bin/env NAME` is followed to NAME.
@@ -246,7 +248,8 @@ const EM_X86_64: u64 = 62;
 const EM_AARCH64: u64 = 183;
 
 /// Read elf(5) first: a dynamic linker of glibc's for this machine, and no mark of Go's.
-fn links_to_us(file: &File, head: &[u8]) -> bool {
+fn links_to_us(file: &File, first: &[u8]) -> bool {
+    let head = &first[..first.len().min(HEAD_BYTES)];
     let machine = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
     if head.get(4..6) != Some(&[2, 1]) || number::<2>(head, 18) != Some(machine) {
         return false;
@@ -257,7 +260,7 @@ fn links_to_us(file: &File, head: &[u8]) -> bool {
     let mut has_linker = false;
     for index in 0..count.min(SEGMENTS_MAX) {
         let mut room = [0; HEADER_BYTES];
-        let header = file.read(table.saturating_add(index * size), &mut room);
+        let header = piece(file, first, table.saturating_add(index * size), &mut room);
         let (Some(kind), Some(offset), Some(len)) = (number::<4>(header, 0), number::<8>(header, 8), number::<8>(header, 32))
         else {
             return false;
@@ -267,7 +270,7 @@ fn links_to_us(file: &File, head: &[u8]) -> bool {
         }
         let mut room = [0; HEAD_BYTES];
         let end = len.min(HEAD_BYTES as u64) as usize;
-        let content = file.read(offset, &mut room[..end]);
+        let content = piece(file, first, offset, &mut room[..end]);
         if kind == PT_INTERP && content.windows(7).any(|name| name == b"ld-musl")
             || kind == PT_NOTE && content.windows(4).any(|name| name == b"Go\0\0")
         {
@@ -276,6 +279,13 @@ fn links_to_us(file: &File, head: &[u8]) -> bool {
         has_linker |= kind == PT_INTERP;
     }
     has_linker
+}
+
+/// As many bytes at `offset` as `room` has, of the first ones of the file or from it.
+fn piece<'a>(file: &File, first: &'a [u8], offset: u64, room: &'a mut [u8]) -> &'a [u8] {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let end = start.saturating_add(room.len());
+    if end <= first.len() { &first[start..end] } else { file.read(offset, room) }
 }
 
 /// `N` bytes at `offset`, little-endian.
