@@ -331,6 +331,14 @@ pub trait Channel: Send + Sync {
 
     /// Queues bytes for sending; answers how many (short when room runs out).
     fn send(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
+    /// Queues up to `count` bytes that `fill` writes, piece by piece, to where they leave from; it says how many, and fewer than
+    /// there is room for are the last. `WouldBlock`: there is too little room to be worth it.
+    fn send_in_place(
+        &self,
+        socket: SocketRef,
+        count: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, TransferError>;
     /// As `send`; the last byte is urgent (MSG_OOB).
     fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError>;
     /// The urgent byte (MSG_OOB). `Ok(None)`: the stream has ended without it.

@@ -255,6 +255,16 @@ impl Channel for Attached {
         client.send(slot, pieces).map_err(send_error)
     }
 
+    fn send_in_place(
+        &self,
+        socket: SocketRef,
+        count: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, TransferError> {
+        let (client, slot) = self.place(socket);
+        client.send_in_place(slot, count, fill).map_err(send_error)
+    }
+
     fn send_urgent(&self, socket: SocketRef, pieces: &[IoSlice<'_>]) -> Result<usize, TransferError> {
         let (client, slot) = self.place(socket);
         client.send_urgent(slot, pieces).map_err(send_error)

@@ -1,16 +1,19 @@
 //! sendfile(2) and splice(2) with a socket of ours at one end: the kernel reads or writes the file, we carry the bytes.
 //!
-//! The bytes pass through a buffer of this call. What was read from the file and could not be queued is put back: a file
-//! position is moved only by what was sent; a pipe cannot be put back, so as much as was taken from it is sent, waiting
-//! if need be.
+//! The bytes of a file are read to where they leave from; what could not be queued then is read once more: a file position is
+//! moved only by what was sent. A pipe cannot be read again, so its bytes pass through a buffer of this call, and as much as was
+//! taken from it is sent, waiting if need be.
 
 use crate::Posix;
+use crate::blocking::Wait;
+use crate::channel::{Channel, TransferError};
+use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
 use crate::fallback::Fd;
 use crate::fd_table::SocketRef;
 use crate::stream::{Receive, Send};
-use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::Ordering;
 
 impl Posix {
     /// sendfile(2) to a socket of ours. `offset`: where to read (and what to advance) instead of the file position.
@@ -40,56 +43,57 @@ impl Posix {
 
     fn send_from_file(&self, socket: SocketRef, input: Fd, position: &mut i64, count: usize) -> Answer<usize> {
         let channel = self.attached().ok_or(Errno::NOTCONN)?;
-        let nonblocking = channel.nonblocking(socket);
-        with_buffer(BUFFER.min(count), |buffer| self.carry(socket, input, position, count, nonblocking, buffer))
+        let mut source = Source { input, start: *position, count, done: 0 };
+        let mut answer = self.carry(channel, socket, &mut source);
+        if answer.is_none() && !channel.nonblocking(socket) {
+            let deadline = self.deadline_after(self.descriptions.of(socket).send_timeout.load(Ordering::Acquire));
+            let wait = Wait { socket, twin: None, deadline };
+            answer = Some(self.block_on(wait, || self.carry(channel, socket, &mut source)));
+        }
+        self.release_if_held(socket);
+        *position += source.done as i64;
+        match answer.unwrap_or(Err(Errno::AGAIN)) {
+            _ if source.done > 0 => Ok(source.done),
+            Err(Errno::PIPE) => {
+                self.kernel.raise_broken_pipe();
+                Err(Errno::PIPE)
+            }
+            answer => answer,
+        }
     }
 
-    fn carry(
-        &self,
-        socket: SocketRef,
-        input: Fd,
-        position: &mut i64,
-        count: usize,
-        nonblocking: bool,
-        buffer: &mut [u8],
-    ) -> Answer<usize> {
-        let channel = self.attached().ok_or(Errno::NOTCONN)?;
-        let mut done = 0;
-        while done < count {
-            let mut want = buffer.len().min(count - done);
-            if nonblocking {
-                // What finds no room now would be read in vain.
-                let room = channel.view(socket).map_or(0, |view| view.writable);
-                if room == 0 {
-                    return if done > 0 { Ok(done) } else { self.why_not_writable(socket) };
+    /// Carries what there is room for. `None`: not all of it.
+    fn carry(&self, channel: &dyn Channel, socket: SocketRef, source: &mut Source) -> Option<Answer<usize>> {
+        if self.descriptions.of(socket).is(Flag::WRITE_SHUT) {
+            return Some(Err(self.why_shut(socket)));
+        }
+        while source.done < source.count {
+            let (mut end, mut at) = (None, source.start + source.done as i64);
+            let sent = channel.send_in_place(socket, source.count - source.done, &mut |room| {
+                let read = self.kernel.read_at(source.input, room, at);
+                if matches!(read, Ok(0) | Err(_)) {
+                    end = Some(read);
                 }
-                want = want.min(room);
+                let count = read.unwrap_or(0);
+                at += count as i64;
+                count
+            });
+            match sent {
+                Ok(count) => {
+                    source.done += count;
+                    self.let_leave(channel, socket, count);
+                }
+                Err(TransferError::WouldBlock) => return None,
+                Err(error) => return Some(Err(self.send_error(socket, error))),
             }
-            let read = match self.kernel.read_at(input, &mut buffer[..want], *position) {
-                Ok(0) => break,
-                Ok(read) => read,
+            match end {
                 // A directory, say: nothing that can be spliced.
-                Err(error) if done == 0 => return Err(if error == Errno::ISDIR { Errno::INVAL } else { error }),
-                Err(_) => break,
-            };
-            match self.send(socket, &[IoSlice::new(&buffer[..read])], Send::default()) {
-                Ok(sent) => {
-                    done += sent;
-                    *position += sent as i64;
-                    if sent < read {
-                        break;
-                    }
-                }
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
+                Some(Err(Errno::ISDIR)) => return Some(Err(Errno::INVAL)),
+                Some(answer) => return Some(answer),
+                None => {}
             }
         }
-        Ok(done)
-    }
-
-    /// What send(2) says of a socket without room: an error that it has, or EAGAIN.
-    fn why_not_writable(&self, socket: SocketRef) -> Answer<usize> {
-        self.send(socket, &[IoSlice::new(&[])], Send::default()).and(Err(Errno::AGAIN))
+        Some(Ok(source.done))
     }
 
     /// splice(2) from a pipe to a socket of ours.
@@ -126,23 +130,16 @@ impl Posix {
     }
 }
 
-/// Lends the thread's buffer, cut to `len`: a fresh one would be page faults for every call.
-fn with_buffer<T>(len: usize, act: impl FnOnce(&mut [u8]) -> T) -> T {
-    thread_local! {
-        static KEPT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    // A signal handler that interrupted this very function, or a thread at its end, gets a buffer of its own.
-    let mut buffer = KEPT.try_with(RefCell::take).unwrap_or_default();
-    if buffer.len() < len {
-        buffer.resize(len, 0);
-    }
-    let answer = act(&mut buffer[..len]);
-    // Where there is no thread storage any more, the buffer just goes.
-    KEPT.try_with(|kept| kept.replace(buffer)).ok();
-    answer
+/// A part of a file on its way.
+struct Source {
+    input: Fd,
+    /// Where it begins.
+    start: i64,
+    count: usize,
+    done: usize,
 }
 
-/// How much one round carries.
+/// How much of a pipe one call carries.
 const BUFFER: usize = 128 * 1024;
 /// What a pipe takes whole or not at all (PIPE_BUF).
 const PIPE_ATOMIC: usize = 4096;

@@ -244,7 +244,7 @@ impl Posix {
     }
 
     /// The first bytes without MSG_MORE: what was held may go, unless the program has corked the socket itself.
-    fn release_if_held(&self, socket: SocketRef) {
+    pub(crate) fn release_if_held(&self, socket: SocketRef) {
         let description = self.descriptions.of(socket);
         if description.is(Flag::MORE_COMES)
             && let Some(channel) = self.attached()
@@ -284,8 +284,7 @@ impl Posix {
         how: Send,
     ) -> Option<Answer<usize>> {
         if description.is(Flag::WRITE_SHUT) {
-            // net/core/stream.c, sk_stream_error: a failure that nobody has been told of comes first.
-            return Some(if *done > 0 { Ok(*done) } else { Err(self.take_failure(socket).unwrap_or(Errno::PIPE)) });
+            return Some(if *done > 0 { Ok(*done) } else { Err(self.why_shut(socket)) });
         }
         let sent = match *done {
             done if how.urgent => channel.send_urgent(socket, &rest_of(pieces, done)),
@@ -299,17 +298,30 @@ impl Posix {
             }
             Err(TransferError::WouldBlock) => {}
             Err(_) if *done > 0 => return Some(Ok(*done)),
-            // net/core/stream.c, sk_stream_wait_connect: neither connected nor about to be.
-            Err(TransferError::NotConnected) => return Some(Err(Errno::PIPE)),
-            Err(error) => return Some(Err(self.transfer_error(socket, error))),
+            Err(error) => return Some(Err(self.send_error(socket, error))),
         }
         (*done >= wanted).then_some(Ok(*done))
+    }
+
+    /// What writing to a socket whose write side is shut says: net/core/stream.c, sk_stream_error: a failure that nobody has been
+    /// told of comes first.
+    pub(crate) fn why_shut(&self, socket: SocketRef) -> Errno {
+        self.take_failure(socket).unwrap_or(Errno::PIPE)
+    }
+
+    /// Why nothing could be written.
+    pub(crate) fn send_error(&self, socket: SocketRef, error: TransferError) -> Errno {
+        match error {
+            // net/core/stream.c, sk_stream_wait_connect: neither connected nor about to be.
+            TransferError::NotConnected => Errno::PIPE,
+            error => self.transfer_error(socket, error),
+        }
     }
 
     /// After a large write of `count` bytes that has gone far ahead of the stack: lets the worker send, if it shares the processor,
     /// while the cache still has what was written. Not while other sockets have news: who writes on as long as there is room
     /// would come to them late.
-    fn let_leave(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
+    pub(crate) fn let_leave(&self, channel: &dyn Channel, socket: SocketRef, count: usize) {
         if count >= LARGE_WRITE && channel.unacknowledged(socket) >= FAR_AHEAD && !self.epoll_has_news(channel) {
             self.writers_courtesy.give_way_once(&*self.kernel, channel.spin_limit());
         }

@@ -48,3 +48,30 @@ fn a_little_room_is_no_room() {
     assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), FILE), Err(Errno::AGAIN));
     assert_eq!(offset, 1000);
 }
+
+/// What another thread of the peer's would see: every byte once, in order, over many chunks and refusals.
+#[test]
+fn a_file_arrives_byte_by_byte_as_it_is() {
+    const LEN: usize = 100_000;
+    let bench = Bench::new();
+    let (_, socket) = bench.socket(State::Connected);
+    bench.posix.attached().expect("it is attached").set_nonblocking(socket, true);
+    bench.kernel.set_file(LEN);
+    let (mut offset, mut got) = (0, Vec::new());
+    while got.len() < LEN {
+        let before = offset;
+        match bench.posix.sendfile(socket, 0, Some(&mut offset), LEN) {
+            Ok(count) => assert_eq!(offset, before + count as i64),
+            Err(error) => assert_eq!((error, offset), (Errno::AGAIN, before)),
+        }
+        got.extend(bench.turn(|worker| {
+            let mut bytes = [0; 2000];
+            worker.tx_available(socket.index);
+            let count = worker.copy_tx(socket.index, &mut bytes[..1 + got.len() % 700]);
+            worker.release_tx(socket.index, count as u32);
+            bytes[..count].to_vec()
+        }));
+    }
+    assert_eq!(got, (0..LEN).map(|at| at as u8).collect::<Vec<u8>>());
+    assert_eq!(bench.posix.sendfile(socket, 0, Some(&mut offset), 1), Ok(0), "the end of the file");
+}

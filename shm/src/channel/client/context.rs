@@ -176,7 +176,7 @@ impl Client {
         Readiness { readable: readable || error, writable: writable || error, error, hung_up, peer_closed }
     }
 
-    fn is_writable(&self, index: u32) -> bool {
+    pub(super) fn is_writable(&self, index: u32) -> bool {
         let shared = self.slot(index);
         if !shared.has_write_room() {
             shared.tx_waiting.store(1, Ordering::SeqCst);

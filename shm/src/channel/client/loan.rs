@@ -144,6 +144,41 @@ impl Client {
         }
     }
 
+    /// Sends up to `count` bytes that `fill` writes to where they will leave from, a chunk at a time, while there is room that is
+    /// worth waking for. It says how many it has written; fewer than there is room for are the last. Chunks of other threads may
+    /// come between.
+    ///
+    /// # Errors
+    /// See [`SendError`]; nothing was sent then. `fill` may have been called in vain.
+    pub fn send_in_place(
+        &self,
+        slot: SlotRef,
+        count: usize,
+        mut fill: impl FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        let shared = self.slot(slot.index);
+        let (mut done, mut is_over) = (0, count == 0);
+        while !is_over && self.is_writable(slot.index) {
+            let wanted = (count - done).min(shared.send_space() as usize);
+            let sent = self.reserve(slot, wanted).and_then(|mut room| {
+                let filled = fill(&mut room).min(room.len());
+                is_over = filled < room.len();
+                room.commit(filled).map(|()| filled)
+            });
+            match sent {
+                Ok(filled) => done += filled,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            is_over |= done == count;
+        }
+        if done == 0 && !is_over {
+            self.check_send(slot, shared)?;
+            return Err(SendError::WouldBlock);
+        }
+        Ok(done)
+    }
+
     /// The bytes to fill.
     ///
     /// # Panics
