@@ -49,7 +49,7 @@ const WARMUP: f64 = 1.15;
 const SHORTEST_S: f64 = 0.05;
 const LONGEST_S: f64 = 1.0;
 /// Loads of `apps` with both targets, and of what `cycles` runs.
-const APPS_ROUNDS: f64 = 22.0;
+const APPS_ROUNDS: f64 = 24.0;
 const CYCLES_RUNS: f64 = 6.0;
 /// What perf takes to write and read a recording, seconds.
 const PERF_S: f64 = 6.0;

@@ -115,7 +115,8 @@ fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_n
     for load in program.loads() {
         match compare(arguments, &mut servers, load, fastest_ns) {
             Ok((rounds, repeated)) => {
-                for row in setting.rows(&load.label(program), arguments.connections, &arguments.target, &rounds) {
+                let connections = load.connections(arguments.connections);
+                for row in setting.rows(&load.label(program), connections, &arguments.target, &rounds) {
                     give(arguments, &Row { repeated, ..row })?;
                 }
             }
@@ -165,7 +166,7 @@ fn compare(arguments: &Arguments, servers: &mut [Server], load: &Load, fastest_n
 fn round(arguments: &Arguments, server: &Server, load: &Load, fastest_ns: f64) -> io::Result<Round> {
     let calibration = Calibration::of_core(server_core())?;
     let before = (server.used()?, Used::by(std::process::id(), load::CORE)?, server.counters()?);
-    let figures = load.run(server, arguments.connections, arguments.seconds)?;
+    let figures = load.run(server, load.connections(arguments.connections), arguments.seconds)?;
     let used = server.used()?.since(&before.0);
     let client = Used::by(std::process::id(), load::CORE)?.since(&before.1);
     let counters = server.counters()?;

@@ -11,7 +11,7 @@ use crate::row::Parameter;
 
 pub(super) const BULK: Scenario = Scenario {
     name: "bulk",
-    about: "large replies, large requests and streams without end on one connection: Gbit/s",
+    about: "large replies, large requests and streams without end on one connection, and on 16: Gbit/s",
     rounds: 5,
     seconds: 1.0,
     points,
@@ -27,7 +27,7 @@ const PIECES: u32 = 32;
 
 fn points(options: &Options) -> Vec<Point> {
     let mut points = Vec::new();
-    for connections in or(&options.connections, &[1]) {
+    for connections in or(&options.connections, &[1, 16]) {
         for size in or(&options.size, &[128 << 10, 2 << 20]) {
             let (down, up) = (closed(connections, SHORT, size, 1), closed(connections, size, SHORT, 1));
             points.push(point(&format!("{} replies", size_name(size)), "download", size, down));

@@ -6,13 +6,15 @@ use std::process::{Output, Stdio};
 use crate::wire::veth::Side;
 
 use super::ask::Told;
-use super::program::{FILE, PORT, Program, Server};
+use super::program::{FILE, LARGE_FILE, PORT, Program, Server};
 
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
     /// wrk; short: `Connection: close`.
     Http { is_short: bool },
+    /// wrk, for a file of 1 MiB: 16 connections, whatever was asked for.
+    Files,
     /// redis-benchmark without pipelining.
     Redis { test: &'static str, is_short: bool },
     /// `ringway bench ask`.
@@ -30,6 +32,8 @@ pub(super) struct Figures {
 
 /// The core that loads are bound to.
 pub(super) const CORE: usize = 0;
+/// Connections that fetch large files.
+const FILES_CONNECTIONS: u32 = 16;
 /// Requests of redis-benchmark's first, short run, which finds how many a round needs.
 const FIRST: u64 = 2000;
 
@@ -37,6 +41,7 @@ impl Load {
     /// The point's name in rows.
     pub(super) fn label(&self, program: Program) -> String {
         let (verb, is_short) = match self {
+            Load::Files => return format!("{} files of 1 MiB", program.name()),
             Load::Http { is_short } => (String::new(), is_short),
             Load::Redis { test, is_short } => (format!(" {}", test.to_uppercase()), is_short),
             Load::Memcached { is_short } => (" get".to_string(), is_short),
@@ -44,10 +49,15 @@ impl Load {
         format!("{}{verb} {}", program.name(), if *is_short { "short" } else { "keep-alive" })
     }
 
+    /// How many connections it has when so many were asked for.
+    pub(super) fn connections(&self, asked: u32) -> u32 {
+        if *self == Load::Files { FILES_CONNECTIONS } else { asked }
+    }
+
     /// The program that makes it; our own is always there.
     pub(super) fn command(&self) -> &'static str {
         match self {
-            Load::Http { .. } => "wrk",
+            Load::Http { .. } | Load::Files => "wrk",
             Load::Redis { .. } => "redis-benchmark",
             Load::Memcached { .. } => "sh",
         }
@@ -59,7 +69,8 @@ impl Load {
     /// The load failed, saw an error, or printed what cannot be read.
     pub(super) fn run(&self, server: &Server, connections: u32, seconds: u32) -> io::Result<Figures> {
         match self {
-            Load::Http { is_short } => wrk(server, *is_short, connections, seconds),
+            Load::Http { is_short } => wrk(server, FILE, *is_short, connections, seconds),
+            Load::Files => wrk(server, LARGE_FILE, false, connections, seconds),
             Load::Redis { test, is_short } => {
                 let first = redis(server, test, *is_short, connections, FIRST)?;
                 let wanted = (first.requests_per_s * f64::from(seconds)) as u64;
@@ -102,8 +113,8 @@ fn ask(server: &Server, language: &str, words: &[String]) -> io::Result<Told> {
     serde_json::from_slice(&output.stdout).map_err(|error| io::Error::other(format!("ask: {error}")))
 }
 
-fn wrk(server: &Server, is_short: bool, connections: u32, seconds: u32) -> io::Result<Figures> {
-    let url = format!("http://{}:{PORT}/{FILE}", server.wire.address(Side::Server));
+fn wrk(server: &Server, file: &str, is_short: bool, connections: u32, seconds: u32) -> io::Result<Figures> {
+    let url = format!("http://{}:{PORT}/{file}", server.wire.address(Side::Server));
     let mut words: Vec<String> = ["wrk", "-t1", "--latency"].map(str::to_string).to_vec();
     words.extend([format!("-c{connections}"), format!("-d{seconds}s")]);
     if is_short {

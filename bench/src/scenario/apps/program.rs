@@ -20,7 +20,7 @@ use super::load::{self, Load};
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Program {
-    /// A web server: one worker, a static file of 64 bytes
+    /// A web server: one worker, a static file of 64 bytes, and one of 1 MiB by sendfile(2)
     Nginx,
     /// A web server: one worker, a static file of 64 bytes
     Lighttpd,
@@ -64,10 +64,14 @@ pub(super) const PORT: u16 = 8080;
 const START: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 pub(super) const FILE: &str = "small.txt";
+/// What web servers serve, too.
+pub(super) const LARGE_FILE: &str = "large.txt";
+const LARGE_BYTES: usize = 1 << 20;
 /// What all servers serve.
 pub(super) const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 const HTTP: &[Load] = &[Load::Http { is_short: false }, Load::Http { is_short: true }];
+const FILES: &[Load] = &[Load::Http { is_short: false }, Load::Http { is_short: true }, Load::Files];
 const REDIS: &[Load] = &[
     Load::Redis { test: "get", is_short: false },
     Load::Redis { test: "set", is_short: false },
@@ -105,7 +109,8 @@ impl Program {
     /// What is done to it.
     pub(super) fn loads(self) -> &'static [Load] {
         match self {
-            Program::Nginx | Program::Lighttpd | Program::Haproxy => HTTP,
+            Program::Nginx => FILES,
+            Program::Lighttpd | Program::Haproxy => HTTP,
             Program::Redis => REDIS,
             Program::Memcached => MEMCACHED,
         }
@@ -127,6 +132,7 @@ impl Program {
         fs::write(config, text)?;
         fs::create_dir_all(folder.join("www"))?;
         fs::write(folder.join("www").join(FILE), BODY)?;
+        fs::write(folder.join("www").join(LARGE_FILE), BODY.repeat(LARGE_BYTES / BODY.len()))?;
         Ok(arguments)
     }
 }
