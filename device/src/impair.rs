@@ -306,6 +306,10 @@ impl Device for Impair {
         self.inner.wait_fds(fds);
     }
 
+    fn expect(&mut self, connections: usize) {
+        self.inner.expect(connections);
+    }
+
     fn arm(&mut self) -> bool {
         self.inner.arm()
     }

@@ -156,6 +156,9 @@ pub trait Device {
     /// there already, so that sleeping would be wrong.
     fn arm(&mut self) -> bool;
 
+    /// So many connections are open, each of which may have something on its way here.
+    fn expect(&mut self, _connections: usize) {}
+
     /// When the packet that is received next arrived, on the wall clock since 1970. `None`: there is none, or nobody notes it.
     fn first_arrival(&self) -> Option<Duration> {
         None
@@ -193,6 +196,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
     }
     fn arm(&mut self) -> bool {
         (**self).arm()
+    }
+    fn expect(&mut self, connections: usize) {
+        (**self).expect(connections);
     }
     fn first_arrival(&self) -> Option<Duration> {
         (**self).first_arrival()

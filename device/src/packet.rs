@@ -382,6 +382,10 @@ impl Device for Packet {
         self.failure.is_some()
     }
 
+    fn expect(&mut self, connections: usize) {
+        self.inbound.expect(connections);
+    }
+
     fn first_arrival(&self) -> Option<Duration> {
         self.inbound.first_arrival()
     }

@@ -261,6 +261,10 @@ impl Device for Pcap {
         self.inner.wait_fds(fds);
     }
 
+    fn expect(&mut self, connections: usize) {
+        self.inner.expect(connections);
+    }
+
     fn arm(&mut self) -> bool {
         self.inner.arm()
     }

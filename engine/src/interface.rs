@@ -118,6 +118,11 @@ impl Interfaces {
         }
     }
 
+    /// Tells the devices how many connections are open.
+    pub(crate) fn expect(&mut self, connections: usize) {
+        self.ports.iter_mut().for_each(|port| port.device.expect(connections));
+    }
+
     /// Takes one burst from every device into the stack; returns how many packets came.
     pub(crate) fn receive(
         &mut self,

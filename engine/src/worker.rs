@@ -37,6 +37,8 @@ const RETRY: Duration = Duration::from_micros(200);
 const DEVICE_FDS: usize = 8;
 /// How long a peer that does not close is waited for before the end.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// What any device has room for; it is told when so many are open, and of each doubling.
+const CROWD: usize = 1024;
 /// Bytes of the capture ring, and of each packet in it.
 const CAPTURE_BYTES: usize = 8 << 20;
 const CAPTURE_SNAPLEN: usize = 65_535;
@@ -94,6 +96,8 @@ pub struct Worker {
     idle: Idle,
     capture: Option<CaptureWriter>,
     balance: Balance,
+    /// Devices are told when more connections are open than this.
+    crowd: usize,
     /// The stack had more to write than one turn's budget.
     more: bool,
     /// Whom it waits for when the next turn finds nothing.
@@ -149,6 +153,7 @@ impl Worker {
             commands,
             idle,
             capture: capture.map(|path| CaptureWriter::create(path, CAPTURE_BYTES, CAPTURE_SNAPLEN)).transpose()?,
+            crowd: CROWD,
             more: false,
             awaited: Awaited::Wire,
             finish: None,
@@ -220,6 +225,9 @@ impl Worker {
         let Worker { core, attachments, arena, capture, .. } = self;
         let packets = self.interfaces.receive(now, &mut core.stack, attachments, arena, capture.as_mut());
         self.balance.keep_newcomers(core);
+        if self.core.stack.connections() > self.crowd {
+            self.expect();
+        }
         let timed = self.handle_timeouts();
         let pending = self.more || self.interfaces.is_congested();
         if packets > 0 || timed || pending {
@@ -260,8 +268,16 @@ impl Worker {
     /// returns its number.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, device: Box<dyn Device>) -> u32 {
         let number = self.interfaces.add(self.core.now, interface, device, &self.arena, &mut self.core.stack);
+        self.crowd = CROWD;
         self.core.set_kernel_number(number, kernel_number(interface));
         number
+    }
+
+    #[cold]
+    fn expect(&mut self) {
+        let connections = self.core.stack.connections();
+        self.interfaces.expect(connections);
+        self.crowd = connections.max(self.crowd) * 2;
     }
 
     fn replace_interface(&mut self, number: u32, interface: &InterfaceInfo, open: OpenDevice) -> io::Result<()> {
@@ -271,6 +287,7 @@ impl Worker {
         self.interfaces.close(number);
         let device = open(&self.arena)?;
         self.interfaces.replace(self.core.now, number, interface, device, &self.arena, &mut self.core.stack);
+        self.crowd = CROWD;
         self.core.set_kernel_number(number, kernel_number(interface));
         Ok(())
     }

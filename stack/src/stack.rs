@@ -545,6 +545,12 @@ impl Stack {
         self.tcp.shortest_ways()
     }
 
+    /// TCP connections of which segments may come, those in TIME-WAIT among them.
+    #[inline]
+    pub fn connections(&self) -> usize {
+        self.tcp.flows()
+    }
+
     /// All counters.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -1,21 +1,25 @@
-//! Where packets arrive: a socket with a ring, and a second one for those that are larger than a slot of the first.
+//! Where packets arrive: a socket with a ring, a second one for those that are larger than a slot of the first, and a third one
+//! for short ones when many connections are open.
 //!
 //! ```text
-//!                  up to 8 KiB (or an MTU) -> ring of whole packets
-//!   arriving packet
-//!                  larger -----------------> ring of their headers, and the queue of that socket, whole
+//!                  short, once many are open -> ring of many small slots
+//!   arriving packet  up to 8 KiB (or an MTU) -> ring of whole packets
+//!                  larger ------------------> ring of their headers, and the queue of that socket, whole
 //! ```
 //! A socket has slots of one size, and fills the slot also of a packet that it queues whole because it is larger: the kernel
-//! would copy 8 KiB of each into cold memory, where nobody reads them. The two sockets are a group (PACKET_FANOUT) in which
+//! would copy 8 KiB of each into cold memory, where nobody reads them. And where each of many connections has a request under
+//! way, slots of 8 KiB for all of them would be hundreds of megabytes. The sockets are a group (PACKET_FANOUT) in which
 //! the length decides. That costs every packet a little, so the second one stands ready, unbound, until [`LARGE_ENOUGH`] large
-//! packets have come; it is made beforehand because what makes a ring waits for an RCU grace period, some milliseconds.
-//! Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of both sockets takes packets of
-//! all sizes, so that whatever the kernel brings where is right, and only slower. At the moment of the division a packet may
+//! packets have come; it is made beforehand because what makes a ring waits for an RCU grace period, some milliseconds. The third one
+//! is made, in a thread of its own, when more connections are open than the first ring has room for, two packets of each.
+//! Promises: packets come in the order in which they arrived, by the kernel's stamps. Each of the sockets takes packets of
+//! all sizes, so that whatever the kernel brings where is right, and only slower. At the moment of a division a packet may
 //! be lost, as on any wire.
 
 use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread::{Builder, JoinHandle};
 
 use ringway_shm::Duration;
 
@@ -36,14 +40,26 @@ const HEADERS_BYTES: usize = 256;
 /// So many large packets have come before they get a socket of their own.
 pub(super) const LARGE_ENOUGH: u32 = 1024;
 
+/// The largest packet that is short, and slots of the ring for them (32 MiB).
+const SHORT_BYTES: usize = 384;
+const SHORT_SLOTS: u32 = 65_536;
+
 /// See the module's text.
 pub(super) struct Inbound {
-    small: Source,
-    large: Option<Source>,
-    /// The front packet is `large`'s.
-    is_large: bool,
-    /// The second socket, while it is not used.
-    spare: Option<Spare>,
+    /// The first one is always there; the others by their number in the group.
+    sources: Vec<Source>,
+    /// Whose the front packet is.
+    front: usize,
+    interface: u32,
+    filter: Option<OwnedFd>,
+    /// Bytes behind the link header of the largest packet that fits a slot of the first ring.
+    whole_max: u32,
+    /// The second socket, while it is not used, and large packets that must come before it is.
+    spare: Option<Source>,
+    missing: u32,
+    growth: Growth,
+    /// The number of the sockets' group.
+    group: Option<u16>,
     /// Packets that found no room, so far.
     lost: Cell<u64>,
 }
@@ -53,15 +69,14 @@ struct Source {
     ring: Ring,
 }
 
-/// A socket for large packets, at which nothing arrives yet.
-struct Spare {
-    source: Source,
-    interface: u32,
-    filter: Option<OwnedFd>,
-    /// Bytes behind the link header of the largest packet that is not for it.
-    bytes_max: u32,
-    /// Large packets that must come before.
-    missing: u32,
+/// The ring for short packets.
+enum Growth {
+    /// It is made when more connections are open than this.
+    Above(usize),
+    /// It is being made.
+    Under(JoinHandle<io::Result<Source>>),
+    /// It is there, or cannot be had.
+    Over,
 }
 
 impl Inbound {
@@ -73,136 +88,168 @@ impl Inbound {
         options: PacketOptions,
     ) -> io::Result<Inbound> {
         let packet_bytes = PACKET_BYTES_MIN.max(interface.mtu as usize + Medium::Ethernet.header_bytes());
-        let small = Source::open(options.ring_slots, packet_bytes)?;
+        let first = Source::open(options.ring_slots, packet_bytes)?;
         if filter.is_some() {
-            sys::set_filter(small.fd.as_fd(), filter)?;
+            sys::set_filter(first.fd.as_fd(), filter)?;
         }
-        sys::bind(small.fd.as_fd(), interface.index)?;
-        sys::set_bypass(small.fd.as_fd(), direct)?;
-        let bytes_max = (packet_bytes - Medium::Ethernet.header_bytes()) as u32;
+        sys::bind(first.fd.as_fd(), interface.index)?;
+        sys::set_bypass(first.fd.as_fd(), direct)?;
         // One socket is enough where the kernel refuses a second one.
-        let spare = match options.large_apart {
-            true => Spare::open(interface.index, filter, bytes_max, options.ring_slots).ok(),
-            false => None,
-        };
-        Ok(Inbound { small, large: None, is_large: false, spare, lost: Cell::new(0) })
+        let spare = if options.large_apart { Source::open(options.ring_slots, HEADERS_BYTES).ok() } else { None };
+        let growth = if spare.is_some() { Growth::Above(options.ring_slots as usize / 2) } else { Growth::Over };
+        Ok(Inbound {
+            sources: vec![first],
+            front: 0,
+            interface: interface.index,
+            filter: filter.map(|filter| filter.try_clone_to_owned()).transpose()?,
+            whole_max: behind_link(packet_bytes),
+            spare,
+            missing: LARGE_ENOUGH,
+            growth,
+            group: None,
+            lost: Cell::new(0),
+        })
     }
 
     /// The front packet is larger than its slot.
     #[inline]
     pub(super) fn count_large(&mut self) {
-        if let Some(spare) = &mut self.spare {
-            spare.missing = spare.missing.saturating_sub(1);
+        self.missing = self.missing.saturating_sub(1);
+    }
+
+    /// So many connections are open: there is to be room for a packet or two of each.
+    pub(super) fn expect(&mut self, connections: usize) {
+        if matches!(self.growth, Growth::Above(enough) if connections > enough) {
+            let thread = Builder::new().name("ringway-ring".to_owned());
+            // `Err`: what comes finds the first ring, or no room there.
+            let made = thread.spawn(|| Source::open(SHORT_SLOTS, SHORT_BYTES));
+            self.growth = made.map_or(Growth::Over, Growth::Under);
         }
     }
 
-    /// Takes the second socket into use when it is worth it.
+    /// Takes further sockets into use when they are worth it.
     #[inline]
     pub(super) fn divide(&mut self) {
-        if let Some(spare) = self.spare.take_if(|spare| spare.missing == 0) {
-            self.large = spare.join(self.small.fd.as_fd()).ok();
+        if self.missing == 0 && self.spare.is_some() {
+            self.divide_large();
+        }
+        if matches!(&self.growth, Growth::Under(thread) if thread.is_finished()) {
+            self.divide_short();
+        }
+    }
+
+    #[cold]
+    fn divide_large(&mut self) {
+        if let Some(large) = self.spare.take() {
+            self.group = sys::found_division(self.fd(), behind_link(SHORT_BYTES), self.whole_max).ok();
+            self.join(large);
+        }
+    }
+
+    #[cold]
+    fn divide_short(&mut self) {
+        if let Growth::Under(thread) = std::mem::replace(&mut self.growth, Growth::Over)
+            && let Ok(Ok(short)) = thread.join()
+        {
+            // Numbers in the group are given out in turn: that of the large ones comes first.
+            self.divide_large();
+            self.join(short);
+        }
+    }
+
+    /// Takes a further socket into use; without it the others get its packets.
+    fn join(&mut self, source: Source) {
+        let (Some(group), fd) = (self.group, source.fd.as_fd()) else { return };
+        let filter = self.filter.as_ref().map(AsFd::as_fd);
+        // It would get everything between its binding and the division.
+        let joined = sys::refuse_all(fd)
+            .and_then(|()| sys::bind(fd, self.interface))
+            .and_then(|()| sys::join_division(fd, group))
+            .and_then(|()| sys::set_filter(fd, filter));
+        if joined.is_ok() {
+            self.sources.push(source);
         }
     }
 
     /// The socket that sends.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.small.fd.as_fd()
+        self.sources[0].fd.as_fd()
     }
 
-    fn sources(&self) -> impl Iterator<Item = &Source> {
-        std::iter::once(&self.small).chain(&self.large)
+    #[cfg(test)]
+    pub(super) fn sockets(&self) -> usize {
+        self.sources.len()
     }
 
     pub(super) fn wait_fds<'a>(&'a self, fds: &mut Vec<BorrowedFd<'a>>) {
-        fds.extend(self.sources().map(|source| source.fd.as_fd()));
+        fds.extend(self.sources.iter().map(|source| source.fd.as_fd()));
     }
 
     /// Whether there is a packet.
     pub(super) fn is_ready(&self) -> bool {
-        self.sources().any(|source| source.ring.is_ready())
+        self.sources.iter().any(|source| source.ring.is_ready())
     }
 
     /// When the next packet arrived, on the wall clock since 1970.
     pub(super) fn first_arrival(&self) -> Option<Duration> {
-        self.sources().filter_map(|source| source.ring.first_arrival()).min()
+        self.sources.iter().filter_map(|source| source.ring.first_arrival()).min()
     }
 
     /// Makes the packet that arrived first the front one; `false`: there is none.
     #[inline]
     pub(super) fn choose(&mut self) -> bool {
-        let is_small_ready = self.small.ring.is_ready();
-        // What of the large ones is not seen now arrived after the small one that was.
-        let Some(large) = self.large.as_ref().filter(|large| large.ring.is_ready()) else {
-            self.is_large = false;
-            return is_small_ready;
-        };
-        self.is_large = self.is_before_small(&large.ring);
-        true
+        match &self.sources[..] {
+            [only] => only.ring.is_ready(),
+            _ => self.choose_among(),
+        }
     }
 
-    /// Whether the front packet of `large` arrived before any small one that waits. Those are looked for once more: one that is
-    /// not seen after a large one arrived after it.
-    fn is_before_small(&self, large: &Ring) -> bool {
-        self.small.ring.first_arrival().is_none_or(|small| large.first_arrival().is_some_and(|large| large < small))
-    }
-
-    fn source(&self) -> &Source {
-        self.large.as_ref().filter(|_| self.is_large).unwrap_or(&self.small)
+    /// All are looked at once more when one was seen to have a packet: what of the others is not seen then arrived after it.
+    fn choose_among(&mut self) -> bool {
+        let is_ready = self.is_ready();
+        if is_ready {
+            let arrivals = self.sources.iter().enumerate();
+            let first = arrivals.filter_map(|(number, source)| Some((source.ring.first_arrival()?, number))).min();
+            self.front = first.map_or(0, |(_, number)| number);
+        }
+        is_ready
     }
 
     /// The packet that was chosen.
     #[inline]
     pub(super) fn front(&self) -> Option<Slot<'_>> {
-        self.source().ring.front()
+        self.sources[self.front].ring.front()
     }
 
     /// Where it is read from when it is queued.
     pub(super) fn front_fd(&self) -> BorrowedFd<'_> {
-        self.source().fd.as_fd()
+        self.sources[self.front].fd.as_fd()
     }
 
     /// Gives its slot back to the kernel.
     #[inline]
     pub(super) fn release(&mut self) {
-        match &mut self.large {
-            Some(large) if self.is_large => large.ring.release(),
-            _ => self.small.ring.release(),
-        }
+        self.sources[self.front].ring.release();
     }
 
     /// Takes the error that one of the sockets has pending.
     pub(super) fn take_error(&self) -> Option<io::Error> {
         // Both are asked: an error that stays keeps the worker awake.
-        let errors: Vec<io::Error> = self.sources().filter_map(|source| sys::take_error(source.fd.as_fd())).collect();
+        let errors: Vec<io::Error> = self.sources.iter().filter_map(|source| sys::take_error(source.fd.as_fd())).collect();
         errors.into_iter().next()
     }
 
     /// Packets that found no room, so far.
     pub(super) fn lost(&self) -> u64 {
-        let lost: u64 = self.sources().map(|source| u64::from(sys::lost(source.fd.as_fd()))).sum();
+        let lost: u64 = self.sources.iter().map(|source| u64::from(sys::lost(source.fd.as_fd()))).sum();
         self.lost.set(self.lost.get() + lost);
         self.lost.get()
     }
 }
 
-impl Spare {
-    fn open(interface: u32, filter: Option<BorrowedFd<'_>>, bytes_max: u32, slots: u32) -> io::Result<Spare> {
-        let source = Source::open(slots, HEADERS_BYTES)?;
-        let filter = filter.map(|filter| filter.try_clone_to_owned()).transpose()?;
-        Ok(Spare { source, interface, filter, bytes_max, missing: LARGE_ENOUGH })
-    }
-
-    /// Takes it into use beside `small`.
-    #[cold]
-    fn join(self, small: BorrowedFd<'_>) -> io::Result<Source> {
-        let large = self.source.fd.as_fd();
-        // It would get everything between its binding and the division.
-        sys::refuse_all(large)?;
-        sys::bind(large, self.interface)?;
-        sys::divide_by_size(small, large, self.bytes_max)?;
-        sys::set_filter(large, self.filter.as_ref().map(|filter| filter.as_fd()))?;
-        Ok(self.source)
-    }
+/// Of a packet of so many bytes, those behind its link header.
+fn behind_link(bytes: usize) -> u32 {
+    (bytes - Medium::Ethernet.header_bytes()) as u32
 }
 
 impl Source {

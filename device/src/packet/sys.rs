@@ -128,15 +128,23 @@ pub(super) fn join_group(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
     join(fd, FANOUT_EBPF, group)
 }
 
-/// Packets of more than `bytes_max` bytes behind the link header arrive at `large` from now on, all others at `small`.
-pub(super) fn divide_by_size(small: BorrowedFd<'_>, large: BorrowedFd<'_>, bytes_max: u32) -> io::Result<()> {
-    let group = new_group(small, FANOUT_CBPF)?;
+/// Makes a group with `fd` as its first socket; returns its number. Packets of more than `whole_max` bytes behind the link header
+/// arrive at its second socket, those of up to `short_max` at its third, all others at the first; where that socket is not there, the
+/// kernel divides the number by how many there are, and takes the first.
+pub(super) fn found_division(fd: BorrowedFd<'_>, short_max: u32, whole_max: u32) -> io::Result<u16> {
+    let group = new_group(fd, FANOUT_CBPF)?;
     let statement = |code: u32, value: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k: value };
-    let larger = libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, bytes_max) };
+    let larger = |than| libc::sock_filter { jf: 1, ..statement(libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K, than) };
     let answer = |socket| statement(libc::BPF_RET | libc::BPF_K, socket);
-    let program = [statement(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0), larger, answer(1), answer(0)];
-    set_program(small, libc::SOL_PACKET, PACKET_FANOUT_DATA, &program)?;
-    join(large, FANOUT_CBPF, group)
+    let length = statement(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0);
+    let program = [length, larger(whole_max), answer(1), larger(short_max), answer(0), answer(2)];
+    set_program(fd, libc::SOL_PACKET, PACKET_FANOUT_DATA, &program)?;
+    Ok(group)
+}
+
+/// Joins such a group, as its next socket.
+pub(super) fn join_division(fd: BorrowedFd<'_>, group: u16) -> io::Result<()> {
+    join(fd, FANOUT_CBPF, group)
 }
 
 fn new_group(fd: BorrowedFd<'_>, kind: u16) -> io::Result<u16> {
@@ -208,6 +216,9 @@ pub(super) struct Ring {
     /// Where the front slot begins. Always inside the mapping, with its whole length.
     offset: usize,
 }
+
+// SAFETY: the mapping is this value's own, and any thread may use it.
+unsafe impl Send for Ring {}
 
 /// A packet in the ring.
 pub(super) struct Slot<'a> {

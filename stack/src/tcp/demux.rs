@@ -259,7 +259,6 @@ impl FlowTable {
     }
 
     /// Flows in the table.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries
     }

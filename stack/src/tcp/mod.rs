@@ -231,6 +231,12 @@ impl Tcp {
         self.tcbs.iter().filter(|tcb| tcb.has_ledger).count()
     }
 
+    /// Connections of which segments may come.
+    #[inline]
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.
     #[inline(never)]
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
