@@ -119,6 +119,52 @@ while True:
 print('over')
 ";
 
+const ECHO: &str = r"
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('0.0.0.0', 5353))
+while True:
+    data, peer = s.recvfrom(100)
+    s.sendto(data, peer)
+";
+
+/// Datagrams may be lost, the more so when rules change.
+const ASK: &str = r"
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.5)
+for _ in range(60):
+    s.sendto(b'?', (sys.argv[1], 5353))
+    try:
+        s.recv(100)
+        print('echo')
+        break
+    except OSError:
+        pass
+";
+
+#[test]
+fn a_datagram_socket_goes_on_at_the_kernel_when_a_rule_guards_it() {
+    let net = Net::new();
+    server_rules(&net, "udp dport 5353 accept");
+    let mut server = net.spawn_ringway(Server, &["python3", "-c", ECHO]);
+    let received = || net.kernel_counter(Server, "Udp", "InDatagrams");
+    let ask = || assert_eq!(net.output(Client, &["python3", "-c", ASK, &net.address(Server)]), "echo\n");
+    ask();
+    let before = received();
+    ask();
+    assert_eq!(received(), before, "the stack has answered");
+    // Who is allowed depends on the peer now.
+    server_rules(&net, &format!("ip saddr {} udp dport 5353 accept", net.address(Client)));
+    server.wait_for_error_line("the kernel serves UDP port 5353");
+    ask();
+    server.wait_while_running("is the kernel's", || {
+        let before = received();
+        ask();
+        received() > before
+    });
+}
+
 #[test]
 fn connections_are_opened_where_the_rules_let_them_pass() {
     let net = Net::new();

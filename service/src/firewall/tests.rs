@@ -277,7 +277,10 @@ fn comparisons_hold_as_far_as_the_bits_are_known() {
     let not_first = [tcp(), payload(2, 13, 1), expression("bitwise", &[mask]), compare(1, &[2]), state(NEW)];
     assert!(!drops(&not_first, listens(80)));
     let swapped = [number(1, 1), number(2, 1), number(3, 0), number(4, 2), number(5, 2)].concat();
-    assert!(drops(&dport(&[expression("byteorder", &[swapped.clone()]), compare(0, &80u16.to_le_bytes())]), listens(80)));
+    assert!(drops(
+        &dport(&[expression("byteorder", std::slice::from_ref(&swapped)), compare(0, &80u16.to_le_bytes())]),
+        listens(80)
+    ));
     assert!(!drops(&dport(&[expression("byteorder", &[swapped]), compare(0, &80u16.to_be_bytes())]), listens(80)));
 }
 
