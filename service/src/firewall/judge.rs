@@ -3,7 +3,8 @@
 //! A comparison with bits that are not known may hold or not, so a rule may match or not, and a chain has a set of possible ends.
 //! Each rule is looked at once for a packet, and each chain that is called once: what two rules have in common is not kept, which
 //! makes more ends possible than there are, and never fewer. Promises: `Accept` means that every packet of the flow passes
-//! every chain, whatever the unknown bits are; `Refuse`, that one kind of its packets passes none; a bounded number of steps.
+//! every chain, whatever the unknown bits are; `Refuse`, that packets of a kind that the flow cannot do without do not pass;
+//! a bounded number of steps.
 
 use std::collections::HashMap;
 
@@ -75,7 +76,12 @@ pub(super) fn judge(ruleset: &Ruleset, link: Link<'_>, flow: Flow) -> Judgment {
                 return Judgment::Unknown(format!("{}: {act}", chain.place()));
             }
             match (ends.accepts, ends.refuses) {
-                (false, Some(how)) => refused = refused.or_else(|| Some(format!("{}: {how}", chain.place()))),
+                (false, Some(how)) if packet.is_needed() => {
+                    refused = refused.or_else(|| Some(format!("{}: {how}", chain.place())));
+                }
+                (false, Some(how)) => {
+                    depends = depends.or_else(|| Some(format!("{}: {how}, for datagrams behind the first", chain.place())));
+                }
                 (true, Some(how)) => {
                     let on = ends.on.unwrap_or("what is not known of a packet");
                     depends = depends.or_else(|| Some(format!("{}: {how}, which depends on {on}", chain.place())));

@@ -224,6 +224,11 @@ impl Packet<'_> {
         kinds.iter().map(packet).collect()
     }
 
+    /// Whether nothing comes of the flow without packets of this kind: all of TCP's, and the first datagram of a peer's.
+    pub(super) fn is_needed(&self) -> bool {
+        self.flow.transport == Transport::Tcp || (self.way, self.state) == (Way::In, State::New)
+    }
+
     /// Its number in IP's header.
     pub(super) fn protocol(&self) -> u8 {
         protocol(self.flow.transport)

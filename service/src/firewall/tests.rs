@@ -199,6 +199,10 @@ fn an_ordinary_server_serves_what_its_firewall_allows() {
     assert_eq!(judge(&server(), connects()), Judgment::Accept);
     let datagrams = Flow { transport: Transport::Udp, ..listens(53) };
     assert_eq!(judge(&server(), datagrams), refused("policy drop"));
+    // One that is answered may send no more: it is not refused, and not served.
+    let new = [base(INET, INPUT, DROP), rule("base", &[state(NEW), accept()])];
+    let later = "policy drop, for datagrams behind the first";
+    assert_eq!(judge(&new, datagrams), unknown(later));
     let ipv6 = Flow { is_ipv4: false, ip: Some("fd00::1".parse().expect("an address")), ..listens(80) };
     assert_eq!(judge(&server(), ipv6), Judgment::Accept);
 }
