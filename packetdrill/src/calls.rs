@@ -67,13 +67,33 @@ fn refuse(errno: i32) -> c_int {
     answer(&Answer::error(errno)) as c_int
 }
 
+/// Whether a program passes nothing where something is to be: EFAULT.
+fn is_missing<T>(pointer: *const T, count: usize) -> bool {
+    pointer.is_null() && count > 0
+}
+
+/// As [`is_missing`], for the pieces of readv(2) and the like.
+///
+/// # Safety
+/// `pieces` is null or has `count` pieces.
+unsafe fn are_missing(pieces: *const iovec, count: usize) -> bool {
+    // SAFETY: the caller's promise.
+    is_missing(pieces, count) || (0..count).any(|at| unsafe { is_missing((*pieces.add(at)).iov_base, (*pieces.add(at)).iov_len) })
+}
+
+/// Closes a descriptor of the process, which a machine's had the number of.
+pub(crate) fn close_real(fd: c_int) {
+    // SAFETY: `session` has opened it for the machine's descriptor, which has just gone.
+    unsafe { libc::close(fd) };
+}
+
 extern "C" fn free(user: User) {
     // SAFETY: `user` came out of `Box::into_raw`, and this is the last call with it.
     drop(unsafe { Box::from_raw(user.cast::<Session>()) });
 }
 
 extern "C" fn socket(user: User, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    session(user).read_settings();
+    session(user).read_settings(true);
     answer(&session(user).with(|machine| machine.socket(domain, kind, protocol))) as c_int
 }
 
@@ -86,6 +106,7 @@ extern "C" fn bind(user: User, fd: c_int, address: *const sockaddr, len: socklen
 }
 
 extern "C" fn listen(user: User, fd: c_int, backlog: c_int) -> c_int {
+    session(user).read_settings(false);
     answer(&session(user).with(|machine| machine.listen(fd, backlog))) as c_int
 }
 
@@ -100,6 +121,7 @@ extern "C" fn accept(user: User, fd: c_int, address: *mut sockaddr, len: *mut so
 }
 
 extern "C" fn connect(user: User, fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int {
+    session(user).read_settings(false);
     // SAFETY: the tool passes an address of this length.
     if unsafe { is_unspecified_family(address, len) } {
         return answer(&session(user).with(|machine| machine.disconnect(fd))) as c_int;
@@ -135,7 +157,7 @@ extern "C" fn read(user: User, fd: c_int, to: *mut c_void, count: size_t) -> ssi
 }
 
 extern "C" fn recv(user: User, fd: c_int, to: *mut c_void, count: size_t, flags: c_int) -> ssize_t {
-    if to.is_null() && count > 0 {
+    if is_missing(to, count) {
         return refuse(libc::EFAULT) as ssize_t;
     }
     let result = receive(user, fd, count, flags);
@@ -164,6 +186,10 @@ extern "C" fn recvfrom(
 extern "C" fn readv(user: User, fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
     let count = count.max(0) as usize;
     // SAFETY: the tool passes so many pieces.
+    if unsafe { are_missing(pieces, count) } {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
+    // SAFETY: as above.
     let result = receive(user, fd, unsafe { room(pieces, count) }, 0);
     // SAFETY: as above, and their memory is writable.
     unsafe { scatter(&result.bytes, pieces, count) };
@@ -171,16 +197,23 @@ extern "C" fn readv(user: User, fd: c_int, pieces: *const iovec, count: c_int) -
 }
 
 extern "C" fn recvmsg(user: User, fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if message.is_null() {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
     // SAFETY: the tool passes a message.
     let (pieces, count) = unsafe { ((*message).msg_iov, (*message).msg_iovlen) };
     // SAFETY: a message has so many pieces.
+    if unsafe { are_missing(pieces, count) } {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
+    // SAFETY: as above.
     let result = receive(user, fd, unsafe { room(pieces, count) }, flags);
     // SAFETY: as above, and their memory is writable.
     unsafe {
         scatter(&result.bytes, pieces, count);
         (*message).msg_namelen = 0;
         (*message).msg_flags = 0;
-        match session(user).with(|machine| machine.inq(fd)).filter(|_| result.errno == 0) {
+        match result.inq {
             Some(bytes) => put_control(message, libc::IPPROTO_TCP, TCP_CM_INQ, bytes),
             None => (*message).msg_controllen = 0,
         }
@@ -193,7 +226,7 @@ extern "C" fn write(user: User, fd: c_int, from: *const c_void, count: size_t) -
 }
 
 extern "C" fn send(user: User, fd: c_int, from: *const c_void, count: size_t, flags: c_int) -> ssize_t {
-    if from.is_null() && count > 0 {
+    if is_missing(from, count) {
         return refuse(libc::EFAULT) as ssize_t;
     }
     // SAFETY: `from` has `count` bytes.
@@ -210,6 +243,10 @@ extern "C" fn sendto(
     len: socklen_t,
 ) -> ssize_t {
     if flags & libc::MSG_FASTOPEN != 0 {
+        if is_missing(from, count) {
+            return refuse(libc::EFAULT) as ssize_t;
+        }
+        session(user).read_settings(false);
         // SAFETY: the tool passes an address of this length, and `count` bytes.
         let (to, bytes) = unsafe { (read_address(to, len).ok(), copy_in(from, count)) };
         return send_fast(user, fd, to, bytes, flags);
@@ -218,11 +255,19 @@ extern "C" fn sendto(
 }
 
 extern "C" fn writev(user: User, fd: c_int, pieces: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: the tool passes so many pieces of readable memory.
+    // SAFETY: the tool passes so many pieces.
+    if unsafe { are_missing(pieces, count.max(0) as usize) } {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
+    // SAFETY: as above, and their memory is readable.
     transmit(user, fd, unsafe { gather(pieces, count.max(0) as usize) }, 0)
 }
 
 extern "C" fn sendmsg(user: User, fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the tool passes a message or null.
+    if message.is_null() || unsafe { are_missing((*message).msg_iov, (*message).msg_iovlen) } {
+        return refuse(libc::EFAULT) as ssize_t;
+    }
     if flags & libc::MSG_FASTOPEN != 0 {
         // SAFETY: the tool passes a message with an address and pieces of readable memory.
         let (to, bytes) = unsafe {
@@ -272,7 +317,11 @@ extern "C" fn ioctl(user: User, fd: c_int, request: c_ulong, argument: *mut c_vo
 }
 
 extern "C" fn close(user: User, fd: c_int) -> c_int {
-    answer(&session(user).with(|machine| machine.close(fd))) as c_int
+    let closed = session(user).with(|machine| machine.close(fd));
+    if closed.errno == 0 {
+        close_real(fd);
+    }
+    answer(&closed) as c_int
 }
 
 extern "C" fn shutdown(user: User, fd: c_int, how: c_int) -> c_int {
@@ -280,7 +329,11 @@ extern "C" fn shutdown(user: User, fd: c_int, how: c_int) -> c_int {
 }
 
 extern "C" fn getsockopt(user: User, fd: c_int, level: c_int, name: c_int, to: *mut c_void, len: *mut socklen_t) -> c_int {
+    if len.is_null() {
+        return refuse(libc::EFAULT);
+    }
     match session(user).with(|machine| machine.option(fd, level, name)) {
+        Ok(bytes) if is_missing(to, bytes.len()) => refuse(libc::EFAULT),
         Ok(bytes) => {
             // SAFETY: `to` has as many bytes as `len`, which is valid, says.
             unsafe {
@@ -295,14 +348,23 @@ extern "C" fn getsockopt(user: User, fd: c_int, level: c_int, name: c_int, to: *
 }
 
 extern "C" fn setsockopt(user: User, fd: c_int, level: c_int, name: c_int, from: *const c_void, len: socklen_t) -> c_int {
+    if is_missing(from, len as usize) {
+        return refuse(libc::EFAULT);
+    }
     // SAFETY: `from` has `len` bytes.
     let value = unsafe { copy_in(from, len as usize) };
     answer(&session(user).with(|machine| machine.set_option(fd, level, name, &value))) as c_int
 }
 
 extern "C" fn poll(user: User, set: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int {
-    // SAFETY: the tool passes so many entries, and nobody else has them meanwhile.
-    let set = unsafe { core::slice::from_raw_parts_mut(set, count as usize) };
+    if is_missing(set, count as usize) {
+        return refuse(libc::EFAULT);
+    }
+    let set = match count {
+        0 => &mut [],
+        // SAFETY: the tool passes so many entries, and nobody else has them meanwhile.
+        _ => unsafe { core::slice::from_raw_parts_mut(set, count as usize) },
+    };
     let deadline = wait_until(user, timeout_ms);
     let wanted = set.iter().map(|entry| (entry.fd, entry.events)).collect();
     let result = session(user).call(Call::Poll { set: wanted, deadline }, deadline);
@@ -318,6 +380,7 @@ fn wait_until(user: User, timeout_ms: c_int) -> Option<ringway_shm::Instant> {
 }
 
 extern "C" fn netdev_send(user: User, packet: *const c_void, count: size_t) -> c_int {
+    session(user).read_settings(false);
     // SAFETY: the packet has `count` bytes.
     let packet = unsafe { copy_in(packet, count) };
     session(user).with(|machine| machine.deliver(&packet));
@@ -379,6 +442,9 @@ extern "C" fn epoll_wait(user: User, fd: c_int, to: *mut epoll_event, count: c_i
     if count <= 0 {
         return refuse(libc::EINVAL);
     }
+    if to.is_null() {
+        return refuse(libc::EFAULT);
+    }
     let deadline = wait_until(user, timeout_ms);
     let result = session(user).call(Call::EpollWait { fd, count: count as usize, deadline }, deadline);
     for (index, (events, data)) in result.events.iter().enumerate() {
@@ -389,6 +455,9 @@ extern "C" fn epoll_wait(user: User, fd: c_int, to: *mut epoll_event, count: c_i
 }
 
 extern "C" fn pipe(user: User, ends: *mut c_int) -> c_int {
+    if ends.is_null() {
+        return refuse(libc::EFAULT);
+    }
     let (reader, writer) = session(user).with(|machine| machine.pipe());
     // SAFETY: pipe(2) takes room for two numbers.
     unsafe {
@@ -405,9 +474,9 @@ extern "C" fn splice(
     to: c_int,
     _to_at: *mut loff_t,
     count: size_t,
-    _flags: c_uint,
+    flags: c_uint,
 ) -> ssize_t {
-    answer(&session(user).with(|machine| machine.splice(from, to, count))) as ssize_t
+    answer(&session(user).call(Call::Splice { from, to, count, flags }, deadline(user, from, false))) as ssize_t
 }
 
 /// linux/tcp.h

@@ -2,7 +2,9 @@
 //!
 //! Promises: every call that packetdrill may make is answered by the stack in virtual time; nothing reads a clock, no
 //! call waits for ever on the tool's main thread. Blocking calls come from the tool's second thread and sleep until the
-//! main thread has brought what they wait for. Does not do: UDP, more than one instance at a time per tool.
+//! main thread has brought what they wait for. The main thread does nothing more before a call that has ended has returned, so
+//! that a script's outcome does not hang on which thread runs first. Descriptors are the process's own numbers, and settings of the
+//! system are read when they may have changed. Does not do: UDP, MTUs of routes, more than one instance at a time per tool.
 //!
 //! `session` is the machine shared by the tool's two threads, `calls` are the functions of the table, `convert` reads
 //! and writes C's structures.
@@ -56,7 +58,8 @@ pub struct Interface {
     splice: extern "C" fn(User, c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t,
 }
 
-/// Fills `interface`. `flags` is what the tool was given by `--so_flags`: words `local_ip=` and `mtu=`; may be null.
+/// Fills `interface`. `flags` is what the tool was given by `--so_flags`: words `local_ip=` and `mtu=`; may be null. The MTU is that of
+/// the interface tun0, where there is one, if neither these nor the tool's own options name it.
 ///
 /// # Safety
 /// `flags` is null or a C string; `interface` is valid for writing a whole table.

@@ -4,7 +4,9 @@
 //! tried again by whoever makes something happen, so the outcome does not depend on which thread runs first: the answer
 //! and its time are fixed then, and the second thread only fetches them.
 
+use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::IntoRawFd;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::thread::{self, ThreadId};
 
@@ -21,9 +23,12 @@ pub(crate) struct Session {
 pub(crate) struct State {
     machine: Movable,
     local: IpAddr,
-    mtu: u16,
-    /// The settings of the system have been read.
-    settled: bool,
+    /// As the tool was told; `None`: the interface's.
+    mtu: Option<u16>,
+    /// The settings of the system and the interface's MTU, as last read.
+    settings: (Sysctl, u16),
+    /// There has been a socket: settings that change now change a machine that runs.
+    begun: bool,
     waiting: Vec<Waiting>,
     next_ticket: u64,
     /// The answers of calls that waited were given at these times; the thread asks for the time next.
@@ -49,12 +54,25 @@ struct Waiting {
 impl Session {
     pub(crate) fn new(flags: &str) -> Session {
         let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-        let words = String::from_utf8_lossy(&command).replace('\0', " ") + " " + &flags.replace(',', " ");
-        let (local, mtu) = settings(&words);
-        let machine = Movable(Machine::new(local, mtu, &Sysctl::default()));
-        let state =
-            State { machine, local, mtu, settled: false, waiting: Vec::new(), next_ticket: 0, finished: Vec::new(), silent: 0 };
+        let command = String::from_utf8_lossy(&command).into_owned();
+        let (local, mtu) = told(&command.split('\0').collect::<Vec<_>>(), flags);
+        let settings = (Sysctl::default(), mtu.unwrap_or(MTU_DEFAULT));
+        let machine = machine(local, &settings);
+        let (waiting, finished) = (Vec::new(), Vec::new());
+        let state = State { machine, local, mtu, settings, begun: false, waiting, next_ticket: 0, finished, silent: 0 };
         Session { main: thread::current().id(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// As [`lock`](Session::lock), once calls that have ended on the other thread have returned, if this is the main one: what it
+    /// does next comes after them, whichever thread runs first.
+    fn lock_in_order(&self) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        if thread::current().id() != self.main {
+            return state;
+        }
+        let returns = |state: &mut State| state.waiting.iter().any(|waiting| waiting.answer.is_some());
+        let waited = self.changed.wait_timeout_while(state, RETURN_MAX, returns);
+        waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -64,7 +82,7 @@ impl Session {
 
     /// Makes a call, waiting as long as it takes.
     pub(crate) fn call(&self, mut call: Call, deadline: Option<Instant>) -> Answer {
-        let mut state = self.lock();
+        let mut state = self.lock_in_order();
         if let Some(answer) = state.machine.0.attempt(&mut call) {
             self.progress(&mut state);
             return answer;
@@ -123,32 +141,38 @@ impl Session {
 
     /// Does something with the machine at once.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Machine) -> T) -> T {
-        let mut state = self.lock();
+        let mut state = self.lock_in_order();
         let result = act(&mut state.machine.0);
         self.progress(&mut state);
         result
     }
 
-    /// The settings of the system, once, before the first socket.
-    pub(crate) fn read_settings(&self) {
-        let mut state = self.lock();
-        if std::mem::replace(&mut state.settled, true) {
-            return;
-        }
+    /// The settings of the system, which a script's commands change between its calls. `opens`: for the first socket the machine
+    /// begins with them.
+    pub(crate) fn read_settings(&self, opens: bool) {
+        let mut state = self.lock_in_order();
         let mut sysctl = Sysctl::default();
         for name in Sysctl::names() {
             if let Ok(value) = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")) {
                 sysctl.set(name, &value);
             }
         }
-        let mut fresh = Machine::new(state.local, state.mtu, &sysctl);
-        fresh.advance(state.machine.0.now());
-        state.machine = Movable(fresh);
+        let settings = (sysctl, state.mtu.unwrap_or_else(interface_mtu));
+        if !state.begun {
+            let mut fresh = machine(state.local, &settings);
+            fresh.0.advance(state.machine.0.now());
+            state.machine = fresh;
+            state.begun = opens;
+        } else if settings != state.settings {
+            state.machine.0.reconfigure(settings.1, &settings.0);
+            self.progress(&mut state);
+        }
+        state.settings = settings;
     }
 
     /// Time goes on; whatever is due happens at its time.
     pub(crate) fn advance(&self, span: Duration) {
-        let mut state = self.lock();
+        let mut state = self.lock_in_order();
         let until = state.machine.0.now() + span;
         for _ in 0..STEPS_MAX {
             let Some(at) = state.next_due().filter(|at| *at <= until) else { break };
@@ -161,13 +185,10 @@ impl Session {
 
     /// The time as the tool is to see it. A thread whose call has just ended sees when that was.
     pub(crate) fn time(&self) -> Instant {
-        let mut state = self.lock();
+        let mut state = self.lock_in_order();
         let me = thread::current().id();
         if let Some(found) = state.finished.iter().position(|(thread, _)| *thread == me) {
             return state.finished.swap_remove(found).1;
-        }
-        if me == self.main {
-            state = self.let_others_fetch(state);
         }
         let creep = state.machine.0.now() + Duration::from_micros(1);
         state.machine.0.advance(creep);
@@ -175,22 +196,9 @@ impl Session {
         state.machine.0.now()
     }
 
-    /// The main thread lets a call that has ended return before time goes on.
-    fn let_others_fetch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        for _ in 0..FETCHES_MAX {
-            if state.waiting.iter().all(|waiting| waiting.answer.is_none()) {
-                break;
-            }
-            drop(state);
-            thread::yield_now();
-            state = self.lock();
-        }
-        state
-    }
-
     /// The next packet, going on to later timers until there is one. `None`: nothing will ever come.
     pub(crate) fn next_packet(&self) -> Result<Sent, u32> {
-        let mut state = self.lock();
+        let mut state = self.lock_in_order();
         let limit = state.machine.0.now() + PATIENCE;
         for _ in 0..STEPS_MAX {
             if let Some(sent) = state.machine.0.next_sent() {
@@ -225,22 +233,46 @@ fn given_up(call: &Call) -> Answer {
     }
 }
 
-/// The machine's address and MTU, from the tool's own options or from its flags.
-fn settings(words: &str) -> (IpAddr, u16) {
+/// A machine with these settings and MTU. Its descriptors are the process's: the tool closes what a script leaves open, and other
+/// files that it opens have other numbers.
+fn machine(local: IpAddr, (sysctl, mtu): &(Sysctl, u16)) -> Movable {
+    let mut machine = Machine::new(local, *mtu, sysctl);
+    machine.number_by(|| Some(File::open("/dev/null").ok()?.into_raw_fd()));
+    Movable(machine)
+}
+
+/// What the tool was told of the machine's address and MTU: its own options, `--name=value` or `--name value`, or words
+/// `name=value` of its flags; the last one counts.
+fn told(options: &[&str], flags: &str) -> (IpAddr, Option<u16>) {
     let value = |name: &str| {
-        let (_, rest) = words.rsplit_once(name)?;
-        let rest = rest.strip_prefix(['=', ' '])?;
-        rest.split_whitespace().next().map(str::to_string)
+        let of = |word: &'_ str| Some(word.strip_prefix(name)?.strip_prefix('=')?.to_string());
+        let flag = flags.split([',', ' ']).filter_map(of).next_back();
+        flag.or_else(|| {
+            let mut own = options.iter().enumerate().filter_map(|(at, option)| {
+                let option = option.strip_prefix("--")?;
+                if option == name { options.get(at + 1).map(|value| value.to_string()) } else { of(option) }
+            });
+            own.next_back()
+        })
     };
     let local = value("local_ip").and_then(|text| text.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)));
-    (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= 576).unwrap_or(1_500))
+    (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= MTU_MIN))
 }
+
+/// The MTU of the interface that the tool's scripts name, where there is one.
+fn interface_mtu() -> u16 {
+    let text = std::fs::read_to_string("/sys/class/net/tun0/mtu").unwrap_or_default();
+    text.trim().parse().ok().filter(|mtu| *mtu >= MTU_MIN).unwrap_or(MTU_DEFAULT)
+}
+
+const MTU_DEFAULT: u16 = 1_500;
+const MTU_MIN: u16 = 576;
 
 /// Virtual time that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(48 * 3_600);
 const STEPS_MAX: usize = 1_000_000;
-/// Turns of the scheduler that the main thread gives to another.
-const FETCHES_MAX: usize = 200_000;
+/// How long the main thread waits until a call that has ended has returned; a thread that never comes back must not stop the tool.
+const RETURN_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests;

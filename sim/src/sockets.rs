@@ -18,8 +18,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ringway_shm::{Arena, ArenaConfig, Burst, Duration, Frame, Instant};
 use ringway_stack::{
-    Autoconfiguration, Cidr, Event, FastOpenConfig, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketError,
-    SocketId, Stack, StackConfig, TcpOptions,
+    Autoconfiguration, Cidr, Event, Interface, MacAddress, Medium, Role, Route, SocketAddress, SocketError, SocketId, Stack,
+    StackConfig, TcpConfig, TcpOptions,
 };
 
 pub use sysctl::Sysctl;
@@ -94,6 +94,17 @@ pub enum Call {
         /// When to give up.
         deadline: Option<Instant>,
     },
+    /// splice(2) between a pipe and a socket.
+    Splice {
+        /// Where the bytes are.
+        from: i32,
+        /// Where they go.
+        to: i32,
+        /// Bytes at most.
+        count: usize,
+        /// SPLICE_F_NONBLOCK and the like.
+        flags: u32,
+    },
     /// epoll_wait(2)
     EpollWait {
         /// The instance.
@@ -114,6 +125,8 @@ pub struct Answer {
     pub errno: i32,
     /// Bytes that were received.
     pub bytes: Vec<u8>,
+    /// TCP_CM_INQ, for who has asked for it: what can be received next.
+    pub inq: Option<i32>,
     /// The peer that was accepted.
     pub peer: Option<SocketAddr>,
     /// poll: what each entry reports.
@@ -207,7 +220,40 @@ pub struct Machine {
     addresses: Vec<IpAddr>,
     next_cookie: u64,
     defaults: TcpOptions,
-    fast_open: FastOpenConfig,
+    config: TcpConfig,
+    /// Where the numbers of descriptors come from; `None`: the lowest that is free.
+    numbers: Option<fn() -> Option<i32>>,
+}
+
+/// Linux's defaults, where the product's own save packets, and what was set.
+fn tcp_config(sysctl: &Sysctl) -> TcpConfig {
+    let mut config = TcpConfig {
+        delayed_ack_min: Duration::from_millis(40),
+        quick_start_segments: 16,
+        push_trains: 2,
+        timestamps_required: false,
+        ..TcpConfig::default()
+    };
+    sysctl.apply(&mut config);
+    config
+}
+
+fn interface(mtu: u16) -> Interface {
+    Interface {
+        name: "tun0".into(),
+        medium: Medium::Ip,
+        mac: MacAddress([0; 6]),
+        mtu,
+        sends_partial_checksums: false,
+        segmentation_max_bytes: 0,
+        segmentation_max_segments: u32::MAX,
+        segments_udp: false,
+        gathers: true,
+        role: Role::Owned,
+        autoconfiguration: Autoconfiguration::Off,
+        detects_duplicates: false,
+        vlan: None,
+    }
 }
 
 impl Machine {
@@ -223,32 +269,12 @@ impl Machine {
             replies_per_second: 100_000,
             ..StackConfig::default()
         };
-        // As Linux; the product's own defaults save packets here.
-        config.tcp.delayed_ack_min = Duration::from_millis(40);
-        config.tcp.quick_start_segments = 16;
-        config.tcp.push_trains = 2;
-        config.tcp.timestamps_required = false;
-        sysctl.apply(&mut config.tcp);
-        let defaults = sysctl.options();
+        config.tcp = tcp_config(sysctl);
+        let tcp = config.tcp.clone();
         // Not the start of time: what "long ago" means must not be before it.
         let now = Instant::from_millis(1_000_000);
-        let fast_open = config.tcp.fast_open;
         let mut stack = Stack::new(config, arena.clone(), now);
-        stack.add_interface(Interface {
-            name: "tun0".into(),
-            medium: Medium::Ip,
-            mac: MacAddress([0; 6]),
-            mtu,
-            sends_partial_checksums: false,
-            segmentation_max_bytes: 0,
-            segmentation_max_segments: u32::MAX,
-            segments_udp: false,
-            gathers: false,
-            role: Role::Owned,
-            autoconfiguration: Autoconfiguration::Off,
-            detects_duplicates: false,
-            vlan: None,
-        });
+        stack.add_interface(interface(mtu));
         if let Some(keys) = sysctl.fast_open_keys() {
             stack.set_fast_open_keys(None, keys);
         }
@@ -263,12 +289,29 @@ impl Machine {
             pipes: Vec::new(),
             addresses: Vec::new(),
             next_cookie: 1,
-            defaults,
-            fast_open,
+            defaults: sysctl.options(),
+            config: tcp,
+            numbers: None,
         };
         machine.add_address(local);
         machine.add_address(if local.is_ipv4() { DEFAULT_IPV6.into() } else { DEFAULT_IPV4.into() });
         machine
+    }
+
+    /// Descriptors have numbers of the caller's from now on.
+    pub fn number_by(&mut self, numbers: fn() -> Option<i32>) {
+        self.numbers = Some(numbers);
+    }
+
+    /// The settings of the system have changed, or the interface has.
+    pub fn reconfigure(&mut self, mtu: u16, sysctl: &Sysctl) {
+        self.defaults = sysctl.options();
+        self.config = tcp_config(sysctl);
+        self.stack.set_tcp_config(self.config.clone());
+        if let Some(keys) = sysctl.fast_open_keys() {
+            self.stack.set_fast_open_keys(None, keys);
+        }
+        self.stack.set_interface(self.now, 0, interface(mtu));
     }
 
     /// The time.
@@ -451,10 +494,14 @@ impl Machine {
             Call::Send { fd, bytes, done, flags } => self.try_send(*fd, bytes, done, *flags),
             Call::SendFast { fd, to, bytes, done, begun, flags } => self.try_send_fast(*fd, *to, bytes, (done, begun), *flags),
             Call::Poll { set, deadline } => self.try_poll(set, *deadline),
+            Call::Splice { from, to, count, flags } => self.try_splice((*from, *to), *count, *flags),
             Call::EpollWait { fd, count, deadline } => self.try_epoll_wait(*fd, *count, *deadline),
         };
         self.settle();
-        answer
+        match (answer, call) {
+            (Some(answer), Call::Receive { fd, .. }) if answer.errno == 0 => Some(Answer { inq: self.inq(*fd), ..answer }),
+            (answer, _) => answer,
+        }
     }
 
     fn lowest_free(&self) -> i32 {
@@ -462,7 +509,7 @@ impl Machine {
     }
 
     fn install(&mut self, descriptor: Descriptor) -> i32 {
-        let fd = self.lowest_free();
+        let fd = self.numbers.and_then(|next| next()).unwrap_or_else(|| self.lowest_free());
         self.descriptors.insert(fd, descriptor);
         fd
     }

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 use ringway_shm::{Arena, Burst, Class, Fifo, Flow, Frame, GroupSet, Instant};
 
 use crate::address::{Cidr, MacAddress, SocketAddress};
-use crate::config::{FastOpenKeys, StackConfig, TcpOptions};
+use crate::config::{FastOpenKeys, StackConfig, TcpConfig, TcpOptions};
 use crate::destination::{Destination, flow_of};
 use crate::error::{AcceptError, ConnectError, ListenError, ReceiveError, SendError};
 use crate::event::{Event, Readiness, SocketId, Urgent};
@@ -317,6 +317,12 @@ impl Stack {
     pub fn fast_open_room(&mut self, id: SocketId) -> Option<usize> {
         let (tcp, env) = env!(self);
         tcp.fast_open_room(env, id)
+    }
+
+    /// Other settings of TCP from now on, for connections that are there too. What was made at start keeps its size: tables, and how
+    /// long TIME-WAIT lasts.
+    pub fn set_tcp_config(&mut self, config: TcpConfig) {
+        self.tcp.set_config(config);
     }
 
     /// Replaces the Fast Open keys of a listener, or (`None`) those of all listeners that have none of their own.

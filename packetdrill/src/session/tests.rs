@@ -1,13 +1,30 @@
 use super::*;
 
+use std::os::fd::AsRawFd;
+
 #[test]
 fn the_tools_options_are_read() {
-    let local = |text: &str| settings(text).0.to_string();
-    assert_eq!(local("packetdrill script.pkt"), "192.168.0.1");
-    assert_eq!(local("packetdrill --local_ip=10.1.2.3 script.pkt"), "10.1.2.3");
-    assert_eq!(local("packetdrill --local_ip 10.1.2.3 script.pkt"), "10.1.2.3");
-    assert_eq!(settings("mtu=9000").1, 9_000);
-    assert_eq!(settings("mtu=7").1, 1_500);
+    let local = |options: &[&str]| told(options, "").0.to_string();
+    assert_eq!(local(&["packetdrill", "script.pkt"]), "192.168.0.1");
+    assert_eq!(local(&["packetdrill", "--local_ip=10.1.2.3", "script.pkt"]), "10.1.2.3");
+    assert_eq!(local(&["packetdrill", "--local_ip", "10.1.2.3", "script.pkt"]), "10.1.2.3");
+    let mtu = |options: &[&str], flags: &str| told(options, flags).1;
+    assert_eq!(mtu(&["packetdrill", "--mtu=1400"], ""), Some(1_400));
+    assert_eq!(mtu(&["packetdrill", "--mtu=1400"], "local_ip=10.0.0.1,mtu=9000"), Some(9_000));
+    assert_eq!(mtu(&[], "mtu=7"), None);
+    // A script's name is no option.
+    assert_eq!(mtu(&["packetdrill", "path mtu=1400.pkt", "pmtu=1300", "tests/--mtu=900/x.pkt"], ""), None);
+}
+
+/// The numbers of descriptors are the process's own: who closes them by the C library closes something.
+#[test]
+fn descriptors_are_real() {
+    let session = Session::new("");
+    let fd = session.with(|machine| machine.socket(libc::AF_INET, libc::SOCK_STREAM, 0)).value as i32;
+    let other = File::open("/dev/null").expect("it is everywhere");
+    assert_ne!(other.as_raw_fd(), fd);
+    assert_eq!(std::fs::read_link(format!("/proc/self/fd/{fd}")).expect("it is open").to_str(), Some("/dev/null"));
+    crate::calls::close_real(fd);
 }
 
 #[test]

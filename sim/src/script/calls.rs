@@ -40,6 +40,9 @@ pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) 
         "write" | "send" | "sendto" => Call::Send { fd: fd()?, bytes: vec![0; value(2)? as usize], done: 0, flags: flags(3) },
         "writev" | "sendmsg" => Call::Send { fd: fd()?, bytes: vec![0; pieces(text(1)?)], done: 0, flags: message_flags(parsed) },
         "poll" => poll(machine, text(0)?, value(2)?)?,
+        "splice" => {
+            Call::Splice { from: fd()?, to: value(2)? as i32, count: value(4)? as usize, flags: flags(5).cast_unsigned() }
+        }
         "epoll_wait" => {
             let deadline = deadline(machine, value(3)?);
             Call::EpollWait { fd: fd()?, count: value(2)? as usize, deadline }
@@ -83,7 +86,6 @@ fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result
         }
         "ioctl" => ioctl(machine, int(0)?, value(1)?, text(2)?)?,
         "pipe" => pipe(machine, text(0)?)?,
-        "splice" => machine.splice(int(0)?, int(2)?, value(4)? as usize),
         "epoll_create" | "epoll_create1" => machine.epoll_create(),
         "epoll_ctl" => {
             let events = field(text(3)?, "events").and_then(number).unwrap_or(0) as u32;

@@ -47,6 +47,8 @@ impl Flow {
 
 struct Runner<'a> {
     machine: Machine,
+    sysctl: Sysctl,
+    mtu: u16,
     family: Family,
     start: Instant,
     tolerance_us: u64,
@@ -65,16 +67,18 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
     for (name, value) in [("tcp_timestamps", "0"), ("tcp_rmem", "4096 540000 15728640"), ("tcp_congestion_control", "cubic")] {
         sysctl.set(name, value);
     }
+    // What is set before anything happens is there from the start; what comes later changes a machine that runs.
     for event in &script.events {
-        if let Action::Command(command) = &event.action {
-            read_command(&mut sysctl, command);
-        }
+        let Action::Command(command) = &event.action else { break };
+        read_command(&mut sysctl, command);
     }
     let family = script.family;
     let machine = Machine::new(family.local().ip(), script.mtu, &sysctl);
     let start = machine.now();
     let mut runner = Runner {
         machine,
+        sysctl,
+        mtu: script.mtu,
         family,
         start,
         tolerance_us: script.tolerance_us,
@@ -146,7 +150,15 @@ impl<'a> Runner<'a> {
             Action::Inbound(line) => self.inject(line),
             Action::Call(text, until) => self.call(event, text, *until, base),
             Action::Assert(code) => self.assert(code),
-            Action::Command(_) | Action::Outbound(_) => Ok(()),
+            Action::Command(command) => {
+                let before = self.sysctl.clone();
+                read_command(&mut self.sysctl, command);
+                if self.sysctl != before {
+                    self.machine.reconfigure(self.mtu, &self.sysctl);
+                }
+                Ok(())
+            }
+            Action::Outbound(_) => Ok(()),
         }
     }
 

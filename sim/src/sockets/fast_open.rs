@@ -26,7 +26,7 @@ impl Machine {
     }
 
     fn do_set_fast_open(&mut self, fd: i32, name: i32, value: &[u8]) -> Result<i64, i32> {
-        let (now, client) = (self.now, self.fast_open.client);
+        let (now, client) = (self.now, self.config.fast_open.client);
         let socket = self.socket_of(fd)?;
         let idle = matches!(socket.phase, Phase::Fresh | Phase::Listening);
         if name == libc::TCP_FASTOPEN_KEY {
@@ -133,7 +133,7 @@ impl Machine {
             return self.try_send(fd, bytes, done, flags);
         }
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
-        let Some(to) = to.filter(|_| self.fast_open.client) else { return Some(Answer::error(libc::EOPNOTSUPP)) };
+        let Some(to) = to.filter(|_| self.config.fast_open.client) else { return Some(Answer::error(libc::EOPNOTSUPP)) };
         let waits = socket.id.is_some_and(|id| self.stack.fast_open_room(id).is_some());
         match socket.phase {
             Phase::Connected if waits => {

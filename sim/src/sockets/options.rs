@@ -65,6 +65,7 @@ impl Machine {
         let socket = self.socket_of(fd)?;
         let id = socket.id.filter(|_| socket.phase != Phase::Listening);
         let info = id.and_then(|id| self.stack.info(id));
+        let unread = id.map_or(0, |id| self.stack.unread(id));
         let socket = self.socket_of(fd)?;
         let word = |value: i32| Ok(value.to_ne_bytes().to_vec());
         match (level, name) {
@@ -84,13 +85,27 @@ impl Machine {
                 None => word(536),
             },
             (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => word(buffer(socket, name)),
-            (libc::SOL_SOCKET, libc::SO_MEMINFO) => Ok(memory(socket, info.as_ref())),
+            (libc::SOL_SOCKET, libc::SO_MEMINFO) => Ok(memory(socket, unread, info.as_ref())),
             // As Linux for algorithms without figures of their own: there is nothing, and that is no error.
             (libc::IPPROTO_TCP, TCP_CC_INFO) => Ok(Vec::new()),
             _ => match socket.remembered.get(&(level, name)) {
                 Some(value) => Ok(value.clone()),
-                None => word(default_of(level, name).ok_or(libc::ENOPROTOOPT)?),
+                None => word(self.setting(level, name).or_else(|| default_of(level, name)).ok_or(libc::ENOPROTOOPT)?),
             },
+        }
+    }
+
+    /// What a socket that has not chosen has from the settings of the system.
+    fn setting(&self, level: i32, name: i32) -> Option<i32> {
+        let seconds = |span: Duration| i32::try_from(span.as_millis() / 1_000).unwrap_or(i32::MAX);
+        let tcp = &self.config;
+        match (level, name) {
+            (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => Some(seconds(tcp.keepalive_idle)),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => Some(seconds(tcp.keepalive_interval)),
+            (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => Some(tcp.keepalive_probes.into()),
+            (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => Some(tcp.syn_retries.into()),
+            (libc::IPPROTO_TCP, libc::TCP_LINGER2) => Some(seconds(tcp.fin_timeout)),
+            _ => None,
         }
     }
 
@@ -196,12 +211,12 @@ fn buffer(socket: &Socket, name: i32) -> i32 {
 }
 
 /// SO_MEMINFO: nine figures, of which the sizes of the buffers and what is queued are known.
-fn memory(socket: &Socket, info: Option<&TcpInfo>) -> Vec<u8> {
+fn memory(socket: &Socket, unread: usize, info: Option<&TcpInfo>) -> Vec<u8> {
     let queued = info.map_or(0, |info| info.unacked_bytes + info.unsent_bytes);
     let figures = [
-        u32::try_from(socket.stash.len()).unwrap_or(u32::MAX),
+        u32::try_from(socket.stash.len() + unread).unwrap_or(u32::MAX),
         buffer(socket, libc::SO_RCVBUF).cast_unsigned(),
-        0,
+        queued,
         buffer(socket, libc::SO_SNDBUF).cast_unsigned(),
         0,
         queued,
@@ -238,11 +253,6 @@ fn default_of(level: i32, name: i32) -> Option<i32> {
         (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS) => 64,
         (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER) | (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER) => 1,
         (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => 0,
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => 7_200,
-        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL) => 75,
-        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT) => 9,
-        (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => 6,
-        (libc::IPPROTO_TCP, libc::TCP_LINGER2) => 60,
         (
             libc::IPPROTO_TCP,
             libc::TCP_NODELAY

@@ -82,8 +82,9 @@ impl Machine {
     }
 
     fn take_from_pipe(&mut self, index: usize, count: usize) -> Answer {
+        let has_writer = self.has_writer(index);
         let pipe = &mut self.pipes[index];
-        if pipe.is_empty() {
+        if pipe.is_empty() && has_writer {
             return Answer::error(libc::EAGAIN);
         }
         let bytes: Vec<u8> = pipe.drain(..count.min(pipe.len())).collect();
@@ -105,7 +106,7 @@ impl Machine {
         match self.sendable(cookie, *done) {
             Ok(false) => {}
             Ok(true) => return self.would_block(cookie, *done, flags),
-            Err(answer) => return Some(answer),
+            Err(answer) => return Some(*answer),
         }
         if let Some(room) = self.waiting_syn(cookie) {
             return self.send_with_syn(cookie, &bytes[..room.min(bytes.len())], done, flags);
@@ -114,18 +115,18 @@ impl Machine {
     }
 
     /// Whether a send must wait for the handshake; an error when it cannot be.
-    fn sendable(&mut self, cookie: u64, done: usize) -> Result<bool, Answer> {
+    fn sendable(&mut self, cookie: u64, done: usize) -> Result<bool, Box<Answer>> {
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
         // What a SYN has carried does not count when the connection was never there.
         if done > 0 && socket.opened && (socket.error != 0 || socket.phase == Phase::Closed) {
-            return Err(Answer::value(done as i64));
+            return Err(Answer::value(done as i64).into());
         }
         if socket.error != 0 {
-            return Err(Answer::error(std::mem::take(&mut socket.error)));
+            return Err(Answer::error(std::mem::take(&mut socket.error)).into());
         }
         match socket.phase {
-            _ if socket.write_shut => Err(Answer::error(libc::EPIPE)),
-            Phase::Fresh | Phase::Listening | Phase::Closed => Err(Answer::error(libc::EPIPE)),
+            _ if socket.write_shut => Err(Answer::error(libc::EPIPE).into()),
+            Phase::Fresh | Phase::Listening | Phase::Closed => Err(Answer::error(libc::EPIPE).into()),
             Phase::Connecting => Ok(true),
             Phase::Connected => Ok(false),
         }
@@ -182,16 +183,44 @@ impl Machine {
         }
     }
 
-    /// splice(2) between a pipe and a socket; never waits.
-    pub fn splice(&mut self, from: i32, to: i32, count: usize) -> Answer {
-        let Some(taken) = self.try_receive(from, count, libc::MSG_DONTWAIT) else { return Answer::error(libc::EAGAIN) };
-        if taken.value <= 0 {
-            return taken;
+    /// splice(2) between a pipe and a socket. Nothing is taken that finds no room; a source that is empty is waited for.
+    pub(super) fn try_splice(&mut self, (from, to): (i32, i32), count: usize, flags: u32) -> Option<Answer> {
+        let dont_wait = if flags & libc::SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
+        let source = match self.descriptors.get(&from) {
+            Some(Descriptor::Pipe(index, false)) => Some(*index),
+            _ => None,
+        };
+        let target = self.descriptors.get(&to).filter(|target| matches!(target, Descriptor::Pipe(_, true)));
+        if source.is_some() == target.is_some() {
+            // Between two pipes is another call; without one there is nothing in between.
+            return Some(Answer::error(libc::EINVAL));
         }
-        let mut done = 0;
-        let answer = self.try_send(to, &taken.bytes, &mut done, libc::MSG_DONTWAIT);
-        self.settle();
-        answer.unwrap_or_else(|| Answer::error(libc::EAGAIN))
+        if count == 0 {
+            return Some(Answer::value(0));
+        }
+        let Some(index) = source else {
+            let taken = self.try_receive(from, count, dont_wait)?;
+            return if taken.value > 0 { self.try_send(to, &taken.bytes, &mut 0, dont_wait) } else { Some(taken) };
+        };
+        if self.pipes[index].is_empty() {
+            return if !self.has_writer(index) {
+                Some(Answer::value(0))
+            } else {
+                (dont_wait != 0).then(|| Answer::error(libc::EAGAIN))
+            };
+        }
+        let bytes: Vec<u8> = self.pipes[index].iter().take(count).copied().collect();
+        let answer = self.try_send(to, &bytes, &mut 0, libc::MSG_DONTWAIT)?;
+        if answer.errno == libc::EAGAIN && dont_wait == 0 && !self.nonblocking(to).unwrap_or(true) {
+            return None;
+        }
+        self.pipes[index].drain(..answer.value.max(0) as usize);
+        Some(answer)
+    }
+
+    /// Whether somebody can still write into a pipe.
+    fn has_writer(&self, index: usize) -> bool {
+        self.descriptors.values().any(|descriptor| matches!(descriptor, Descriptor::Pipe(pipe, true) if *pipe == index))
     }
 
     /// TCP_CM_INQ of a socket that has asked for it by TCP_INQ: bytes that can be read; one when there is only the end to read.

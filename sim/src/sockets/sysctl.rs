@@ -5,7 +5,7 @@ use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuPro
 use std::collections::BTreeMap;
 
 /// Settings by their name without `net.ipv4.`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sysctl {
     values: BTreeMap<String, String>,
 }

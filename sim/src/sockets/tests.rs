@@ -71,3 +71,58 @@ fn settings_are_read_in_the_notations_of_scripts() {
     sysctl.set("tcp_notsent_lowat", "4294967295");
     assert_eq!(sysctl.options().not_sent_low_water, 0, "no limit");
 }
+
+/// A SYN of a peer at 192.0.2.1:8080 to 192.168.0.1:80, or what follows it.
+fn segment(flags: u8, sequence: u32, ack: u32, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0_u8; 40];
+    packet.extend_from_slice(payload);
+    let len = packet.len() as u16;
+    packet[0] = 0x45;
+    packet[2..4].copy_from_slice(&len.to_be_bytes());
+    (packet[8], packet[9]) = (64, 6);
+    packet[12..20].copy_from_slice(&[192, 0, 2, 1, 192, 168, 0, 1]);
+    packet[20..24].copy_from_slice(&[0x1f, 0x90, 0, 80]);
+    packet[24..28].copy_from_slice(&sequence.to_be_bytes());
+    packet[28..32].copy_from_slice(&ack.to_be_bytes());
+    (packet[32], packet[33]) = (5 << 4, flags);
+    packet[34..36].copy_from_slice(&60_000_u16.to_be_bytes());
+    let sum = |bytes: &[u8], start: u32| {
+        let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+        let total = words.fold(start, |total, word| total + word);
+        !((total & 0xffff) + (total >> 16)) as u16
+    };
+    let header = sum(&packet[..20], 0);
+    packet[10..12].copy_from_slice(&header.to_be_bytes());
+    let transport = sum(&packet[12..], 6 + u32::from(len) - 20);
+    packet[36..38].copy_from_slice(&transport.to_be_bytes());
+    packet
+}
+
+/// SO_MEMINFO tells of what has come and was not read, wherever it lies.
+#[test]
+fn memory_is_told() {
+    let mut machine = machine();
+    let listener = machine.socket(libc::AF_INET, libc::SOCK_STREAM, 0).value as i32;
+    machine.bind(listener, "0.0.0.0:80".parse().expect("an address"));
+    machine.listen(listener, 1);
+    machine.deliver(&segment(2, 0, 0, &[]));
+    let answer = machine.next_sent().expect("a SYN-ACK").bytes;
+    let ack = u32::from_be_bytes(answer[24..28].try_into().expect("four bytes")).wrapping_add(1);
+    machine.deliver(&segment(16, 1, ack, &[]));
+    machine.deliver(&segment(16, 1, ack, &[7; 300]));
+    let fd = machine.attempt(&mut Call::Accept { fd: listener, flags: 0 }).expect("one waits").value as i32;
+    let bytes = machine.option(fd, libc::SOL_SOCKET, libc::SO_MEMINFO).expect("it is there");
+    assert_eq!((bytes.len(), bytes.first_chunk()), (36, Some(&300_u32.to_ne_bytes())));
+    machine.attempt(&mut Call::Receive { fd, count: 100, flags: 0 }).expect("there is something");
+    let bytes = machine.option(fd, libc::SOL_SOCKET, libc::SO_MEMINFO).expect("it is there");
+    assert_eq!(bytes.first_chunk(), Some(&200_u32.to_ne_bytes()));
+}
+
+/// Who numbers descriptors is asked for each, and closes them.
+#[test]
+fn descriptors_have_numbers_of_the_callers() {
+    let mut machine = machine();
+    machine.number_by(|| Some(70));
+    assert_eq!(machine.socket(libc::AF_INET, libc::SOCK_STREAM, 0).value, 70);
+    assert_eq!(machine.close(70), Answer::value(0));
+}

@@ -85,7 +85,7 @@ use alloc::vec::Vec;
 
 use ringway_shm::{Arena, Burst, Class, Fifo, Frame, Instant};
 
-use crate::config::StackConfig;
+use crate::config::{StackConfig, TcpConfig};
 use crate::event::SocketId;
 use crate::ip::{Datagram, Datagrams};
 use crate::stack::Env;
@@ -200,6 +200,12 @@ impl Tcp {
             arrivals: Vec::new(),
             expired: Vec::new(),
         }
+    }
+
+    /// Other settings.
+    pub(crate) fn set_config(&mut self, config: TcpConfig) {
+        self.shared.timing = Timing::of(&config);
+        self.shared.config = config;
     }
 
     /// One connection with all that it needs to work.
