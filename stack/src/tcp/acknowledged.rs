@@ -47,15 +47,8 @@ impl Connection<'_, '_> {
         let freed = self.tcb.free_until(self.env.arena, data_end, cursors);
         let in_order = self.tcb.recovery == Recovery::Open && self.tcb.dup_acks == 0;
         let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment.header.options.timestamps);
-        self.tcb.snd_una = ack;
-        self.confirm_neighbor();
+        self.advance(ack, data_acked);
         self.mtu_acknowledged(ack);
-        self.tcb.bytes_acked += data_acked as u64;
-        if self.tcb.backoff != 0 {
-            self.tcb.backoff = 0;
-            self.tally_answer();
-        }
-        self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
         // What the peer was known to hold is no news, nor what duplicate ACKs have told of.
         let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
         if let Some(cold) = self.cold() {
@@ -77,6 +70,20 @@ impl Connection<'_, '_> {
         if was_nearly_full {
             self.resume_writer();
         }
+    }
+
+    /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload: what every ACK of something new does, on the short ways and the
+    /// long one. The peer is there (RFC 4861 §7.3.1), and what it was asked again it has answered (RFC 6298 §5.7).
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, ack: SeqNum, data_acked: u32) {
+        self.tcb.snd_una = ack;
+        self.confirm_neighbor();
+        self.tcb.bytes_acked += u64::from(data_acked);
+        if self.tcb.backoff != 0 {
+            self.tcb.backoff = 0;
+            self.apart().tally_answer();
+        }
+        self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
     }
 
     /// The buffer was nearly full and an ACK has come: who waits to write is told.

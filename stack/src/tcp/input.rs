@@ -94,7 +94,7 @@ impl Connection<'_, '_> {
         let Some(timestamps) = segment.header.options.timestamps else {
             return if self.shared.config.timestamps_required { Err(Drop::DropUnacceptable) } else { Ok(()) };
         };
-        let old = (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) < 0;
+        let old = self.tcb.is_time_old(timestamps.value);
         let idle_ms = self.tick().wrapping_sub(self.tcb.last_received);
         if old && idle_ms < TIMESTAMP_LIFETIME_MS && !segment.has(SYN) {
             self.answer_invalid(segment, Counter::TcpAckSkippedPaws);
@@ -107,10 +107,9 @@ impl Connection<'_, '_> {
     fn remember_timestamp(&mut self, segment: &Segment) {
         if let Some(timestamps) = segment.header.options.timestamps
             && self.tcb.has(flag::TIMESTAMPS)
-            && segment.sequence.at_or_before(self.tcb.last_ack_sent)
-            && (timestamps.value.wrapping_sub(self.tcb.ts_recent) as i32) >= 0
+            && !self.tcb.is_time_old(timestamps.value)
         {
-            self.tcb.ts_recent = timestamps.value;
+            self.tcb.remember_time(segment.sequence, timestamps.value);
         }
     }
 

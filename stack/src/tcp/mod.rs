@@ -74,6 +74,7 @@ mod tally;
 mod tcb;
 mod time_wait;
 mod timeout;
+mod timestamps;
 mod tlp;
 mod train;
 mod turns;

@@ -161,7 +161,7 @@ impl Connection<'_, '_> {
         let expected = sequence == tcb.rcv_nxt
             && acked <= tcb.flight()
             && len <= tcb.receive_window()
-            && plain.time().value.wrapping_sub(tcb.ts_recent).cast_signed() >= 0
+            && !tcb.is_time_old(plain.time().value)
             && if len == 0 { acked != 0 } else { self.fits(memory, true) };
         if !expected {
             return Err(frame);
@@ -170,9 +170,7 @@ impl Connection<'_, '_> {
         // All that we have sent is acknowledged, and nothing waits.
         let ends = acked == self.tcb.flight() && self.tcb.unsent() == 0;
         self.tally_plain(len, ends, pushed);
-        if sequence.at_or_before(self.tcb.last_ack_sent) {
-            self.tcb.ts_recent = plain.time().value;
-        }
+        self.tcb.remember_time(sequence, plain.time().value);
         if acked != 0 {
             self.acknowledge_plain(&plain, ends);
             self.update_window(plain.window(), sequence, true);
@@ -239,14 +237,7 @@ impl Connection<'_, '_> {
         let acked = ack - self.tcb.snd_una;
         let freed = self.tcb.free_plain(self.env.arena, ack);
         let rtt_us = self.measure_round_trip(freed.sent_at, Some(plain.time()));
-        self.tcb.snd_una = ack;
-        self.confirm_neighbor();
-        self.tcb.bytes_acked += u64::from(acked);
-        if self.tcb.backoff != 0 {
-            self.tcb.backoff = 0;
-            self.apart().tally_answer();
-        }
-        self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
+        self.advance(ack, acked);
         self.grow_window(acked, acked, rtt_us);
         if ends && !self.tcb.has(flag::RETRANSMIT | flag::FIN_QUEUED | flag::PERSIST) {
             self.tcb.rto_deadline = 0;
@@ -298,12 +289,10 @@ impl Connection<'_, '_> {
             return false;
         }
         if let Some(timestamps) = segment.header.options.timestamps {
-            if (timestamps.value.wrapping_sub(tcb.ts_recent) as i32) < 0 {
+            if tcb.is_time_old(timestamps.value) {
                 return false;
             }
-            if segment.sequence.at_or_before(tcb.last_ack_sent) {
-                self.tcb.ts_recent = timestamps.value;
-            }
+            self.tcb.remember_time(segment.sequence, timestamps.value);
         } else if tcb.has(flag::TIMESTAMPS) {
             return false;
         }

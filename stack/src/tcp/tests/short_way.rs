@@ -10,6 +10,8 @@ use ringway_shm::Duration;
 
 use super::rig::*;
 use crate::config::{CongestionControl, TcpOptions};
+use crate::family::{Family, in_both_families};
+use crate::ip::Interface;
 use crate::stats::Counter;
 use crate::tcp::isn::mix;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
@@ -30,11 +32,12 @@ struct Twins {
 }
 
 impl Twins {
-    fn new(seed: u64, timestamps: bool, sums: bool) -> Twins {
+    fn new(family: Family, seed: u64, timestamps: bool, sums: bool) -> Twins {
         let mut random = mix(seed);
         let (no_delay, has_timeouts) = (random.is_multiple_of(3), random.is_multiple_of(5));
         let rigs = [false, true].map(|long| {
-            let mut rig = Rig::on(crate::StackConfig { seed: 7, ..crate::StackConfig::default() }, !sums, 0, true);
+            let link = Interface { sends_partial_checksums: !sums, ..link(family.mtu()) };
+            let mut rig = Rig::over(family, crate::StackConfig { seed: 7, ..crate::StackConfig::default() }, link);
             rig.unsummed = !sums;
             if long {
                 rig.stack.take_the_long_way();
@@ -169,11 +172,10 @@ fn visible(rig: &Rig) -> String {
 }
 
 /// Random conversations, with everything in them that a short way must leave to the long one.
-#[test]
-fn nobody_can_tell() {
+fn nobody_can_tell(family: Family) {
     let mut hits = 0;
     for seed in 0..120 {
-        let mut twins = Twins::new(seed, seed % 4 != 0, seed % 3 != 0);
+        let mut twins = Twins::new(family, seed, seed % 4 != 0, seed % 3 != 0);
         for _ in 0..150 {
             twins.step();
         }
@@ -189,10 +191,9 @@ fn nobody_can_tell() {
 
 /// Requests and responses, as a server sees most: everything takes the short ways, both in and out, and soon again after a
 /// loss, which CUBIC and RACK remember for long.
-#[test]
-fn requests_and_responses() {
+fn requests_and_responses(family: Family) {
     for seed in [1, 5] {
-        let mut twins = Twins::new(seed, true, true);
+        let mut twins = Twins::new(family, seed, true, true);
         exchange(&mut twins, 50);
         assert_eq!(twins.rigs[0].count(Counter::TcpHpHits), 50);
         twins.rigs.iter_mut().for_each(|rig| assert_eq!(rig.send(twins.queued, 3_000), 3_000));
@@ -215,12 +216,11 @@ fn requests_and_responses() {
 }
 
 /// Options that need the long way shut the shortest ones at once, and open them again when they are taken back.
-#[test]
-fn options_that_need_the_long_way() {
+fn options_that_need_the_long_way(family: Family) {
     let plain = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let modelled = TcpOptions { congestion_control: CongestionControl::Bbr, ..plain };
     let paced = TcpOptions { pacing_rate_max: 1 << 30, ..plain };
-    let mut twins = Twins::new(1, true, true);
+    let mut twins = Twins::new(family, 1, true, true);
     exchange(&mut twins, 20);
     for unusual in [modelled, paced] {
         twins.set_options(unusual);
@@ -253,4 +253,10 @@ fn exchange(twins: &mut Twins, count: u32) {
         twins.compare();
         twins.rigs.iter_mut().for_each(|rig| rig.wait_ms(1));
     }
+}
+
+in_both_families! {
+    nobody_can_tell
+    requests_and_responses
+    options_that_need_the_long_way
 }
