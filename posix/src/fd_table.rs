@@ -5,6 +5,11 @@
 //! (a page of the table is allocated only by `set`). The table holds numbers only: who counts the descriptors of a
 //! socket is `descriptions`.
 //!
+//! An entry is wrong after one event alone: something else than this library closes the number, which only an instruction of the
+//! program's own and libc inside itself can do (`fclose` is seen). It goes when a call that makes descriptors hands the number out
+//! again (`preload/src/makers.rs`), before the program knows it. To ask the kernel for the inode where a call is slow anyway would
+//! not close the class, since read and write ask for nothing; so it is asked only where a wrong answer would be kept (`spares`).
+//!
 //! ```text
 //!   63      56 55            32 31             0
 //!  +----------+----------------+----------------+

@@ -116,8 +116,8 @@ impl Posix {
         if unseen == 0 || unseen != self.spares.mark(inode) || !self.spares.has_place(inet6, limit) {
             return;
         }
-        // The program may have closed the number past this library; then it may be anything now.
-        if self.inode(fd) != Some(inode) {
+        // The program may have closed the number past this library; then it may be anything now. A filter may forbid to ask.
+        if !self.waits.is_confined() && self.inode(fd) != Some(inode) {
             return;
         }
         let Ok(parked) = self.kernel.duplicate(fd, self.spares.floor.load(Ordering::Relaxed), true) else { return };
@@ -164,15 +164,15 @@ impl Posix {
         }
     }
 
-    /// System calls are about to be filtered, and socket(2) may be among those that are forbidden: makes some spares if there
-    /// is a listener for them.
+    /// System calls are about to be filtered, and socket(2) may be among those that are forbidden: makes spares if there is a
+    /// listener for them.
     pub(crate) fn provide_spares(&self, channel: &dyn Channel) {
+        let limit = self.spare_limit();
         let is_listener = |socket: &SocketRef| channel.view(*socket).is_some_and(|view| view.state == State::Listening);
         let Some(listener) = channel.held().into_iter().find(is_listener) else { return };
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
-        let limit = self.spare_limit();
         let _inside = self.fork_gate.enter();
-        for _ in 0..limit.min(SPARES_CONFINED) {
+        while self.spares.has_place(inet6, limit) {
             let Ok(fresh) = self.make_own(inet6, true) else { return };
             let spare = Own { fd: self.park(fresh.fd), inode: fresh.inode };
             if !self.spares.put(inet6, limit, spare) {
@@ -190,8 +190,6 @@ fn domain(inet6: bool) -> i32 {
 const SPARES_MAX: usize = 32;
 /// A spare takes a number: where there are few, there are few spares.
 const NUMBERS_PER_SPARE: u64 = 32;
-/// For a process that confines itself.
-const SPARES_CONFINED: u32 = 8;
 const UNKNOWN: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 //!
 //! Promises: after each of these the table does not hold the new number as a socket of ours. It would if the program had closed the
 //! number by a system call of its own, which passes this library by. The check is two loads. Does not do: watch calls that libc makes
-//! inside itself (`fopen`, `opendir`, `mkstemp`), nor those of which the library makes sockets of ours itself (accept, dup).
+//! inside itself (the resolver's, `syslog`), nor those of which the library makes sockets of ours itself (accept, dup).
 
 use crate::c::{errno, set_errno};
 use crate::real;
 use crate::shim::{entry, posix};
-use libc::{c_char, c_int, c_uint, mode_t, sigset_t};
+use libc::{DIR, FILE, c_char, c_int, c_uint, mode_t, sigset_t};
 use ringway_posix::fd_table::Entry;
 
 /// Passes on a number that the kernel has just made.
@@ -87,6 +87,22 @@ makers! {
     fn creat(path: *const c_char, mode: mode_t);
     /// creat(2) under its other name.
     fn creat64(path: *const c_char, mode: mode_t);
+    /// mkstemp(3).
+    fn mkstemp(template: *mut c_char);
+    /// mkstemp(3) under its other name.
+    fn mkstemp64(template: *mut c_char);
+    /// mkostemp(3).
+    fn mkostemp(template: *mut c_char, flags: c_int);
+    /// mkostemp(3) under its other name.
+    fn mkostemp64(template: *mut c_char, flags: c_int);
+    /// mkstemps(3).
+    fn mkstemps(template: *mut c_char, suffix: c_int);
+    /// mkstemps(3) under its other name.
+    fn mkstemps64(template: *mut c_char, suffix: c_int);
+    /// mkostemps(3).
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int);
+    /// mkostemps(3) under its other name.
+    fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int);
     /// eventfd(2).
     fn eventfd(value: c_uint, flags: c_int);
     /// timerfd_create(2).
@@ -99,6 +115,58 @@ makers! {
     fn inotify_init1(flags: c_int);
     /// memfd_create(2).
     fn memfd_create(name: *const c_char, flags: c_uint);
+}
+
+/// A stream of a file that has just been opened.
+///
+/// # Safety
+/// It is null or a stream.
+unsafe fn fresh_stream(stream: *mut FILE) -> *mut FILE {
+    if !stream.is_null() && posix().is_some() {
+        // SAFETY: the caller's promise.
+        fresh(unsafe { real::fileno(stream) });
+    }
+    stream
+}
+
+/// fopen(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the program's own call.
+    unsafe { fresh_stream(real::fopen(path, mode)) }
+}
+
+/// fopen(3) under its name in programs with 64-bit file offsets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the program's own call.
+    unsafe { fresh_stream(real::fopen64(path, mode)) }
+}
+
+/// tmpfile(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tmpfile() -> *mut FILE {
+    // SAFETY: the program's own call.
+    unsafe { fresh_stream(real::tmpfile()) }
+}
+
+/// tmpfile(3) under its other name.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tmpfile64() -> *mut FILE {
+    // SAFETY: the program's own call.
+    unsafe { fresh_stream(real::tmpfile64()) }
+}
+
+/// opendir(3).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
+    // SAFETY: the program's own call.
+    let directory = unsafe { real::opendir(path) };
+    if !directory.is_null() && posix().is_some() {
+        // SAFETY: a directory.
+        fresh(unsafe { libc::dirfd(directory) });
+    }
+    directory
 }
 
 /// pipe(2).

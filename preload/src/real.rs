@@ -5,7 +5,7 @@
 //! that exists takes the loader's lock only and allocates nothing. A symbol that this libc lacks answers ENOSYS. Tests put
 //! functions of their own in their places (`fake.rs`).
 
-use libc::{FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
+use libc::{DIR, FILE, c_char, c_int, c_uint, c_ulong, c_void, epoll_event, fd_set, iovec, mmsghdr, msghdr, nfds_t};
 use libc::{mode_t, off_t, pid_t, pollfd, rlimit, sigaction as sigaction_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t};
 use libc::{timespec, timeval};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +53,19 @@ macro_rules! real {
 real! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fn tmpfile() -> *mut FILE;
+    fn tmpfile64() -> *mut FILE;
+    fn opendir(path: *const c_char) -> *mut DIR;
+    fn mkstemp(template: *mut c_char) -> c_int;
+    fn mkstemp64(template: *mut c_char) -> c_int;
+    fn mkostemp(template: *mut c_char, flags: c_int) -> c_int;
+    fn mkostemp64(template: *mut c_char, flags: c_int) -> c_int;
+    fn mkstemps(template: *mut c_char, suffix: c_int) -> c_int;
+    fn mkstemps64(template: *mut c_char, suffix: c_int) -> c_int;
+    fn mkostemps(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
+    fn mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int;
     fn fileno(stream: *mut FILE) -> c_int;
     fn bind(fd: c_int, address: *const sockaddr, len: socklen_t) -> c_int;
     fn listen(fd: c_int, backlog: c_int) -> c_int;

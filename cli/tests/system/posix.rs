@@ -82,6 +82,29 @@ fn nonblocking() {
     same_on_both("nonblocking", include_str!("posix/nonblocking.py"), Net::address, [1, 0]);
 }
 
+/// What a program writes by a number that it has closed past libc, and gets again, does not go to the connection.
+#[test]
+fn numbers_that_are_used_again() {
+    const PEER: &str = "import socket
+l = socket.create_server(('0.0.0.0', 5500))
+for n in range(5):
+    c, _ = l.accept()
+    data = b''
+    while piece := c.recv(100): data += piece
+    print(n, data)";
+    let net = Net::new();
+    let (source, program) = (net.file("stale.c", include_str!("posix/stale.c")), text(&net.path("stale")));
+    net.output(Server, &["cc", "-O2", "-o", &program, &source]);
+    let plays = [&[][..], &[RINGWAY, "run", "-q", "-e", "strict", "--"]].map(|ringway| {
+        let mut peer = net.spawn(Client, &["python3", "-c", PEER]);
+        net.wait_listening(Client, 5500, &mut peer);
+        let ours = net.run(Server, &[ringway, &[&program, &net.address(Client), PORT]].concat());
+        (ours.success().stdout, peer.finish(DEADLINE).success().stdout)
+    });
+    assert!(plays[0].0.contains("0 again 1 wrote 12"), "{plays:?}");
+    assert_eq!(plays[1], plays[0], "on Ringway (left) and on the kernel");
+}
+
 /// No connection that was passed on is held for longer than it lives: there is room for few at a time.
 #[test]
 fn handed_over() {
