@@ -30,10 +30,13 @@ impl Posix {
     /// The calling thread has been given descriptors of its own.
     pub fn note_unshared(&self) {
         // A child of vfork has had its own all along.
-        if !self.is_borrowed() && self.kernel.has_other_threads() {
-            APART.set(true);
-            ANY.store(true, Ordering::Relaxed);
+        if self.is_borrowed() {
+            return;
         }
+        // First of all: to look into /proc takes a number, which may be a socket's for the others.
+        let was_apart = APART.replace(true);
+        ANY.store(true, Ordering::Relaxed);
+        APART.set(was_apart || self.kernel.has_other_threads());
     }
 
     /// close_range(2) with CLOSE_RANGE_UNSHARE. `None`: no other thread shares the descriptors, and there is nothing to part.
