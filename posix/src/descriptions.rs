@@ -23,7 +23,7 @@ pub(crate) struct Description {
     pub(crate) linger: AtomicI32,
     /// Values of the options that `options.rs` lists, by its index; `UNSET` = the default.
     pub(crate) values: [AtomicU32; VALUES],
-    /// What `spares` knows of the kernel socket that `accept` made for it; 0: it may be known elsewhere, or differ from a fresh one.
+    /// Which parked socket of `spares` it has; 0: none, since it may be known elsewhere, or differ from a fresh one.
     pub(crate) unseen: AtomicU64,
     /// When the datagram that was read last came (SIOCGSTAMP), nanoseconds; 0: the kernel knows.
     pub(crate) stamp: AtomicU64,
@@ -110,11 +110,6 @@ impl Description {
             *pieces = None;
         }
         last
-    }
-
-    /// From now on the kernel socket can be told from a fresh one, or is known elsewhere.
-    pub(crate) fn note_seen(&self) {
-        self.unseen.store(0, Ordering::Release);
     }
 
     /// Does the entry speak of this socket (and not of an earlier one in the same slot)?

@@ -93,10 +93,10 @@ impl Posix {
         let entry = self.table.take(fd);
         self.unfollow(fd, entry);
         let left = self.drop_entry(entry);
-        if let Some(Left { socket, last: true }) = left {
-            self.keep_spare(fd, socket);
-        }
         let answer = self.kernel.close(fd);
+        if let Some(Left { socket, last: true }) = left {
+            self.keep_spare(self.descriptions.of(socket));
+        }
         drop(inside);
         self.end_socket(left);
         answer
@@ -169,6 +169,9 @@ impl Posix {
         match entry {
             Entry::Socket(socket) if self.descriptions.of(socket).unrefer() => {
                 let last = self.attached().is_some_and(|channel| channel.release(socket));
+                if !last {
+                    self.note_seen(self.descriptions.of(socket));
+                }
                 Some(Left { socket, last })
             }
             Entry::Epoll(number) => {
@@ -183,6 +186,8 @@ impl Posix {
     fn end_socket(&self, left: Option<Left>) {
         let (Some(Left { socket, last }), Some(channel)) = (left, self.attached()) else { return };
         self.epoll_forget(socket);
+        // Its number may go on as something else's.
+        self.note_seen(self.descriptions.of(socket));
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
         if !last || self.service_is_dead() {
             return;

@@ -47,7 +47,7 @@ impl Posix {
             libc::F_GETFD | libc::F_SETFD => None,
             _ => {
                 // What the kernel's socket keeps: a signal (F_SETSIG), say.
-                self.descriptions.of(socket).note_seen();
+                self.note_seen(self.descriptions.of(socket));
                 None
             }
         }

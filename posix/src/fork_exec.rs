@@ -241,7 +241,7 @@ impl Posix {
 
     /// Names the socket by the inode of its descriptor.
     pub(crate) fn name_for_travel(&self, channel: &dyn Channel, socket: SocketRef, fd: Fd) {
-        self.descriptions.of(socket).note_seen();
+        self.note_seen(self.descriptions.of(socket));
         if let Ok(identity) = self.kernel.identity(fd) {
             channel.set_inode(socket, identity.inode);
         }

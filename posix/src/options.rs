@@ -256,7 +256,7 @@ impl Posix {
         } else {
             if place.is_none() {
                 // What is in no list is read back from the kernel's socket.
-                description.note_seen();
+                self.note_seen(description);
             }
             self.kernel.set_option(fd, level, name, value)
         };
@@ -434,7 +434,7 @@ impl Posix {
     fn option_of_kernel(&self, fd: Fd, description: &Description, (level, name): (i32, i32), out: &mut [u8]) -> Answer<usize> {
         if (level, name) == (libc::SOL_SOCKET, libc::SO_COOKIE) {
             // No other connection may have it.
-            description.note_seen();
+            self.note_seen(description);
         }
         self.kernel.option(fd, level, name, out)
     }

@@ -2,71 +2,92 @@
 //!
 //! Each accepted connection has a kernel socket of its own under its number, so inode and cookie (fstat, /proc/PID/fd, SO_COOKIE) name
 //! this connection alone, here and wherever the descriptor travels. To make one and to end it costs 5 us, so that of a connection that
-//! has ended is kept for the next one: a *spare*, parked at the top of the numbers.
+//! has ended serves the next one: a duplicate of it is parked at the top of the numbers meanwhile.
 //!
-//! Promises: no two connections that live at the same time have the same kernel socket. A socket becomes a spare only if no other
+//! ```text
+//!   empty -- socket made and parked --> busy -- closed, unseen --> free -- accept --> busy
+//!     ^------ seen, or given up ---------'                          '---- given up ----> empty
+//! ```
+//!
+//! Promises: no two connections that live at the same time have the same kernel socket. One serves again only if no other
 //! process can have it and nothing tells it from a fresh one: this process has accepted and closed the connection, has not forked in
-//! between, has not passed it on, has set nothing on the kernel's side and has not asked for its cookie. Spares give way when numbers
-//! run out. Does not do: keep spares for a process that accepts nothing.
+//! between, has not passed it on, has set nothing on the kernel's side and has not asked for its cookie. Parked numbers give way when
+//! the program finds none free. Does not do: keep anything for a process that accepts nothing.
 
 use crate::Posix;
 use crate::channel::{Channel, State};
 use crate::descriptions::{Description, Flag};
 use crate::errno::{Answer, Errno};
-use crate::fallback::{Fd, Identity};
+use crate::fallback::Fd;
 use crate::fd_table::{Entry, SocketRef};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The spares of a process. Changed inside the fork gate only.
 pub(crate) struct Spares {
-    /// Of IPv4 and of IPv6: inode << 32 | number; 0: a free place.
+    /// Of IPv4 and of IPv6: turn << 33 | busy << 32 | number; 0: empty.
     places: [[AtomicU64; SPARES_MAX]; 2],
-    /// Counts forks: a socket made before the last one is known elsewhere.
+    /// Counts what was parked: a word is never that of another socket.
+    turns: AtomicU32,
+    /// Counts forks: a socket that was taken before the last one is known elsewhere.
     forks: AtomicU32,
+    /// Counts connections for which there was no place.
+    missed: AtomicU32,
     /// Spares of a family at most; `UNKNOWN`: not asked yet.
     limit: AtomicU32,
     /// Where they are parked.
     floor: AtomicI32,
 }
 
-/// A kernel socket and how to know it again.
+/// A place and the busy word that is expected there.
+#[derive(Clone, Copy)]
+struct Parked {
+    inet6: bool,
+    place: usize,
+    word: u64,
+}
+
+/// A kernel socket for a connection.
 #[derive(Clone, Copy)]
 pub(crate) struct Own {
     pub(crate) fd: Fd,
-    /// 0: not known.
-    inode: u32,
+    parked: Option<Parked>,
 }
 
 impl Spares {
     pub(crate) fn new() -> Spares {
         let places = || std::array::from_fn(|_| AtomicU64::new(0));
-        let (forks, limit) = (AtomicU32::new(0), AtomicU32::new(UNKNOWN));
-        Spares { places: [places(), places()], forks, limit, floor: AtomicI32::new(0) }
+        let count = || AtomicU32::new(0);
+        let (limit, floor) = (AtomicU32::new(UNKNOWN), AtomicI32::new(0));
+        Spares { places: [places(), places()], turns: count(), forks: count(), missed: count(), limit, floor }
     }
 
-    fn take(&self, inet6: bool) -> Option<Own> {
-        let taken = |place: &AtomicU64| {
-            let word = place.load(Ordering::Relaxed);
-            let taken = word != 0 && place.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-            taken.then_some(Own { fd: word as u32 as Fd, inode: (word >> 32) as u32 })
-        };
-        self.places[usize::from(inet6)].iter().find_map(taken)
+    /// Takes a place whose word `fits`, and leaves `to` of it there.
+    fn change(&self, inet6: bool, fits: impl Fn(u64) -> bool, to: impl Fn(u64) -> u64) -> Option<Parked> {
+        self.places[usize::from(inet6)].iter().enumerate().find_map(|(place, cell)| {
+            let word = cell.load(Ordering::Relaxed);
+            let changed = fits(word) && cell.compare_exchange(word, to(word), Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            changed.then_some(Parked { inet6, place, word: word | BUSY })
+        })
     }
 
-    /// `false`: there is no place.
-    fn put(&self, inet6: bool, limit: u32, spare: Own) -> bool {
-        let word = u64::from(spare.inode) << 32 | u64::from(spare.fd.cast_unsigned());
-        let mut places = self.places[usize::from(inet6)].iter().take(limit as usize);
-        places.any(|place| place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    /// Empties one; a free one first.
+    fn give_up(&self, inet6: bool) -> Option<Parked> {
+        let is_free = |word: u64| word != 0 && word & BUSY == 0;
+        self.change(inet6, is_free, |_| 0).or_else(|| self.change(inet6, |word| word != 0, |_| 0))
     }
 
-    fn has_place(&self, inet6: bool, limit: u32) -> bool {
-        self.places[usize::from(inet6)].iter().take(limit as usize).any(|place| place.load(Ordering::Relaxed) == 0)
+    /// What a description says of its parked socket: forks << 47 | turn << 16 | family << 8 | place + 1.
+    fn mark(&self, parked: Parked) -> u64 {
+        let forks = u64::from(self.forks.load(Ordering::Acquire) & FORKS);
+        forks << 47 | (parked.word >> 33) << 16 | u64::from(parked.inet6) << 8 | (parked.place as u64 + 1)
     }
 
-    /// What a description says of a kernel socket that is made now and that nobody else knows; never 0.
-    fn mark(&self, inode: u32) -> u64 {
-        u64::from(inode) << 32 | u64::from(self.forks.load(Ordering::Acquire) | 1 << 31)
+    /// The parked socket that a mark speaks of, if it still is.
+    fn of_mark(&self, mark: u64) -> Option<Parked> {
+        let (place, inet6) = ((mark as u8).checked_sub(1)? as usize, mark & 1 << 8 != 0);
+        let word = self.places[usize::from(inet6)].get(place)?.load(Ordering::Acquire);
+        let is_it = word & BUSY != 0 && word >> 33 == mark >> 16 & TURNS;
+        is_it.then_some(Parked { inet6, place, word })
     }
 }
 
@@ -80,8 +101,19 @@ impl Posix {
         if self.table.fits(own.fd) {
             return Ok(own);
         }
+        own.parked.into_iter().for_each(|parked| self.empty(parked));
         self.kernel.close(own.fd)?;
         Err(Errno::MFILE)
+    }
+
+    /// `None`: there is no spare, or no number for it but its own, which is free now.
+    fn spare_descriptor(&self, inet6: bool, close_on_exec: bool) -> Option<Own> {
+        let parked = self.spares.change(inet6, |word| word != 0 && word & BUSY == 0, |word| word | BUSY)?;
+        let fd = self.kernel.duplicate(number(parked.word), 0, close_on_exec);
+        if fd.is_err() {
+            self.empty(parked);
+        }
+        Some(Own { fd: fd.ok()?, parked: Some(parked) })
     }
 
     fn make_own(&self, inet6: bool, close_on_exec: bool) -> Answer<Own> {
@@ -91,46 +123,69 @@ impl Posix {
             Err(Errno::MFILE) if self.yield_number() => make()?,
             answer => answer?,
         };
-        Ok(Own { fd, inode: self.inode(fd).unwrap_or(0) })
+        Ok(Own { fd, parked: self.park_beside(fd, inet6) })
     }
 
-    /// `None`: there is no spare, or no number for it but its own, which is free now.
-    fn spare_descriptor(&self, inet6: bool, close_on_exec: bool) -> Option<Own> {
-        let spare = self.spares.take(inet6)?;
-        let new = self.kernel.duplicate(spare.fd, 0, close_on_exec);
-        self.discard_internal(spare.fd);
-        Some(Own { fd: new.ok()?, inode: spare.inode })
+    /// Parks a duplicate. Where all places are busy, long connections may have them: now and then one of these gives way.
+    fn park_beside(&self, fd: Fd, inet6: bool) -> Option<Parked> {
+        let limit = self.spare_limit() as usize;
+        let mut places = self.spares.places[usize::from(inet6)].iter().take(limit);
+        if places.all(|place| place.load(Ordering::Relaxed) != 0) {
+            let missed = self.spares.missed.fetch_add(1, Ordering::Relaxed);
+            if limit == 0 || !missed.is_multiple_of(MISSES_PER_EVICTION) {
+                return None;
+            }
+            let place = (missed / MISSES_PER_EVICTION) as usize % limit;
+            let word = self.spares.places[usize::from(inet6)][place].load(Ordering::Relaxed);
+            self.empty(Parked { inet6, place, word });
+        }
+        let copy = self.kernel.duplicate(fd, self.spares.floor.load(Ordering::Relaxed), true).ok()?;
+        self.table.set(copy, Entry::Internal);
+        let turn = u64::from(self.spares.turns.fetch_add(1, Ordering::Relaxed)) & TURNS;
+        let word = turn << 33 | BUSY | u64::from(copy.cast_unsigned());
+        let cells = self.spares.places[usize::from(inet6)].iter().take(limit).enumerate();
+        let mut empty = cells.filter(|(_, cell)| cell.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+        match empty.next() {
+            Some((place, _)) => Some(Parked { inet6, place, word }),
+            None => {
+                self.discard_internal(copy);
+                None
+            }
+        }
+    }
+
+    fn empty(&self, parked: Parked) {
+        let cell = &self.spares.places[usize::from(parked.inet6)][parked.place];
+        if parked.word != 0 && cell.compare_exchange(parked.word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.discard_internal(number(parked.word));
+        }
     }
 
     /// The connection's kernel socket is as `connection_descriptor` has made it, and known to this process alone.
     pub(crate) fn note_unseen(&self, description: &Description, own: Own) {
-        let mark = if own.inode == 0 { 0 } else { self.spares.mark(own.inode) };
+        let mark = own.parked.map_or(0, |parked| self.spares.mark(parked));
         description.unseen.store(mark, Ordering::Release);
     }
 
-    /// The number of a connection that no process has any more is about to be closed: keeps its kernel socket, if it may.
-    pub(crate) fn keep_spare(&self, fd: Fd, socket: SocketRef) {
-        let description = self.descriptions.of(socket);
-        let (unseen, inet6) = (description.unseen.swap(0, Ordering::AcqRel), description.is(Flag::INET6));
-        let (inode, limit) = ((unseen >> 32) as u32, self.spare_limit());
-        if unseen == 0 || unseen != self.spares.mark(inode) || !self.spares.has_place(inet6, limit) {
-            return;
-        }
-        // The program may have closed the number past this library; then it may be anything now. A filter may forbid to ask.
-        if !self.waits.is_confined() && self.inode(fd) != Some(inode) {
-            return;
-        }
-        let Ok(parked) = self.kernel.duplicate(fd, self.spares.floor.load(Ordering::Relaxed), true) else { return };
-        self.table.set(parked, Entry::Internal);
-        if !self.spares.put(inet6, limit, Own { fd: parked, inode }) {
-            self.discard_internal(parked);
+    /// From now on the connection's kernel socket can be told from a fresh one, or is known elsewhere.
+    pub(crate) fn note_seen(&self, description: &Description) {
+        let mark = description.unseen.swap(0, Ordering::AcqRel);
+        // A child of vfork cannot close the parent's number; the place is another's one day.
+        if mark != 0 && !self.is_borrowed() {
+            self.spares.of_mark(mark).into_iter().for_each(|parked| self.empty(parked));
         }
     }
 
-    /// Inodes of sockets are 32-bit numbers (fs/inode.c, get_next_ino).
-    fn inode(&self, fd: Fd) -> Option<u32> {
-        let identity = self.kernel.identity(fd).ok().filter(Identity::is_socket)?;
-        u32::try_from(identity.inode).ok()
+    /// The number of a connection that no process has any more has been closed: its kernel socket serves the next, if it may.
+    pub(crate) fn keep_spare(&self, description: &Description) {
+        let mark = description.unseen.swap(0, Ordering::AcqRel);
+        let Some(parked) = self.spares.of_mark(mark) else { return };
+        if self.spares.mark(parked) != mark {
+            return self.empty(parked);
+        }
+        let cell = &self.spares.places[usize::from(parked.inet6)][parked.place];
+        // Another word there is another socket's.
+        cell.compare_exchange(parked.word, parked.word & !BUSY, Ordering::AcqRel, Ordering::Relaxed).ok();
     }
 
     fn spare_limit(&self) -> u32 {
@@ -145,11 +200,11 @@ impl Posix {
         }
     }
 
-    /// No number is free for the program: gives up a spare. `false`: there is none.
+    /// No number is free for the program: gives up a parked one. `false`: there is none.
     pub fn yield_number(&self) -> bool {
         let _inside = self.fork_gate.enter();
-        let spare = self.spares.take(false).or_else(|| self.spares.take(true));
-        spare.inspect(|spare| self.discard_internal(spare.fd)).is_some()
+        let given = self.spares.give_up(false).or_else(|| self.spares.give_up(true));
+        given.inspect(|parked| self.discard_internal(number(parked.word))).is_some()
     }
 
     /// Before a fork: what there is now will be in two processes.
@@ -159,9 +214,7 @@ impl Posix {
 
     /// In a child: the spares are the parent's.
     pub(crate) fn drop_spares(&self) {
-        while let Some(spare) = self.spares.take(false).or_else(|| self.spares.take(true)) {
-            self.discard_internal(spare.fd);
-        }
+        while self.yield_number() {}
     }
 
     /// System calls are about to be filtered, and socket(2) may be among those that are forbidden: makes spares if there is a
@@ -172,14 +225,22 @@ impl Posix {
         let Some(listener) = channel.held().into_iter().find(is_listener) else { return };
         let inet6 = self.descriptions.of(listener).is(Flag::INET6);
         let _inside = self.fork_gate.enter();
-        while self.spares.has_place(inet6, limit) {
-            let Ok(fresh) = self.make_own(inet6, true) else { return };
-            let spare = Own { fd: self.park(fresh.fd), inode: fresh.inode };
-            if !self.spares.put(inet6, limit, spare) {
-                return self.discard_internal(spare.fd);
+        for _ in 0..limit {
+            let Ok(own) = self.make_own(inet6, true) else { return };
+            let closed = self.kernel.close(own.fd);
+            match (closed, own.parked) {
+                (Ok(()), Some(parked)) => {
+                    let cell = &self.spares.places[usize::from(inet6)][parked.place];
+                    cell.store(parked.word & !BUSY, Ordering::Release);
+                }
+                _ => return,
             }
         }
     }
+}
+
+fn number(word: u64) -> Fd {
+    (word as u32).cast_signed()
 }
 
 fn domain(inet6: bool) -> i32 {
@@ -191,6 +252,10 @@ const SPARES_MAX: usize = 32;
 /// A spare takes a number: where there are few, there are few spares.
 const NUMBERS_PER_SPARE: u64 = 32;
 const UNKNOWN: u32 = u32::MAX;
+const MISSES_PER_EVICTION: u32 = 8;
+const BUSY: u64 = 1 << 32;
+const TURNS: u64 = (1 << 31) - 1;
+const FORKS: u32 = (1 << 17) - 1;
 
 #[cfg(test)]
 mod tests;

@@ -86,6 +86,25 @@ fn what_others_may_know_serves_no_other_connection() {
 }
 
 #[test]
+fn more_connections_than_places_are_still_different() {
+    let bench = Bench::new();
+    let listener = bench.socket(channel::State::Listening);
+    for round in 0..3 {
+        let all: Vec<Fd> = (0..SPARES_MAX + 10).map(|_| bench.accepted(listener)).collect();
+        let different: std::collections::HashSet<u64> = all.iter().map(|fd| bench.identity(*fd)).collect();
+        assert_eq!(different.len(), all.len(), "round {round}");
+        all.into_iter().for_each(|fd| bench.close(fd));
+        bench.turn(|worker| {
+            while let Some(request) = worker.next_request() {
+                worker.free_slot(request.slot.index);
+            }
+        });
+    }
+    let open = bench.kernel.open_descriptors().map(|open| open.len()).unwrap_or(0);
+    assert!(open <= SPARES_MAX + 1, "{open}");
+}
+
+#[test]
 fn a_number_that_was_closed_past_the_library_is_no_spare() {
     let bench = Bench::new();
     let listener = bench.socket(channel::State::Listening);
