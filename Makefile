@@ -3,7 +3,7 @@ CARGO ?= cargo
 LOOM_TARGET = target/loom
 
 MINUTES ?= 1
-FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel netlink firewall config capture
+FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture
 
 .PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy rfc-coverage clean
 

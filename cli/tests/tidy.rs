@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("capi", &["engine", "shm"]),
     ("trace", &[]),
     ("fuzz", &["fuzz-targets"]),
-    ("fuzz/targets", &["service", "sim", "trace", "stack", "shm"]),
+    ("fuzz/targets", &["service", "engine", "sim", "trace", "device", "stack", "shm"]),
 ];
 
 /// Rooms whose roots must say `#![forbid(unsafe_code)]`.

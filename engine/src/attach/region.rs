@@ -79,7 +79,7 @@ impl Region {
 
     pub(super) fn context_bell(&mut self, context: u32, bell: Arc<OwnedFd>) {
         if !self.channel.register_context(context, bell) {
-            self.violations += 1;
+            self.channel.note_violation();
         }
     }
 

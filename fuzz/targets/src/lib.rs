@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod control;
 mod fragments;
 mod frames;
+mod groups;
 mod host;
 mod input;
 mod segments;
@@ -24,6 +26,8 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("fragments", fragments::run),
     ("script", texts::script),
     ("channel", channel::run),
+    ("groups", groups::run),
+    ("control", control::run),
     ("netlink", texts::netlink),
     ("firewall", texts::firewall),
     ("config", texts::config),
