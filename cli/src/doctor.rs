@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let text = if arguments.json { report.json() } else { report.text() };
     print!("{text}");
     ExitCode::from(match report.worst() {
-        Status::Ok => 0,
+        Status::Note | Status::Ok => 0,
         Status::Warn => 1,
         Status::Fail => 2,
     })

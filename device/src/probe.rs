@@ -66,15 +66,10 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Which candidate would be chosen and why; `None`: none works.
+    /// Which candidate to choose and why; `None`: none works. AF_XDP only where nothing else is: that it can be opened says little
+    /// about what a driver then does to packets.
     pub fn choice(&self) -> Option<(Candidate, &'static str)> {
         let works = |candidate| self.findings.iter().any(|found| found.candidate == candidate && found.outcome.is_ok());
-        let zero_copy = self.findings.iter().any(|found| {
-            found.candidate == Candidate::XdpNative && found.outcome.as_ref().is_ok_and(|text| text.contains("zero-copy"))
-        });
-        if zero_copy {
-            return Some((Candidate::XdpNative, "the driver moves packets without a copy"));
-        }
         [
             (
                 Candidate::Packet,
@@ -127,7 +122,9 @@ fn try_out(candidate: Candidate, interface: &Interface) -> io::Result<String> {
             set_up(name, None, None)?;
             let moves = try_xdp(XdpMode::Generic, name, &arena)?;
             let queues = interface.receive_queues;
-            Ok(format!("shares the interface; {moves}, {queues} queue(s), packets up to the MTU; tried on another interface"))
+            Ok(format!(
+                "{moves}, {queues} queue(s), packets up to the MTU; opened on an interface made for it, not tried on this one"
+            ))
         }
         Candidate::Tap => {
             drop(Tap::open("rwprobe%d", false, &arena)?);

@@ -59,13 +59,19 @@ fn examine_interface(planned: &Planned, report: &mut Report) {
     report.ok(&planned.name, what);
     for Finding { candidate, outcome } in &found.findings {
         match outcome {
+            Ok(text) if *candidate == Candidate::XdpGeneric => report.note(&planned.name, format!("{candidate}: {text}")),
             Ok(text) => report.ok(&planned.name, format!("{candidate}: {text}")),
             Err(text) => report.warn(&planned.name, format!("{candidate}: {text}"), ""),
         }
     }
+    report.note(&planned.name, format!("{}: not tried: attaching it may change the offloads of the card", Candidate::XdpNative));
     choose(planned, &found, report);
     report.detail("interfaces", details(planned, &found));
 }
+
+/// Drivers differ in what they do to packets of AF_XDP (docs/testing.md, Cards).
+const XDP_REMEDY: &str =
+    "interface.device = \"auto\" works with every driver; with xdp compare the bytes of a download before you rely on it";
 
 /// Whether what the configuration asks for works, and what would be better.
 fn choose(planned: &Planned, found: &Probe, report: &mut Report) {
@@ -76,11 +82,16 @@ fn choose(planned: &Planned, found: &Probe, report: &mut Report) {
         Backend::Tap => ("tap", works(Candidate::Tap)),
     };
     let (status, fix) = match (usable, found.choice()) {
+        (true, _) if planned.backend == Backend::Xdp => (Status::Warn, XDP_REMEDY.to_owned()),
         (true, _) => (Status::Ok, String::new()),
         (false, Some((other, why))) => (Status::Warn, format!("interface.device = {:?} works here: {why}", word(other))),
         (false, None) => (Status::Fail, "none of the devices works here; see the lines above".to_owned()),
     };
-    let verb = if usable { "would be chosen" } else { "would be chosen, but does not work" };
+    let verb = match (usable, planned.backend) {
+        (true, Backend::Xdp) => "would be chosen, and no packet was sent through it on this card",
+        (true, _) => "would be chosen",
+        (false, _) => "would be chosen, but does not work",
+    };
     report.add(status, &planned.name, format!("{device} {verb}: {}", planned.reason), &fix);
 }
 
@@ -95,7 +106,10 @@ fn word(candidate: Candidate) -> &'static str {
 
 fn details(planned: &Planned, found: &Probe) -> Value {
     let candidate = |finding: &Finding| match &finding.outcome {
-        Ok(text) => json!({"device": finding.candidate.to_string(), "works": true, "text": text}),
+        Ok(text) => {
+            let tried_here = finding.candidate != Candidate::XdpGeneric;
+            json!({"device": finding.candidate.to_string(), "works": true, "tried_here": tried_here, "text": text})
+        }
         Err(text) => json!({"device": finding.candidate.to_string(), "works": false, "text": text}),
     };
     let addresses: Vec<String> = planned.addresses.iter().map(|cidr| cidr.ip.to_string()).collect();

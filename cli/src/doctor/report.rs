@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 /// How bad.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Status {
+    /// Said for completeness: it was not tried here.
+    Note,
     /// Nothing to do.
     #[default]
     Ok,
@@ -17,6 +19,7 @@ pub(super) enum Status {
 impl Status {
     fn word(self) -> &'static str {
         match self {
+            Status::Note => "NOTE",
             Status::Ok => "OK",
             Status::Warn => "WARN",
             Status::Fail => "FAIL",
@@ -41,6 +44,10 @@ pub(super) struct Report {
 }
 
 impl Report {
+    pub(super) fn note(&mut self, name: &str, text: String) {
+        self.add(Status::Note, name, text, "");
+    }
+
     pub(super) fn ok(&mut self, name: &str, text: String) {
         self.add(Status::Ok, name, text, "");
     }

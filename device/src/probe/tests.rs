@@ -40,7 +40,7 @@ fn what_does_not_work_is_not_chosen() {
         |candidate, works: bool| Finding { candidate, outcome: if works { Ok("zero-copy".into()) } else { Err("no".into()) } };
     let choice = |findings| Probe { interface: interface.clone(), findings }.choice().map(|(candidate, _)| candidate);
     assert_eq!(choice(vec![finding(Candidate::Packet, false), finding(Candidate::Tap, true)]), Some(Candidate::Tap));
-    assert_eq!(choice(vec![finding(Candidate::Packet, true), finding(Candidate::XdpNative, true)]), Some(Candidate::XdpNative));
+    assert_eq!(choice(vec![finding(Candidate::Packet, true), finding(Candidate::XdpNative, true)]), Some(Candidate::Packet));
     assert_eq!(choice(vec![finding(Candidate::Packet, false)]), None);
 }
 
