@@ -4,6 +4,7 @@
 //! `make system` builds everything and runs them; docs/testing.md says more.
 #![forbid(unsafe_code)]
 
+mod attacks;
 mod bench;
 mod capi;
 mod config;
