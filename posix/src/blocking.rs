@@ -5,10 +5,13 @@
 //! pool takes no lock: it may be used from signal handlers and does not break when a handler jumps out of a wait (that
 //! context is then lost to the pool).
 //!
+//! When no context or no bell is left, threads share one context that each process has in reserve: a ring wakes all of
+//! them, and each looks at its own. A process that has filtered its system calls waits on bells that are silenced by read(2).
+//!
 //! The order that loses no wake-up: watch, then in a loop { drop old events, arm, look, sleep }.
 
 use crate::Posix;
-use crate::channel::{Channel, Context};
+use crate::channel::{Channel, Context, Sleepers};
 use crate::courtesy::look_at;
 use crate::descriptions::Flag;
 use crate::errno::{Answer, Errno};
@@ -16,11 +19,17 @@ use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use ringway_shm::{Duration, Instant};
 use std::os::fd::IntoRawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// The process's wait contexts.
 pub(crate) struct WaitPool {
     cells: Box<[Cell]>,
+    /// No cell from this one on was ever used.
+    end: AtomicU32,
+    /// The cell that was given back last: the next search begins there.
+    last: AtomicU32,
+    /// The context that threads share: its number + 1, and its bell in the upper half; 0: none yet.
+    shared: AtomicU64,
     /// This process will soon be forbidden system calls that its own code does not make.
     confined: AtomicBool,
 }
@@ -29,12 +38,31 @@ struct Cell {
     state: AtomicU32,
     context: AtomicU32,
     bell: AtomicI32,
+    /// How a thread sleeps on it: [`Sleepers`] as a number.
+    sleepers: AtomicU32,
+}
+
+impl Cell {
+    fn is_for_confined(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) == Sleepers::Confined as u32
+    }
 }
 
 impl WaitPool {
     pub(crate) fn new() -> WaitPool {
-        let cell = || Cell { state: AtomicU32::new(EMPTY), context: AtomicU32::new(0), bell: AtomicI32::new(-1) };
-        WaitPool { cells: (0..CELLS).map(|_| cell()).collect(), confined: AtomicBool::new(false) }
+        let cell = || Cell {
+            state: AtomicU32::new(EMPTY),
+            context: AtomicU32::new(0),
+            bell: AtomicI32::new(-1),
+            sleepers: AtomicU32::new(0),
+        };
+        WaitPool {
+            cells: (0..CELLS).map(|_| cell()).collect(),
+            end: AtomicU32::new(0),
+            last: AtomicU32::new(0),
+            shared: AtomicU64::new(0),
+            confined: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn is_confined(&self) -> bool {
@@ -42,10 +70,24 @@ impl WaitPool {
     }
 
     fn claim(&self, from: u32) -> Option<usize> {
-        self.cells.iter().position(|cell| {
+        let confined = self.confined.load(Ordering::Relaxed);
+        let fits = |number: &usize| {
+            let cell = &self.cells[*number];
             cell.state.load(Ordering::Relaxed) == from
+                && (from == EMPTY || !confined || cell.is_for_confined())
                 && cell.state.compare_exchange(from, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        })
+        };
+        let last = self.last.load(Ordering::Relaxed) as usize;
+        if from == FREE {
+            return if fits(&last) { Some(last) } else { (0..self.used().len()).find(fits) };
+        }
+        let cell = (0..CELLS).find(fits)?;
+        self.end.fetch_max(cell as u32 + 1, Ordering::AcqRel);
+        Some(cell)
+    }
+
+    fn used(&self) -> &[Cell] {
+        &self.cells[..self.end.load(Ordering::Acquire) as usize]
     }
 }
 
@@ -55,6 +97,7 @@ pub struct Waiter<'a> {
     channel: &'a dyn Channel,
     context: Context,
     bell: Fd,
+    sleepers: Sleepers,
     cell: usize,
 }
 
@@ -102,19 +145,14 @@ impl<'a> Waiter<'a> {
     /// # Errors
     /// EINTR when a signal handler ran; what ppoll(2) says else.
     pub fn sleep(&self, set: &mut [libc::pollfd], deadline: Option<Instant>, mask: Option<SignalMask>) -> Answer<usize> {
-        // What makes a bell silent again may be forbidden, and kill: a confined process looks again every millisecond.
-        let confined = self.posix.waits.confined.load(Ordering::Relaxed);
-        let bell = if confined { -1 } else { self.bell };
-        set[0] = libc::pollfd { fd: bell, events: libc::POLLIN, revents: 0 };
+        set[0] = libc::pollfd { fd: self.bell, events: libc::POLLIN, revents: 0 };
         // Once the death is known, the hung-up connection would end every wait at once.
         let control = if self.posix.service_is_dead() { -1 } else { self.channel.control_descriptor() };
         set[1] = libc::pollfd { fd: control, events: libc::POLLIN, revents: 0 };
         let timeout = self.posix.until_next_look(deadline.map(|deadline| deadline.since(self.posix.kernel.now())));
-        let look = Duration::from_millis(1);
-        let timeout = if confined { Some(timeout.map_or(look, |timeout| timeout.min(look))) } else { timeout };
         let mut ready = self.posix.kernel.poll(set, timeout, mask)?;
         if set[0].revents != 0 {
-            self.posix.silence(self.bell);
+            self.posix.silence(self.bell, self.sleepers);
             ready -= 1;
         }
         if set[1].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
@@ -127,44 +165,91 @@ impl<'a> Waiter<'a> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.channel.disarm(self.context);
+        if self.sleepers != Sleepers::Several {
+            self.channel.disarm(self.context);
+        }
+        self.posix.waits.last.store(self.cell as u32, Ordering::Relaxed);
         self.posix.waits.cells[self.cell].state.store(FREE, Ordering::Release);
     }
 }
 
 impl Posix {
-    /// A wait context for the calling thread; `None` when this process is not attached or no context is left.
+    /// A wait context for the calling thread; `None` when this process is not attached, or when neither a context nor a
+    /// descriptor is left.
     pub fn waiter(&self) -> Option<Waiter<'_>> {
         let channel = self.attached()?;
-        if let Some(cell) = self.waits.claim(FREE) {
+        let waiter = |cell: usize| {
             let held = &self.waits.cells[cell];
             let context = Context(held.context.load(Ordering::Relaxed) as u16);
-            return Some(Waiter { posix: self, channel, context, bell: held.bell.load(Ordering::Relaxed), cell });
+            let sleepers = match held.sleepers.load(Ordering::Relaxed) {
+                sleepers if sleepers == Sleepers::One as u32 => Sleepers::One,
+                sleepers if sleepers == Sleepers::Several as u32 => Sleepers::Several,
+                _ => Sleepers::Confined,
+            };
+            Waiter { posix: self, channel, context, bell: held.bell.load(Ordering::Relaxed), sleepers, cell }
+        };
+        if let Some(cell) = self.waits.claim(FREE) {
+            return Some(waiter(cell));
         }
         let cell = self.waits.claim(EMPTY)?;
-        match self.new_context(channel) {
-            Some((context, bell)) => {
-                self.waits.cells[cell].context.store(u32::from(context.0), Ordering::Relaxed);
-                self.waits.cells[cell].bell.store(bell, Ordering::Relaxed);
-                Some(Waiter { posix: self, channel, context, bell, cell })
-            }
-            None => {
-                self.waits.cells[cell].state.store(EMPTY, Ordering::Release);
-                None
-            }
-        }
+        let held = &self.waits.cells[cell];
+        let confined = self.waits.confined.load(Ordering::Relaxed);
+        let sleepers = if confined { Sleepers::Confined } else { Sleepers::One };
+        let own = self.new_context(channel, sleepers).map(|(context, bell)| (context, bell, sleepers));
+        let Some((context, bell, sleepers)) = own.or_else(|| self.shared_bell(channel).filter(|_| !confined)) else {
+            held.state.store(EMPTY, Ordering::Release);
+            return None;
+        };
+        held.context.store(u32::from(context.0), Ordering::Relaxed);
+        held.bell.store(bell, Ordering::Relaxed);
+        held.sleepers.store(sleepers as u32, Ordering::Relaxed);
+        Some(waiter(cell))
     }
 
     /// A new bell and its context, for the pool or for an epoll instance.
-    pub(crate) fn new_context(&self, channel: &dyn Channel) -> Option<(Context, Fd)> {
-        let (context, bell) = channel.claim_context()?;
+    pub(crate) fn new_context(&self, channel: &dyn Channel, sleepers: Sleepers) -> Option<(Context, Fd)> {
+        let (context, bell) = channel.claim_context(sleepers)?;
         let bell = bell.into_raw_fd();
         self.table.set(bell, Entry::Internal);
         Some((context, bell))
     }
 
+    /// A bell of the thread's own that rings whenever the context in reserve does.
+    fn shared_bell(&self, channel: &dyn Channel) -> Option<(Context, Fd, Sleepers)> {
+        let (context, bell) = self.shared_context(channel)?;
+        let own = self.park(self.kernel.epoll_create(libc::EPOLL_CLOEXEC).ok()?);
+        let ring = libc::epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: 0 };
+        if self.kernel.epoll_control(own, libc::EPOLL_CTL_ADD, bell, Some(ring)).is_err() {
+            self.discard_internal(own);
+            return None;
+        }
+        Some((context, own, Sleepers::Several))
+    }
+
+    fn shared_context(&self, channel: &dyn Channel) -> Option<(Context, Fd)> {
+        let parts = |word: u64| (Context((word as u16).wrapping_sub(1)), (word >> 32) as Fd);
+        let known = self.waits.shared.load(Ordering::Acquire);
+        if known != 0 {
+            return Some(parts(known));
+        }
+        let (context, bell) = self.new_context(channel, Sleepers::Several)?;
+        let word = u64::from(bell as u32) << 32 | u64::from(context.0 + 1);
+        match self.waits.shared.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some((context, bell)),
+            Err(known) => {
+                channel.release_context(context);
+                self.discard_internal(bell);
+                Some(parts(known))
+            }
+        }
+    }
+
     /// Takes the event of a bell.
-    fn silence(&self, bell: Fd) {
+    fn silence(&self, bell: Fd, sleepers: Sleepers) {
+        if sleepers == Sleepers::Confined {
+            ringway_shm::sys::silence_socket(bell);
+            return;
+        }
         let mut event = [libc::epoll_event { events: 0, u64: 0 }];
         // A bell that has not rung is silent.
         self.kernel.epoll_wait(bell, &mut event, Some(Duration::ZERO), None).ok();
@@ -183,19 +268,28 @@ impl Posix {
         self.waits.confined.store(true, Ordering::Relaxed);
     }
 
-    /// Makes one wait context now, for a process that will soon be forbidden to.
+    /// Has wait contexts ready for a process that will soon be forbidden to make some: as many as threads have waited at a
+    /// time, one at least and a few at most.
     pub fn provide_waiter(&self) {
-        drop(self.waiter());
+        let used = self.waits.used().iter().filter(|cell| cell.state.load(Ordering::Relaxed) != EMPTY).count();
+        drop((0..used.clamp(1, 8)).map(|_| self.waiter()).collect::<Vec<_>>());
     }
 
     /// In a forked child: the parent's contexts are not ours.
     pub(crate) fn forget_waiters(&self) {
-        for cell in &self.waits.cells {
+        for cell in self.waits.used() {
+            if cell.state.load(Ordering::Relaxed) == EMPTY {
+                continue;
+            }
             let bell = cell.bell.swap(-1, Ordering::Relaxed);
             cell.state.store(EMPTY, Ordering::Relaxed);
             if bell >= 0 {
                 self.discard_internal(bell);
             }
+        }
+        let shared = self.waits.shared.swap(0, Ordering::Relaxed);
+        if shared != 0 {
+            self.discard_internal((shared >> 32) as Fd);
         }
     }
 
@@ -234,15 +328,16 @@ impl Posix {
         }
     }
 
-    /// Every context of the region is taken: look again every millisecond.
+    /// Neither a context nor a descriptor is left: nothing can wake the thread, so it looks again, less and less often.
     fn block_without_context<T>(&self, wait: Wait, mut attempt: impl FnMut() -> Option<Answer<T>>) -> Answer<T> {
+        let mut nap = LookAgain::default();
         loop {
             if let Some(answer) = attempt() {
                 return answer;
             }
             self.look_at_service();
             self.still_worth_waiting(wait)?;
-            self.kernel.pause(Duration::from_millis(1));
+            self.kernel.pause(nap.next_span());
         }
     }
 
@@ -264,7 +359,22 @@ impl Posix {
     }
 }
 
-const CELLS: usize = 256;
+/// How long a thread that nothing can wake waits before it looks again: 1 ms at first, 100 ms in the end.
+#[derive(Default)]
+pub(crate) struct LookAgain(u32);
+
+impl LookAgain {
+    pub(crate) fn next_span(&mut self) -> Duration {
+        self.0 += 1;
+        Duration::from_millis(u64::from(self.0.min(100)))
+    }
+}
+
+/// Threads of a process that wait at the same moment.
+const CELLS: usize = 4096;
 const EMPTY: u32 = 0;
 const FREE: u32 = 1;
 const BUSY: u32 = 2;
+
+#[cfg(test)]
+mod tests;

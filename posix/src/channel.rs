@@ -295,7 +295,19 @@ pub(crate) const PARTNERS_MAX: usize = ringway_shm::channel::attach::WORKERS_MAX
 /// The status flags that F_SETFL changes of a socket (fs/fcntl.c, setfl). All but O_NONBLOCK act on nothing here.
 pub const STATUS_FLAGS: [i32; 4] = [libc::O_NONBLOCK, libc::O_APPEND, libc::O_ASYNC, libc::O_NOATIME];
 
-/// A wait context of the region: one waiting thread or one epoll instance.
+/// Who sleeps on a wait context, and with it how its bell is made silent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleepers {
+    /// One thread: the bell is an epoll instance, which is readable after a ring until its event is taken.
+    One,
+    /// One thread that may make few system calls: the bell is readable until it is read.
+    Confined,
+    /// Any number: the bell is an epoll instance whose event nobody takes, and each thread watches it edge-triggered. Such
+    /// a context is never disarmed.
+    Several,
+}
+
+/// A wait context of the region: one waiting thread or one epoll instance, or several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context(pub u16);
 
@@ -413,9 +425,8 @@ pub trait Channel: Send + Sync {
     /// The socket that somebody holds under this inode.
     fn find_inode(&self, inode: u64) -> Option<SocketRef>;
 
-    /// Takes a wait context, with the bell by which the service wakes it: an epoll instance, which is readable after a
-    /// ring until its event is taken.
-    fn claim_context(&self) -> Option<(Context, OwnedFd)>;
+    /// Takes a wait context, with the bell by which the service wakes it.
+    fn claim_context(&self, sleepers: Sleepers) -> Option<(Context, OwnedFd)>;
     /// Gives it back; nothing may watch through it any more.
     fn release_context(&self, context: Context);
     /// From now on changes of `socket` are events of `context`.
@@ -442,8 +453,9 @@ pub trait Channel: Send + Sync {
     fn after_fork_in_parent(&self, child: Option<u32>);
     /// In a child of `vfork`, before it executes a program: reserves a number for that.
     fn before_borrowed_exec(&self);
-    /// In the child of `fork`: becomes a process of its own. It attaches when it first needs a wait context.
-    fn after_fork_in_child(&self);
+    /// In the child of `fork`: becomes a process of its own. It attaches when it first needs a wait context. `false`: no
+    /// number was left for it, and to this child the service is gone.
+    fn after_fork_in_child(&self) -> bool;
 }
 
 /// How this process gets a channel.

@@ -12,8 +12,8 @@ mod partners;
 mod turn;
 
 use crate::channel::{
-    Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, SocketOption, State,
-    Taking, Ticket,
+    Attach, Channel, Context, ControlAnswer, Envelope, Place, Purpose, Received, Request, STATUS_FLAGS, Sleepers, SocketOption,
+    State, Taking, Ticket,
 };
 use crate::channel::{Failure, TransferError, Urgent, UrgentError, View};
 use crate::fallback::Fd;
@@ -22,7 +22,7 @@ use crate::tcp_info;
 use convert::{answer_of, failure_of, option_of, receive_error, send_error, state_of};
 use ringway_shm::Duration;
 use ringway_shm::channel as shm;
-use ringway_shm::channel::attach::{AttachError, WORKERS_MAX, path_of_worker};
+use ringway_shm::channel::attach::{AttachError, BellKind, WORKERS_MAX, path_of_worker};
 use ringway_shm::stats::InfoRecord;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -487,14 +487,19 @@ impl Channel for Attached {
         workers.find_map(|(worker, client)| Some(self.socket(worker, client.find_inode(inode)?)))
     }
 
-    fn claim_context(&self) -> Option<(Context, OwnedFd)> {
+    fn claim_context(&self, sleepers: Sleepers) -> Option<(Context, OwnedFd)> {
         if !self.is_attached_itself() {
             return None;
         }
-        let (first, bell) = self.clients[0].open_context().ok()?;
+        let (usage, kind) = match sleepers {
+            Sleepers::One => (shm::Usage::OneThread, BellKind::Epoll),
+            Sleepers::Confined => (shm::Usage::OneThread, BellKind::Socket),
+            Sleepers::Several => (shm::Usage::Threads, BellKind::Epoll),
+        };
+        let (first, bell) = self.clients[0].open_context(usage, kind).ok()?;
         let named = Context(first as u16);
         for (worker, client) in self.clients.iter().enumerate().skip(1) {
-            let Ok(context) = client.share_context(bell.key) else {
+            let Ok(context) = client.share_context(usage, bell.key) else {
                 for (before, client) in self.clients[..worker].iter().enumerate().rev() {
                     client.close_context(self.context(named, before));
                 }
@@ -571,9 +576,10 @@ impl Channel for Attached {
         self.clients.iter().for_each(|client| client.before_borrowed_exec());
     }
 
-    fn after_fork_in_child(&self) {
-        self.clients.iter().for_each(|client| client.after_fork_in_child());
+    fn after_fork_in_child(&self) -> bool {
+        let numbered = self.clients.iter().filter(|client| client.after_fork_in_child()).count();
         self.must_reattach.store(true, Ordering::Release);
+        numbered == self.clients.len()
     }
 }
 

@@ -13,10 +13,10 @@ mod ends;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use crate::Posix;
-use crate::channel::{Channel, Context, State as SocketState};
+use crate::channel::{Channel, Context, Sleepers, State as SocketState};
 use crate::courtesy::look_at;
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
@@ -28,10 +28,13 @@ use ringway_shm::{Duration, Instant};
 
 /// All epoll instances of the process.
 pub(crate) struct Epolls {
-    cells: Box<[Mutex<Option<Instance>>]>,
+    /// In blocks that are made when they are first used.
+    cells: [OnceLock<Box<Block>>; INSTANCES / BLOCK],
     /// No cell from this one on was ever used.
     end: AtomicU32,
 }
+
+type Block = [Mutex<Option<Instance>>; BLOCK];
 
 /// One epoll instance.
 #[derive(Default)]
@@ -55,7 +58,7 @@ struct Instance {
 
 impl Epolls {
     pub(crate) fn new() -> Epolls {
-        Epolls { cells: (0..INSTANCES).map(|_| Mutex::new(None)).collect(), end: AtomicU32::new(0) }
+        Epolls { cells: [const { OnceLock::new() }; INSTANCES / BLOCK], end: AtomicU32::new(0) }
     }
 
     /// The cells in which an instance may be: few, while every socket's end looks through them.
@@ -65,7 +68,8 @@ impl Epolls {
 
     fn lock(&self, number: u32) -> MutexGuard<'_, Option<Instance>> {
         // A panic while the lock was held cannot leave half a change that matters: lists are only ever marked too much.
-        self.cells[number as usize].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        let block = self.cells[number as usize / BLOCK].get_or_init(|| Box::new([const { Mutex::new(None) }; BLOCK]));
+        block[number as usize % BLOCK].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -496,7 +500,7 @@ impl Posix {
         if let Some((context, _)) = instance.bell {
             return Ok(Some(context));
         }
-        let Some((context, bell)) = self.new_context(channel) else {
+        let Some((context, bell)) = self.new_context(channel, Sleepers::One) else {
             channel.confirm_death();
             return if self.service_is_dead() { Ok(None) } else { Err(Errno::NOSPC) };
         };
@@ -571,8 +575,9 @@ fn refusal(error: InterestError) -> Errno {
     }
 }
 
-/// Epoll instances that can watch sockets of the stack; as many as a region has wait contexts.
-const INSTANCES: usize = 256;
+/// Epoll instances of a process that can watch sockets of the stack; about as many as a region has wait contexts.
+const INSTANCES: usize = 4096;
+const BLOCK: usize = 64;
 /// With stack sockets always ready, the kernel's descriptors are looked at every so many waits.
 const ASK_KERNEL_EVERY: u32 = 4;
 /// Data words of our own entries: no pointer of a user program and no small number looks like this.

@@ -60,7 +60,9 @@ impl Posix {
         self.forget_flights();
         let Some(channel) = self.attached() else { return };
         self.forget_waiters();
-        channel.after_fork_in_child();
+        if !channel.after_fork_in_child() && !self.settings.quiet {
+            self.kernel.say("ringway: the application has too many processes; the sockets of this one have failed");
+        }
         self.count_references(channel);
         self.epoll_after_fork_in_child();
     }

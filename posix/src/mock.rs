@@ -7,7 +7,9 @@ use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, Identity, Kernel, RawAddress, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
 use crate::{Posix, Settings};
-use ringway_shm::channel::attach::{BellKey, ClientMessage, ControlConnection, ControlListener, make_bell, path_of_worker};
+use ringway_shm::channel::attach::{
+    BellKey, BellKind, ClientMessage, ControlConnection, ControlListener, make_bell, path_of_worker,
+};
 use ringway_shm::channel::{Attachment, Client, Operation, Roster, Shape, State};
 use ringway_shm::{Duration, Instant};
 use rustix::buffer::spare_capacity;
@@ -480,7 +482,7 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
                 let process = roster.claim(connection.credentials().pid, wanted).expect("a number is free");
                 connection.welcome(SHAPE, process, region.as_fd(), doorbell.as_fd()).expect("it listens");
             }
-            ClientMessage::Context { context, key } => register(&connection, worker, context, key),
+            ClientMessage::Context { context, key, kind } => register(&connection, worker, context, key, kind),
             ClientMessage::Nonsense(text, _) => panic!("{text}"),
             ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
             ClientMessage::Child { .. } => {}
@@ -492,14 +494,14 @@ fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedF
 /// What rings the bells of all tests' services; a bell's key says which.
 static RINGERS: Mutex<Vec<Arc<OwnedFd>>> = Mutex::new(Vec::new());
 
-fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, key: Option<BellKey>) {
+fn register(connection: &ControlConnection, worker: &Mutex<Attachment>, context: u32, key: Option<BellKey>, kind: BellKind) {
     let mut ringers = RINGERS.lock().expect("no test panics with it");
     let use_ringer = |ringer| assert!(worker.lock().expect("no test panics with it").register_context(context, ringer));
     if let Some(key) = key {
         use_ringer(ringers[u128::from_ne_bytes(key) as usize - 1].clone());
         return connection.done().expect("it listens");
     }
-    let (ringer, bell) = make_bell().expect("descriptors are left");
+    let (ringer, bell) = make_bell(kind).expect("descriptors are left");
     ringers.push(Arc::new(ringer));
     use_ringer(ringers[ringers.len() - 1].clone());
     connection.give_bell((ringers.len() as u128).to_ne_bytes(), bell.as_fd()).expect("it listens");

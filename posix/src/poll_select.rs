@@ -5,7 +5,7 @@
 //! looked at in both worlds. These calls are never taken up again after a signal (signal(7)).
 
 use crate::Posix;
-use crate::blocking::Waiter;
+use crate::blocking::{LookAgain, Waiter};
 use crate::errno::{Answer, Errno};
 use crate::fallback::{Fd, SignalMask};
 use crate::fd_table::{Entry, SocketRef};
@@ -97,7 +97,7 @@ impl Posix {
         }
     }
 
-    /// Every wait context of the region is taken: the kernel's descriptors wake us, ours are looked at every millisecond.
+    /// Neither a context nor a descriptor is left: the kernel's descriptors wake us, ours are looked at less and less often.
     fn poll_by_time(
         &self,
         set: &mut [pollfd],
@@ -105,10 +105,13 @@ impl Posix {
         deadline: Option<Instant>,
         mask: Option<SignalMask>,
     ) -> Answer<usize> {
+        let mut nap = LookAgain::default();
         loop {
             self.look_at_service();
             let mut kernel_set = self.kernel_set(set, watched, 0);
-            self.kernel.poll(&mut kernel_set, Some(Duration::from_millis(1)), mask)?;
+            let span = nap.next_span();
+            let left = deadline.map_or(span, |deadline| deadline.since(self.kernel.now()));
+            self.kernel.poll(&mut kernel_set, Some(span.min(left)), mask)?;
             let ready = self.merge(set, watched, &kernel_set);
             if ready > 0 || deadline.is_some_and(|deadline| self.kernel.now() >= deadline) {
                 return Ok(ready);

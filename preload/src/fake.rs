@@ -7,7 +7,7 @@ use libc::c_int;
 use ringway_posix::channel::Attach;
 use ringway_posix::fd_table::SocketRef;
 use ringway_posix::{Posix, Settings};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, make_bell};
+use ringway_shm::channel::attach::{BellKind, ClientMessage, ControlConnection, ControlListener, make_bell};
 use ringway_shm::channel::{Attachment, ControlAnswer, Envelope, Operation, Request, Roster, Shape, State};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::cell::{Cell, RefCell};
@@ -316,7 +316,7 @@ impl Service {
                     let process = roster.claim(connection.credentials().pid, wanted).expect("a number is free");
                     connection.welcome(SHAPE, process, self.region.as_fd(), self.doorbell.as_fd()).expect("it listens");
                 }
-                ClientMessage::Context { context, key: None } => self.give_bell(&connection, context),
+                ClientMessage::Context { context, key: None, kind } => self.give_bell(&connection, context, kind),
                 ClientMessage::Claim { .. } | ClientMessage::Settle => connection.done().expect("it listens"),
                 ClientMessage::Gone => return,
                 message => panic!("not expected: {message:?}"),
@@ -324,8 +324,8 @@ impl Service {
         }
     }
 
-    fn give_bell(&self, connection: &ControlConnection, context: u32) {
-        let (ringer, bell) = make_bell().expect("descriptors are left");
+    fn give_bell(&self, connection: &ControlConnection, context: u32, kind: BellKind) {
+        let (ringer, bell) = make_bell(kind).expect("descriptors are left");
         let registered = self.worker.lock().expect("no test panics with it").register_context(context, Arc::new(ringer));
         assert!(registered);
         connection.give_bell([1; 16], bell.as_fd()).expect("it listens");

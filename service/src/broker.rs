@@ -27,8 +27,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ringway::{RegionId, WorkerHandle};
-use ringway_shm::channel::Shape;
-use ringway_shm::channel::attach::{BellKey, ClientMessage, ControlConnection, ControlListener, Credentials, Peer, make_bell};
+use ringway_shm::channel::attach::{BellKey, BellKind, ClientMessage, ControlConnection, ControlListener, Credentials, Peer};
+use ringway_shm::channel::{Shape, is_distant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -244,7 +244,7 @@ impl Broker {
             }
             (ClientMessage::Child { process: child, pidfd }, Some(process)) => self.meet_child(process.region, child, pidfd, uid),
             (ClientMessage::Settle, Some(_)) => self.settle(number, uid),
-            (ClientMessage::Context { context, key }, Some(process)) => self.give_bell(number, process, context, key),
+            (ClientMessage::Context { context, key, kind }, Some(process)) => self.give_bell(number, process, context, key, kind),
             (ClientMessage::Gone, _) => return self.hang_up(number),
             (ClientMessage::Nonsense(text, strangers), _) => {
                 self.config.desk.discard(uid, strangers);
@@ -285,18 +285,39 @@ impl Broker {
         self.config.desk.settle(uid, control)
     }
 
-    /// A context gets a bell of its own, or the one that another worker's broker has made for the same process.
-    fn give_bell(&mut self, number: u64, process: ProcessKey, context: u32, key: Option<BellKey>) -> Result<(), String> {
+    /// A context gets a bell of its own, or the one that another worker's broker has made for the same process. A refusal
+    /// leaves the connection as it is: the process has fewer contexts then.
+    fn give_bell(
+        &mut self,
+        number: u64,
+        process: ProcessKey,
+        context: u32,
+        key: Option<BellKey>,
+        kind: BellKind,
+    ) -> Result<(), String> {
         if let Some(key) = key {
             let ringer = self.config.bells.find(&key).ok_or("there is no such bell")?;
             self.members.context(process, context, ringer)?;
+            self.let_register(context)?;
             return self.answer(number, ControlConnection::done);
         }
-        let (ringer, bell) = make_bell().map_err(|error| format!("no descriptors are left for a wait context: {error}"))?;
-        let ringer = Arc::new(ringer);
-        let key = self.config.bells.note(&ringer).map_err(|error| error.to_string())?;
-        self.members.context(process, context, ringer)?;
-        self.answer(number, |control| control.give_bell(key, bell.as_fd()))
+        let Some(peer) = self.connections.get(&number).map(|connection| connection.control.credentials()) else { return Ok(()) };
+        let made = match self.config.bells.make(peer.uid, process, kind) {
+            Ok(made) => made,
+            Err(text) => {
+                // A worker that has stopped counts nothing.
+                self.config.worker.quota_hit().ok();
+                return self.answer(number, |control| control.refuse(&text));
+            }
+        };
+        self.members.context(process, context, made.ringer)?;
+        self.let_register(context)?;
+        self.answer(number, |control| control.give_bell(made.key, made.bell.as_fd()))
+    }
+
+    /// Waits until the worker has a context's bell, where events would be lost else.
+    fn let_register(&self, context: u32) -> Result<(), String> {
+        if is_distant(context) { self.config.worker.settle().map_err(|_| "the worker has stopped".to_owned()) } else { Ok(()) }
     }
 
     fn violation(&self, text: &str) -> Result<(), String> {

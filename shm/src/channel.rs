@@ -19,16 +19,19 @@
 pub mod attach;
 pub mod client;
 pub mod datagram;
+mod holders;
 pub mod layout;
 mod lock;
 pub mod mark;
+mod numbers;
 pub mod request;
 pub mod roster;
 pub mod slot;
 pub mod worker;
 
 pub use client::{
-    Client, ControlResult, Lent, Loan, ReceiveError, Received, Reservation, Reserved, SendError, Ticket, UrgentError, Watch,
+    Client, ControlResult, Lent, Loan, ReceiveError, Received, Reservation, Reserved, SendError, Ticket, UrgentError, Usage,
+    Watch,
 };
 pub use datagram::Envelope;
 pub use layout::{CONTEXTS, PROCESSES, REQUESTS_MAX, Shape};
@@ -42,6 +45,12 @@ pub use worker::{Attachment, Gone};
 pub type SlotIndex = u32;
 /// The number of a wait context in its region.
 pub type ContextIndex = u32;
+/// Whether events of a context are noted only once its bell is [registered](Attachment::register_context): until then its
+/// owner must not be told that it has one.
+pub fn is_distant(context: ContextIndex) -> bool {
+    context >= layout::NEAR
+}
+
 /// The number of a process in its region.
 pub type ProcessIndex = u32;
 

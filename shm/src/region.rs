@@ -59,6 +59,18 @@ impl Region {
         unsafe { self.base.add(offset).cast::<T>().as_ref() }
     }
 
+    /// `count` shared values from `offset` on.
+    ///
+    /// # Panics
+    /// When they would not lie inside the region or are not aligned: our own mistake.
+    pub(crate) fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        assert!(
+            offset.is_multiple_of(align_of::<T>()) && offset <= self.bytes && (self.bytes - offset) / size_of::<T>() >= count
+        );
+        // SAFETY: inside the mapping, aligned (the mapping is page aligned), and `T: Shared`.
+        unsafe { std::slice::from_raw_parts(self.base.add(offset).cast::<T>().as_ptr(), count) }
+    }
+
     /// Copies `bytes` to `offset`.
     ///
     /// # Panics

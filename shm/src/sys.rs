@@ -123,6 +123,25 @@ pub fn silence_bell(fd: RawFd) -> bool {
     got > 0
 }
 
+/// Takes the rings of a bell that is a socket; says whether there was one.
+pub fn silence_socket(fd: RawFd) -> bool {
+    let mut rings = [0u64; 64];
+    // SAFETY: read(2) into a local of that size.
+    unsafe { system_call(libc::SYS_read, [fd.into(), &raw mut rings as c_long, size_of_val(&rings) as c_long, 0, 0, 0]) > 0 }
+}
+
+/// Two non-blocking sockets: what the first one is written can be read from the second, and nothing the other way.
+pub(crate) fn one_way_sockets() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut pair = [-1; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: two numbers into a local of two.
+    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) })?;
+    let [writer, reader] = pair.map(|fd| own(fd).expect("the kernel has just made it"));
+    // SAFETY: plain numbers.
+    check(unsafe { libc::shutdown(writer.as_raw_fd(), libc::SHUT_RD) })?;
+    Ok((writer, reader))
+}
+
 /// The lowest free descriptor number at or above `floor` for the file of `fd`, closed on exec.
 pub(crate) fn duplicate_above(fd: BorrowedFd<'_>, floor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: plain call with an integer argument.

@@ -109,7 +109,7 @@ impl Poller {
     /// A poller without sources.
     ///
     /// # Errors
-    /// The service is gone, or all 256 wait contexts of the session are in use.
+    /// The service is gone, or all wait contexts of the session are in use.
     pub fn new(session: &Session) -> io::Result<Poller> {
         let (waiter, nudge) = Waiter::open_with_nudge(session.client())?;
         Ok(Poller { session: session.clone(), waiter, nudge, sources: Mutex::default(), notified: AtomicBool::new(false) })

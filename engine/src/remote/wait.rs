@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ringway_shm::Instant;
-use ringway_shm::channel::attach::AttachError;
-use ringway_shm::channel::{Client, ContextIndex, SlotRef};
+use ringway_shm::channel::attach::{AttachError, BellKind};
+use ringway_shm::channel::{Client, ContextIndex, SlotRef, Usage};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 
@@ -29,7 +29,7 @@ pub(super) struct Waiter {
 
 impl Waiter {
     pub(super) fn open(client: &Client) -> io::Result<Waiter> {
-        let (context, bell) = client.open_context().map_err(|error| match error {
+        let (context, bell) = client.open_context(Usage::OneThread, BellKind::Epoll).map_err(|error| match error {
             AttachError::ServiceGone => gone(),
             AttachError::System(error) => error,
             other => io::Error::other(other.to_string()),

@@ -17,7 +17,7 @@ use ringway_shm::channel as shm;
 use ringway_shm::channel::slot::SlotShared;
 
 /// The slot is the first of a listener that has partners.
-const PARTED: u32 = 1 << 1;
+const PARTED: u32 = 1 << 7;
 /// Set in the place of an inode, beside the first slot's number; no inode has it.
 const PARTNER: u64 = 1 << 63;
 

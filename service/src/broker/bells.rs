@@ -1,45 +1,73 @@
 //! The bells of wait contexts, by the keys under which a process shows them to the brokers of other workers.
 //!
-//! Promises: a key cannot be guessed; a bell that no worker rings any more is forgotten. Does not do: counting them; a
-//! region has only so many contexts.
+//! Promises: a key cannot be guessed; a bell that no worker rings any more is forgotten; one user does not take all
+//! descriptors of the service. Each bell is one: an eighth of what the service may have is for one user's, a quarter for
+//! all users'. Beyond that a process still gets as many as it cannot do without.
 
 use std::collections::HashMap;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use ringway_shm::channel::attach::BellKey;
+use ringway_shm::channel::attach::{BellKey, BellKind, make_bell};
+use rustix::process::{Resource, getrlimit};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// Forgotten bells are looked for when there are twice as many as after the last search, but not among fewer than these.
-const FEW: usize = 64;
+use super::members::ProcessKey;
+
+/// So many bells a process gets whatever others have: one, and one that its threads share.
+const ALWAYS: usize = 2;
 
 /// The bells of all brokers of a service.
 #[derive(Clone, Default)]
-pub(crate) struct Bells(Arc<Mutex<Known>>);
+pub(crate) struct Bells(Arc<Mutex<HashMap<BellKey, Known>>>);
 
-#[derive(Default)]
 struct Known {
-    ringers: HashMap<BellKey, Weak<OwnedFd>>,
-    search_at: usize,
+    ringer: Weak<OwnedFd>,
+    uid: u32,
+    process: ProcessKey,
+}
+
+/// A bell that has just been made.
+pub(super) struct Made {
+    /// What rings it.
+    pub(super) ringer: Arc<OwnedFd>,
+    /// The application's end.
+    pub(super) bell: OwnedFd,
+    pub(super) key: BellKey,
 }
 
 impl Bells {
-    /// Notes the eventfd of a bell; returns its key.
-    pub(super) fn note(&self, ringer: &Arc<OwnedFd>) -> io::Result<BellKey> {
-        let mut key = BellKey::default();
-        getrandom(&mut key, GetRandomFlags::empty())?;
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.ringers.len() >= known.search_at {
-            known.ringers.retain(|_, ringer| ringer.strong_count() > 0);
-            known.search_at = (known.ringers.len() * 2).max(FEW);
-        }
-        known.ringers.insert(key, Arc::downgrade(ringer));
-        Ok(key)
+    /// A new bell for a process of user `uid`; the text says why there is none.
+    pub(super) fn make(&self, uid: u32, process: ProcessKey, kind: BellKind) -> Result<Made, String> {
+        let limit = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| limit as usize);
+        self.make_within(limit, uid, process, kind)
     }
 
-    /// The eventfd of the bell with this key.
+    fn make_within(&self, descriptors: usize, uid: u32, process: ProcessKey, kind: BellKind) -> Result<Made, String> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, bell| bell.ringer.strong_count() > 0);
+        let theirs = known.values().filter(|bell| bell.uid == uid).count();
+        let own = known.values().filter(|bell| bell.process == process).count();
+        if own >= ALWAYS && (theirs >= descriptors / 8 || known.len() >= descriptors / 4) {
+            return Err(format!(
+                "user {uid} has {theirs} wait contexts, all users {}: no descriptors are left for more",
+                known.len()
+            ));
+        }
+        let none_left = |error: std::io::Error| format!("no descriptors are left for a wait context: {error}");
+        let (ringer, bell) = make_bell(kind).map_err(none_left)?;
+        let mut key = BellKey::default();
+        getrandom(&mut key, GetRandomFlags::empty()).map_err(|error| none_left(error.into()))?;
+        let ringer = Arc::new(ringer);
+        known.insert(key, Known { ringer: Arc::downgrade(&ringer), uid, process });
+        Ok(Made { ringer, bell, key })
+    }
+
+    /// What rings the bell with this key.
     pub(super) fn find(&self, key: &BellKey) -> Option<Arc<OwnedFd>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).ringers.get(key)?.upgrade()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key)?.ringer.upgrade()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -75,7 +75,7 @@ impl Members {
     pub(super) fn standing(&self, token: &[u8; 16], pid: u32) -> Option<Standing> {
         let (region, group) = self.groups.iter().find(|(_, group)| group.token == *token)?;
         let is_reserved = || group.roster.reserved().iter().any(|&(_, expected)| expected == pid);
-        Some(Standing { owner: group.owner, is_kin: self.descends(*region, pid) || is_reserved() })
+        Some(Standing { owner: group.owner, is_kin: is_reserved() || self.descends(*region, pid) })
     }
 
     /// Whether a process of the group that still runs is an ancestor of process `pid`, or is that process.

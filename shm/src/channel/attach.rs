@@ -240,8 +240,8 @@ fn greet(socket: OwnedFd, token: [u8; 16], wanted: Option<u32>, fd_floor: RawFd)
         known_as,
         is_foreign,
         namespace: ours,
-        bell: place(bell, fd_floor)?,
-        control: place(socket, fd_floor)?,
+        bell: place(bell, fd_floor),
+        control: place(socket, fd_floor),
     })
 }
 
@@ -250,9 +250,11 @@ pub(super) fn name_inside(namespace: u32, pid: u32) -> u32 {
     peer::FOREIGN | (namespace.wrapping_mul(0x9E37_79B1) ^ pid)
 }
 
-/// Moves a descriptor to the top of the table, out of the way of programs that count on numbers.
-fn place(fd: OwnedFd, floor: RawFd) -> io::Result<OwnedFd> {
-    if floor == 0 { Ok(fd) } else { sys::duplicate_above(fd.as_fd(), floor) }
+/// Moves a descriptor to the top of the table, out of the way of programs that count on numbers; when that is full, to its
+/// upper half, or it stays.
+fn place(fd: OwnedFd, floor: RawFd) -> OwnedFd {
+    let floors = [floor, floor / 2].into_iter().filter(|&floor| floor > 0);
+    floors.into_iter().find_map(|floor| sys::duplicate_above(fd.as_fd(), floor).ok()).unwrap_or(fd)
 }
 
 /// What a program wants of a port that a kernel socket of its own holds.
@@ -304,35 +306,51 @@ fn expect_done(control: BorrowedFd<'_>) -> Result<(), AttachError> {
 /// Names a bell to the other workers of the service; zero names none.
 pub type BellKey = [u8; 16];
 
-/// What rings when something happens in a context: made by the service, which alone can ring it.
-///
-/// The descriptor is an epoll instance that watches an eventfd of the service. It is readable after a ring until
-/// epoll_wait(2) has taken the event. What the application does to it cannot make the service's write to the eventfd
-/// wait: flags and counter of the eventfd are out of reach, and an epoll instance is signalled without its mutex.
+/// How a bell is made silent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BellKind {
+    /// By epoll_wait(2): an epoll instance that watches an eventfd of the service. What the application does to it cannot
+    /// make the service's write wait: flags and counter of the eventfd are out of reach, and an epoll instance is signalled
+    /// without its mutex.
+    Epoll = 0,
+    /// By read(2): one end of a pair of sockets. Flags and queue of the service's end are out of reach, and a write to it
+    /// takes no lock that a reader holds while it copies. It costs more, for processes that may make few system calls.
+    Socket = 1,
+}
+
+impl BellKind {
+    fn from_word(word: u32) -> Option<BellKind> {
+        [BellKind::Epoll, BellKind::Socket].into_iter().find(|&kind| kind as u32 == word)
+    }
+}
+
+/// What rings when something happens in a context: made by the service, which alone can ring it. The descriptor is readable
+/// after a ring until it is made silent.
 #[derive(Debug)]
 pub struct Bell {
-    /// Readable after a ring; [`sys::silence_bell`] makes it silent again.
+    /// [`sys::silence_bell`] makes one of [`BellKind::Epoll`] silent again, [`sys::silence_socket`] the other.
     pub fd: OwnedFd,
     /// Shown to the other workers, it has them ring the same bell.
     pub key: BellKey,
 }
 
 /// Has a context ring a new bell.
-pub(super) fn request_bell(control: BorrowedFd<'_>, context: u32, fd_floor: RawFd) -> Result<Bell, AttachError> {
-    let (message, fds) = exchange_context(control, context, BellKey::default())?;
+pub(super) fn request_bell(control: BorrowedFd<'_>, context: u32, kind: BellKind, fd_floor: RawFd) -> Result<Bell, AttachError> {
+    let (message, fds) = exchange_context(control, &[context, kind as u32], BellKey::default())?;
     let Ok([fd]) = <[OwnedFd; 1]>::try_from(fds) else {
         return Err(AttachError::Protocol("a bell needs exactly one descriptor"));
     };
-    Ok(Bell { fd: place(fd, fd_floor)?, key: message.key() })
+    Ok(Bell { fd: place(fd, fd_floor), key: message.key() })
 }
 
 /// Has a context ring the bell that another worker has given.
 pub(super) fn share_bell(control: BorrowedFd<'_>, context: u32, key: BellKey) -> Result<(), AttachError> {
-    exchange_context(control, context, key).map(drop)
+    exchange_context(control, &[context], key).map(drop)
 }
 
-fn exchange_context(control: BorrowedFd<'_>, context: u32, key: BellKey) -> Result<(Message, Vec<OwnedFd>), AttachError> {
-    let mut message = Message::new(KIND_CONTEXT, &[context]);
+fn exchange_context(control: BorrowedFd<'_>, words: &[u32], key: BellKey) -> Result<(Message, Vec<OwnedFd>), AttachError> {
+    let mut message = Message::new(KIND_CONTEXT, words);
     message.set_key(key);
     sys::send_message(control, &message.0, &[])?;
     let (answer, fds) = receive_answer(control)?;

@@ -32,7 +32,7 @@ use super::slot::{SlotRef, SlotShared};
 use crate::sync::{AtomicU32, Ordering, relax};
 use crate::{doorbell, list, ring, sys};
 
-pub use context::Watch;
+pub use context::{Usage, Watch};
 pub use control::{ControlResult, Ticket};
 pub use datagram::Received;
 pub use loan::{Lent, Loan, Reservation, Reserved};

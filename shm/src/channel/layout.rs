@@ -5,21 +5,36 @@
 //! hand out "fresh" numbers until they run out, so nothing is touched before it is used.
 //!
 //! ```text
-//!   header | processes | held bitmaps | slots | request rings | contexts | chunk records | chunks
+//!   header | numbers in use | processes | held bitmaps | slots | request rings
+//!          | contexts | event rings | distant interest | distant events | chunk records | chunks
 //! ```
+//! Most of it is never touched and takes addresses, not memory.
 
 use core::ptr::NonNull;
 
+use super::numbers::Numbers;
+pub(crate) use crate::event_set::Bits;
+use crate::event_set::EventSet;
 use crate::list;
 use crate::region::{Region, Shared};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Changes whenever the contract does.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
+/// Wait contexts with an event ring, and a bit of their own in each slot: those that are claimed first.
+pub(crate) const NEAR: u32 = 64 * NEAR_WORDS as u32;
+/// The words of their bits.
+pub(crate) const NEAR_WORDS: usize = 3;
+/// Wait contexts beyond: their events are bits in a set, and a bit in a slot stands for [`DISTANT_WORDS`] words of them.
+const DISTANT: u32 = 64 * DISTANT_WORDS * 64;
+/// Words of distant interest for each bit of a slot.
+pub(crate) const DISTANT_WORDS: u32 = 2;
 /// Wait contexts in a region.
-pub const CONTEXTS: u32 = 256;
-/// Processes in a region.
-pub const PROCESSES: u32 = 256;
+pub const CONTEXTS: u32 = NEAR + DISTANT;
+/// The last ones, one for each process, are for threads that share one since there is no other.
+pub(crate) const FIRST_SHARED: u32 = CONTEXTS - PROCESSES;
+/// Processes in a region: as many as the number in a lock's word can name.
+pub const PROCESSES: u32 = 4032;
 /// Request rings in a region.
 pub const RINGS: u32 = 128;
 /// Entries in a request ring.
@@ -113,9 +128,14 @@ impl Shape {
         self.tx_large + self.tx_small
     }
 
-    /// Entries of a context's event ring: more than slots, so that it cannot overflow.
-    pub(crate) fn event_entries(&self) -> u32 {
-        self.slots * 2
+    /// Words of a bitmap of slots.
+    pub(crate) fn slot_words(&self) -> u32 {
+        self.slots / 64
+    }
+
+    /// Words of the summary of such a bitmap.
+    pub(crate) fn summary_words(&self) -> u32 {
+        self.slot_words().div_ceil(64)
     }
 }
 
@@ -123,11 +143,15 @@ impl Shape {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
+    numbers: usize,
     processes: usize,
     held: usize,
     slots: usize,
     rings: usize,
     contexts: usize,
+    events: usize,
+    distant_interest: usize,
+    distant_events: usize,
     rx_records: usize,
     tx_records: usize,
     rx_payload: usize,
@@ -156,11 +180,15 @@ impl Layout {
         let payload = |large: u32, small: u32| large as usize * LARGE_CHUNK + small as usize * SMALL_CHUNK;
         Layout {
             shape,
+            numbers: take(size_of::<NumbersShared>()),
             processes: take(PROCESSES as usize * size_of::<ProcessShared>()),
-            held: take(PROCESSES as usize * shape.slots as usize / 8),
+            held: take(PROCESSES as usize * bitmap_bytes(&shape)),
             slots: take(shape.slots as usize * size_of::<super::slot::SlotShared>()),
             rings: take(RINGS as usize * size_of::<RingShared>()),
-            contexts: take(CONTEXTS as usize * context_bytes(shape)),
+            contexts: take(CONTEXTS as usize * size_of::<ContextShared>()),
+            events: take(NEAR as usize * shape.slots as usize * size_of::<u32>()),
+            distant_interest: take(shape.slots as usize * (DISTANT / 8) as usize),
+            distant_events: take(DISTANT as usize * bitmap_bytes(&shape)),
             rx_records: take(shape.rx_chunks() as usize * size_of::<ChunkRecord>()),
             tx_records: take(shape.tx_chunks() as usize * size_of::<ChunkRecord>()),
             rx_payload: take(payload(shape.rx_large, shape.rx_small)),
@@ -173,8 +201,9 @@ impl Layout {
     }
 }
 
-fn context_bytes(shape: Shape) -> usize {
-    size_of::<ContextShared>() + shape.event_entries() as usize * size_of::<u32>()
+/// A bitmap of slots with its summary.
+fn bitmap_bytes(shape: &Shape) -> usize {
+    (shape.slot_words() + shape.summary_words()) as usize * size_of::<u64>()
 }
 
 /// Keeps its content on cache lines of its own.
@@ -254,10 +283,15 @@ pub(crate) struct Header {
     pub(crate) returned_rx: Line<AtomicU32>,
     /// Slots that want to hear when send chunks come back.
     pub(crate) starved_slots: Line<AtomicU32>,
+}
+
+/// The second page.
+#[repr(C)]
+pub(crate) struct NumbersShared {
     /// Which processes exist.
-    pub(crate) used_processes: Line<[AtomicU64; 4]>,
+    pub(crate) processes: Line<Numbers<{ (PROCESSES / 64) as usize }>>,
     /// Which contexts are claimed.
-    pub(crate) used_contexts: Line<[AtomicU64; 4]>,
+    pub(crate) contexts: Line<Numbers<{ (CONTEXTS / 64) as usize }>>,
 }
 
 /// One process: `state << 48 | parent << 32 | pid`; see `roster`.
@@ -278,16 +312,16 @@ pub(crate) struct RingShared {
     pub(crate) entries: [[AtomicU64; 4]; RING_ENTRIES as usize],
 }
 
-/// One wait context; its event ring follows.
+/// One wait context.
 #[repr(C)]
 pub(crate) struct ContextShared {
     /// Process index + 1; 0 when free.
     pub(crate) owner: Line<AtomicU32>,
     /// Application: waiting, or about to.
     pub(crate) armed: Line<AtomicU32>,
-    /// Worker: events written.
+    /// Worker: events written; a distant context: events there were.
     pub(crate) tail: Line<AtomicU32>,
-    /// Application: events taken.
+    /// Application: events taken; a distant context: after how many the set was empty.
     pub(crate) head: Line<AtomicU32>,
 }
 
@@ -306,6 +340,8 @@ pub(crate) struct ChunkRecord {
 const _: () = {
     assert!(size_of::<super::slot::SlotShared>() == 256);
     assert!(size_of::<Header>() <= PAGE);
+    assert!(size_of::<NumbersShared>() <= PAGE);
+    assert!(FIRST_SHARED > NEAR && PROCESSES.is_multiple_of(64) && PROCESSES <= super::lock::PROCESSES_MAX);
     assert!(size_of::<ProcessShared>() == 64);
     assert!(size_of::<ContextShared>() == 256);
     assert!(size_of::<ChunkRecord>() == 16);
@@ -314,6 +350,8 @@ const _: () = {
 
 // SAFETY: nothing but atomics.
 unsafe impl Shared for Header {}
+// SAFETY: nothing but atomics.
+unsafe impl Shared for NumbersShared {}
 // SAFETY: nothing but atomics.
 unsafe impl Shared for ProcessShared {}
 // SAFETY: nothing but atomics.
@@ -353,11 +391,26 @@ impl Map {
         self.region.at(self.layout.processes + index as usize * size_of::<ProcessShared>())
     }
 
-    /// Word `word` of the bitmap of slots that `process` holds.
-    pub(crate) fn held(&self, process: u32, word: u32) -> &AtomicU64 {
-        assert!(process < PROCESSES && word < self.shape().slots / 64);
-        let number = process as usize * self.shape().slots as usize / 64 + word as usize;
-        self.region.at(self.layout.held + number * size_of::<u64>())
+    /// Which numbers of processes are in use.
+    pub(crate) fn processes(&self) -> &Numbers<{ (PROCESSES / 64) as usize }> {
+        &self.region.at::<NumbersShared>(self.layout.numbers).processes.0
+    }
+
+    /// Which contexts are claimed.
+    pub(crate) fn contexts(&self) -> &Numbers<{ (CONTEXTS / 64) as usize }> {
+        &self.region.at::<NumbersShared>(self.layout.numbers).contexts.0
+    }
+
+    /// The slots that `process` holds; see `holders`.
+    pub(super) fn held_set(&self, process: u32) -> EventSet<'_> {
+        assert!(process < PROCESSES);
+        self.bitmap(self.layout.held, process)
+    }
+
+    fn bitmap(&self, start: usize, number: u32) -> EventSet<'_> {
+        let (words, summary) = (self.shape().slot_words() as usize, self.shape().summary_words() as usize);
+        let start = start + number as usize * bitmap_bytes(self.shape());
+        EventSet { words: self.region.slice(start, words), summary: self.region.slice(start + words * size_of::<u64>(), summary) }
     }
 
     #[inline]
@@ -375,16 +428,29 @@ impl Map {
     #[inline]
     pub(crate) fn context(&self, index: u32) -> &ContextShared {
         assert!(index < CONTEXTS);
-        self.region.at(self.layout.contexts + index as usize * context_bytes(*self.shape()))
+        self.region.at(self.layout.contexts + index as usize * size_of::<ContextShared>())
     }
 
-    /// Entry `at` (counted for ever) of a context's event ring: slot number + 1.
+    /// Entry `at` (counted for ever) of a near context's event ring: slot number + 1. A slot has one at most.
     #[inline]
     pub(crate) fn event(&self, context: u32, at: u32) -> &AtomicU32 {
-        assert!(context < CONTEXTS);
-        let entry = (at & (self.shape().event_entries() - 1)) as usize;
-        let start = self.layout.contexts + context as usize * context_bytes(*self.shape()) + size_of::<ContextShared>();
-        self.region.at(start + entry * size_of::<u32>())
+        assert!(context < NEAR);
+        let entries = self.shape().slots;
+        let number = context as usize * entries as usize + (at & (entries - 1)) as usize;
+        self.region.at(self.layout.events + number * size_of::<u32>())
+    }
+
+    /// A distant context's events.
+    pub(crate) fn distant_events(&self, context: u32) -> EventSet<'_> {
+        assert!((NEAR..CONTEXTS).contains(&context));
+        self.bitmap(self.layout.distant_events, context - NEAR)
+    }
+
+    /// The distant contexts that watch `slot`, 64 to a word.
+    pub(crate) fn distant_interest(&self, slot: u32) -> &[AtomicU64] {
+        assert!(slot < self.shape().slots);
+        let words = (DISTANT / 64) as usize;
+        self.region.slice(self.layout.distant_interest + slot as usize * words * size_of::<u64>(), words)
     }
 
     #[inline]
@@ -514,20 +580,6 @@ impl Map {
         assert!(offset + count <= self.tx_capacity(chunk));
         self.region.place(self.tx_offset(chunk) + offset, count)
     }
-
-    /// The processes that exist.
-    pub(crate) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
-        let words = &self.header().used_processes.0;
-        (0..4u32).flat_map(move |word| {
-            let bits = words[word as usize].load(Ordering::SeqCst);
-            Bits(bits).map(move |bit| word * 64 + bit)
-        })
-    }
-
-    /// Whether any process holds `slot`.
-    pub(crate) fn is_held(&self, slot: u32) -> bool {
-        self.processes().any(|process| self.held(process, slot / 64).load(Ordering::SeqCst) & (1 << (slot % 64)) != 0)
-    }
 }
 
 /// The classes of send chunks.
@@ -544,22 +596,5 @@ fn payload_offset(chunk: u32, large: u32) -> usize {
         chunk as usize * LARGE_CHUNK
     } else {
         large as usize * LARGE_CHUNK + (chunk - large) as usize * SMALL_CHUNK
-    }
-}
-
-/// The numbers of the set bits of a word.
-pub(crate) struct Bits(pub(crate) u64);
-
-impl Iterator for Bits {
-    type Item = u32;
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        if self.0 == 0 {
-            return None;
-        }
-        let bit = self.0.trailing_zeros();
-        self.0 &= self.0 - 1;
-        Some(bit)
     }
 }

@@ -9,6 +9,9 @@
 use crate::sync::{AtomicU32, Ordering, relax};
 use crate::sys;
 
+/// So many processes have a name in the word: 12 bits.
+pub(crate) const PROCESSES_MAX: u32 = (1 << 12) - 1;
+
 /// Who holds: process index + 1 in the upper bits, a number of the thread in the lower.
 pub(crate) fn owner_word(process: u32, thread: u32) -> u32 {
     (process + 1) << 20 | (thread & 0xF_FFFF)

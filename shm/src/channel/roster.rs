@@ -46,7 +46,7 @@ impl Roster {
     pub fn claim(&self, pid: u32, wanted: Option<ProcessIndex>) -> Option<ProcessIndex> {
         let entry = ATTACHED | u64::from(pid);
         let by_wish = wanted.filter(|&index| index < PROCESSES);
-        let by_pid = self.map.processes().find(|&index| {
+        let by_pid = self.map.processes().used().find(|&index| {
             let seen = self.map.process(index).entry.load(Ordering::SeqCst);
             seen & STATE == RESERVED && seen as u32 == pid
         });
@@ -77,13 +77,13 @@ impl Roster {
     /// The numbers that are reserved for processes that have not attached yet, each with the process's
     /// pid; 0: the child is about to be made.
     pub fn reserved(&self) -> Vec<(ProcessIndex, u32)> {
-        let entries = self.map.processes().map(|index| (index, self.map.process(index).entry.load(Ordering::SeqCst)));
+        let entries = self.map.processes().used().map(|index| (index, self.map.process(index).entry.load(Ordering::SeqCst)));
         entries.filter(|(_, entry)| entry & STATE == RESERVED).map(|(index, entry)| (index, entry as u32)).collect()
     }
 
     /// How many numbers are in use.
     pub fn len(&self) -> usize {
-        self.map.processes().count()
+        self.map.processes().used().count()
     }
 
     /// Whether nobody has a number.
@@ -94,13 +94,7 @@ impl Roster {
 
 /// Takes a free number and writes its entry.
 pub(crate) fn allocate(map: &Map, entry: u64) -> Option<ProcessIndex> {
-    for index in 0..PROCESSES {
-        let word = &map.header().used_processes.0[(index / 64) as usize];
-        let bit = 1 << (index % 64);
-        if word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
-            map.process(index).entry.store(entry, Ordering::SeqCst);
-            return Some(index);
-        }
-    }
-    None
+    let index = map.processes().claim()?;
+    map.process(index).entry.store(entry, Ordering::SeqCst);
+    Some(index)
 }

@@ -3,6 +3,7 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::SlotIndex;
+use super::layout::NEAR_WORDS;
 use super::mark::Mark;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -186,9 +187,15 @@ pub struct SlotShared {
     pub(crate) app_flags: AtomicU32,
     pub(crate) app_closed: AtomicU32,
     pub(crate) inode: AtomicU64,
-    // Line 2: who waits for what.
-    pub(crate) interest: [AtomicU64; 4],
-    pub(crate) pending: [AtomicU64; 4],
+    // Line 2: who waits for what, and who has it.
+    /// Near contexts that watch.
+    pub(crate) interest: [AtomicU64; NEAR_WORDS],
+    /// Which words of distant interest may have something; bits that only get set.
+    pub(crate) distant: AtomicU64,
+    /// Near contexts that have an event which they have not taken.
+    pub(crate) pending: [AtomicU64; NEAR_WORDS],
+    /// Of the processes that hold it: their numbers modulo 64; bits that only get set.
+    pub(crate) holders: AtomicU64,
     // Line 3: hand-over, addresses.
     pub(crate) tx_stack: AtomicU32,
     pub(crate) rx_stack: AtomicU32,
@@ -391,6 +398,8 @@ impl SlotShared {
         for word in words {
             word.store(0, Ordering::Relaxed);
         }
+        self.distant.store(0, Ordering::Relaxed);
+        self.holders.store(0, Ordering::Relaxed);
         for word in self.interest.iter().chain(&self.local_ip).chain(&self.remote_ip) {
             word.store(0, Ordering::Relaxed);
         }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::thread;
 
-use super::attach::{ClientMessage, ControlListener, make_bell};
+use super::attach::{BellKind, ClientMessage, ControlListener, make_bell};
 use super::*;
 use crate::{Duration, Instant, sys};
 
@@ -62,11 +62,13 @@ impl Bench {
 
     /// Opens a context; the worker has yet to be given the last descriptor.
     fn context_without_bell(&self) -> (ContextIndex, OwnedFd, OwnedFd) {
-        let (ringer, bell) = make_bell().expect("descriptors are left");
+        let (ringer, bell) = make_bell(BellKind::Epoll).expect("descriptors are left");
         let (client, broker) = (&self.client, &self.broker);
         let (context, handed) = thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open_context().expect("a context is free"));
-            let ClientMessage::Context { context, key: None } = wait_for(|| broker.receive()) else { panic!("not a context") };
+            let opening = scope.spawn(|| client.open_context(Usage::OneThread, BellKind::Epoll).expect("a context is free"));
+            let ClientMessage::Context { context, key: None, .. } = wait_for(|| broker.receive()) else {
+                panic!("not a context")
+            };
             broker.give_bell([1; 16], bell.as_fd()).expect("it listens");
             let (opened, given) = opening.join().expect("it got its answer");
             assert_eq!(opened, context);
@@ -537,7 +539,7 @@ fn a_dead_process_loses_locks_contexts_and_sockets() {
     let (context, _bell) = bench.context();
     let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
     let other = roster.claim(1, None).expect("a number is free");
-    bench.client.map_for_tests().held(other, shared.index / 64).fetch_or(1 << (shared.index % 64), crate::sync::Ordering::SeqCst);
+    bench.client.map_for_tests().hold(other, shared.index);
     let owner = lock::owner_word(bench.client.process(), 9);
     bench.client.slot(shared.index).rx_lock.store(owner, crate::sync::Ordering::SeqCst);
     bench.client.slot(shared.index).tx_lock.store(owner, crate::sync::Ordering::SeqCst);
@@ -570,7 +572,7 @@ fn a_process_that_dies_while_accepting_loses_no_connection() {
     bench.client.slot(listener.index).rx_head.store(0, crate::sync::Ordering::SeqCst);
     let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
     let other = roster.claim(1, None).expect("a number is free");
-    bench.client.map_for_tests().held(other, 0).fetch_or(1 << listener.index, crate::sync::Ordering::SeqCst);
+    bench.client.map_for_tests().hold(other, listener.index);
     let gone = bench.worker.process_gone(bench.client.process());
     assert_eq!(gone.orphans, [children[0].index]);
     assert_eq!(bench.client.slot(listener.index).unaccepted(), 2);
@@ -649,7 +651,7 @@ fn bytes_of_a_process_that_died_before_it_announced_them_are_looked_at() {
     bench.requests();
     let roster = Roster::new(bench.region.as_fd(), SHAPE).expect("the region is of that shape");
     let other = roster.claim(1, None).expect("a number is free");
-    bench.client.map_for_tests().held(other, 0).fetch_or(1 << slot.index, crate::sync::Ordering::SeqCst);
+    bench.client.map_for_tests().hold(other, slot.index);
     let gone = bench.worker.process_gone(bench.client.process());
     assert_eq!(gone.revisit, [slot.index]);
     assert_eq!(bench.copy_tx(slot), b"written");
@@ -671,4 +673,56 @@ fn a_child_without_a_number_does_not_speak_for_its_parent() {
     assert_eq!(bench.send(slot, b"x"), Err(SendError::Failed(Failure::ServiceGone)));
     assert_eq!(bench.client.open_slot(), None);
     assert_eq!(bench.requests(), []);
+}
+
+/// Cost follows what is in use: a number beyond the first sixty-four, and one of the same column, are told apart.
+#[test]
+fn a_socket_is_closed_by_the_last_of_many_processes() {
+    let mut bench = Bench::new(SHAPE);
+    let slot = bench.connected(100);
+    let map = bench.client.map_for_tests();
+    let others: Vec<u32> = (0..400).map(|_| roster::allocate(map, roster::ATTACHED).expect("a number is free")).collect();
+    let far = others[399];
+    let same_column = others.iter().copied().find(|other| other % 64 == far % 64).expect("there are several");
+    assert_ne!(far, same_column);
+    map.hold(far, slot.index);
+    assert!(!bench.client.release(slot.index), "another process has it");
+    assert!(bench.client.is_held_elsewhere(slot.index));
+    assert_eq!(bench.worker.process_gone(same_column), Gone::default());
+    assert_eq!(bench.worker.process_gone(far).orphans, [slot.index]);
+    assert!(!bench.client.is_held_elsewhere(slot.index));
+}
+
+/// Numbers end, and come back.
+#[test]
+fn a_region_names_as_many_processes_as_the_contract_says() {
+    let mut bench = Bench::new(SHAPE);
+    let map = bench.client.map_for_tests();
+    let all: Vec<u32> = std::iter::from_fn(|| roster::allocate(map, roster::ATTACHED)).collect();
+    assert_eq!(all.len() as u32, PROCESSES - 1, "one is the test's");
+    let last = *all.last().expect("there are some");
+    assert_eq!(lock::owner_process(lock::owner_word(last, 0)), Some(last));
+    bench.worker.process_gone(last);
+    assert_eq!(roster::allocate(bench.client.map_for_tests(), roster::ATTACHED), Some(last));
+}
+
+/// Nobody looks again and again whether a full queue has become shorter.
+#[test]
+fn who_accepts_from_a_full_queue_says_so_and_else_says_nothing() {
+    let mut bench = Bench::new(SHAPE);
+    let listener = bench.client.open_slot().expect("a slot is free");
+    bench.worker.set_state(listener.index, State::Listening);
+    let free = bench.worker.free_accepted();
+    for _ in 0..3 {
+        let child = bench.worker.allocate_slot().expect("a slot is free");
+        bench.worker.push_accepted(listener.index, child.index, Instant::ZERO);
+    }
+    assert_eq!(bench.worker.free_accepted(), free - 3);
+    assert!(!bench.worker.waits_for_accept(listener.index, 4));
+    assert!(bench.client.accept(listener).is_some());
+    assert_eq!(bench.requests(), []);
+    assert!(bench.worker.waits_for_accept(listener.index, 2));
+    assert!(bench.client.accept(listener).is_some());
+    assert_eq!(bench.requests(), [Operation::Consumed]);
+    assert!(!bench.worker.waits_for_accept(listener.index, 2));
 }

@@ -24,7 +24,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::layout::{CONTEXTS, Layout, Map, Shape};
+use super::layout::{Layout, Map, Shape};
 use crate::region::Region;
 
 pub use process::Gone;
@@ -62,7 +62,7 @@ impl Attachment {
             requests: request::Cursors::new(),
             rx: receive::Leases::new(&shape),
             tx: transmit::Taken::new(&shape),
-            signals: signal::Bells::new(CONTEXTS),
+            signals: signal::Bells::new(),
             violations: 0,
         };
         Ok((attachment, fd))

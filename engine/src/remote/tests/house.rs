@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle, Thread};
 
 use ringway_device::memory::{self, MemoryOptions};
 use ringway_shm::ArenaConfig;
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, make_bell};
+use ringway_shm::channel::attach::{BellKind, ClientMessage, ControlConnection, ControlListener, make_bell};
 use ringway_shm::channel::{Roster, Shape};
 use ringway_stack::{Cidr, MacAddress, Route};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -159,7 +159,7 @@ fn attend(member: &mut Member, worker: &WorkerHandle) -> bool {
             true
         }
         Ok(ClientMessage::Context { context, .. }) => {
-            let (ringer, bell) = make_bell().expect("descriptors are left");
+            let (ringer, bell) = make_bell(BellKind::Epoll).expect("descriptors are left");
             let region = member.region.expect("it has said hello");
             worker.context_bell(region, context, Arc::new(ringer)).expect("it runs");
             member.control.give_bell([1; 16], bell.as_fd()).expect("it listens");

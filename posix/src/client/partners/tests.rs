@@ -1,5 +1,5 @@
 //! Two workers that the test plays: what a program sees of a listener that has a slot at each.
-use crate::channel::{Channel, ControlAnswer, Place, Request, State, Taking};
+use crate::channel::{Channel, ControlAnswer, Place, Request, Sleepers, State, Taking};
 use crate::client::Attached;
 use crate::mock::two_workers;
 use ringway_shm::Instant;
@@ -135,7 +135,7 @@ fn connections_go_round_and_what_has_a_port_of_its_own_stays_at_the_first() {
 fn a_context_hears_of_the_sockets_of_all_workers() {
     let house = two_workers();
     let channel = Attached::new(house.clients());
-    let (context, bell) = channel.claim_context().expect("one is free");
+    let (context, bell) = channel.claim_context(Sleepers::One).expect("one is free");
     let rang = || ringway_shm::sys::silence_bell(bell.as_raw_fd());
     let listener = channel.open(Place::Every).expect("slots are free");
     let (one, other) = (channel.open(Place::Any).expect("free"), channel.open(Place::Any).expect("free"));

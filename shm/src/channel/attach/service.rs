@@ -8,8 +8,8 @@ use super::super::layout::{CONTEXTS, Shape};
 use super::super::slot::SlotRef;
 use super::super::{ContextIndex, ProcessIndex};
 use super::{
-    BellKey, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES, Message,
-    NONE, Peer, Purpose, peer,
+    BellKey, BellKind, KIND_CHILD, KIND_CLAIM, KIND_CONTEXT, KIND_DONE, KIND_HELLO, KIND_SETTLE, KIND_WELCOME, MESSAGE_BYTES,
+    Message, NONE, Peer, Purpose, peer,
 };
 use crate::sys;
 
@@ -68,6 +68,8 @@ pub enum ClientMessage {
         context: ContextIndex,
         /// The bell that another worker has given; `None`: a new one is wanted.
         key: Option<BellKey>,
+        /// Of the new one.
+        kind: BellKind,
     },
     /// Not in the contract: answer with this text and close. What came with it is a stranger's, so that closing it may wait.
     Nonsense(&'static str, Vec<OwnedFd>),
@@ -99,11 +101,14 @@ impl ControlListener {
     }
 }
 
-/// A new bell: the eventfd that rings it, which stays with the service, and what the application waits on.
+/// A new bell: what rings it, which stays with the service, and what the application waits on.
 ///
 /// # Errors
 /// No descriptors are left.
-pub fn make_bell() -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn make_bell(kind: BellKind) -> io::Result<(OwnedFd, OwnedFd)> {
+    if kind == BellKind::Socket {
+        return sys::one_way_sockets();
+    }
     let ringer = sys::event_descriptor()?;
     let bell = sys::watch_edges(ringer.as_fd())?;
     Ok((ringer, bell))
@@ -219,15 +224,15 @@ impl ControlConnection {
 /// A message of the right length and version.
 fn decode(message: &Message, mut fds: Vec<OwnedFd>) -> ClientMessage {
     let (kind, word) = (message.kind(), |at| message.word(at));
-    let purpose = Purpose::from_word(word(5));
+    let (purpose, kind_of_bell) = (Purpose::from_word(word(5)), BellKind::from_word(word(4)));
     match (kind, fds.len()) {
         (KIND_HELLO, 0 | 1) => {
             let wanted = (word(3) != NONE).then_some(word(3));
             ClientMessage::Hello { token: message.key(), wanted, name: word(4), socket: fds.pop() }
         }
-        (KIND_CONTEXT, 0) if word(3) < CONTEXTS => {
-            let key = message.key();
-            ClientMessage::Context { context: word(3), key: (key != BellKey::default()).then_some(key) }
+        (KIND_CONTEXT, 0) if word(3) < CONTEXTS && kind_of_bell.is_some() => {
+            let (key, kind) = (message.key(), kind_of_bell.expect("it has just been seen"));
+            ClientMessage::Context { context: word(3), key: (key != BellKey::default()).then_some(key), kind }
         }
         (KIND_CLAIM, 1) if purpose.is_some() => {
             let slot = SlotRef { index: word(3), generation: word(4) };

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
-use crate::channel::Attachment;
+use crate::channel::{Attachment, CONTEXTS};
 
 const SHAPE: Shape =
     Shape { slots: 128, rx_large: 1, rx_small: 1, tx_large: 1, tx_small: 1, tx_bulk: 1, rx_bulk: 4, rx_middle: 4 };
@@ -50,7 +50,7 @@ fn messages_of_wrong_length_version_or_kind_are_nonsense() {
     assert!(expect_nonsense(&pair, &old.0, &[]).contains("versions"));
     assert!(expect_nonsense(&pair, &Message::new(77, &[]).0, &[]).contains("unknown"));
     let bell = sys::event_descriptor().expect("event descriptors work here");
-    let far = Message::new(KIND_CONTEXT, &[256]);
+    let far = Message::new(KIND_CONTEXT, &[CONTEXTS]);
     assert!(expect_nonsense(&pair, &far.0, &[]).contains("numbers"));
     // Bells are the service's: one that an application brings is nonsense.
     assert!(expect_nonsense(&pair, &Message::new(KIND_CONTEXT, &[0]).0, &[bell.as_fd()]).contains("descriptors"));

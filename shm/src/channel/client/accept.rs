@@ -25,6 +25,14 @@ impl Client {
         if shared.unaccepted() == 0 || !self.is_current(listener) || self.known_dead() {
             return None;
         }
+        let accepted = self.take_accepted(listener, shared);
+        if accepted.is_some() && shared.notify_bytes.load(Ordering::SeqCst) != 0 {
+            self.announce(listener, Operation::Consumed);
+        }
+        accepted
+    }
+
+    fn take_accepted(&self, listener: SlotRef, shared: &SlotShared) -> Option<SlotRef> {
         let _lock = self.lock(&shared.rx_lock).ok()?;
         if !self.is_current(listener) || shared.app_closed.load(Ordering::Relaxed) != 0 {
             return None;
@@ -44,7 +52,7 @@ impl Client {
                 child.taken.store(slot.generation.wrapping_add(1), Ordering::Release);
             }
             shared.rx_head.store(next, Ordering::Relaxed);
-            shared.accepted.fetch_add(1, Ordering::AcqRel);
+            shared.accepted.fetch_add(1, Ordering::SeqCst);
             if good {
                 return Some(slot);
             }
@@ -85,8 +93,7 @@ impl Client {
         if self.known_dead() {
             return;
         }
-        let (word, bit) = self.held_bit(index);
-        word.fetch_or(bit, Ordering::SeqCst);
+        self.map.hold(self.process.load(Ordering::Relaxed), index);
     }
 
     /// Whether this process holds the slot.
@@ -103,25 +110,19 @@ impl Client {
         }
         let (word, bit) = self.held_bit(index);
         let had = word.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
-        had && !self.map.is_held(index)
+        had && self.map.holders(index).next().is_none()
     }
 
     /// Whether another process holds the slot.
     pub fn is_held_elsewhere(&self, index: u32) -> bool {
         let own = self.process.load(Ordering::Relaxed);
-        let (word, bit) = (index / 64, 1 << (index % 64));
-        self.map.processes().any(|process| process != own && self.map.held(process, word).load(Ordering::SeqCst) & bit != 0)
+        self.map.holders(index).any(|process| process != own)
     }
 
     /// The slot with this inode (see [`set_inode`](super::super::slot::SlotShared::set_inode)) among those that any
     /// process holds.
     pub fn find_inode(&self, inode: u64) -> Option<SlotRef> {
-        let held = self.map.processes().flat_map(|process| {
-            (0..self.slots() / 64).flat_map(move |word| {
-                let bits = self.map.held(process, word).load(Ordering::SeqCst);
-                super::super::layout::Bits(bits).map(move |bit| word * 64 + bit)
-            })
-        });
+        let held = self.map.processes().used().flat_map(|process| self.map.held_slots(process));
         let mut found = held.filter(|&index| inode != 0 && self.slot(index).inode() == inode);
         found.next().map(|index| SlotRef { index, generation: self.slot(index).generation() })
     }
@@ -129,13 +130,8 @@ impl Client {
     /// Every slot that this process holds, for a new image after exec.
     pub fn held_slots(&self) -> impl Iterator<Item = SlotRef> + '_ {
         let process = self.process.load(Ordering::Relaxed);
-        (0..self.slots() / 64).flat_map(move |word| {
-            let bits = self.map.held(process, word).load(Ordering::SeqCst);
-            super::super::layout::Bits(bits).map(move |bit| {
-                let index = word * 64 + bit;
-                SlotRef { index, generation: self.slot(index).generation() }
-            })
-        })
+        let held = self.map.held_slots(process);
+        held.map(|index| SlotRef { index, generation: self.slot(index).generation() })
     }
 
     /// Ends the socket for everybody: gives unread chunks back and hands the slot to the worker. The

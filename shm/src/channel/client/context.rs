@@ -2,19 +2,20 @@
 //!
 //! A context belongs to one epoll instance or one blocking thread. Its event ring names slots whose
 //! readiness *may* have changed; events can be spurious (after [`unwatch`](Client::unwatch), or from
-//! an earlier owner of the context). Taking events from one context is for one thread at a time.
+//! an earlier owner of the context). Taking events from one context is for one thread at a time, unless it was opened for
+//! [several](Usage::Threads).
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::super::ContextIndex;
-use super::super::attach::{self, AttachError, Bell, BellKey};
-use super::super::layout::CONTEXTS;
+use super::super::attach::{self, AttachError, Bell, BellKey, BellKind};
+use super::super::layout::{CONTEXTS, DISTANT_WORDS, FIRST_SHARED, NEAR};
 use super::super::lock;
 use super::super::slot::{Flags, Readiness, SlotRef, State};
 use super::Client;
 use crate::Duration;
-use crate::sync::{Ordering, fence};
+use crate::sync::{AtomicU64, Ordering, fence};
 use crate::{doorbell, list};
 
 /// Whether a slot is watched now; see [`Client::watch`].
@@ -26,28 +27,39 @@ pub enum Watch {
     Stale,
 }
 
+/// For whom a context is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    /// One thread at a time.
+    OneThread,
+    /// Any number at a time, each with an edge-triggered epoll instance of its own that watches the bell, which nobody makes
+    /// silent: so a ring wakes all. Each takes some of the events; whoever has armed does not disarm, since others may sleep.
+    Threads,
+}
+
 impl Client {
     /// Claims a context, with a bell that the service makes for it.
     ///
     /// # Errors
     /// `ServiceGone`, `NoContext` when all are in use, or what the service said.
-    pub fn open_context(&self) -> Result<(ContextIndex, Bell), AttachError> {
-        self.open_context_with(|control, context| attach::request_bell(control, context, self.fd_floor))
+    pub fn open_context(&self, usage: Usage, kind: BellKind) -> Result<(ContextIndex, Bell), AttachError> {
+        self.open_context_with(usage, |control, context| attach::request_bell(control, context, kind, self.fd_floor))
     }
 
     /// Claims a context that rings the bell with this `key`, which another worker's service has given.
     ///
     /// # Errors
     /// As [`open_context`](Self::open_context).
-    pub fn share_context(&self, key: BellKey) -> Result<ContextIndex, AttachError> {
-        self.open_context_with(|control, context| attach::share_bell(control, context, key)).map(|(context, ())| context)
+    pub fn share_context(&self, usage: Usage, key: BellKey) -> Result<ContextIndex, AttachError> {
+        self.open_context_with(usage, |control, context| attach::share_bell(control, context, key)).map(|(context, ())| context)
     }
 
     fn open_context_with<T>(
         &self,
+        usage: Usage,
         ask: impl FnOnce(BorrowedFd<'_>, ContextIndex) -> Result<T, AttachError>,
     ) -> Result<(ContextIndex, T), AttachError> {
-        let context = self.claim_context().ok_or(AttachError::NoContext)?;
+        let context = self.claim_context(usage).ok_or(AttachError::NoContext)?;
         match self.exchange(|control| ask(control, context)) {
             Ok(answer) => Ok((context, answer)),
             Err(error) => {
@@ -57,29 +69,26 @@ impl Client {
         }
     }
 
-    fn claim_context(&self) -> Option<ContextIndex> {
+    fn claim_context(&self, usage: Usage) -> Option<ContextIndex> {
         let process = self.process.load(Ordering::Relaxed);
-        for context in 0..CONTEXTS {
-            let word = &self.map.header().used_contexts.0[(context / 64) as usize];
-            let bit = 1 << (context % 64);
-            if word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
-                let shared = self.map.context(context);
-                shared.owner.0.store(process + 1, Ordering::Release);
-                doorbell::disarm(&shared.armed.0);
-                // What an earlier owner left there; its pending bits must go, or we would miss events.
-                while self.next_event(context).is_some() {}
-                return Some(context);
-            }
-        }
-        None
+        let first_shared = (FIRST_SHARED / 64) as usize;
+        let context = self.map.contexts().claim_among(match usage {
+            Usage::OneThread => 0..first_shared,
+            Usage::Threads => first_shared..(CONTEXTS / 64) as usize,
+        })?;
+        let shared = self.map.context(context);
+        shared.owner.0.store(process + 1, Ordering::Release);
+        doorbell::disarm(&shared.armed.0);
+        // What an earlier owner left there; its pending bits must go, or we would miss events.
+        while self.next_event(context).is_some() {}
+        Some(context)
     }
 
     /// Gives a context back. Unwatch its slots first.
     pub fn close_context(&self, context: ContextIndex) {
         doorbell::disarm(&self.map.context(context).armed.0);
         self.map.context(context).owner.0.store(0, Ordering::Release);
-        let word = &self.map.header().used_contexts.0[(context / 64) as usize];
-        word.fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+        self.map.contexts().give_back(context);
     }
 
     /// Makes changes of the slot come as events of the context. Look at the readiness after this call:
@@ -88,7 +97,10 @@ impl Client {
         if !self.is_current(slot) {
             return Watch::Stale;
         }
-        self.slot(slot.index).interest[(context / 64) as usize].fetch_or(1 << (context % 64), Ordering::SeqCst);
+        self.interest(slot.index, context).fetch_or(1 << (context % 64), Ordering::SeqCst);
+        if let Some(distant) = context.checked_sub(NEAR) {
+            self.slot(slot.index).distant.fetch_or(1 << (distant / 64 / DISTANT_WORDS), Ordering::SeqCst);
+        }
         fence(Ordering::SeqCst);
         if self.is_current(slot) { Watch::Watching } else { Watch::Stale }
     }
@@ -96,7 +108,15 @@ impl Client {
     /// Ends that.
     pub fn unwatch(&self, slot: SlotRef, context: ContextIndex) {
         if self.is_current(slot) {
-            self.slot(slot.index).interest[(context / 64) as usize].fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+            self.interest(slot.index, context).fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+        }
+    }
+
+    /// The word that has the context's bit for a slot; NEAR is a multiple of 64.
+    fn interest(&self, index: u32, context: ContextIndex) -> &AtomicU64 {
+        match context.checked_sub(NEAR) {
+            None => &self.slot(index).interest[(context / 64) as usize],
+            Some(distant) => &self.map.distant_interest(index)[(distant / 64) as usize],
         }
     }
 
@@ -104,8 +124,18 @@ impl Client {
     pub fn next_event(&self, context: ContextIndex) -> Option<u32> {
         let shared = self.map.context(context);
         let head = shared.head.0.load(Ordering::Relaxed);
-        if shared.tail.0.load(Ordering::Acquire) == head {
+        let tail = shared.tail.0.load(Ordering::Acquire);
+        if tail == head {
             return None;
+        }
+        if context >= NEAR {
+            let index = self.map.distant_events(context).take();
+            if index.is_none() {
+                shared.head.0.store(tail, Ordering::Release);
+            }
+            // Taken before the caller looks at the slot: a change after that is a new event.
+            fence(Ordering::SeqCst);
+            return index;
         }
         let index = list::node(self.map.event(context, head).load(Ordering::Relaxed), self.slots());
         if let Some(index) = index {

@@ -6,7 +6,7 @@
 //! process of the group stands for what it has in flight (`worker/process.rs`).
 //!
 //! ```text
-//!   app_flags:  31..24 flags | 23 closed | 22..16 references in flight | 15..8 the sender | 7..0 flags
+//!   app_flags:  31..28 flags | 27 closed | 26..20 references in flight | 19..8 the sender | 7..0 flags
 //! ```
 
 use super::super::layout::PROCESSES;
@@ -15,12 +15,12 @@ use super::Client;
 use crate::sync::{AtomicU32, Ordering};
 
 const SENDER_AT: u32 = 8;
-const SENDER: u32 = 0xff << SENDER_AT;
-const ONE: u32 = 1 << 16;
-const COUNT: u32 = 0x7f << 16;
-const CLOSED: u32 = 1 << 23;
+const SENDER: u32 = 0xfff << SENDER_AT;
+const ONE: u32 = 1 << 20;
+const COUNT: u32 = 0x7f << 20;
+const CLOSED: u32 = 1 << 27;
 
-const _: () = assert!(PROCESSES <= 256, "a sender's number has eight bits");
+const _: () = assert!(PROCESSES <= 1 << 12, "a sender's number has twelve bits");
 
 impl Client {
     /// A descriptor of the socket is about to be sent. `false`: another process's is under way, or too many are; the caller

@@ -22,12 +22,7 @@ impl Client {
     pub fn before_fork(&self) -> bool {
         let parent = self.process.load(Ordering::Relaxed);
         let Some(child) = roster::allocate(&self.map, RESERVED | u64::from(parent) << 32) else { return false };
-        for word in 0..self.slots() / 64 {
-            let bits = self.map.held(parent, word).load(Ordering::SeqCst);
-            if bits != 0 || self.map.held(child, word).load(Ordering::Relaxed) != 0 {
-                self.map.held(child, word).store(bits, Ordering::SeqCst);
-            }
-        }
+        self.map.held_slots(parent).for_each(|slot| self.map.hold(child, slot));
         self.reserved.store(child + 1, Ordering::Release);
         true
     }
@@ -36,7 +31,7 @@ impl Client {
     /// many paths the program is looked for at.
     pub fn before_borrowed_exec(&self) {
         let name = RESERVED | u64::from(self.process()) << 32 | u64::from(self.name_of(sys::process_number()));
-        if !self.map.processes().any(|process| self.map.process(process).entry.load(Ordering::SeqCst) == name)
+        if !self.map.processes().used().any(|process| self.map.process(process).entry.load(Ordering::SeqCst) == name)
             && self.before_fork()
         {
             self.after_fork_in_parent(Some(sys::process_number()));
@@ -60,14 +55,14 @@ impl Client {
         }
     }
 
-    /// After fork, in the child: use the reserved number. The parent's contexts are not the child's.
-    pub fn after_fork_in_child(&self) {
+    /// After fork, in the child: use the reserved number. The parent's contexts are not the child's. `false`: none was free.
+    pub fn after_fork_in_child(&self) -> bool {
         self.control_lock.store(0, Ordering::Release);
         self.inherited.store(true, Ordering::Release);
         let Some(process) = self.reserved.swap(0, Ordering::AcqRel).checked_sub(1) else {
             // Without a number of its own it must not speak for the parent: to this child the service is gone.
             self.gone.store(true, Ordering::Release);
-            return;
+            return false;
         };
         let pid = sys::process_number();
         let entry = &self.map.process(process).entry;
@@ -80,6 +75,7 @@ impl Client {
         self.process.store(process, Ordering::Release);
         // The parent tells too; it may be killed before it does.
         self.announce_process(process, pid);
+        true
     }
 
     /// By which name a number is reserved for process `pid` of this namespace.
@@ -137,10 +133,8 @@ impl Client {
         let before = self.process.swap(welcome.process, Ordering::AcqRel);
         if before != welcome.process {
             // Could not get the number back: carry over what we hold.
-            for word in 0..self.slots() / 64 {
-                let bits = self.map.held(before, word).swap(0, Ordering::SeqCst);
-                self.map.held(welcome.process, word).fetch_or(bits, Ordering::SeqCst);
-            }
+            self.map.held_slots(before).for_each(|slot| self.map.hold(welcome.process, slot));
+            self.map.take_held(before);
         }
         Ok(())
     }

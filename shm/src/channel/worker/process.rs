@@ -1,7 +1,7 @@
 //! What to do when a process of the group is gone, however it went.
 
 use super::super::client::{hand_on, sends};
-use super::super::layout::{Bits, CONTEXTS, PROCESSES, RINGS, TxClass};
+use super::super::layout::{PROCESSES, RINGS, TxClass};
 use super::super::lock::owner_process;
 use super::super::slot::State;
 use super::Attachment;
@@ -30,18 +30,15 @@ impl Attachment {
         if index >= PROCESSES {
             return gone;
         }
-        let mut held = Vec::new();
-        for word in 0..self.map.shape().slots / 64 {
-            let bits = self.map.held(index, word).swap(0, Ordering::SeqCst);
-            held.extend(Bits(bits).map(|bit| word * 64 + bit));
-        }
-        self.map.header().used_processes.0[(index / 64) as usize].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        let held = self.map.take_held(index);
+        self.map.processes().give_back(index);
         self.map.process(index).entry.store(0, Ordering::SeqCst);
         for ring in 0..RINGS {
             break_lock(&self.map.ring(ring).lock.0, index);
         }
-        for context in 0..CONTEXTS {
-            if self.map.context(context).owner.0.load(Ordering::Acquire) == index + 1 {
+        let map = self.map.clone();
+        for context in map.contexts().used() {
+            if map.context(context).owner.0.load(Ordering::Acquire) == index + 1 {
                 self.free_context(context);
             }
         }
@@ -52,7 +49,7 @@ impl Attachment {
                 continue;
             }
             self.hand_on(slot, index);
-            if !self.map.is_held(slot) {
+            if self.map.holders(slot).next().is_none() {
                 gone.orphans.push(slot);
             } else if torn {
                 gone.torn.push(slot);
@@ -72,10 +69,10 @@ impl Attachment {
         }
         let (word, bit) = (slot / 64, 1 << (slot % 64));
         let holds = |process: u32| self.map.held(process, word).load(Ordering::SeqCst) & bit != 0;
-        let others = || self.map.processes().filter(|process| *process != dead);
+        let others = || self.map.processes().used().filter(|process| *process != dead);
         let Some(heir) = others().find(|process| !holds(*process)).or_else(|| others().next()) else { return };
         let has_own = holds(heir);
-        self.map.held(heir, word).fetch_or(bit, Ordering::SeqCst);
+        self.map.hold(heir, slot);
         if !hand_on(app_flags, dead, heir, has_own) && !has_own {
             // All have arrived meanwhile.
             self.map.held(heir, word).fetch_and(!bit, Ordering::SeqCst);
@@ -85,7 +82,7 @@ impl Attachment {
     fn free_context(&mut self, context: u32) {
         self.signals.forget(context);
         self.map.context(context).owner.0.store(0, Ordering::Release);
-        self.map.header().used_contexts.0[(context / 64) as usize].fetch_and(!(1 << (context % 64)), Ordering::SeqCst);
+        self.map.contexts().give_back(context);
     }
 
     /// Whether the stream that the slot's readers share may be torn.

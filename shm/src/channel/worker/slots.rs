@@ -6,6 +6,7 @@ use super::super::layout::{Shape, WORKER_ATTEMPTS};
 use super::super::mark::Mark;
 use super::super::slot::{Failure, Flags, SlotRef, SlotShared, State};
 use super::Attachment;
+use super::signal::distant_words;
 use crate::sync::Ordering;
 use crate::{Instant, list};
 
@@ -86,6 +87,20 @@ impl Attachment {
         self.map.slot(index)
     }
 
+    /// Slots that there are for accepted connections.
+    pub fn free_accepted(&self) -> u32 {
+        self.slots.free.len() as u32 + self.slots.end - self.slots.fresh
+    }
+
+    /// Whether as many connections wait on `listener` as may; then the application says (request `Consumed`) when it has
+    /// accepted one.
+    pub fn waits_for_accept(&mut self, listener: u32, backlog: u32) -> bool {
+        let waits = self.map.slot(listener).unaccepted() >= backlog;
+        self.set_notify_bytes(listener, u32::from(waits));
+        // It may have accepted just before it could see that.
+        waits && self.map.slot(listener).unaccepted() >= backlog
+    }
+
     /// A slot of the upper half for an accepted connection.
     pub fn allocate_slot(&mut self) -> Option<SlotRef> {
         let index = match self.slots.free.pop() {
@@ -109,9 +124,11 @@ impl Attachment {
         self.reclaim();
         self.drop_rx(index);
         self.drop_tx(index);
-        let word = index / 64;
-        for process in self.map.processes() {
-            self.map.held(process, word).fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        for process in self.map.holders(index) {
+            self.map.held(process, index / 64).fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
+        }
+        for word in distant_words(self.map.slot(index).distant.load(Ordering::Relaxed)) {
+            self.map.distant_interest(index)[word].store(0, Ordering::Relaxed);
         }
         let private = self.slots.of(index);
         let (generation, allocated) = (private.generation.wrapping_add(1), private.allocated);

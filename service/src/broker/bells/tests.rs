@@ -1,0 +1,43 @@
+//! One user's wait contexts leave descriptors to others, and every process has the bell it cannot do without.
+
+use ringway::RegionId;
+
+use super::*;
+
+const DESCRIPTORS: usize = 80;
+
+fn process(index: u32) -> ProcessKey {
+    ProcessKey { region: RegionId(7), index }
+}
+
+#[test]
+fn one_user_has_an_eighth_and_a_new_process_its_own_all_the_same() {
+    let bells = Bells::default();
+    let make = |uid, index| bells.make_within(DESCRIPTORS, uid, process(index), BellKind::Epoll);
+    let mut kept: Vec<Made> = (0..10).map(|_| make(1000, 0).expect("an eighth is not used up")).collect();
+    assert!(make(1000, 0).err().expect("it is now").contains("user 1000 has 10 wait contexts"));
+    kept.extend((0..2).map(|_| make(1000, 1).expect("every process has two")));
+    assert!(make(1000, 1).is_err());
+    kept.extend((0..8).map(|_| make(1001, 2).expect("another user's")));
+    assert!(make(1001, 2).is_err(), "all users together have a quarter");
+    drop(kept.drain(..10));
+    kept.push(make(1001, 2).expect("what is over does not count"));
+    let last = kept.last().expect("it was pushed");
+    assert!(bells.find(&last.key).is_some_and(|ringer| Arc::ptr_eq(&ringer, &last.ringer)));
+}
+
+/// Its ring is read, and what is written to it from the application's side goes nowhere.
+#[test]
+fn a_bell_for_processes_that_may_only_read_is_silenced_by_reading() {
+    use std::os::fd::AsRawFd;
+    let made = Bells::default().make_within(DESCRIPTORS, 0, process(0), BellKind::Socket).expect("descriptors are left");
+    let (ringer, bell) = (made.ringer.as_raw_fd(), made.bell.as_raw_fd());
+    assert!(!ringway_shm::sys::silence_socket(bell));
+    // Many more than there is room for: none of them waits.
+    (0..100_000).for_each(|_| ringway_shm::sys::ring(ringer));
+    let rings = std::iter::from_fn(|| ringway_shm::sys::silence_socket(bell).then_some(())).count();
+    assert!(rings > 0 && !ringway_shm::sys::silence_socket(bell));
+    ringway_shm::sys::ring(ringer);
+    assert!(ringway_shm::sys::silence_socket(bell), "a bell that was silent rings again");
+    assert!(rustix::io::write(&made.bell, b"to the service").is_err());
+}
