@@ -16,6 +16,7 @@ mod options;
 mod record;
 mod region;
 mod request;
+mod room;
 mod send;
 mod share;
 mod socket;
@@ -39,7 +40,7 @@ use region::Region;
 
 pub(crate) use maker::{Maker, NewRegion};
 
-/// How often sockets are tried again that lack something whose return nobody tells.
+/// How long it takes until sockets are tried again that lack something whose return nobody tells.
 const RETRY: Duration = Duration::from_millis(2);
 
 /// Sockets without an application that have statistics.

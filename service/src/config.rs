@@ -295,9 +295,6 @@ impl Config {
         if !self.region.is_valid() {
             complain("memory.slots", "is not a power of two from 128 to 1048576".to_owned());
         }
-        if self.worker.count.next_power_of_two().saturating_mul(self.region.slots) > SOCKET_NUMBERS {
-            complain("worker.count", format!("times memory.slots is more than {SOCKET_NUMBERS}"));
-        }
         if tcp.ephemeral_ports.0 > tcp.ephemeral_ports.1 {
             complain("tcp.ephemeral_port_last", "is below tcp.ephemeral_port_first".to_owned());
         }
@@ -378,7 +375,7 @@ const BULK_PER_ROOM: u32 = 8;
 fn region(values: &Values) -> Shape {
     let (large, small) = (values.u32("memory.chunks_large"), values.u32("memory.chunks_small"));
     Shape {
-        slots: values.u32("memory.slots"),
+        slots: values.u32("memory.slots").min(SOCKET_NUMBERS / values.u32("worker.count").next_power_of_two()),
         rx_large: large,
         rx_small: small,
         tx_large: large,

@@ -17,9 +17,7 @@ pub mod channel;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod copy;
 pub mod doorbell;
-// The channel alone uses it, which a model check leaves out.
 #[cfg(any(target_os = "linux", loom))]
-#[cfg_attr(loom, allow(dead_code))]
 mod event_set;
 pub mod extent;
 pub mod fifo;

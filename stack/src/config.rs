@@ -393,7 +393,7 @@ impl Default for StackConfig {
     fn default() -> StackConfig {
         StackConfig {
             seed: 0,
-            connections_max: 65_536,
+            connections_max: 262_144,
             listeners_max: 1_024,
             syn_queue_max: 4_096,
             time_wait_max: 65_536,

@@ -286,6 +286,12 @@ impl Stack {
         tcp.listen(env, local, backlog, options, cookie)
     }
 
+    /// For how many connections more there is room where those of a listener are accepted: no handshake begins that could
+    /// not be, its SYN is dropped and counted as `ListenOverflows`.
+    pub fn set_room(&mut self, listener: SocketId, room: u32) {
+        self.tcp.set_room(listener, room);
+    }
+
     /// Takes the oldest established connection of a listener and names it by `cookie`.
     ///
     /// # Errors

@@ -74,6 +74,8 @@ impl Region {
         for child in self.channel.unaccepted(slot) {
             self.abort(child, core);
         }
+        self.listeners.retain(|&listener| listener != slot);
+        self.without_room.retain(|&listener| listener != slot);
         let Some(socket) = self.sockets.get(slot) else { return };
         let second = socket.listening.as_ref().and_then(|listening| listening.second);
         for id in [socket.id.take(), second].into_iter().flatten() {
@@ -93,6 +95,7 @@ impl Region {
             core.metrics.release_record(record);
         }
         self.channel.free_slot(slot);
+        self.note_room(core);
     }
 
     /// A process has died: closes what only it held, as the kernel would.

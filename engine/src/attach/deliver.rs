@@ -21,11 +21,15 @@ impl Region {
             ids.find(|&id| core.stack.readiness(id).readable)
         };
         while let Some(id) = next(core) {
-            let full = self.channel.slot(listener).unaccepted() >= backlog || self.sockets.count() >= self.sockets_max;
+            if self.channel.waits_for_accept(listener, backlog) {
+                break;
+            }
+            let full = self.sockets.count() >= self.sockets_max;
             let child = if full { None } else { self.channel.allocate_slot() };
             let Some(child) = child else {
-                // Nobody tells when the application accepts or a slot comes back.
-                self.retry_later(listener);
+                if !self.without_room.contains(&listener) {
+                    self.without_room.push(listener);
+                }
                 break;
             };
             let Ok(accepted) = core.stack.accept(id, self.cookie(child.index)) else {
@@ -38,6 +42,7 @@ impl Region {
             self.sockets.insert(socket);
             self.open_accepted(listener, child.index, accepted, core);
         }
+        self.note_room(core);
         self.channel.signal(listener);
     }
 
@@ -97,6 +102,10 @@ impl Region {
 
     /// The application has read.
     pub(super) fn read_on(&mut self, slot: SlotIndex, core: &mut Core) {
+        if self.sockets.get(slot).is_some_and(|socket| socket.kind == Kind::Listener) {
+            self.channel.set_notify_bytes(slot, 0);
+            return self.accept(slot, core);
+        }
         self.tell_consumed(slot, core);
         self.ready(slot, core);
         if !self.starved.is_empty() {

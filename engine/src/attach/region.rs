@@ -33,6 +33,12 @@ pub(super) struct Region {
     pub(super) touched: Vec<SlotIndex>,
     /// Sockets that lack something whose return nobody tells.
     pub(super) retries: Vec<SlotIndex>,
+    /// Its listeners.
+    pub(super) listeners: Vec<SlotIndex>,
+    /// For how many connections more they have been told that there is room.
+    pub(super) room: u32,
+    /// Listeners that have connections for which there is no socket.
+    pub(super) without_room: Vec<SlotIndex>,
     /// Sockets that lack receive chunks; the application tells when some come back.
     pub(super) starved: Vec<SlotIndex>,
     /// The largest share of the send chunks that a socket's limit may be from, bytes.
@@ -58,6 +64,9 @@ impl Region {
             sockets_max,
             touched: Vec::new(),
             retries: Vec::new(),
+            listeners: Vec::new(),
+            room: u32::MAX,
+            without_room: Vec::new(),
             starved: Vec::new(),
             narrowed: u32::MAX,
             narrow_again: Instant::ZERO,

@@ -15,7 +15,7 @@ use crate::metrics::Work;
 use crate::ports::{PortError, Transport};
 
 /// Longest accept queue, as Linux's somaxconn.
-const BACKLOG_MAX: u32 = 4096;
+pub(super) const BACKLOG_MAX: u32 = 4096;
 /// Ports of other connections that are tried for one when no fresh one may be taken.
 const LENDINGS: usize = 16;
 
@@ -79,6 +79,7 @@ impl Region {
         if let (Kind::Listener, Some(listening)) = (socket.kind, &mut socket.listening) {
             // listen(2) again only changes the backlog.
             listening.backlog = backlog;
+            self.accept(slot, core);
             return ControlAnswer::Done;
         }
         if socket.kind != Kind::Fresh || local.port() == 0 {
@@ -101,6 +102,11 @@ impl Region {
             Err(answer) => return answer,
         };
         let accepts_v4 = addresses.iter().any(IpAddr::is_ipv4);
+        self.note_room(core);
+        for id in [Some(id), second].into_iter().flatten() {
+            core.stack.set_room(id, self.room);
+        }
+        self.listeners.push(slot);
         let socket = self.sockets.get(slot).expect("the caller made it");
         socket.kind = Kind::Listener;
         socket.claim = claim;

@@ -191,10 +191,11 @@ pub const KEYS: &[Key] = &[
     number("memory.frames_small", 32_768, 512, 4_194_304, "Packet buffers of 256 B, for acknowledgments and small messages."),
     number(
         "memory.slots",
-        65_536,
+        262_144,
         128,
         1_048_576,
-        "Sockets that the shared memory of an application has room for, a power of two; 256 B each, touched when used.",
+        "Sockets that the shared memory of an application has room for, a power of two; half of them for connections that it \
+         accepts. 256 B each, touched when used. With several workers each has as many, but all together 1,048,576 at most.",
     ),
     number(
         "memory.chunks_large",
@@ -332,7 +333,7 @@ pub const KEYS: &[Key] = &[
     ),
     number("tcp.mtu_base_mss", 1_024, 48, 9_000, "Payload bytes where that search begins (tcp_base_mss)."),
     number("tcp.initial_window", 10, 1, 64, "Segments sent before the first acknowledgment (RFC 6928: 10)."),
-    number("limits.connections", 65_536, 16, 4_194_304, "Connections of all applications."),
+    number("limits.connections", 262_144, 16, 4_194_304, "Connections of all applications."),
     number("limits.listeners", 1_024, 1, 65_536, "Listening sockets of all applications."),
     number("limits.syn_queue", 4_096, 16, 1_048_576, "Connections whose handshake is not complete."),
     number("limits.time_wait", 65_536, 0, 4_194_304, "Connections in TIME-WAIT; the oldest goes when there are more."),
@@ -353,7 +354,14 @@ pub const KEYS: &[Key] = &[
         4_096,
         "Applications of one user other than root that may be attached, so that it leaves some to others.",
     ),
-    number("limits.sockets_per_group", 32_768, 16, 1_048_576, "Sockets of one application, so that it leaves some to others."),
+    number(
+        "limits.sockets_per_group",
+        131_072,
+        16,
+        1_048_576,
+        "Sockets of one application, so that it leaves some to others. Beyond that its own are the kernel's, and peers that \
+         connect to it are not answered until others have gone.",
+    ),
     choice("policy.loopback", "kernel", &["kernel"], "Who serves 127.0.0.0/8 and connections to the machine's own addresses."),
     flag(
         "policy.strict",

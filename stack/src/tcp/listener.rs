@@ -39,6 +39,8 @@ pub(crate) struct Listener {
     pub(crate) early_resets: VecDeque<u32>,
     /// Fast Open: keys of its own.
     pub(crate) fast_open_keys: Option<FastOpenKeys>,
+    /// So many connections more there is room for where they are accepted.
+    pub(crate) room: u32,
     pub(crate) alive: bool,
     /// The next listener on the same port.
     next: u32,
@@ -53,6 +55,11 @@ pub(crate) struct Listeners {
 }
 
 impl Listener {
+    /// Whether a further handshake may begin.
+    pub(crate) fn takes_syn(&self) -> bool {
+        self.has_room() && ((self.half_open.len() + self.accept_queue.len() as u32) < self.room)
+    }
+
     /// Whether a further connection may wait.
     pub(crate) fn has_room(&self) -> bool {
         (self.accept_queue.len() as u32) < self.backlog.max(1)
@@ -140,6 +147,7 @@ impl Listeners {
             early: 0,
             early_resets: VecDeque::new(),
             fast_open_keys: None,
+            room: u32::MAX,
             alive: true,
             next,
         };

@@ -13,6 +13,7 @@ use crate::wire::tcp::{ACK, FIN, FastOpen, RST, SYN};
 use super::connect::{Agreed, agree};
 use super::demux::Target;
 use super::ecn;
+use super::listener::Listener;
 use super::retransmit::SUSPECT_AFTER;
 use super::segment::Segment;
 use super::sequence::SeqNum;
@@ -60,7 +61,7 @@ impl Tcp {
 
     fn has_room_for_syn(&mut self, env: &mut Env, listener: u32) -> bool {
         let Some(listener) = self.listeners.get(listener) else { return false };
-        if !listener.has_room() {
+        if !listener.takes_syn() {
             env.counters.count(Counter::ListenOverflows);
             return false;
         }
@@ -291,7 +292,9 @@ impl Tcp {
 
     /// The handshake's last ACK: the record (at `index`, or from a cookie) becomes a connection.
     pub(super) fn complete(&mut self, env: &mut Env, index: Option<u32>, record: &HalfOpen, segment: &mut Segment) {
-        let has_room = self.listeners.get(record.listener).is_some_and(|listener| listener.has_room());
+        // What comes from a cookie has kept no place.
+        let has_room = |listener: &Listener| if index.is_none() { listener.takes_syn() } else { listener.has_room() };
+        let has_room = self.listeners.get(record.listener).is_some_and(has_room);
         if !has_room {
             // The peer believes that it is connected; our SYN-ACK's timer, or its data with the cookie again, gives it
             // another chance.

@@ -44,6 +44,14 @@ impl Tcp {
         Ok(SocketId { index: index | LISTENER_BIT, generation })
     }
 
+    /// For how many connections more there is room where those of a listener are accepted.
+    pub(crate) fn set_room(&mut self, listener: SocketId, room: u32) {
+        let listener = self.listener_index(listener).and_then(|index| self.listeners.get_mut(index));
+        if let Some(listener) = listener {
+            listener.room = room;
+        }
+    }
+
     /// Bytes that the SYN of an active open may carry, while it waits for them.
     pub(crate) fn fast_open_room(&mut self, env: &mut Env, id: SocketId) -> Option<usize> {
         self.named(env, id)?.fast_open_room().map(usize::from)

@@ -18,6 +18,7 @@ use crate::wire::tcp::{ACK, Header, Options, RST, SYN, Timestamps};
 use crate::{Instant, SocketAddress};
 
 in_both_families! {
+    no_handshake_begins_that_could_not_be_accepted
     flood_with_cookies
     flood_without_cookies
     flood_of_one_port
@@ -268,4 +269,25 @@ fn old_cookies(family: Family) {
     rig.now = Instant::from_millis(rig.now.as_millis() + 240_000);
     rig.receive(seg(ACK, 1, 1));
     assert_eq!(rig.count(Counter::SyncookiesFailed), 1, "by then nobody looks");
+}
+
+/// With cookies, too, where nothing is remembered of a SYN.
+fn no_handshake_begins_that_could_not_be_accepted(family: Family) {
+    for cookies in [SynCookies::WhenFull, SynCookies::Always] {
+        let mut config = StackConfig { seed: 8, ..StackConfig::default() };
+        config.tcp.syn_cookies = cookies;
+        let mut crowd = Crowd::new(family, config);
+        let listener = crowd.listen(80, 256);
+        crowd.rig.stack.set_room(listener, 2);
+        assert!(crowd.open(honest(family, 1)) && crowd.open(honest(family, 2)));
+        assert!(!crowd.open(honest(family, 3)));
+        assert_eq!(crowd.rig.count(Counter::ListenOverflows), 1);
+        // The one that is accepted takes the place that another might have had.
+        assert!(crowd.rig.stack.accept(listener, 1).is_ok());
+        crowd.rig.stack.set_room(listener, 1);
+        assert!(!crowd.open(honest(family, 3)));
+        crowd.rig.stack.set_room(listener, 2);
+        assert!(crowd.open(honest(family, 3)));
+        assert!(crowd.rig.stack.accept(listener, 2).is_ok() && crowd.rig.stack.accept(listener, 3).is_ok());
+    }
 }
