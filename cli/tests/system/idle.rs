@@ -21,7 +21,7 @@ c = socket.create_connection((sys.argv[1], 4000)); assert c.recv(5) == b'ready';
 c.recv(1)";
 
 /// Context switches of all threads of all processes in the namespace: (process, count) in stable order.
-fn switches(net: &Net) -> Vec<(String, u64)> {
+pub(crate) fn switches(net: &Net) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for pid in net.processes(Server) {
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();

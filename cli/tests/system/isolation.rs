@@ -17,9 +17,9 @@ use crate::harness::{DEADLINE, Net, Process, Server};
 const TOKEN: [u8; 16] = [0x11; 16];
 const NOBODY: [&str; 6] = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
-/// A service that serves members of `nogroup`.
+/// A service that serves members of `nogroup`. There are fewer slots than by default, since one attacker tries all of them.
 fn service(net: &Net) -> (Process, String) {
-    let config = net.file("ringway.toml", "[policy]\ngroup = \"nogroup\"\n");
+    let config = net.file("ringway.toml", "[policy]\ngroup = \"nogroup\"\n[memory]\nslots = 65536\n");
     net.serve(Server, &["--config", &config])
 }
 

@@ -26,6 +26,7 @@ mod kill;
 mod kills;
 mod link;
 mod memcached;
+mod numbers;
 mod options;
 mod pid_namespaces;
 mod posix;
