@@ -85,7 +85,7 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         let room = u32::try_from(room).unwrap_or(u32::MAX) & !(LEAD - 1);
         let usual = send_limit(&socket.options, most_ahead(lent, self.channel.shape().tx_bulk)).min(room.max(LEAD));
-        if waiting == 0 && socket.waiting == 0 && !is_short(&self.channel) && !socket.held_back {
+        if waiting == 0 && socket.waiting == 0 && !is_short(&self.channel) {
             if socket.send_limit != usual {
                 socket.send_limit = usual;
                 self.channel.set_send_limit(slot, usual);
@@ -112,8 +112,9 @@ impl Region {
         let limit = if short || waiting > 0 { share.saturating_sub(queued).min(usual) } else { usual };
         // It hears of no room until its peer takes some: the stack tells of that.
         let held_back = waiting == 0 && limit < LEAST && id.is_some_and(|id| core.stack.cut_send_buffer(id));
-        let widens = waiting == 0 && !held_back && (socket.waiting > 0 || socket.held_back);
-        (socket.waiting, socket.held_back) = (waiting, held_back);
+        let widens = waiting == 0 && !held_back && socket.waiting > 0;
+        // Who is held back comes here again, as those for whom something waits.
+        (socket.waiting, socket.held_back) = (waiting.max(u32::from(held_back)), held_back);
         socket.send_limit = match waiting {
             0 if !held_back => limit.max(LEAST),
             0 => 0,
@@ -156,16 +157,16 @@ fn send_share(channel: &Attachment) -> u32 {
     if bulk >= SHARE {
         return (bulk * SHARE).saturating_mul(BULK_CHUNK as u32);
     }
-    let large = (shape.tx_large - shape.tx_large / SHARE).saturating_sub(channel.waiting_large());
+    let large = (shape.tx_large - shape.tx_large / SHARE).saturating_sub(channel.waiting_tx());
     let share = (large / SHARE).saturating_mul(LARGE_CHUNK as u32);
     if shape.tx_bulk > 0 { share.min(BULK_LIMIT - 1) } else { share }
 }
 
-/// Whether more than half of the chunks of a kind are in use.
+/// Whether more than half of the bulk chunks are in use, or as many chunks wait as half of the large ones.
 #[inline]
 fn is_short(channel: &Attachment) -> bool {
     let shape = channel.shape();
-    channel.waiting_large() > shape.tx_large / 2 || channel.lent_tx() > shape.tx_bulk / 2
+    channel.waiting_tx() > shape.tx_large / 2 || channel.lent_tx() > shape.tx_bulk / 2
 }
 
 /// Bytes that may be written ahead while `lent` of `bulk` chunks are in use.

@@ -67,7 +67,7 @@ pub(super) struct Socket {
     pub(super) leftover: Option<Frame>,
     /// Bytes that the application may write ahead of the stack.
     pub(super) send_limit: u32,
-    /// Bytes that wait in send chunks, when last looked at.
+    /// Bytes that wait in send chunks, when last looked at; 1 if it is held back.
     pub(super) waiting: u32,
     /// Bytes wait in the channel for room in the stack.
     pub(super) send_blocked: bool,

@@ -49,13 +49,18 @@ impl Connection<'_, '_> {
         // What is out of order must not keep out what would put it in order; and the last frames are
         // left to ACKs on their way in, without which nothing is freed.
         let arena = self.env.arena;
-        let reserve = match self.tcb.receive_memory {
-            0 if in_order => READ_RESERVE,
-            held if in_order && held <= MUCH => IN_ORDER_RESERVE,
-            _ => MUCH_RESERVE,
-        };
-        let spare = arena.free(Class::Large) >= arena.capacity(Class::Large) / reserve;
+        let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
+        let spare = free >= all / MUCH_RESERVE || (in_order && self.may_take_last(free, all));
         spare && u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit
+    }
+
+    /// Whether data in order may take one of the last `free` frames of `all`.
+    #[cold]
+    fn may_take_last(&self, free: u32, all: u32) -> bool {
+        match self.tcb.receive_memory {
+            0 => free >= all / READ_RESERVE,
+            held => held <= MUCH && free >= all / IN_ORDER_RESERVE,
+        }
     }
 
     /// RFC 2018 §8: gives up what is out of order, the farthest first, for data that comes next: else nothing would

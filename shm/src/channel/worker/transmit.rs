@@ -16,8 +16,8 @@ pub(super) struct Taken {
     pub(super) len: Vec<u16>,
     taken: Vec<bool>,
     pub(super) count: u32,
-    /// Large chunks that wait in slots.
-    large: u32,
+    /// Chunks that wait in slots, of all classes.
+    waiting: u32,
     /// Used up, and not yet given back: the list that they go to is everybody's, so they go together.
     used: Vec<u32>,
     /// Chunks were given back in this turn.
@@ -32,7 +32,7 @@ impl Taken {
             len: vec![0; count as usize],
             taken: vec![false; count as usize],
             count,
-            large: 0,
+            waiting: 0,
             used: Vec::with_capacity(USED_MAX),
             freed: false,
         }
@@ -116,10 +116,10 @@ impl Attachment {
         }
     }
 
-    /// Large chunks that wait in slots.
+    /// Chunks that wait in slots, of all classes.
     #[inline]
-    pub fn waiting_large(&self) -> u32 {
-        self.tx.large
+    pub fn waiting_tx(&self) -> u32 {
+        self.tx.waiting
     }
 
     /// Bytes ever copied out, modulo 2^32.
@@ -155,7 +155,7 @@ impl Attachment {
             }
             at = record.next.load(Ordering::Relaxed);
             self.tx.taken[chunk as usize] = true;
-            self.tx.large += u32::from(chunk < self.map.shape().tx_large);
+            self.tx.waiting += 1;
             self.lender.hold(chunk);
             self.tx.len[chunk as usize] = len as u16;
             self.tx.next[chunk as usize] = oldest;
@@ -179,8 +179,7 @@ impl Attachment {
     }
 
     fn free_tx(&mut self, chunk: u32) {
-        // A chunk that a dead process was filling was never taken.
-        self.tx.large -= u32::from(self.tx.taken[chunk as usize] && chunk < self.map.shape().tx_large);
+        self.tx.waiting -= 1;
         self.tx.taken[chunk as usize] = false;
         if self.map.tx_class(chunk) == TxClass::Bulk {
             // Not before the last frame over it is gone.
@@ -225,6 +224,7 @@ impl Attachment {
         if !self.tx.taken[chunk as usize] && !self.lender.is_held(chunk) {
             self.map.tx_record(chunk).owner.store(0, Ordering::Relaxed);
             self.lender.hold(chunk);
+            self.tx.waiting += 1;
             self.free_tx(chunk);
         }
     }
