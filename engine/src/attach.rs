@@ -26,7 +26,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ringway_shm::channel::SlotRef;
+use ringway_shm::channel::{Attachment, SlotRef};
 use ringway_shm::{Arena, Duration, Frame, Instant};
 use ringway_stack::{Event, SocketId, State};
 
@@ -70,14 +70,24 @@ const ROOMS_AT_ONCE: u32 = 2;
 /// Packets with more payload are large. Messages of some KiB are not: the more of them are taken at once, the better.
 pub(crate) const MESSAGE: usize = 16 << 10;
 
+/// The memory of a group that is over, of which the stack still sends.
+struct Pinned {
+    number: u32,
+    uid: u32,
+    channel: Attachment,
+}
+
 /// All regions of a worker.
 pub(crate) struct Attachments {
     maker: Arc<Maker>,
     regions_max: usize,
+    regions_per_user_max: usize,
     sockets_max: u32,
     /// By region number; numbers are never used again.
     regions: Vec<Option<Box<Region>>>,
     live: Vec<u32>,
+    /// Of groups that are over, the oldest first: their memory holds what peers have not acknowledged.
+    pinned: Vec<Pinned>,
     /// Place in `live` of the group that is served first in this turn.
     first: usize,
     retry_at: Option<Instant>,
@@ -90,9 +100,11 @@ impl Attachments {
         Attachments {
             maker,
             regions_max: config.regions_max as usize,
+            regions_per_user_max: config.regions_per_user_max as usize,
             sockets_max: config.sockets_per_region_max,
             regions: Vec::new(),
             live: Vec::new(),
+            pinned: Vec::new(),
             first: 0,
             retry_at: None,
             read_to: None,
@@ -100,7 +112,8 @@ impl Attachments {
     }
 
     /// Takes the region of a new application group.
-    pub(crate) fn attach(&mut self, made: NewRegion, idle: &Idle) -> io::Result<RegionMemory> {
+    pub(crate) fn attach(&mut self, made: NewRegion, core: &mut Core, idle: &Idle) -> io::Result<RegionMemory> {
+        self.make_room(made.owner.uid, core);
         match self.number_for(&made, idle) {
             Ok(number) => {
                 let region = Region::new(number, made.owner, made.channel, made.doorbell, self.sockets_max);
@@ -113,6 +126,47 @@ impl Attachments {
                 Err(error)
             }
         }
+    }
+
+    /// A group that is over but has not sent all it has written counts as one of its user's as long as its memory is needed.
+    /// Where a new one finds no room, those are given up, the oldest first.
+    fn make_room(&mut self, uid: u32, core: &mut Core) {
+        self.unpin();
+        while self.live.len() + self.pinned.len() >= self.regions_max && self.end_oldest(None, core) {}
+        if uid != 0 {
+            while self.groups_of(uid) >= self.regions_per_user_max && self.end_oldest(Some(uid), core) {}
+        }
+    }
+
+    fn groups_of(&self, uid: u32) -> usize {
+        let live = self.regions.iter().flatten().filter(|region| region.owner.uid == uid).count();
+        live + self.pinned.iter().filter(|pinned| pinned.uid == uid).count()
+    }
+
+    /// Gives up what the oldest ended group, of `uid` if that is given, has not sent. `false`: there is none.
+    fn end_oldest(&mut self, uid: Option<u32>, core: &mut Core) -> bool {
+        let is_of = |owner: u32| uid.is_none_or(|uid| uid == owner);
+        let pinned = self.pinned.iter().filter(|pinned| is_of(pinned.uid)).map(|pinned| pinned.number);
+        let ended = self.regions.iter().flatten().filter(|region| region.detached && is_of(region.owner.uid));
+        let Some(number) = pinned.chain(ended.map(|region| region.number)).min() else { return false };
+        if let Some(region) = self.region(number) {
+            let count = region.abandon(core);
+            core.metrics.add(Work::OrphansReset, count);
+            self.sweep();
+        }
+        core.reset_orphans_of(number);
+        // What is under way at a device comes back soon, and the memory with it.
+        if let Some(place) = self.pinned.iter().position(|pinned| pinned.number == number) {
+            self.maker.give_back(self.pinned.remove(place).channel);
+        }
+        true
+    }
+
+    /// Gives back the memory of which nothing is under way any more.
+    fn unpin(&mut self) {
+        let maker = &self.maker;
+        let free = self.pinned.extract_if(.., |pinned| pinned.channel.lent_tx() == 0);
+        free.for_each(|pinned| maker.give_back(pinned.channel));
     }
 
     /// The number of a region whose doorbell is listened to from now on.
@@ -145,11 +199,17 @@ impl Attachments {
 
     /// Forgets detached regions that have no sockets any more.
     fn sweep(&mut self) {
-        let (regions, maker) = (&mut self.regions, &self.maker);
+        let (regions, pinned, maker) = (&mut self.regions, &mut self.pinned, &self.maker);
         self.live.retain(|&number| {
             let over = regions[number as usize].take_if(|region| region.is_over());
             let is_over = over.is_some();
-            over.into_iter().for_each(|region| maker.give_back(region.into_channel()));
+            if let Some(region) = over {
+                let (uid, channel) = (region.owner.uid, region.into_channel());
+                match channel.lent_tx() {
+                    0 => maker.give_back(channel),
+                    _ => pinned.push(Pinned { number, uid, channel }),
+                }
+            }
             !is_over
         });
     }
@@ -242,6 +302,9 @@ impl Attachments {
             }
             self.sweep();
             served = true;
+        }
+        if !self.pinned.is_empty() {
+            self.unpin();
         }
         self.note_retries(core.now);
         served
@@ -360,6 +423,18 @@ impl Attachments {
     #[cfg(test)]
     pub(crate) fn lent_chunks(&self) -> u32 {
         self.regions.iter().flatten().map(|region| region.channel.lent_tx()).sum()
+    }
+
+    /// Groups at most, and those of one user.
+    #[cfg(test)]
+    pub(crate) fn limit_regions(&mut self, all: usize, of_user: usize) {
+        (self.regions_max, self.regions_per_user_max) = (all, of_user);
+    }
+
+    /// Groups that have ended whose memory is still needed.
+    #[cfg(test)]
+    pub(crate) fn held_by_ended(&self) -> usize {
+        self.pinned.len() + self.regions.iter().flatten().filter(|region| region.detached).count()
     }
 
     /// Sockets of all regions.

@@ -8,7 +8,7 @@ use ringway_shm::{Arena, Class, Duration, Instant};
 use ringway_stack::{SocketId, Stack, TcpConfig, TcpOptions};
 
 use crate::command::RegionId;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Work};
 use crate::port_table::PortTable;
 
 /// Bytes that are queued at a time.
@@ -43,6 +43,15 @@ impl Ending {
 /// How long the port of a connection that was reset stays ours.
 const RESET_HOLD: Duration = Duration::from_secs(2);
 
+/// A connection that no application has any more.
+#[derive(Clone, Copy, Debug)]
+struct Orphan {
+    /// The group that had it.
+    region: u32,
+    /// The port that it still uses.
+    port: Option<(IpAddr, u16)>,
+}
+
 /// The worker's state without its devices and applications.
 pub(crate) struct Core {
     /// Time of the turn.
@@ -62,8 +71,12 @@ pub(crate) struct Core {
     kernel_numbers: Vec<u32>,
     /// Children that processes have told of: region, process index, process id.
     pub(crate) forks: Vec<(RegionId, u32, u32)>,
-    /// Connections that no application has any more, and the ports that they still use.
-    orphans: HashMap<SocketId, (IpAddr, u16)>,
+    /// A quarter of the frames that send queues may take, of large and of small ones.
+    quarters: [u32; 2],
+    /// Connections that no application has any more.
+    orphans: HashMap<SocketId, Orphan>,
+    /// Of those at most.
+    orphans_max: u32,
     /// Of those, the ones that are reset as soon as the next transmission is over.
     departing: Vec<SocketId>,
 }
@@ -73,7 +86,6 @@ impl Core {
         Core {
             now,
             stack,
-            arena,
             ports,
             metrics,
             time_wait: tcp.time_wait,
@@ -81,7 +93,10 @@ impl Core {
             socket_defaults: TcpOptions { congestion_control: tcp.congestion_control, ..TcpOptions::default() },
             kernel_numbers: Vec::new(),
             forks: Vec::new(),
+            quarters: [Class::Large, Class::Small].map(|class| Stack::sendable_frames(&arena, class) / 4),
             orphans: HashMap::new(),
+            orphans_max: u32::MAX,
+            arena,
             departing: Vec::new(),
         }
     }
@@ -105,10 +120,10 @@ impl Core {
     #[inline]
     pub(crate) fn send_allowance(&self, id: SocketId, count: usize) -> usize {
         let held = self.stack.send_memory(id);
-        let (class, bytes) = if count <= SMALL_MESSAGE { (Class::Small, SMALL_BYTES) } else { (Class::Large, LARGE_BYTES) };
+        let is_small = count <= SMALL_MESSAGE;
+        let (class, bytes) = if is_small { (Class::Small, SMALL_BYTES) } else { (Class::Large, LARGE_BYTES) };
+        let quarter = self.quarters[usize::from(is_small)] as usize;
         let free = Stack::sendable_frames(&self.arena, class) as usize;
-        // Three quarters of the class are for sending.
-        let quarter = self.arena.capacity(class) as usize * 3 / 16;
         if free >= quarter * 3 {
             return (free * bytes / SHARE).saturating_sub(held).min(PIECE);
         }
@@ -124,16 +139,43 @@ impl Core {
         share.min(START.saturating_add(taken)).saturating_sub(held).min(PIECE).max(start)
     }
 
-    /// The application has left a connection that lives on; its port is given back when it ends.
-    pub(crate) fn adopt(&mut self, id: SocketId, port: Option<(IpAddr, u16)>) {
-        if let Some(port) = port {
-            self.orphans.insert(id, port);
-        }
+    /// So many connections without an application there may be.
+    pub(crate) fn limit_orphans(&mut self, most: u32) {
+        self.orphans_max = most;
     }
 
-    /// As [`adopt`](Core::adopt), for a connection that is reset when what its windows let go of the queued bytes has gone.
-    pub(crate) fn reset_behind_data(&mut self, id: SocketId, port: Option<(IpAddr, u16)>) {
-        self.adopt(id, port);
+    /// An application of the group `region` closes a connection that lives on until its peer has everything; its port is given
+    /// back when it ends. Where there are too many of those it is reset, as by Linux (tcp_max_orphans).
+    pub(crate) fn orphan(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
+        if self.orphans.len() >= self.orphans_max as usize {
+            self.metrics.add(Work::OrphansReset, 1);
+            self.stack.abort(self.now, id);
+            if let Some((ip, port)) = port {
+                self.release_port(ip, port, Ending::Reset);
+            }
+            return;
+        }
+        self.orphans.insert(id, Orphan { region, port });
+        self.stack.close(self.now, id);
+    }
+
+    /// Resets what the group `region` has left. Returns how many connections that were.
+    pub(crate) fn reset_orphans_of(&mut self, region: u32) -> u64 {
+        let left = self.orphans.iter().filter(|(_, orphan)| orphan.region == region);
+        let mut left: Vec<SocketId> = left.map(|(&id, _)| id).collect();
+        left.sort_unstable();
+        let mut count = 0;
+        for id in left {
+            count += u64::from(self.stack.reset_orphan(self.now, id));
+            self.bury(id, Ending::Reset);
+        }
+        self.metrics.add(Work::OrphansReset, count);
+        count
+    }
+
+    /// As [`orphan`](Core::orphan), for a connection that is reset when what its windows let go of the queued bytes has gone.
+    pub(crate) fn reset_behind_data(&mut self, id: SocketId, region: u32, port: Option<(IpAddr, u16)>) {
+        self.orphans.insert(id, Orphan { region, port });
         self.departing.push(id);
     }
 
@@ -158,7 +200,7 @@ impl Core {
 
     /// A connection without an application has ended.
     pub(crate) fn bury(&mut self, id: SocketId, ending: Ending) {
-        if let Some((ip, port)) = self.orphans.remove(&id) {
+        if let Some((ip, port)) = self.orphans.remove(&id).and_then(|orphan| orphan.port) {
             self.release_port(ip, port, ending);
         }
     }

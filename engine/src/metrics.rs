@@ -64,6 +64,7 @@ pub(crate) enum Work {
     TurnsUsedUp,
     QuotaHits,
     PortsLent,
+    OrphansReset,
     BatchFirst,
 }
 
@@ -105,6 +106,7 @@ const NAMES: [&str; WORKS] = [
     "RingwayTurnsUsedUp",
     "RingwayQuotaHits",
     "RingwayPortsLent",
+    "RingwayOrphansReset",
     "RingwayBatch1",
     "RingwayBatch2",
     "RingwayBatch4",
@@ -145,6 +147,11 @@ impl Metrics {
     #[inline]
     pub(crate) fn add(&mut self, work: Work, count: u64) {
         self.values[work as usize] += count;
+    }
+
+    #[cfg(test)]
+    pub(crate) fn value(&self, work: Work) -> u64 {
+        self.values[work as usize]
     }
 
     pub(crate) fn set(&mut self, work: Work, value: u64) {

@@ -59,6 +59,10 @@ pub struct WorkerConfig {
     pub spin: Option<Duration>,
     /// Application groups at most.
     pub regions_max: u32,
+    /// Those of one user other than root.
+    pub regions_per_user_max: u32,
+    /// Connections at most that no application has any more and that have not ended.
+    pub orphans_max: u32,
     /// Sockets that one group may have at most.
     pub sockets_per_region_max: u32,
     /// Where to keep the shared statistics; `None`: nowhere.
@@ -76,6 +80,8 @@ impl Default for WorkerConfig {
             shape: Shape::default(),
             spin: None,
             regions_max: 256,
+            regions_per_user_max: 256,
+            orphans_max: 65_536,
             sockets_per_region_max: 65_536,
             stats_path: None,
             capture_path: None,
@@ -143,6 +149,7 @@ impl Worker {
         let metrics = Metrics::new(config.stats_path.as_deref())?;
         let capture = config.capture_path.as_deref();
         let mut core = Core::new(now, stack, arena.clone(), PortTable::new(ports), metrics, &config.stack.tcp);
+        core.limit_orphans(config.orphans_max);
         let worker = Worker {
             balance: Balance::new(now, &mut core),
             core,
@@ -412,7 +419,7 @@ impl Worker {
             Command::SetDeprecated(interface, addresses) => self.core.stack.set_deprecated(interface, addresses),
             Command::SetRoutes(routes) => self.core.stack.set_routes(routes),
             Command::SetNeighbor(interface, ip, mac) => self.core.stack.set_neighbor(self.core.now, interface, ip, mac),
-            Command::AttachRegion(made, reply) => reply.answer(self.attachments.attach(*made, &self.idle)),
+            Command::AttachRegion(made, reply) => reply.answer(self.attachments.attach(*made, &mut self.core, &self.idle)),
             Command::ContextBell(region, context, bell) => self.attachments.context_bell(region, context, bell),
             Command::Claim(region, slot, claim, reply) => reply.answer(self.attachments.claim(region, slot, claim)),
             Command::Revoke(region, slot) => self.attachments.revoke(region, slot, &mut self.core),

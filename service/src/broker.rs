@@ -35,7 +35,7 @@ use rustix::io::Errno;
 
 pub use admission::Admission;
 pub(crate) use bells::Bells;
-pub(crate) use desk::Desk;
+pub(crate) use desk::{Desk, KeptLimits};
 
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;

@@ -137,6 +137,12 @@ pub struct GroupLimits {
     pub groups_per_user: u32,
     /// Sockets of one group at most.
     pub sockets_per_group: u32,
+    /// Kernel sockets at most that all users show for their ports.
+    pub shown_sockets: u32,
+    /// Those of one user.
+    pub shown_sockets_per_user: u32,
+    /// Connections at most that no application has any more.
+    pub orphans: u32,
 }
 
 /// Who and what is served.
@@ -261,6 +267,9 @@ impl Config {
                 groups: values.u32("limits.groups"),
                 groups_per_user: values.u32("limits.groups_per_user"),
                 sockets_per_group: values.u32("limits.sockets_per_group"),
+                shown_sockets: values.u32("limits.shown_sockets"),
+                shown_sockets_per_user: values.u32("limits.shown_sockets_per_user"),
+                orphans: values.u32("limits.orphans"),
             },
             policy: Policy {
                 strict: values.flag("policy.strict"),

@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 use rustix::thread::{CapabilitySet, CpuSet, sched_setaffinity};
 
-use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk};
+use crate::broker::{self, Admission, Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits};
 use crate::config::Config;
 use crate::devices::Devices;
 use crate::firewall::{Gate, Watch};
@@ -309,7 +309,10 @@ impl Service {
     /// that programs look for.
     fn open_doors(&mut self, config: &Config, admission: &Admission, forks: Vec<Forks>) -> io::Result<()> {
         let bells = Bells::default();
-        let (desk, watch) = Desk::start(&self.stop)?;
+        let (desk, watch) = Desk::start(
+            &self.stop,
+            KeptLimits { per_user: config.limits.shown_sockets_per_user, all: config.limits.shown_sockets },
+        )?;
         self.brokers.push(watch);
         for (number, (worker, forks)) in self.workers.each().iter().zip(forks).enumerate().rev() {
             let broker = BrokerConfig {
@@ -440,6 +443,8 @@ fn start_worker(
         shape: config.region,
         spin: config.worker.spin,
         regions_max: config.limits.groups,
+        regions_per_user_max: config.limits.groups_per_user,
+        orphans_max: config.limits.orphans,
         sockets_per_region_max: config.limits.sockets_per_group,
         stats_path: own_file(claim.stats_path()),
         capture_path: own_file(claim.capture_path()),

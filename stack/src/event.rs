@@ -1,7 +1,7 @@
 //! What the stack tells the engine: names of sockets and what changed.
 
 /// Names a connection or a listener of one stack. Stale names are recognised by the generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     /// Index in the slab.
     pub index: u32,

@@ -368,6 +368,12 @@ impl Stack {
         self.tcp.bytes_acknowledged(id)
     }
 
+    /// Resets a connection that was closed and has not ended. `false`: there is none of that name.
+    pub fn reset_orphan(&mut self, now: Instant, id: SocketId) -> bool {
+        let (tcp, env) = env!(self);
+        tcp.reset_orphan(now, env, id)
+    }
+
     /// Frames of a class that send queues may take now: the others are kept for what arrives, the ACKs that free those.
     #[inline]
     pub fn sendable_frames(arena: &Arena, class: Class) -> u32 {

@@ -43,7 +43,7 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         socket.id = None;
         let port = socket.port.take();
-        core.reset_behind_data(id, port);
+        core.reset_behind_data(id, self.number, port);
         self.forget(slot, core);
     }
 
@@ -64,8 +64,7 @@ impl Region {
         let Some(socket) = self.sockets.get(slot) else { return };
         let port = socket.port.take();
         if let Some(id) = socket.id.take() {
-            core.adopt(id, port);
-            core.stack.close(core.now, id);
+            core.orphan(id, self.number, port);
         }
         self.forget(slot, core);
     }
@@ -133,6 +132,18 @@ impl Region {
         for slot in self.sockets.slots() {
             self.close(slot, false, core);
         }
+    }
+
+    /// Gives up what a detached group has not sent. Returns how many connections that were.
+    pub(super) fn abandon(&mut self, core: &mut Core) -> u64 {
+        let slots = self.sockets.slots();
+        for &slot in &slots {
+            match self.sockets.get(slot).map(|socket| socket.kind) {
+                Some(Kind::Connection) => self.abort(slot, core),
+                _ => self.close(slot, true, core),
+            }
+        }
+        slots.len() as u64
     }
 
     /// Whether nothing is left to be done for a detached group.

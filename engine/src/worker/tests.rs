@@ -10,6 +10,7 @@ use ringway_shm::channel::{ControlAnswer, Failure, Flags, Operation, Request, So
 use ringway_shm::stats::InfoRecord;
 use ringway_stack::{Counter, FastOpenKeys};
 
+use crate::metrics::Work;
 use harness::{Net, SERVER, pattern, socket};
 
 /// Bytes in both directions arrive as they were written, then the ends, then everything is free again.
@@ -247,6 +248,53 @@ fn a_detached_region_still_sends_what_was_written() {
     });
     net.receive_into(1, client, &mut got);
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
+}
+
+/// A program that has ended and whose peer reads nothing keeps its memory until another program needs the place; then the
+/// connection is reset, and the memory is free.
+#[test]
+fn what_ended_programs_have_left_counts_as_their_users() {
+    let mut net = Net::on(MemoryOptions::offloading());
+    let listener = net.listen(0, 80);
+    let client = net.connect(1, 80);
+    let server = net.accept(0, listener);
+    let bytes = pattern(2_000_000, 3);
+    for _ in 0..50 {
+        net.send_some(1, client, &bytes);
+        net.run_for_ms(1);
+    }
+    net.detach(1);
+    net.run_for_ms(100);
+    assert!(net.workers[1].attachments.held_by_ended() > 0, "the peer has not read all");
+    net.workers[1].attachments.limit_regions(2, 2);
+    net.attach(1, [3; 16]);
+    assert!(net.workers[1].attachments.held_by_ended() > 0, "there is room for both");
+    net.attach(1, [4; 16]);
+    net.run_until(|net| net.apps[0].client.slot(server.index).error() == Some(Failure::Reset));
+    assert_eq!(net.workers[1].attachments.held_by_ended(), 0);
+    assert_eq!(net.workers[1].core.metrics.value(Work::OrphansReset), 1);
+}
+
+/// Linux: tcp_max_orphans. Who closes one more has it reset.
+#[test]
+fn orphans_have_a_limit() {
+    let mut net = Net::new();
+    let listener = net.listen(0, 80);
+    net.workers[1].core.limit_orphans(3);
+    let pairs: Vec<_> = (0..5).map(|_| (net.connect(1, 80), net.accept(0, listener))).collect();
+    for &(client, _) in &pairs {
+        net.close(1, client);
+    }
+    net.run_for_ms(10);
+    let reset = |net: &Net| pairs.iter().filter(|pair| net.apps[0].client.slot(pair.1.index).error().is_some()).count();
+    assert_eq!(reset(&net), 2);
+    assert_eq!(net.workers[1].core.metrics.value(Work::OrphansReset), 2);
+    for &(_, server) in &pairs {
+        net.close(0, server);
+    }
+    net.close(0, listener);
+    net.run_for_ms(70_000);
+    assert_eq!(net.ports_in_use(), 0, "each port is given back once");
 }
 
 /// Messages of some KiB are copied by nobody but the programs, either.

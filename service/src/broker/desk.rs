@@ -30,10 +30,6 @@ use rustix::net::{AddressFamily, SocketType, connect_unspec, getpeername, getsoc
 
 use crate::ports::listeners;
 
-/// Sockets that are kept for one user, at most: so many ports can it listen on or bind.
-const KEPT_PER_USER: usize = 2_048;
-/// Sockets that are kept for all users.
-const KEPT_MAX: usize = 8_192;
 /// What one user may have waiting to be looked at.
 const PENDING_MAX: usize = 256;
 const STOP: u64 = 0;
@@ -47,8 +43,16 @@ struct Inner {
     network: Option<u64>,
     users: Mutex<HashMap<u32, Arc<User>>>,
     kept: AtomicUsize,
+    limits: KeptLimits,
     refused: AtomicUsize,
     watch: Watch,
+}
+
+/// Sockets that are kept at most: so many ports can be listened on or bound. One descriptor each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeptLimits {
+    pub(crate) per_user: u32,
+    pub(crate) all: u32,
 }
 
 /// One user's thread.
@@ -102,7 +106,7 @@ impl User {
 
 impl Desk {
     /// Starts the watch, which ends when `stop` is readable.
-    pub(crate) fn start(stop: &Arc<OwnedFd>) -> io::Result<(Desk, JoinHandle<()>)> {
+    pub(crate) fn start(stop: &Arc<OwnedFd>, limits: KeptLimits) -> io::Result<(Desk, JoinHandle<()>)> {
         let watch =
             Watch { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?, claims: Mutex::default(), next: AtomicUsize::new(1) };
         epoll::add(&watch.epoll, stop, epoll::EventData::new_u64(STOP), epoll::EventFlags::IN)?;
@@ -110,6 +114,7 @@ impl Desk {
             network: ringway_shm::sys::network_here().ok(),
             users: Mutex::default(),
             kept: AtomicUsize::new(0),
+            limits,
             refused: AtomicUsize::new(0),
             watch,
         };
@@ -203,8 +208,15 @@ impl Inner {
         let number = self.watch.next.fetch_add(1, Ordering::Relaxed) as u64;
         // From here on its end is counted.
         let keeping = Kept { socket: Some(socket), number, user: user.clone(), desk: self.clone() };
-        if kept >= KEPT_PER_USER || all >= KEPT_MAX {
-            return Err("this user has as many ports as it may".to_owned());
+        let hit = match self.limits {
+            KeptLimits { per_user, .. } if kept >= per_user as usize => Some("limits.shown_sockets_per_user"),
+            KeptLimits { all: most, .. } if all >= most as usize => Some("limits.shown_sockets"),
+            _ => None,
+        };
+        if let Some(key) = hit {
+            // A worker that has stopped counts nothing.
+            worker.quota_hit().ok();
+            return Err(format!("user {uid} has {kept} ports and all users {all}, and may have no more ({key})"));
         }
         if purpose != Purpose::Datagrams {
             let watched = Watched { worker: worker.clone(), region, slot, is_new: purpose == Purpose::Connect };

@@ -15,7 +15,7 @@ use ringway_shm::channel::{Client, Shape};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 use super::admission::{Admission, Standing};
-use super::{Bells, BrokerConfig, BrokerStatus, Desk, start};
+use super::{Bells, BrokerConfig, BrokerStatus, Desk, KeptLimits, start};
 use crate::host::{Fork, Forks};
 use crate::readiness::Readiness;
 
@@ -79,7 +79,7 @@ impl House {
             worker: worker.handle.clone(),
             forks,
             bells: Bells::default(),
-            desk: Desk::start(&stop).expect("threads are left").0,
+            desk: Desk::start(&stop, KeptLimits { per_user: 16, all: 16 }).expect("threads are left").0,
             readiness: Readiness::new(true).expect("descriptors are left"),
             stop: stop.clone(),
             status: status.clone(),

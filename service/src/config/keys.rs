@@ -355,6 +355,22 @@ pub const KEYS: &[Key] = &[
         "Applications of one user other than root that may be attached, so that it leaves some to others.",
     ),
     number(
+        "limits.orphans",
+        131_072,
+        1,
+        1_048_576,
+        "Connections at most that their program has closed or left and that are not over yet (tcp_max_orphans); what is closed \
+         beyond that is reset.",
+    ),
+    number(
+        "limits.shown_sockets",
+        8_192,
+        16,
+        1_048_576,
+        "Ports that programs listen on or have bound, of all users, each with a descriptor of the service; others are the kernel's.",
+    ),
+    number("limits.shown_sockets_per_user", 2_048, 1, 1_048_576, "Those of one user, so that it leaves some to others."),
+    number(
         "limits.sockets_per_group",
         131_072,
         16,

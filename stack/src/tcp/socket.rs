@@ -340,6 +340,18 @@ impl Tcp {
         self.settle(env);
     }
 
+    /// Gives up a connection that no application has any more.
+    pub(crate) fn reset_orphan(&mut self, now: Instant, env: &mut Env, id: SocketId) -> bool {
+        self.set_now(now);
+        let tcb = self.tcbs.get(id.index as usize);
+        if tcb.is_none_or(|tcb| tcb.generation != id.generation || !tcb.has(flag::ORPHAN)) {
+            return false;
+        }
+        self.connection(env, id.index).abort();
+        self.settle(env);
+        true
+    }
+
     /// Gives a socket up with RST.
     pub(crate) fn abort(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         if self.listener_index(id).is_some() {

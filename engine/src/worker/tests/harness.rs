@@ -215,7 +215,7 @@ impl Net {
         let owner = RegionRequest { token, uid: 0, pid: std::process::id(), program: "test".into(), rights: Rights::Trusted };
         let target = &mut self.workers[worker];
         let made = Maker::new(SHAPE).make(owner).expect("memory");
-        let memory = target.attachments.attach(made, &target.idle).expect("a region");
+        let memory = target.attachments.attach(made, &mut target.core, &target.idle).expect("a region");
         let path = socket_path();
         let listener = ControlListener::bind(&path).expect("a path of our own");
         let (client, control) = std::thread::scope(|scope| {
