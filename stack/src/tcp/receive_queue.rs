@@ -51,6 +51,9 @@ impl Connection<'_, '_> {
         let arena = self.env.arena;
         let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
         let spare = free >= all / MUCH_RESERVE || (in_order && self.may_take_last(free, all));
+        // Single bytes with holes between them keep a small frame each, and without those nobody is answered. In order they are put
+        // together.
+        let spare = spare && (in_order || arena.free(Class::Small) >= arena.capacity(Class::Small) / MUCH_RESERVE);
         spare && u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit
     }
 

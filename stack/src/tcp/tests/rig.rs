@@ -160,6 +160,8 @@ pub(super) struct Rig {
     pub(super) ports: (u16, u16),
     /// The link does without checksums.
     pub(super) unsummed: bool,
+    /// The device copies short packets to small frames, as those over packet sockets do.
+    pub(super) small: bool,
     pub(super) id: SocketId,
     pub(super) family: Family,
 }
@@ -196,6 +198,7 @@ impl Rig {
             events: Vec::new(),
             ports: (80, 1_000),
             unsummed: false,
+            small: false,
             id: SocketId { index: 0, generation: 0 },
             family,
         }
@@ -347,7 +350,8 @@ impl Rig {
             options,
         };
         let len = header.len() + segment.payload.len();
-        let mut frame = self.arena.alloc(Class::Large).expect("the arena is large enough");
+        let class = if self.small && len < 64 { Class::Small } else { Class::Large };
+        let mut frame = self.arena.alloc(class).expect("the arena is large enough");
         header.emit(frame.extend(header.len()));
         frame.extend(segment.payload.len()).copy_from_slice(&segment.payload);
         let (remote, local) = self.inward();
