@@ -18,7 +18,7 @@ use ringway::{
     WorkerHandle,
 };
 use ringway_device::memory::{self, Memory, MemoryOptions};
-use ringway_shm::channel::attach::{ClientMessage, ControlConnection, ControlListener, make_bell};
+use ringway_shm::channel::attach::{BellKind, ClientMessage, ControlConnection, ControlListener, make_bell};
 use ringway_shm::channel::{Client, ControlAnswer, ControlResult, Operation, Request, Roster, Shape, SlotRef};
 use ringway_shm::{ArenaConfig, Duration, Instant};
 use ringway_stack::{Cidr, MacAddress, Route, StackConfig};
@@ -271,7 +271,8 @@ fn act(net: &mut Net, group: &Group, step: u8, input: &mut Input<'_>) {
             group.client.submit(Request { slot, sequence: 0, operation });
         }
         5 => {
-            let (ringer, _bell) = make_bell().expect("descriptors are left");
+            let kind = if port.is_multiple_of(2) { BellKind::Epoll } else { BellKind::Socket };
+            let (ringer, _bell) = make_bell(kind).expect("descriptors are left");
             net.handles[0].context_bell(group.region, input.distance(), Arc::new(ringer)).expect("the worker lives");
         }
         6 => net.handles[0].process_gone(group.region, input.distance()).expect("the worker lives"),
