@@ -43,23 +43,25 @@ impl Connection<'_, '_> {
     }
 
     /// Whether `needed` bytes of memory may be kept without giving up others.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
         let limit = u64::from(self.tcb.receive_buffer) * MEMORY_FACTOR;
-        // What is out of order must not keep out what would put it in order; and the last frames are
-        // left to ACKs on their way in, without which nothing is freed.
         let arena = self.env.arena;
-        let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
-        let spare = free >= all / MUCH_RESERVE || (in_order && self.may_take_last(free, all));
-        // Single bytes with holes between them keep a small frame each, and without those nobody is answered. In order they are put
-        // together.
-        let spare = spare && (in_order || arena.free(Class::Small) >= arena.capacity(Class::Small) / MUCH_RESERVE);
-        spare && u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit
+        let is_plenty = in_order && arena.free(Class::Large) >= arena.capacity(Class::Large) / MUCH_RESERVE;
+        u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
     }
 
-    /// Whether data in order may take one of the last `free` frames of `all`.
+    /// Whether one of the last frames may be taken. What is out of order must not keep out what would put it in order; and the
+    /// very last frames are left to ACKs on their way in, without which nothing is freed.
     #[cold]
-    fn may_take_last(&self, free: u32, all: u32) -> bool {
+    fn may_take_last(&self, in_order: bool) -> bool {
+        let arena = self.env.arena;
+        let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
+        if !in_order {
+            // Single bytes with holes between them keep a small frame each, and without those nobody is answered. In order they
+            // are put together.
+            return free >= all / MUCH_RESERVE && arena.free(Class::Small) >= arena.capacity(Class::Small) / MUCH_RESERVE;
+        }
         match self.tcb.receive_memory {
             0 => free >= all / READ_RESERVE,
             held => held <= MUCH && free >= all / IN_ORDER_RESERVE,
