@@ -11,6 +11,9 @@ use crate::config::CongestionControl;
 /// Windows smaller than this many segments are about to grow (Linux: TCP_INIT_CWND).
 const SEGMENTS_MIN: u32 = 10;
 
+/// A buffer of fewer bytes has no third that could be free: no ACK would tell of it (`is_nearly_full`).
+const TOLD_MIN: u32 = 3;
+
 impl Connection<'_, '_> {
     /// SO_SNDBUF was set, or is the default again.
     pub(crate) fn lock_send_buffer(&mut self, locked: bool) {
@@ -23,7 +26,7 @@ impl Connection<'_, '_> {
     pub(crate) fn cut_send_buffer(&mut self) -> bool {
         let queued = self.tcb.send_queued() as u32;
         let locked = self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.send_buffer_locked);
-        if locked || queued == 0 {
+        if locked || queued < TOLD_MIN {
             return false;
         }
         self.tcb.send_buffer = self.tcb.send_buffer.min(queued);

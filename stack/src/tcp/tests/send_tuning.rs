@@ -63,3 +63,19 @@ fn what_was_asked_for_stays() {
     assert_eq!(rig.stack.send_space(rig.id), 0);
     assert!(rig.stack.send_queued(rig.id) as u32 == grown);
 }
+
+/// A buffer that is cut while memory is short promises that an ACK tells of room: only what an ACK does tell of is cut.
+#[test]
+fn what_is_cut_is_told_of_when_it_is_acknowledged() {
+    for queued in 1..=8u32 {
+        let mut rig = wide(newreno());
+        assert_eq!(rig.send(1, queued) as u32, queued);
+        rig.sent();
+        let is_told = rig.stack.cut_send_buffer(rig.id);
+        rig.events();
+        rig.receive(seg(ACK, 1, 1 + queued));
+        let ready = rig.events().iter().any(|event| matches!(event, crate::Event::Ready { .. }));
+        assert!(ready || !is_told, "{queued} bytes");
+        assert_eq!(is_told, queued >= 3, "{queued} bytes");
+    }
+}
