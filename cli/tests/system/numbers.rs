@@ -61,7 +61,7 @@ fn many(what: &str, count: &str, silent: bool) {
 }
 
 #[test]
-#[ignore = "threads that attach their waits at once hold each other up: make test-all"]
+#[ignore = "hundreds of threads that all begin at once: make test-all"]
 fn eight_hundred_threads_wait_and_nobody_looks_meanwhile() {
     many("threads", "800", true);
 }

@@ -40,6 +40,9 @@ pub(crate) struct Held<'a> {
 const SPINS: u32 = 200;
 const YIELDS: u32 = 50;
 const NAP_US: u32 = 50;
+/// After so many naps they last twice as long, and so on, as often as [`NAP_DOUBLINGS`] says.
+const NAPS_BEFORE_LONGER: u32 = 16;
+const NAP_DOUBLINGS: u32 = 7;
 const NAPS_PER_CHECK: u32 = 64;
 
 /// Takes the lock at once, or not.
@@ -64,7 +67,8 @@ pub(crate) fn acquire(word: &AtomicU32, owner: u32, alive: impl Fn() -> bool) ->
         } else if round < SPINS + YIELDS {
             sys::pause(0);
         } else {
-            sys::pause(NAP_US);
+            // Longer and longer: hundreds of threads that looked so often would leave its holder no processor.
+            sys::pause(NAP_US << ((round - SPINS - YIELDS) / NAPS_BEFORE_LONGER).min(NAP_DOUBLINGS));
             if round.is_multiple_of(NAPS_PER_CHECK) && !alive() {
                 return Err(LockError::ServiceGone);
             }
