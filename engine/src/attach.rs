@@ -143,7 +143,7 @@ impl Attachments {
         live + self.pinned.iter().filter(|pinned| pinned.uid == uid).count()
     }
 
-    /// Gives up what the oldest ended group, of `uid` if that is given, has not sent. `false`: there is none, or it does not end.
+    /// Gives up what the oldest ended group, of `uid` if that is given, has not sent. `false`: there is none.
     fn end_oldest(&mut self, uid: Option<u32>, core: &mut Core) -> bool {
         let is_of = |owner: u32| uid.is_none_or(|uid| uid == owner);
         let pinned = self.pinned.iter().filter(|pinned| is_of(pinned.uid)).map(|pinned| pinned.number);
@@ -159,8 +159,7 @@ impl Attachments {
         if let Some(place) = self.pinned.iter().position(|pinned| pinned.number == number) {
             self.maker.give_back(self.pinned.remove(place).channel);
         }
-        // One that cannot end now must not be asked again and again.
-        self.region(number).is_none()
+        true
     }
 
     /// Gives back the memory of which nothing is under way any more.
