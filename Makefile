@@ -5,7 +5,7 @@ LOOM_TARGET = target/loom
 MINUTES ?= 1
 FUZZ_TARGETS = frames tcp_options segments reassembly fragments script channel groups control netlink firewall config capture
 
-.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy rfc-coverage clean
+.PHONY: demo test test-all report build setup setup-demo lint unit conformance loom miri fuzz soak system vm-lab bench-instructions check-instructions tidy arrows rfc-coverage clean
 
 demo: setup-demo
 	$(CARGO) build --release -p ringway-cli -p ringway-preload
@@ -44,6 +44,10 @@ conformance:
 
 tidy:
 	$(CARGO) test -p ringway-cli --test tidy
+
+# Writes the arrows between crates into ARCHITECTURE.md, from the manifests.
+arrows:
+	UPDATE_ARROWS=1 $(CARGO) test -q -p ringway-cli --test tidy the_arrows_of_the_architecture_are_true
 
 # Writes docs/rfc-coverage.md from the tags in code, tests and scripts.
 rfc-coverage:

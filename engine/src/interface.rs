@@ -22,7 +22,7 @@ use crate::notice::notice;
 const BURST_FRAMES: usize = 1024;
 
 /// Bytes of large packets that one burst takes, as long as there are more: three packets. What is read in such portions is still
-/// in the processor's cache when the application reads it (measured: docs/performance.md).
+/// in the processor's cache when the application reads it (measured: docs/lab/2026-11-23-bulk-portions.md).
 const PORTION: usize = 160 << 10;
 
 /// One interface.

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 /// A write of so many bytes is large.
 const LARGE_WRITE: usize = 32 << 10;
-/// So many bytes ahead of the stack are worth sending before more is written (measured: docs/performance.md).
+/// So many bytes ahead of the stack are worth sending before more is written (measured: docs/lab/2026-11-23-bulk-portions.md).
 const FAR_AHEAD: usize = 128 << 10;
 
 /// How to receive. `Receive::default()` is read(2).

@@ -17,7 +17,7 @@ use crate::{Capabilities, Counters, Device, Medium, vnet};
 /// The largest packet, bytes with headers.
 const PACKET_MAX: usize = 65_535;
 /// Packets of one turn that are taken in any case. Smaller than what many connections have under way, so that both ends work
-/// at the same time instead of one on the other's whole batch: docs/performance.md.
+/// at the same time instead of one on the other's whole batch: docs/lab/2026-11-22-small-messages-over-memory.md.
 const BURST: usize = 32;
 /// Where more small packets wait, half of them are taken in one turn, up to so many packets and bytes.
 const BURST_MAX: usize = 128;

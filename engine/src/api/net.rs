@@ -21,7 +21,7 @@ use crate::ports::{Host, PortError, Ports, Transport};
 use crate::worker::{Worker, WorkerConfig};
 
 /// While small messages are sent a turn writes no more than this, and not 512 KiB: who answers within the turn waits for all
-/// of it. Programs that have their own time to answer gain nothing by it (measured: docs/performance.md).
+/// of it. Programs that have their own time to answer gain nothing by it (measured: docs/lab/2026-11-23-stream-beside-small-messages.md).
 const TURN_BESIDE_SMALL_BYTES: u32 = 320 << 10;
 
 /// What a stream or a datagram socket can do now. Level values, as of the moment when the event was taken.
