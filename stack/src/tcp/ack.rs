@@ -1,4 +1,4 @@
-//! When to acknowledge: one decision per connection and pass of the stack.
+//! Timing of ACKs: one decision per connection and pass of the stack.
 //!
 //! Read RFC 9293 §3.8.6.3 and RFC 5681 §4.2 first. An ACK goes at once for an out-of-order segment, a filled gap, a FIN, a
 //! window update, two full segments and (where configured) the first segments of a connection. Otherwise it goes after a
@@ -6,9 +6,9 @@
 //!
 //! Two full segments may wait as well when they end with PSH and the peer has acknowledged data of ours: the peer has sent
 //! its whole message and waits for an answer, which carries the ACK. A request of 4 KiB then costs each side a packet less
-//! than with the kernel. But PSH ends each write of the peer's program, in a large message too, and a peer whose window is
-//! full at that point waits for this very ACK. So only a part of the window waits, at most [`WAITING_BYTES_MAX`], and only
-//! while the delay is mostly useful (`patience`).
+//! than with the kernel. But PSH ends each write of the peer's program, in a large message too, and a peer with a window
+//! that is full at that point waits for this very ACK. So only a part of the window waits, at most [`WAITING_BYTES_MAX`],
+//! and only while the delay is mostly useful (`patience`).
 //!
 //! Busy connections on near links use the shortest delay again and again. It is equally long for all, so those connections
 //! wait in a queue instead of the timer wheel. So do ACKs that are due within [`SOON_TICKS`]: the queue's order is off by a

@@ -1,4 +1,4 @@
-//! What a received ACK does: frees data, measures the round trip, opens windows, finds losses.
+//! Processing of a received ACK: frees data, measures the round trip, opens windows, finds losses.
 //!
 //! Read RFC 9293 §3.10.7.4 (fifth), RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 6298 §5 first.
 
@@ -121,13 +121,13 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Age of the segment whose timestamp this one echoes, milliseconds.
+    /// Age of the segment with the timestamp that this one echoes, milliseconds.
     fn echo_age_ms(&self, time: Option<Timestamps>) -> Option<u32> {
         let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
         (echo != 0).then(|| self.timestamp().wrapping_sub(echo))
     }
 
-    /// Snapshot of what is known to have arrived, and to be lost.
+    /// Snapshot of the data known to have arrived, and to be lost.
     pub(crate) fn delivery(&self) -> Delivery {
         let cold = self.shared.cold.get(self.tcb.cold);
         let (sacked, lost) = cold.map_or((0, 0), |cold| (cold.scoreboard.sacked(), cold.rack.lost.bytes()));

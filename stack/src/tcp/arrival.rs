@@ -44,7 +44,7 @@ impl Tcp {
         }
     }
 
-    /// Takes a packet whose neighbors in the burst are of other flows and which most likely is for connection `index`.
+    /// Takes a packet with neighbors of other flows in the burst; `index` is its likely connection.
     /// Returns the packet when it must take the slow path.
     #[inline(never)]
     pub(super) fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {

@@ -109,8 +109,8 @@ impl Cold {
         }
     }
 
-    /// Returns true when segments may take the fast path: no gap on either side, and no probe or retransmission whose ACK
-    /// matters.
+    /// Returns true when segments may take the fast path: no gap on either side, and no probe or retransmission with an ACK
+    /// that matters.
     pub(crate) fn is_undisturbed(&self) -> bool {
         self.reassembly.is_empty()
             && self.scoreboard.is_empty()
@@ -157,7 +157,7 @@ impl Cold {
 }
 
 impl ColdPool {
-    /// The object of a connection whose `index` may be [`NONE`].
+    /// The object at `index`, which may be [`NONE`].
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&Cold> {
         if index == NONE { None } else { self.objects.get(index as usize) }

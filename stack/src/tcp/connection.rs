@@ -43,9 +43,9 @@ pub(crate) struct Shared {
     pub(crate) control: Fifo<u32>,
     /// Connections with data to send.
     pub(crate) data: Fifo<u32>,
-    /// Connections whose application waits because no frame was free.
+    /// Connections with an application that waits because no frame was free.
     pub(crate) starved: BTreeSet<u32>,
-    /// Connections whose ACK waits for the shortest delay, and the tick at which that ends.
+    /// Connections with an ACK that waits for the shortest delay, and the tick at which that ends.
     pub(crate) delayed: Fifo<(u32, u32)>,
     /// Connections that have ended or entered TIME-WAIT in this call and must be removed from the tables.
     pub(crate) ended: Vec<u32>,

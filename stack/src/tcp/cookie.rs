@@ -6,7 +6,7 @@
 //! cookie = F(4-tuple) + peer's ISN + (minute << 24) + ((F(4-tuple, minute, peer's ISN) + index of MSS) mod 2^24)
 //! ```
 //!
-//! An ACK whose SEG.ACK matches shows that its sender has received the SYN-ACK. A cookie is valid for two minutes: the
+//! An ACK with a matching SEG.ACK shows that its sender has received the SYN-ACK. A cookie is valid for two minutes: the
 //! second F changes each minute. Unlike Linux's it depends on the peer's ISN. Otherwise SEG.ACK and SEG.SEQ of an ended
 //! connection that has carried equal amounts each way would differ by as much as a cookie's, and a late segment would open
 //! it again. The other options are in the low six bits of the timestamp that we send and the peer echoes; without timestamps

@@ -31,7 +31,7 @@ pub(crate) struct FlowKey {
     pub(crate) remote_port: u16,
 }
 
-/// The record that a flow has at present.
+/// The current record of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Index of a control block.
@@ -92,7 +92,7 @@ impl Target {
 }
 
 impl FlowHasher {
-    /// A hasher whose keys come from `seed`.
+    /// A hasher with keys derived from `seed`.
     pub(crate) fn new(seed: u64) -> FlowHasher {
         FlowHasher { keys: [super::isn::mix(seed ^ 0x9e37_79b9_7f4a_7c15), super::isn::mix(seed ^ 0xc2b2_ae3d_27d4_eb4f)] }
     }

@@ -126,7 +126,7 @@ pub(crate) fn settled(mode: EcnMode, config: &TcpConfig, retries: u8) -> EcnMode
     if mode == EcnMode::Accurate && has_given_up(config, retries) { EcnMode::AccurateUnmarked } else { mode }
 }
 
-/// The mode after a repeated SYN whose first copy led to `mode`. RFC 9768 §3.1.5: the mode stays, but when the client asks
+/// The mode after a repeated SYN; its first copy led to `mode`. RFC 9768 §3.1.5: the mode stays, but when the client asks
 /// for nothing now, no marked packet goes to it.
 pub(crate) fn asked_again(mode: EcnMode, syn: &Segment) -> EcnMode {
     if mode == EcnMode::Accurate && accurate::ace(&syn.header) == 0 { EcnMode::AccurateUnmarked } else { mode }

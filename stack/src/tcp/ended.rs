@@ -88,7 +88,7 @@ impl Tcp {
         self.flows.insert(hash, Target::TimeWait(index));
     }
 
-    /// Removes a record whose wait is over.
+    /// Removes a record after its wait.
     pub(super) fn forget_time_wait(&mut self, index: u32, hash: u32) {
         self.time_wait.remove(index);
         self.flows.remove(hash, Target::TimeWait(index));

@@ -31,7 +31,7 @@ const OPTIONS_BYTES_MAX: u16 = 40;
 const LOSSES_FORGIVEN: u8 = 1;
 /// Time for which data is then held back, doubled with each loss.
 const REST: Duration = Duration::from_secs(60);
-/// RFC 7413 §4.1.3: limit for a peer whose MSS is not known.
+/// RFC 7413 §4.1.3: limit for a peer with an unknown MSS.
 const MSS_UNKNOWN: u16 = u16::MAX;
 /// Doublings of the rest after a black hole; Linux: 2^6.
 const DISABLED_DOUBLINGS: u8 = 6;

@@ -31,7 +31,7 @@ const RESET_HOLDS_MS: u32 = 60_000;
 pub(super) enum Admission {
     /// A connection now; the SYN-ACK has a cookie of the new key, if the SYN's was of another.
     Now(Option<FastOpen>),
-    /// An ordinary handshake whose SYN-ACK has this option.
+    /// An ordinary handshake with this option in the SYN-ACK.
     Later(Option<FastOpen>),
 }
 

@@ -30,7 +30,7 @@ const SHARE: usize = 2;
 pub(crate) struct Sizes {
     /// A full segment.
     pub(crate) segment: u32,
-    /// A packet: one full segment, or several where the link cuts.
+    /// A packet: one full segment, or several when the link splits them.
     pub(crate) packet: u32,
 }
 

@@ -1,6 +1,6 @@
 //! TCP_NOTSENT_LOWAT: the limit of queued bytes that have not been sent.
 //!
-//! As in Linux, a socket with that much unsent data is not writable, and becomes writable when half of it has been sent. The
+//! A socket with that much unsent data is not writable (Linux), and becomes writable when half of it has been sent. The
 //! send buffer bounds all queued data, sent or not; this limit bounds the age of data when it is sent.
 
 use super::connection::{Connection, Shared};

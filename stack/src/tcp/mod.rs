@@ -2,7 +2,7 @@
 //!
 //! Read RFC 9293 first. One file per mechanism; this one has the path of a burst through them: [`Tcp::receive`] finds the
 //! connection of each segment, which changes state and marks itself, [`Tcp::transmit`] writes control segments and then data
-//! of the marked connections, [`Tcp::handle_timeout`] wakes connections whose deadline has come. Cost follows marked
+//! of the marked connections, [`Tcp::handle_timeout`] wakes connections with a deadline that has come. Cost follows marked
 //! connections, never open ones. IP verifies checksums before.
 
 mod accurate;
@@ -534,7 +534,7 @@ impl Tcp {
         }
     }
 
-    /// Removes delays from the front of their queue whose ACKs have gone out with data: they need no wake-up.
+    /// Removes delays from the front of their queue after their ACKs have gone out with data: they need no wake-up.
     pub(crate) fn forget_ended_delays(&mut self) {
         while let Some(&(index, tick)) = self.shared.delayed.front() {
             let tcb = &mut self.tcbs[index as usize];

@@ -29,7 +29,7 @@ pub(crate) struct MtuProbe {
     search: Option<(u16, u16)>,
     /// The probe in flight: its start and its size.
     under_way: Option<(SeqNum, u16)>,
-    /// Size of the probe whose loss began this episode of recovery.
+    /// Size of the probe that began this episode of recovery by its loss.
     failed: Option<u16>,
 }
 

@@ -266,7 +266,7 @@ impl Connection<'_, '_> {
         Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, segment })
     }
 
-    /// Returns true when a packet whose last segment is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
+    /// Returns true when a packet with a last segment that is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
     fn may_send(tcb: &super::tcb::Tcb, len: u32, unsent: u32, segment: u32, fin: bool) -> bool {
         if len.is_multiple_of(segment) {
             return true;

@@ -44,7 +44,7 @@ pub(crate) fn quantum(rate: u64, mss: u32) -> u32 {
     (rate / 1_000).min(QUANTUM_BYTES_MAX).max(2 * mss as u64) as u32
 }
 
-/// The pacing rate that Linux shows for a connection whose congestion control only has a window; bytes per second.
+/// The pacing rate that Linux shows for a connection with a window-based congestion control; bytes per second.
 pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
     let percent = if tcb.cwnd < tcb.ssthresh / 2 { WINDOW_PERCENT.0 } else { WINDOW_PERCENT.1 };
     let round_trip_us = if tcb.srtt_us == 0 { ROUND_TRIP_US } else { tcb.srtt_us as u64 };

@@ -1,4 +1,4 @@
-//! Xmit times of extents whose parts were not sent together.
+//! Xmit times of extents with parts that were not sent together.
 //!
 //! Read RFC 8985 §6.1 first: RACK needs the xmit time of each segment (Segment.xmit_ts). An extent of the send queue has one
 //! such time, that of its part sent last; the times of earlier parts are here. Extents sent whole, or in one pass, have no
@@ -31,7 +31,7 @@ impl Parts {
         }
     }
 
-    /// Xmit time of the byte at `sequence`, in an extent whose last part was sent at `sent_at`; and the end, at most `end`,
+    /// Xmit time of the byte at `sequence`, in an extent with its last part sent at `sent_at`; and the end, at most `end`,
     /// of the range that it holds for.
     pub(crate) fn time_of(&self, sequence: SeqNum, sent_at: u32, end: SeqNum) -> (u32, SeqNum) {
         self.earlier.find(sequence).map_or((sent_at, end), |part| (part.value, part.end.earliest(end)))

@@ -33,7 +33,7 @@ impl PortCounters {
         PortCounters(core::array::from_fn(|at| mix(seed ^ OFFSET ^ ((at as u64) << 40)) as u32))
     }
 
-    /// Ports from `first` to `last` for a connection to the remote end of `key`, whose local port is 0.
+    /// Ports from `first` to `last` for a connection to the remote end of `key`, which has local port 0.
     pub(crate) fn search(&self, secrets: &Secrets, key: &FlowKey, (first, last): (u16, u16)) -> Search {
         let count = if last < first { 0 } else { u32::from(last - first) + 1 };
         let place = secrets.keyed(key, COUNTER) as usize % COUNTERS;

@@ -5,7 +5,7 @@
 //! at byte 12 of the header (data offset and flags) of the next segment is known while a connection is established and
 //! nothing is unusual; otherwise it is 0, which no segment has. There are two fast paths: [`Connection::receive_plain`] for
 //! packets of one frame with timestamps and no other option on connections without unusual state ([`Connection::settle`]),
-//! and [`Connection::predicted`] for all others whose word matches. Both do the same as the slow path in `input`, in its
+//! and [`Connection::predicted`] for all others with a matching word. Both do the same as the slow path in `input`, in its
 //! order; segments that they cannot process they leave untouched.
 //!
 //! The shortest fast paths, this one and `small`, check one more mark in the same word, [`PLAIN`], for the rest of the

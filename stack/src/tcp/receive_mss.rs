@@ -61,7 +61,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Takes a segment whose packets carry up to `len` bytes each.
+    /// Takes a segment of packets with up to `len` bytes each.
     pub(crate) fn measure_receive_mss(&mut self, header: &Header, len: u32) {
         let fixed = fixed_options(self.tcb);
         let options = (header.len() as u32).saturating_sub(HEADER);

@@ -104,7 +104,7 @@ impl Connection<'_, '_> {
         self.append_measured(frame, memory, note);
     }
 
-    /// Like [`append_frame`](Connection::append_frame), for a frame whose memory is known.
+    /// Like [`append_frame`](Connection::append_frame), for a frame of known memory.
     #[inline(always)]
     pub(crate) fn append_measured(&mut self, frame: Frame, memory: u32, note: Note) {
         if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.apart().copy_behind(&frame) {

@@ -1,4 +1,4 @@
-//! Delivery rate of connections whose congestion control keeps no samples, for `TCP_INFO`.
+//! Delivery rate of connections with a congestion control that keeps no samples, for `TCP_INFO`.
 //!
 //! Read draft-ietf-ccwg-bbr §4.1 (and `rate`, which samples every packet) first. Here one packet is sampled at a time, about
 //! once in a round trip. The sample is the bytes delivered between the last ACK before it was sent and its own ACK, over the

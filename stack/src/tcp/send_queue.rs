@@ -31,7 +31,7 @@ pub(crate) fn sendable_frames(arena: &Arena, class: Class) -> u32 {
     arena.free(class).saturating_sub(arena.capacity(class) / SEND_RESERVE)
 }
 
-/// What an ACK has freed.
+/// Result of freeing acknowledged data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Freed {
     /// Xmit time of the youngest freed extent that was sent only once, microseconds modulo 2^32.
@@ -107,7 +107,7 @@ impl Tcb {
         self.enqueue_measured(frame, memory, sum);
     }
 
-    /// Like [`enqueue`](Tcb::enqueue), for a frame whose memory is known.
+    /// Like [`enqueue`](Tcb::enqueue), for a frame of known memory.
     #[inline(always)]
     fn enqueue_measured(&mut self, frame: Frame, memory: u32, sum: Option<u16>) {
         let flags = if sum.is_some() { SUM_VALID } else { 0 };

@@ -1,4 +1,4 @@
-//! SipHash: a keyed hash whose output may be visible to remote hosts.
+//! SipHash: a keyed hash with output that may be visible to remote hosts.
 //!
 //! Jean-Philippe Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF" (2012). SipHash-1-3 for values that
 //! only this stack checks, SipHash-2-4 when others use the same key (Fast Open cookies).

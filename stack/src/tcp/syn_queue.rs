@@ -63,7 +63,7 @@ pub(crate) struct SynQueue {
     max: u32,
 }
 
-/// State of a slot whose entry in the timer wheel expires.
+/// State of a slot when its entry in the timer wheel expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
     /// Nothing to do.

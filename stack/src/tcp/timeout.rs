@@ -31,7 +31,7 @@ impl Connection<'_, '_> {
         self.arm_again();
     }
 
-    /// RFC 9293 §3.8.6.3: sends the ACK whose delay is over.
+    /// RFC 9293 §3.8.6.3: sends the ACK after its delay.
     pub(crate) fn on_delayed_ack(&mut self) {
         self.tcb.ack_deadline = 0;
         if self.tcb.has(flag::ACK_PENDING) {

@@ -3,8 +3,8 @@
 //! Read draft-ietf-ccwg-bbr §5 first; names and steps are the draft's. This file has the state, the order of the steps and
 //! the control parameters (§5.6); `path` the model of the path (§5.5), `phase` the state machine (§5.3), `loss` the effect
 //! of losses on both. Integers only: rates in bytes per second, volumes in bytes, times in microseconds, gains in percent;
-//! `INFINITY` stands for a value that was not measured or does not limit. Input are ACKs as `rate` samples, without segments
-//! or timers. CE marks are ignored.
+//! `INFINITY` stands for a value that was not measured or does not limit. The input is ACKs as `rate` samples, without
+//! segments or timers. CE marks are ignored.
 
 mod loss;
 mod path;

@@ -106,7 +106,7 @@ impl Cubic {
     }
 }
 
-/// The largest integer whose cube is at most `value`.
+/// The largest integer with a cube of at most `value`.
 fn cube_root(value: u64) -> u32 {
     let (mut low, mut high) = (0u64, 2_642_245);
     while low < high {

@@ -218,7 +218,7 @@ fn receiver_counts() {
     assert_eq!(numbers(&rig.sent()), vec![(12 & 7, ECT_0)]);
 }
 
-/// The option goes only to peers whose options have arrived; and it can be switched off.
+/// The option goes only to peers that have sent it; and it can be switched off.
 #[test]
 fn options_only_to_who_sends_them() {
     let mut rig = accepted(seg(ACK, 1, 1).ace(0b010));
@@ -422,7 +422,7 @@ fn marked_for_ever(family: Family) {
     }
 }
 
-/// RFC 9768 §3.2.3.2.3: an ACK with the option and a D-SACK seems lost to the peer: the next ones go without.
+/// RFC 9768 §3.2.3.2.3: an ACK with the option and a D-SACK seems not to have reached the peer: the next go without.
 fn acks_that_vanish(family: Family) {
     let mut rig = agreed_with_sack(family);
     let data = |at: u32| seg(ACK, at, 1).ace(5).data(100).ecn(ECT_0);

@@ -312,7 +312,7 @@ fn time_wait() {
     assert_eq!(rig.count(Counter::TimeWaitRecycled), 1);
 }
 
-/// An event of a connection that is gone says nothing about the next one at its index, whose events are reported once.
+/// An event of a connection that is gone says nothing about the next one at its index; the events of that are reported once.
 #[test]
 fn events_of_the_place_before() {
     let mut rig = Rig::with(Rig::config());

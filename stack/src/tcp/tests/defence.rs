@@ -36,7 +36,7 @@ fn blind_syn() {
     assert_eq!(rig.state(), State::Established);
 }
 
-/// RFC 5961 §5.2: data whose ACK is far off is not accepted.
+/// RFC 5961 §5.2: data with an ACK that is far off is not accepted.
 #[test]
 fn blind_data() {
     let mut rig = open();

@@ -46,7 +46,7 @@ fn open(family: Family) -> Rig {
     Rig::accepted_over(family, Rig::config(), TcpOptions::default())
 }
 
-/// A connection whose peer takes `window` bytes and has got `sent` of them.
+/// A connection to a peer that takes `window` bytes and has got `sent` of them.
 fn sending(family: Family, sent: u32, window: u16) -> Rig {
     let mut rig = Rig::of(family, Rig::config());
     let listener = rig.listen(NO_DELAY, 16);
@@ -179,7 +179,7 @@ fn overlaps(family: Family) {
     }
 }
 
-/// Savage et al. (1999), RFC 3465: the window grows by a segment's bytes, into however many ACKs it is divided.
+/// Savage et al. (1999), RFC 3465: into however many ACKs a segment is divided, the window grows by its bytes.
 fn ack_division(family: Family) {
     let mut rig = sending(family, 14_600, 65_535);
     let before = rig.info().cwnd_bytes;
@@ -289,7 +289,7 @@ fn zero_window_stall(family: Family) {
     }
 }
 
-/// Many connections whose windows stay shut (sockstress): they leave frames to others, and end some time after the
+/// Many connections with windows that stay shut (sockstress): they leave frames to others, and end some time after the
 /// application has closed them.
 fn sockstress(family: Family) {
     let mut rig = Rig::of(family, Rig::config());

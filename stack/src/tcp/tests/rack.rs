@@ -114,7 +114,7 @@ fn a_peer_that_is_late_is_not_probed() {
 }
 
 /// §7.2: more than one segment sent at once after an ACK has the probe timeout of several segments. It was 200 ms longer, as
-/// for one segment whose ACK the peer delays, since the timer had been started by the first of them.
+/// for one segment with a delayed ACK, since the timer had been started by the first of them.
 #[test]
 fn several_segments_behind_an_ack_are_probed_early() {
     let mut rig = measured(3);
@@ -287,7 +287,7 @@ fn timeout() {
     assert_eq!(rig.info().congestion_state, 0);
 }
 
-/// A connection with a measured round trip whose one extent holds `count` segments, the first of which were sent as one
+/// A connection with a measured round trip and one extent of `count` segments, the first of which were sent as one
 /// packet (the link splits it); with `reordered`, reordering is known.
 fn under_way_in_one_extent(count: u32, reordered: bool) -> Rig {
     let mut config = StackConfig { ..Rig::config() };

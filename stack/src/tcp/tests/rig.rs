@@ -255,7 +255,7 @@ impl Rig {
         self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
     }
 
-    /// Delivers the segment as one packet whose payload lies in frames of `piece` bytes.
+    /// Delivers the segment as one packet with its payload in frames of `piece` bytes.
     pub(super) fn receive_in_pieces(&mut self, segment: Seg, piece: usize) {
         let mut burst = Burst::default();
         let payload = segment.payload.clone();

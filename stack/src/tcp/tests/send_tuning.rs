@@ -6,7 +6,7 @@ use crate::wire::tcp::{ACK, SYN};
 
 const INITIAL: u32 = 256 << 10;
 
-/// A connection whose peer's window is no limit.
+/// A connection to a peer with an unlimited window.
 fn wide(options: TcpOptions) -> Rig {
     let mut rig = Rig::with(Rig::config());
     rig.accept_with(options, seg(SYN, 0, 0).mss(MSS as u16).scale(10));

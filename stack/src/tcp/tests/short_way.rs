@@ -190,7 +190,7 @@ fn nobody_can_tell(family: Family) {
 }
 
 /// Requests and responses, a server's usual traffic: everything takes the fast paths, in and out, and soon again after a
-/// loss, whose state CUBIC and RACK keep for long.
+/// loss, though CUBIC and RACK keep its state for long.
 fn requests_and_responses(family: Family) {
     for seed in [1, 5] {
         let mut twins = Twins::new(family, seed, true, true);

@@ -236,8 +236,8 @@ fn after_an_answer_that_did_not_come_messages_are_acknowledged_at_once() {
     assert_eq!(rig.next_sent().1[0].brief(), (ACK, 61, next, 0));
 }
 
-/// A peer whose congestion window ended with each write of its program got no ACK until the delay was over, 1 ms for every
-/// 64 windows: a kernel that sent 2 MiB with a window of 1.4 MB had less than half of its rate.
+/// A peer with a congestion window that ended with each write of its program got no ACK until the delay was over, 1 ms for
+/// every 64 windows: a kernel that sent 2 MiB with a window of 1.4 MB had less than half of its rate.
 #[test]
 fn a_peer_that_is_kept_waiting_is_so_ever_more_rarely() {
     let mut rig = conversation();

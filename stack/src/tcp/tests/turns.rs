@@ -19,7 +19,7 @@ fn one_call(rig: &mut Rig) -> usize {
     bytes
 }
 
-/// Accepts a connection from a peer whose window is 8 MiB.
+/// Accepts a connection from a peer with a window of 8 MiB.
 fn open(rig: &mut Rig, ports: (u16, u16)) {
     (rig.ports, rig.iss) = (ports, None);
     let options = TcpOptions { no_delay: true, send_buffer_bytes: 8 << 20, ..TcpOptions::default() };
