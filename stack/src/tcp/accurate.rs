@@ -1,11 +1,11 @@
-//! Accurate ECN: how many packets and bytes have arrived with a mark, counted instead of one bit.
+//! Accurate ECN: feedback of how many packets and bytes arrived with a CE mark, instead of one bit.
 //!
-//! Read RFC 9768 §3.2 first. Three bits of every header (ACE) are the low bits of a count of marked packets; an
-//! option, where the peer has shown that options pass, has counts of bytes. `ecn` has the handshake's questions and the
+//! Read RFC 9768 §3.2 first. Three bits of every header (ACE) are the low bits of a count of marked packets. An option, sent
+//! once the peer has shown that options pass, carries counts of bytes. `ecn` has the negotiation in the handshake and the
 //! reaction to marks, which is the same for all kinds of feedback.
 //!
-//! As in Linux every packet of such a connection is ECN-capable, ACKs and retransmissions too, and the option has the
-//! order of kind 174. It rides on whatever has room for it beside a full segment's payload.
+//! Every packet of such a connection is ECN-capable, as in Linux, ACKs and retransmissions too. The option has the order of
+//! kind 174. It goes on every segment that has space for it beside a full segment's payload.
 
 use crate::wire::tcp::{ByteCounters, CWR, ECE, HEADER_BYTES_MAX, Header, Timestamps};
 
@@ -16,22 +16,22 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
 
-/// §3.2.1: where the count of packets begins.
+/// §3.2.1: initial value of the packet count.
 const PACKETS_INITIAL: u32 = 5;
-/// §3.2.1: where the counts of bytes with ECT(0) and ECT(1) begin.
+/// §3.2.1: initial value of the byte counts of ECT(0) and ECT(1).
 const BYTES_INITIAL: u32 = 1;
-/// Counts of bytes travel modulo this.
+/// Byte counts travel modulo this.
 const BYTES_MASK: u32 = 0xff_ffff;
-/// §3.2.2.5.1: so many marked packets are told at once, if some of them had data.
+/// §3.2.2.5.1: number of unreported marked packets that triggers an ACK, when some of them had data.
 const MARKS_UNTOLD_MAX: u32 = 2;
-/// §3.2.2.5.1: as before, for pure ACKs.
+/// §3.2.2.5.1: the same for pure ACKs.
 const MARKED_ACKS_UNTOLD_MAX: u32 = 3;
-/// So many times the window is reduced while every packet is marked: from ten segments to the smallest window, and once more.
-/// After that it is the way that marks, not a queue.
+/// Number of window reductions while every packet is marked: from ten segments to the smallest window, and once more. After
+/// that the path sets the marks, not a queue.
 const MARKED_ROUNDS_MAX: u8 = 4;
-/// More packets than ACE can tell.
+/// Largest number of packets that ACE can report.
 const ACE_MAX: u32 = 7;
-/// Linux: a peer that acknowledges so many at once on average does not lose ACKs, it joins them.
+/// Linux: a peer that acknowledges more segments than this per ACK on average coalesces ACKs and does not lose them.
 const JOINED_ACKS: u32 = 4;
 /// Fraction bits of that average.
 const AVERAGE_SHIFT: u32 = 6;
@@ -41,43 +41,43 @@ const OPTION_BYTES: u32 = 12;
 const OPTION_BYTES_WITHOUT_ECT_0: usize = 8;
 /// A SACK block in its option.
 const SACK_BLOCK_BYTES: usize = 8;
-/// So many timeouts in a row say that packets with the option do not arrive.
+/// Number of timeouts in a row after which packets with the option are taken to be dropped.
 const TIMEOUTS_MAX: u8 = 2;
 /// ECT(1) in the IP header.
 const ECT_1: u8 = 1;
 
-/// What an end remembers of accurate feedback.
+/// State of accurate ECN feedback at one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accurate {
     /// r.cep - 5
     pub(crate) received_ce: u32,
-    /// As last told.
+    /// Value of `received_ce` in the last header sent.
     told_ce: u32,
     /// r.e1b, r.ceb, r.e0b
     received: [u32; 3],
     /// The ECN field of the last payload.
     last_field: u8,
-    /// The ECN field of the peer's SYN-ACK, to be told in the ACK of it.
+    /// The ECN field of the peer's SYN-ACK, to be reflected in the ACK of it.
     reflect: Option<u8>,
-    /// The ECN field of the peer's SYN, where it has made a control block at once.
+    /// The ECN field of the peer's SYN, when the SYN made a control block at once.
     syn_field: u8,
-    /// The peer's options arrive.
+    /// The peer's segments carry the option.
     pub(crate) options_seen: bool,
-    /// Words of the option in the last segment.
+    /// Length of the option in the last segment, in 32-bit words.
     option_words: u32,
-    /// s.e1b, s.ceb, s.e0b; the first and the last only for those who ask.
+    /// s.e1b, s.ceb, s.e0b; the first and the last serve statistics only.
     delivered: [u32; 3],
-    /// Segments that an ACK acknowledges on average.
+    /// Average number of segments that an ACK acknowledges.
     acked_average: u32,
     /// Something has arrived at the peer without a mark, or may have.
     unmarked_seen: bool,
-    /// How often the window was reduced before that.
+    /// Number of window reductions before that.
     marked_rounds: u8,
-    /// Where the duplicate began that our last ACK with the option has told of.
+    /// Start of the duplicate that our last ACK with the option reported.
     duplicate_told: Option<SeqNum>,
-    /// Packets with our option seem to vanish: it is sent no more.
+    /// Packets with our option appear to be dropped: it is no longer sent.
     option_blocked: bool,
-    /// The first data has to carry the option: the ACK of the SYN-ACK, which has it too, may be lost.
+    /// The first data must carry the option: the ACK of the SYN-ACK, which has it too, may be lost.
     option_due: bool,
 }
 
@@ -102,25 +102,26 @@ impl Accurate {
         }
     }
 
-    /// `marked` of `segments` have arrived at the peer with a mark, and (`reduces`) the window becomes smaller for it. `true`:
-    /// so has everything since the beginning, over so many round trips that it is not congestion (§3.2.2.3).
+    /// Counts `marked` of `segments` that arrived at the peer with a mark; `reduces` says that the window shrinks for it.
+    /// Returns true when everything since the start was marked, over so many round trips that it is not congestion
+    /// (§3.2.2.3).
     fn is_marked_for_ever(&mut self, marked: u32, segments: u32, reduces: bool) -> bool {
         self.unmarked_seen |= marked < segments;
         self.marked_rounds = self.marked_rounds.saturating_add(reduces.into());
         !self.unmarked_seen && self.marked_rounds > MARKED_ROUNDS_MAX
     }
 
-    /// Payload bytes that have come with ECT(1), CE, ECT(0).
+    /// Payload bytes that arrived here with ECT(1), CE, ECT(0).
     pub(crate) fn received_bytes(&self) -> [u32; 3] {
         from_start(self.received)
     }
 
-    /// Payload bytes that arrived at the peer with ECT(1), CE, ECT(0), as its options tell.
+    /// Payload bytes that arrived at the peer with ECT(1), CE, ECT(0), from its options.
     pub(crate) fn delivered_bytes(&self) -> [u32; 3] {
         from_start(self.delivered)
     }
 
-    /// The counts that decide nothing.
+    /// Takes over the counts that no decision depends on.
     fn note_others(&mut self, segment: &Segment) {
         let told = segment.header.options.counters();
         for place in [0, 2] {
@@ -130,13 +131,13 @@ impl Accurate {
         }
     }
 
-    /// The option that tells all counts.
+    /// The option with all counts.
     pub(crate) fn option(&self) -> ByteCounters {
         ByteCounters::all(self.received.map(|count| count & BYTES_MASK))
     }
 
-    /// §3.2.2.5.2 and appendix A.2: by how many packets the peer's count has grown, when `ace` is its low bits less
-    /// ours and `segments` of `mss` bytes were delivered; `marked_bytes`, if the option has told.
+    /// §3.2.2.5.2 and appendix A.2: returns by how many packets the peer's count has grown. `ace` is its low bits less ours;
+    /// `segments` of `mss` bytes were delivered; `marked_bytes` is the option's count, when the option was present.
     fn safest(&mut self, ace: u32, segments: u32, mss: u32, marked_bytes: Option<u32>) -> u32 {
         self.acked_average = match self.acked_average {
             0 => segments << AVERAGE_SHIFT,
@@ -156,13 +157,13 @@ impl Accurate {
     }
 }
 
-/// Counts as they would be if none began at one.
+/// Counts less their initial values.
 fn from_start(counts: [u32; 3]) -> [u32; 3] {
     let initial = [BYTES_INITIAL, 0, BYTES_INITIAL];
     core::array::from_fn(|place| counts[place].wrapping_sub(initial[place]) & BYTES_MASK)
 }
 
-/// The initial counts, as a SYN-ACK tells them.
+/// The initial counts, for a SYN-ACK.
 pub(crate) fn initial_option() -> ByteCounters {
     ByteCounters::all([BYTES_INITIAL, 0, BYTES_INITIAL])
 }
@@ -178,7 +179,7 @@ pub(crate) fn set_ace(header: &mut Header, ace: u32) {
     header.flags = header.flags & !(CWR | ECE) | if ace & 2 != 0 { CWR } else { 0 } | if ace & 1 != 0 { ECE } else { 0 };
 }
 
-/// §3.1.1, table 2; §3.2.2.1, table 3: how the ECN field of a SYN or SYN-ACK is told.
+/// §3.1.1, table 2; §3.2.2.1, table 3: the ACE value that reports the ECN field of a SYN or SYN-ACK.
 pub(crate) fn ace_of_field(field: u8) -> u32 {
     match field {
         ECT_1 => 0b011,
@@ -188,7 +189,7 @@ pub(crate) fn ace_of_field(field: u8) -> u32 {
     }
 }
 
-/// The other way; `None`: no such field.
+/// The ECN field that an ACE value reports; `None` when there is no such field.
 pub(crate) fn field_of_ace(ace: u32) -> Option<u8> {
     match ace {
         0b010 => Some(0),
@@ -200,7 +201,7 @@ pub(crate) fn field_of_ace(ace: u32) -> Option<u8> {
 }
 
 impl Tcb {
-    /// Whether there is accurate feedback.
+    /// Returns true when accurate feedback was negotiated.
     #[inline]
     pub(crate) fn is_accurate(&self) -> bool {
         matches!(self.ecn_mode(), EcnMode::Accurate | EcnMode::AccurateUnmarked)
@@ -215,14 +216,14 @@ impl Connection<'_, '_> {
         self.cold()?.accurate.as_mut()
     }
 
-    /// §3.2.1: counting begins.
+    /// §3.2.1: starts counting.
     pub(crate) fn begin_accurate(&mut self) {
         if self.tcb.is_accurate() {
             self.demand_cold().accurate = Some(Accurate::new());
         }
     }
 
-    /// §3.2.2.1, table 3: a SYN-ACK has opened the connection.
+    /// §3.2.2.1, table 3: takes over what the SYN-ACK that opened the connection says.
     pub(crate) fn remember_syn_ack(&mut self, segment: &Segment) {
         let Some(accurate) = self.accurate() else { return };
         accurate.reflect = Some(segment.ecn);
@@ -231,26 +232,26 @@ impl Connection<'_, '_> {
         accurate.option_due = accurate.options_seen;
     }
 
-    /// A SYN-ACK has come again: the ACK that answers tells its ECN field.
+    /// Takes over a repeated SYN-ACK: the ACK that answers reflects its ECN field.
     pub(crate) fn reflect_again(&mut self, segment: &Segment) {
         if let Some(accurate) = self.accurate() {
             accurate.reflect = Some(segment.ecn);
         }
     }
 
-    /// A SYN has made a control block.
+    /// Takes over the ECN field of a SYN that made a control block.
     pub(crate) fn remember_syn(&mut self, segment: &Segment) {
         if let Some(accurate) = self.accurate() {
             accurate.syn_field = segment.ecn;
         }
     }
 
-    /// What our SYN-ACK tells of the peer's SYN.
+    /// The ECN field of the peer's SYN, for our SYN-ACK.
     pub(crate) fn syn_field(&mut self) -> u8 {
         self.accurate().map_or(0, |accurate| accurate.syn_field)
     }
 
-    /// §3.2.2.1, table 4; §3.2.2.4: what the client says of our SYN-ACK, which was not ECN-capable.
+    /// §3.2.2.1, table 4; §3.2.2.4: checks the client's report on our SYN-ACK, which was not ECN-capable.
     pub(crate) fn check_reflection(&mut self, segment: &Segment) {
         let Some(accurate) = self.accurate() else { return };
         accurate.options_seen = segment.header.options.counters().is_some();
@@ -265,7 +266,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// §3.2.2.3, §3.2.2.4: the way garbles marks or what is said of them: feedback goes on, ECN-capable packets do not.
+    /// §3.2.2.3, §3.2.2.4: the path garbles marks or their feedback. Feedback goes on; packets are no longer ECN-capable.
     pub(crate) fn stop_marking(&mut self) {
         if self.shared.config.ecn_fallback {
             self.tcb.set_ecn_mode(EcnMode::AccurateUnmarked);
@@ -273,7 +274,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// A segment in the window has arrived with `payload` bytes (§3.2.1, §3.2.2.5.1, §3.2.3.3).
+    /// Counts a segment in the window that has arrived with `payload` bytes (§3.2.1, §3.2.2.5.1, §3.2.3.3).
     pub(crate) fn count_arrival(&mut self, segment: &Segment, payload: u32) {
         let Some(accurate) = self.accurate() else { return };
         let marked = segment.ecn == CE;
@@ -298,7 +299,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The layout of the peer's segments, for header prediction.
+    /// Notes the layout of the peer's segments for header prediction.
     pub(crate) fn note_option(&mut self, segment: &Segment) {
         let words = segment.header.options.counters().map_or(0, |counters| counters.len() as u32 / 4);
         let Some(accurate) = self.accurate() else { return };
@@ -309,7 +310,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// What header prediction expects: ACE in the flags' places, and words of the option.
+    /// Values that header prediction expects: ACE in its place among the flags, and the option's length in words.
     pub(crate) fn predicted_ace(&self) -> (u32, u32) {
         if !self.tcb.is_accurate() {
             return (0, 0);
@@ -319,20 +320,20 @@ impl Connection<'_, '_> {
         (ace << 22, cold.accurate.map_or(0, |accurate| accurate.option_words))
     }
 
-    /// An ACK has reported `delivered` bytes for the first time: what it says of marks (§3.2.2.5.2).
+    /// Handles the marks in an ACK that has reported `delivered` bytes for the first time (§3.2.2.5.2).
     pub(crate) fn heed_ace(&mut self, segment: &Segment, delivered: u32) {
         // Linux: an ACK without news is an old one, unless its timestamp is new.
         let is_newer = |time: Timestamps| time.value.wrapping_sub(self.tcb.ts_recent).cast_signed() > 0;
         let is_news = self.tcb.has(flag::TIMESTAMPS) && segment.header.options.timestamps.is_some_and(is_newer);
-        // The ACK of a SYN-ACK has other things in ACE.
+        // The ACK of a SYN-ACK has other contents in ACE.
         let is_first = self.tcb.bytes_acked == 0 && self.tcb.flight() == 0;
-        // What has ended at the peer is a record there without counts: Linux's, and ours, has nothing in ACE.
+        // After the peer's connection has ended, a record without counts answers there: Linux's, like ours, sends ACE as 0.
         let is_last = self.tcb.is_fin_sent() && self.tcb.flight() == 0 && ace(&segment.header) == 0;
         if delivered == 0 && (is_first || !is_news) || is_last {
             return;
         }
         let mss = self.tcb.mss as u32;
-        // §3.2.2.4: nobody has counted three packets before the first data was acknowledged.
+        // §3.2.2.4: no peer counts three packets before the first data is acknowledged.
         let is_first = self.tcb.bytes_acked <= delivered as u64;
         let is_cleared = is_first && ace(&segment.header) == 0 && self.ecn().delivered_ce == 0;
         let known = self.ecn().delivered_ce.wrapping_add(PACKETS_INITIAL);
@@ -343,7 +344,7 @@ impl Connection<'_, '_> {
         }
         let Some(accurate) = self.accurate() else { return };
         let marked_bytes = told.map(|told| told.wrapping_sub(accurate.delivered[1]) & BYTES_MASK);
-        // A count that goes back is an old one.
+        // A count that goes back comes from an old ACK.
         let marked_bytes = marked_bytes.filter(|&bytes| bytes <= BYTES_MASK / 2);
         if let (Some(told), Some(_)) = (told, marked_bytes) {
             accurate.delivered[1] = told;
@@ -365,28 +366,28 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// ACE, in every header.
+    /// Writes ACE, which every header has.
     pub(crate) fn tell_ace(&mut self, header: &mut Header) {
         let Some(accurate) = self.accurate() else { return };
         set_ace(header, accurate.received_ce.wrapping_add(PACKETS_INITIAL));
         accurate.told_ce = accurate.received_ce;
     }
 
-    /// §3.2.2.1: the ACK of a SYN-ACK tells its ECN field instead, once.
+    /// §3.2.2.1: the ACK of a SYN-ACK carries the SYN-ACK's ECN field instead, once.
     pub(crate) fn reflect_syn_ack(&mut self, header: &mut Header) {
         if let Some(field) = self.accurate().and_then(|accurate| accurate.reflect.take()) {
             set_ace(header, ace_of_field(field));
         }
     }
 
-    /// §3.2.3.2.1: bytes that new data has to leave to the option.
+    /// §3.2.3.2.1: number of bytes that new data must leave to the option.
     pub(crate) fn option_due_bytes(&self) -> u32 {
         let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
         let is_due = accurate.is_some_and(|accurate| accurate.option_due) && self.shared.config.accurate_option;
         if is_due { OPTION_BYTES } else { 0 }
     }
 
-    /// The option beside the payload of `plan`.
+    /// Writes the option beside the payload of `plan`.
     pub(crate) fn tell_counters_beside_data(&mut self, header: &mut Header, plan: &Plan) {
         let due_bytes = if plan.again || plan.probe { 0 } else { self.option_due_bytes() };
         self.tell_counters(header, plan.segment.saturating_sub(plan.len) + due_bytes);
@@ -398,7 +399,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The option, as far as `room` bytes allow, when the peer's have arrived (§3.2.3.2.3).
+    /// Writes the option, as far as `room` bytes allow, when the peer's have arrived (§3.2.3.2.3).
     pub(crate) fn tell_counters(&mut self, header: &mut Header, room: u32) {
         if !self.shared.config.accurate_option {
             return;
@@ -409,11 +410,11 @@ impl Connection<'_, '_> {
             return;
         };
         let option = accurate.option();
-        // What has changed must be in it.
+        // Counts that have changed must be in it.
         let needed = if accurate.received[2] == BYTES_INITIAL { OPTION_BYTES_WITHOUT_ECT_0 } else { option.len() };
         let free = HEADER_BYTES_MAX - header.len();
         if free < needed {
-            // As Linux: the last of several SACK blocks makes room, if that is enough.
+            // Linux: the last of several SACK blocks yields its space, when that is enough.
             if header.options.sack().len() <= 2 || free + SACK_BLOCK_BYTES < needed || (room as usize) < needed {
                 return;
             }
@@ -425,15 +426,15 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// What begins at `left` has come again. When the ACK that said so the last time had the option, that ACK may have been
-    /// lost for it: there are ways that drop what they do not know (§3.2.3.2.3; Linux, tcp_rcv_spurious_retrans).
+    /// The range that begins at `left` has come again. If the last ACK that reported it had the option, the path may have
+    /// dropped that ACK for it: some paths drop what they do not know (§3.2.3.2.3; Linux, tcp_rcv_spurious_retrans).
     pub(crate) fn heed_duplicate(&mut self, left: SeqNum) {
         if let Some(accurate) = self.accurate() {
             accurate.option_blocked |= accurate.duplicate_told == Some(left);
         }
     }
 
-    /// Nothing of ours has arrived for two timeouts in a row: the same about what we send.
+    /// After two timeouts in a row without an ACK, assumes the same of the segments that we send.
     pub(crate) fn heed_timeouts(&mut self) {
         let (backoff, in_use) = (self.tcb.backoff, self.shared.config.accurate_option);
         if let Some(accurate) = self.accurate().filter(|accurate| in_use && accurate.options_seen) {
@@ -441,7 +442,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Whether ACE has the bit that a link which cuts packets clears in all but the first.
+    /// Returns true when ACE has the bit that a link which splits packets clears in all but the first.
     pub(crate) fn is_ace_fragile(&self) -> bool {
         let accurate = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.accurate);
         accurate.is_some_and(|accurate| accurate.received_ce.wrapping_add(PACKETS_INITIAL) & 2 != 0)

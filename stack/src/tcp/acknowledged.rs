@@ -1,4 +1,4 @@
-//! What a received ACK does: frees data, measures the round trip, opens windows, finds losses.
+//! Processing of a received ACK: frees data, measures the round trip, opens windows, finds losses.
 //!
 //! Read RFC 9293 §3.10.7.4 (fifth), RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 6298 §5 first.
 
@@ -14,7 +14,7 @@ use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 use super::tlp::Probe;
 
-/// Difference of two: what an ACK has told.
+/// Snapshot of delivered and lost bytes; the difference of two is what an ACK reported.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     /// SND.UNA and the bytes SACKed above it.
@@ -23,7 +23,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Bytes that have arrived since. A peer that takes back what it has SACKed has delivered nothing.
+    /// Bytes delivered since `before`. A peer that withdraws SACKed data has delivered nothing.
     pub(crate) fn since(&self, before: &Delivery) -> u32 {
         self.mark.wrapping_sub(before.mark).cast_signed().max(0).cast_unsigned()
     }
@@ -49,7 +49,7 @@ impl Connection<'_, '_> {
         let rtt_us = self.measure_round_trip(freed.sent_at.filter(|_| in_order), segment.header.options.timestamps);
         self.advance(ack, data_acked);
         self.mtu_acknowledged(ack);
-        // What the peer was known to hold is no news, nor what duplicate ACKs have told of.
+        // Data that SACK blocks or duplicate ACKs have reported before is not newly delivered.
         let mut known = if self.tcb.has(flag::SACK) { 0 } else { self.tcb.dup_acks as u32 * self.tcb.mss as u32 };
         if let Some(cold) = self.cold() {
             let held = cold.scoreboard.sacked();
@@ -72,8 +72,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload: what every ACK of something new does, on the short ways and the
-    /// long one. The peer is there (RFC 4861 §7.3.1), and what it was asked again it has answered (RFC 6298 §5.7).
+    /// Moves SND.UNA to `ack`, for `data_acked` bytes of payload: the part of every new ACK that the fast paths and the slow
+    /// path share. The peer is reachable (RFC 4861 §7.3.1), and it has answered the retransmissions (RFC 6298 §5.7).
     #[inline(always)]
     pub(crate) fn advance(&mut self, ack: SeqNum, data_acked: u32) {
         self.tcb.snd_una = ack;
@@ -86,7 +86,7 @@ impl Connection<'_, '_> {
         self.tcb.snd_sml = self.tcb.snd_sml.latest(ack);
     }
 
-    /// The buffer was nearly full and an ACK has come: who waits to write is told.
+    /// The buffer was nearly full and an ACK has come: wakes an application that waits to write.
     #[inline(never)]
     pub(crate) fn resume_writer(&mut self) {
         self.tune_send_buffer();
@@ -96,7 +96,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RACK learns what has arrived in order while there were gaps or retransmissions.
+    /// Reports to RACK what has arrived in order while there were gaps or retransmissions.
     fn acknowledge_in_cold(&mut self, ack: SeqNum, segment: &Segment) {
         let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
         if !self.uses_rack() || (cold.scoreboard.is_empty() && cold.rack.is_idle()) {
@@ -115,27 +115,27 @@ impl Connection<'_, '_> {
         for range in news.iter() {
             self.rack_delivered(range.start, range.end, echo_age_us);
         }
-        // As Linux counts: what one ACK tells is one reordering.
+        // Linux: the news of one ACK counts as one reordering.
         if let Some(ledger) = self.shared.tallies.ledger_mut(self.tcb) {
             ledger.reordered = ledger.reordered.min(before.saturating_add(1));
         }
     }
 
-    /// How long ago the segment was sent whose timestamp this one echoes, milliseconds.
+    /// Age of the segment with the timestamp that this one echoes, milliseconds.
     fn echo_age_ms(&self, time: Option<Timestamps>) -> Option<u32> {
         let echo = time.filter(|_| self.tcb.has(flag::TIMESTAMPS))?.echo;
         (echo != 0).then(|| self.timestamp().wrapping_sub(echo))
     }
 
-    /// What is known to have arrived, and to be lost.
+    /// Snapshot of the data known to have arrived, and to be lost.
     pub(crate) fn delivery(&self) -> Delivery {
         let cold = self.shared.cold.get(self.tcb.cold);
         let (sacked, lost) = cold.map_or((0, 0), |cold| (cold.scoreboard.sacked(), cold.rack.lost.bytes()));
         Delivery { mark: self.tcb.snd_una.0.wrapping_add(sacked), lost }
     }
 
-    /// With SACK: who decides after an ACK, in order: F-RTO and Eifel whether there was a loss at all, RACK
-    /// what is lost, PRR how much may go.
+    /// Order of decisions after an ACK, with SACK: F-RTO and Eifel whether there was a loss at all, RACK which data is lost,
+    /// PRR how much may be sent.
     pub(crate) fn recover(&mut self, segment: &Segment, before: Delivery, advanced: bool, sacked: bool) {
         if sacked {
             self.undo_if_spurious(segment, false);
@@ -151,8 +151,8 @@ impl Connection<'_, '_> {
         self.reduce_proportionally(delivered, safe);
     }
 
-    /// RFC 6298 §3 (Karn): data sent once, or the echoed timestamp (RFC 7323 §4). Returns what was measured,
-    /// microseconds; 0: nothing.
+    /// RFC 6298 §3 (Karn): measures by data sent once, or by the echoed timestamp (RFC 7323 §4). Returns the sample in
+    /// microseconds; 0 without one.
     #[inline(always)]
     pub(crate) fn measure_round_trip(&mut self, sent_at: Option<u32>, time: Option<Timestamps>) -> u32 {
         let sample = match sent_at {
@@ -166,7 +166,7 @@ impl Connection<'_, '_> {
         sample
     }
 
-    /// Takes a measurement, microseconds.
+    /// Takes a sample, microseconds.
     #[inline(always)]
     pub(crate) fn take_round_trip(&mut self, sample_us: u32) {
         let sample_us = sample_us.clamp(super::rtt::SAMPLE_MIN_US, super::rtt::SAMPLE_MAX_US);
@@ -176,7 +176,7 @@ impl Connection<'_, '_> {
         self.tcb.note_round_trip(sample_us, self.tick());
     }
 
-    /// Recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.
+    /// Updates recovery and congestion window after `acked` bytes, of which `news` were not known to have arrived.
     fn advance_recovery(&mut self, ack: SeqNum, acked: u32, news: u32, rtt_us: u32) {
         let mss = self.tcb.mss as u32;
         let full = ack.at_or_after(self.tcb.recover);
@@ -202,8 +202,8 @@ impl Connection<'_, '_> {
                 self.leave_recovery();
             }
             Recovery::Fast if !self.tcb.has(flag::SACK) => {
-                // RFC 6582 §3.2 (3), partial: the next segment is lost too. An ACK of a part of what was sent again
-                // says nothing of the rest: a peer that divides its ACKs would have a segment for each byte (RFC 3465 §2.3).
+                // RFC 6582 §3.2 (3), partial: the next segment is lost too. An ACK of a part of a retransmission says
+                // nothing of the rest: a peer that divides its ACKs would get a segment for each byte (RFC 3465 §2.3).
                 let cold = self.demand_cold();
                 let delivered = cold.prr.acknowledged(acked);
                 if cold.scoreboard.high_rxt.at_or_before(ack) {
@@ -242,7 +242,7 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// The SACK blocks of an ACK. Returns whether they told anything new.
+    /// Takes the SACK blocks of an ACK. Returns true when they report anything new.
     pub(crate) fn take_sack(&mut self, segment: &Segment) -> bool {
         let blocks = segment.header.options.sack();
         if blocks.is_empty() || !self.tcb.has(flag::SACK) || self.tcb.flight() == 0 {
@@ -259,8 +259,8 @@ impl Connection<'_, '_> {
         self.demand_cold().scoreboard.update(una, nxt, blocks)
     }
 
-    /// RFC 5681 §2: whether SEG.ACK = SND.UNA is a duplicate ACK. RFC 6675 §2: with SACK it must tell
-    /// something new.
+    /// RFC 5681 §2: returns true when a segment with SEG.ACK = SND.UNA is a duplicate ACK. RFC 6675 §2: with SACK it must
+    /// report something new.
     pub(crate) fn is_duplicate_ack(&self, segment: &Segment, window: u32, sacked: bool) -> bool {
         if self.tcb.has(flag::SACK) {
             return sacked;
@@ -312,7 +312,7 @@ impl Connection<'_, '_> {
         cold.prr = if sack { Prr::default() } else { Prr::without_sack(duplicates, mss) };
         self.tcb.set(flag::RETRANSMIT);
         if !sack {
-            // Of the duplicate ACKs the last is yet to be taken.
+            // The last of the duplicate ACKs is counted below.
             self.begin_reduction_from(flight.saturating_sub(duplicates.saturating_sub(1) * mss));
             self.model_lost(una, una + mss);
             self.reduce_proportionally(mss, false);
@@ -320,8 +320,7 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. As Linux does, a window from an old segment is taken
-    /// only if it is larger, or shut.
+    /// RFC 9293 §3.10.7.4: SND.WND, SND.WL1. A window from an old segment is taken only when it is larger, or zero (Linux).
     #[inline(always)]
     pub(crate) fn update_window(&mut self, field: u16, sequence: SeqNum, advanced: bool) {
         let window = u32::from(field) << self.tcb.send_scale();

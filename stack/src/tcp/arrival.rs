@@ -1,7 +1,7 @@
-//! What is done with a burst before the work on its segments begins: whose each one is, so that the memory of all is on its
-//! way when the first one's turn comes.
+//! Lookup of the connections of a burst before its segments are processed, so that their memory is prefetched when the first
+//! one is processed.
 //!
-//! Promises nothing about a segment: the connection that is named is the likely one, and whoever works on it compares keys.
+//! Promises nothing about a segment: the connection it names is the likely one, and the code that uses it compares keys.
 
 use alloc::vec::Vec;
 
@@ -11,18 +11,18 @@ use super::{Tcp, ecn};
 use crate::ip::{Datagram, Datagrams};
 use crate::stack::Env;
 
-/// A segment of a burst, before the work on it begins.
+/// A segment of a burst, before it is processed.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival {
     pub(super) hash: u32,
-    /// Its neighbors in the burst are of other flows: nothing can be joined to it.
+    /// The adjacent segments are of other flows: nothing can be coalesced with it.
     pub(super) alone: bool,
-    /// If it is alone: the connection that it most likely is for.
+    /// The likely connection, if it is alone.
     pub(super) likely: Option<u32>,
 }
 
 impl Tcp {
-    /// The hashes of a burst's segments, and the connections of those that stand alone.
+    /// Computes the hashes of a burst's segments, and looks up the connections of those that stand alone.
     #[inline(never)]
     pub(super) fn look_up(&mut self, datagrams: &Datagrams, arrivals: &mut Vec<Arrival>) {
         for datagram in &datagrams.headers {
@@ -44,8 +44,8 @@ impl Tcp {
         }
     }
 
-    /// A packet whose neighbors in the burst are of other flows, and most likely is for connection `index`. It comes back
-    /// when it has to take the long way.
+    /// Takes a packet with neighbors of other flows in the burst; `index` is its likely connection.
+    /// Returns the packet when it must take the slow path.
     #[inline(never)]
     pub(super) fn receive_alone(&mut self, env: &mut Env, datagram: &Datagram, index: u32, first: Frame) -> Result<(), Frame> {
         let single = !first.continues() && first.segmentation().kind == SegmentationKind::None && datagram.tos & ecn::CE == 0;

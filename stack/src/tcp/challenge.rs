@@ -1,10 +1,9 @@
-//! Challenge ACKs, and answers to segments that cannot be: how often, so that nobody learns or gains from them.
+//! Challenge ACKs, and answers to invalid segments: their rate limits, so that no sender learns or gains from them.
 //!
-//! Read RFC 5961 §3-5, §7 first. Two limits, as in Linux. Of one connection: one answer in half a second to
-//! segments without data, whatever is wrong with them; two ends that are out of step do not answer each other for
-//! ever. Of the stack: so many a second, a number that differs from second to second, for with a known one a
-//! stranger can find out whether a guess was right (Cao et al., "Off-Path TCP Exploits", 2016). Resets have a
-//! limit of their own.
+//! Read RFC 5961 §3-5, §7 first. Two limits, as in Linux. A connection sends one answer per half second to segments without
+//! data, whatever is wrong with them: two ends that are out of step do not answer each other for ever. The stack sends a
+//! limited number per second, which differs from second to second: with a known number an attacker can find out whether a
+//! guess was right (Cao et al., "Off-Path TCP Exploits", 2016). Resets have a limit of their own.
 
 use crate::stats::Counter;
 use crate::wire::tcp::SYN;
@@ -27,8 +26,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The ACK that answers a segment outside the window or with an old timestamp; `skipped` counts those that are
-    /// held back.
+    /// Sends the ACK that answers a segment outside the window or with an old timestamp; `skipped` counts those that are
+    /// suppressed.
     pub(crate) fn answer_invalid(&mut self, segment: &Segment, skipped: Counter) {
         let limited = segment.len == 0 || segment.has(SYN);
         if limited && self.has_answered_lately() {
@@ -38,8 +37,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 9293 §3.10.7.4: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>. In SYN-RECEIVED the connection's own transmission is a SYN-ACK,
-    /// which has another sequence number.
+    /// RFC 9293 §3.10.7.4: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>. In SYN-RECEIVED the connection's own transmission is a
+    /// SYN-ACK, which has another sequence number.
     fn answer(&mut self) {
         if self.tcb.state != State::SynReceived {
             return self.ack_now();
@@ -49,7 +48,7 @@ impl Connection<'_, '_> {
         self.shared.replies.push(self.tcb.key(), tos, header);
     }
 
-    /// Whether an answer went out within the interval; if not, one goes now.
+    /// Returns true when an answer went out within the interval; otherwise records one now.
     fn has_answered_lately(&mut self) -> bool {
         let now = self.tick().max(1);
         self.forget_old_answer();
@@ -61,7 +60,7 @@ impl Connection<'_, '_> {
         lately
     }
 
-    /// What was answered before the interval does not matter any more.
+    /// Clears the time of an answer that is older than the interval.
     pub(crate) fn forget_old_answer(&mut self) {
         let (now, interval_ms) = (self.tick().max(1), self.shared.config.invalid_interval.as_millis() as u32);
         if let Some(cold) = self.cold()

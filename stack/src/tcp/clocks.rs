@@ -1,13 +1,13 @@
-//! How long a connection was busy sending, and what it waited for: the times of `TCP_INFO`, which Linux calls chronographs.
+//! Time a connection spends sending, and the reasons it waits: the times of `TCP_INFO`, which Linux calls chronographs.
 //!
-//! Busy is whoever has data that is not acknowledged. Part of that time it may be limited by the peer's window, or by its own
-//! send buffer: everything in it is under way, and the application waits for room. What was so at the last look counts
-//! until the next; looked at when data was sent and when everything is acknowledged. Milliseconds.
+//! A connection is busy while it has data that is not acknowledged. Part of that time the peer's window may limit it, or its
+//! own send buffer: everything in it is in flight, and the application waits for space. The state at one update counts until
+//! the next; updates happen when data is sent and when everything is acknowledged. Milliseconds.
 
 use super::connection::Connection;
 use super::tcb::Tcb;
 
-/// What a connection does with its time.
+/// Activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 enum Doing {
@@ -19,7 +19,7 @@ enum Doing {
     WaitingForWriter = 3,
 }
 
-/// The application was told to wait for room.
+/// The application waits for buffer space.
 const WRITER_WAITS: u32 = 4;
 const DOING: u32 = 3;
 const TICK_SHIFT: u32 = 3;
@@ -27,16 +27,16 @@ const TICK_SHIFT: u32 = 3;
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
-    /// Ticks, without the running period.
+    /// Busy milliseconds, without the running period.
     busy_ms: u32,
-    /// Tick (modulo 2^29) of the last look, [`WRITER_WAITS`], and what was done then.
+    /// Tick (modulo 2^29) of the last update, [`WRITER_WAITS`], and the activity since then.
     looked: u32,
 }
 
 /// A period in which something limited a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limited {
-    /// The peer's window; else our send buffer.
+    /// True: by the peer's window; false: by our send buffer.
     by_window: bool,
     span_ms: u32,
 }
@@ -50,32 +50,32 @@ pub(crate) struct Times {
 }
 
 impl Clock {
-    /// The application has written more than fits.
+    /// Notes that the application has written more than fits.
     pub(crate) fn writer_waits(&mut self) {
         self.looked |= WRITER_WAITS;
     }
 
-    /// It is told that there is room. Returns whether it has waited for that.
+    /// Notes that the application is told of free space. Returns true when it has waited for that.
     pub(crate) fn writer_goes_on(&mut self) -> bool {
         let waited = self.looked & WRITER_WAITS != 0;
         self.looked &= !WRITER_WAITS;
         waited
     }
 
-    /// Everything is acknowledged. Returns as [`turn`](Clock::turn).
+    /// Everything is acknowledged. Returns the same as [`turn`](Clock::turn).
     #[inline(always)]
     pub(crate) fn stop(&mut self, tick: u32) -> Option<Limited> {
         self.turn(Doing::Nothing, tick)
     }
 
-    /// All that is queued has just been sent. Returns as [`turn`](Clock::turn).
+    /// All that is queued has just been sent. Returns the same as [`turn`](Clock::turn).
     #[inline(always)]
     pub(crate) fn all_sent(&mut self, tick: u32) -> Option<Limited> {
         let waits = self.looked & WRITER_WAITS != 0;
         self.turn(if waits { Doing::WaitingForWriter } else { Doing::Sending }, tick)
     }
 
-    /// From now on this is done. Returns what has limited the connection until now, if something has.
+    /// Starts a period of `doing`. Returns the limit of the period that ends, if it had one.
     #[inline(always)]
     fn turn(&mut self, doing: Doing, tick: u32) -> Option<Limited> {
         let before = self.looked & DOING;
@@ -92,7 +92,7 @@ impl Clock {
         (before != Doing::Sending as u32 && span_ms > 0).then_some(Limited { by_window, span_ms })
     }
 
-    /// How long the running period has lasted.
+    /// Length of the running period.
     #[inline]
     fn span(self, tick: u32) -> u32 {
         (tick << TICK_SHIFT).wrapping_sub(self.looked & !(DOING | WRITER_WAITS)) >> TICK_SHIFT
@@ -100,7 +100,7 @@ impl Clock {
 }
 
 impl Connection<'_, '_> {
-    /// Data may have been sent or freed.
+    /// Updates the activity after data may have been sent or freed.
     #[inline]
     pub(crate) fn look_at_clock(&mut self) {
         let tcb = &*self.tcb;
@@ -132,7 +132,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// A period is over.
+    /// Adds a limited period to its total.
     #[cold]
     pub(crate) fn count_limited(&mut self, limited: Limited) {
         let ledger = self.ledger();
@@ -142,7 +142,7 @@ impl Connection<'_, '_> {
 }
 
 impl super::tally::Tallies {
-    /// The times of a connection at `tick`, with the running period.
+    /// Times of a connection at `tick`, with the running period.
     pub(crate) fn times(&self, tcb: &Tcb, tick: u32) -> Times {
         let clock = self.of(tcb).map_or(Clock::default(), |tally| tally.clock);
         let ledger = self.ledger(tcb);

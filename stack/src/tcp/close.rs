@@ -1,4 +1,4 @@
-//! Closing: FIN, reset, orphans, FIN-WAIT-2 and the way into TIME-WAIT.
+//! Closing: FIN, reset, orphans, FIN-WAIT-2 and the entry into TIME-WAIT.
 //!
 //! Read RFC 9293 §3.6, §3.10.4-3.10.5, RFC 2525 §2.17 first.
 
@@ -11,7 +11,7 @@ use super::state::State;
 use super::tcb::flag;
 
 impl Connection<'_, '_> {
-    /// RFC 9293 §3.10.4: no more data from us; a FIN follows what is queued.
+    /// RFC 9293 §3.10.4: ends sending; a FIN follows the queued data.
     pub(crate) fn shutdown_write(&mut self) {
         match self.tcb.state {
             State::SynSent | State::SynReceived => {
@@ -35,19 +35,19 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The application reads no more. What comes once it has sent its FIN, too, is answered with RST (RFC 1122 §4.2.2.13;
+    /// Ends reading for the application. Data that comes after our FIN, too, is answered with RST (RFC 1122 §4.2.2.13;
     /// Linux, tcp_rcv_state_process); before that it is taken, and may still be read.
     pub(crate) fn shutdown_read(&mut self) {
         self.ledger().read_shut = true;
     }
 
-    /// Whether text has no reader.
+    /// Returns true when received data has no reader.
     pub(crate) fn refuses_text(&self) -> bool {
         let is_shut = || self.shared.tallies.ledger(self.tcb).is_some_and(|ledger| ledger.read_shut);
         self.tcb.has(flag::ORPHAN) || (matches!(self.tcb.state, State::FinWait1 | State::FinWait2) && is_shut())
     }
 
-    /// The application gives the connection up; what it queued is still sent.
+    /// Gives the connection up for the application; queued data is still sent.
     pub(crate) fn close(&mut self) {
         let unread = self.tcb.unread > 0;
         self.tcb.set(flag::ORPHAN);
@@ -56,7 +56,7 @@ impl Connection<'_, '_> {
         self.tcb.receive_memory = 0;
         match self.tcb.state {
             State::Closed | State::TimeWait | State::Listen | State::SynSent => self.end(),
-            // RFC 2525 §2.17: data that nobody will read.
+            // RFC 2525 §2.17: unread data is discarded.
             _ if unread => {
                 self.env.counters.count(Counter::TcpAbortOnClose);
                 self.reset();
@@ -68,19 +68,19 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// RFC 9293 §3.10.5: RST, and everything is forgotten.
+    /// RFC 9293 §3.10.5: sends RST and forgets everything.
     pub(crate) fn abort(&mut self) {
         self.tcb.set(flag::ORPHAN);
         match self.tcb.state {
             State::Closed | State::Listen | State::SynSent | State::TimeWait => {}
-            // Both ends have said all. These states begin here with the call, in the RFC with the FIN's departure.
+            // Both ends have sent everything. These states begin here with the call, in the RFC with the FIN's departure.
             State::Closing | State::LastAck if self.tcb.is_fin_sent() => {}
             _ => self.reset(),
         }
         self.end();
     }
 
-    /// Sends a RST that the peer must believe.
+    /// Sends a RST that the peer must accept.
     pub(crate) fn reset(&mut self) {
         if matches!(self.tcb.state, State::Closed | State::TimeWait) {
             return;
@@ -91,7 +91,7 @@ impl Connection<'_, '_> {
         self.shared.replies.push(self.tcb.key(), self.tcb.tos, header);
     }
 
-    /// Our FIN is acknowledged.
+    /// Enters FIN-WAIT-2: our FIN is acknowledged.
     pub(crate) fn enter_fin_wait_2(&mut self) {
         self.enter(State::FinWait2);
         if self.tcb.has(flag::ORPHAN) {
@@ -103,7 +103,7 @@ impl Connection<'_, '_> {
     fn await_fin(&mut self) {
         let own_ms = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.timeouts.fin_timeout_ms);
         if own_ms == Some(0) {
-            // As Linux: who does not want to wait at all resets what may still come.
+            // Linux: a timeout of 0 means no wait; what may still come is reset.
             self.reset();
             self.end();
             return;
@@ -113,7 +113,7 @@ impl Connection<'_, '_> {
         self.arm();
     }
 
-    /// Both FINs are acknowledged: a record takes over, the control block ends.
+    /// Both FINs are acknowledged: a TIME-WAIT record replaces the control block.
     pub(crate) fn enter_time_wait(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.rto_deadline = 0;
@@ -124,17 +124,17 @@ impl Connection<'_, '_> {
         self.signal();
     }
 
-    /// An ICMP error says that the way is closed: a failure while opening, a hint later (RFC 5461).
+    /// Handles an ICMP error that says the destination is unreachable: a failure while opening, a hint later (RFC 5461).
     pub(crate) fn on_unreachable(&mut self, error: crate::event::SocketError, sequence: SeqNum) {
         let outstanding = sequence.within(self.tcb.snd_una, self.tcb.flight());
-        // As Linux: an early connection (RFC 7413) that an application has accepted is as good as established.
+        // Linux: an early connection (RFC 7413) that an application has accepted counts as established.
         let accepted_early = self.tcb.state == State::SynReceived && self.tcb.is_early() && self.tcb.is_accepted();
         if outstanding && !accepted_early && matches!(self.tcb.state, State::SynSent | State::SynReceived) {
             self.fail(error);
         }
     }
 
-    /// RFC 4861 §7.3.1: the peer has what we sent.
+    /// RFC 4861 §7.3.1: confirms that the peer is reachable.
     #[inline]
     pub(crate) fn confirm_neighbor(&mut self) {
         if self.env.ip.has_doubted_neighbors() {

@@ -1,8 +1,8 @@
-//! Coalescing: segments of one flow that follow each other in a burst become one before TCP works on them.
+//! Coalescing: consecutive segments of one flow in a burst become one before TCP processes them.
 //!
-//! As Linux's GRO: only plain data segments whose ACK, window, timestamps and ECN marks agree are joined, so that nothing is
-//! lost but the boundaries, which TCP does not promise. The bytes stay where they are; lists of frames are joined.
-//! What the sender counts is not changed: ACKs follow bytes, and SACK and RACK never see the receiver's joins.
+//! The rules are those of Linux's GRO: only plain data segments with equal ACK, window, timestamps and ECN marks are
+//! joined. Only the boundaries are lost, which TCP does not promise. The bytes stay in place; lists of frames are appended.
+//! The sender's accounting does not change: ACKs follow bytes, and SACK and RACK never see the merging at the receiver.
 
 use ringway_shm::Arena;
 
@@ -10,11 +10,11 @@ use crate::wire::tcp::{ACK, PSH};
 
 use super::segment::Segment;
 
-/// Payload bytes of a joined segment, at most: those of a super-segment.
+/// Maximum payload bytes of a coalesced segment: those of a super-segment.
 const JOINED_BYTES_MAX: u32 = 65_535;
 
 impl Segment {
-    /// Takes `next` in when it only adds bytes behind those of this segment; gives it back otherwise.
+    /// Appends `next` when it only adds bytes behind those of this segment; returns it otherwise.
     #[inline]
     pub(crate) fn coalesce(&mut self, arena: &Arena, mut next: Segment) -> Option<Segment> {
         if !self.goes_on_with(&next) {

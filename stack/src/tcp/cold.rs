@@ -1,6 +1,6 @@
-//! What only some connections need, pooled: out-of-order data, SACK scoreboard, RACK's and CUBIC's memory,
-//! timeouts of their own. Taken on demand, given back when quiet. A recycled object keeps the
-//! capacity of its lists, so that nothing is allocated per segment.
+//! Pooled state that only some connections need: out-of-order data, SACK scoreboard, state of RACK and CUBIC, timeouts of
+//! their own. Taken on demand, given back when quiet. A recycled object keeps the capacity of its lists, so that no segment
+//! allocates memory.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -66,12 +66,11 @@ pub(crate) struct Cold {
     pub(crate) pacing: Pacing,
     pub(crate) urgent: Marks,
     pub(crate) model: Option<Box<Model>>,
-    /// What has come twice and is to be reported.
+    /// A range that has arrived twice and is to be reported.
     pub(crate) duplicate: Option<SackBlock>,
-    /// Where in the send queue the last retransmission was found, what arrived last, and where RACK looks
-    /// for losses; hints.
+    /// Hints: slots of the send queue of the last retransmission, of the last arrival, and of RACK's search for losses.
     pub(crate) cursors: [Slot; 3],
-    /// When a segment that cannot be was last answered (tick); 0: never.
+    /// Tick of the last answer to an invalid segment; 0: never.
     pub(crate) answered_at: u32,
     next_free: u32,
 }
@@ -110,8 +109,8 @@ impl Cold {
         }
     }
 
-    /// Whether segments may take the short way: no gap on either side, and no probe or retransmission
-    /// whose ACK tells something.
+    /// Returns true when segments may take the fast path: no gap on either side, and no probe or retransmission with an ACK
+    /// that matters.
     pub(crate) fn is_undisturbed(&self) -> bool {
         self.reassembly.is_empty()
             && self.scoreboard.is_empty()
@@ -121,7 +120,7 @@ impl Cold {
             && !self.urgent.awaits_byte()
     }
 
-    /// Whether forgetting it loses nothing.
+    /// Returns true when dropping the object loses nothing.
     fn is_quiet(&self) -> bool {
         self.is_at_rest()
             && self.rack.is_quiet()
@@ -130,8 +129,8 @@ impl Cold {
             && self.answered_at == 0
     }
 
-    /// Whether segments may take the shortest ways: all that is left is what earlier losses have taught, and timeouts of the
-    /// application.
+    /// Returns true when segments may take the shortest fast paths: only results of earlier losses and timeouts of the
+    /// application are left.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_at_rest()
             && self.rack.is_settled()
@@ -158,24 +157,24 @@ impl Cold {
 }
 
 impl ColdPool {
-    /// The object of a connection whose `index` may be [`NONE`].
+    /// The object at `index`, which may be [`NONE`].
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&Cold> {
         if index == NONE { None } else { self.objects.get(index as usize) }
     }
 
-    /// Whether the object, if there is one, says nothing against the shortest ways.
+    /// Returns true when the object, if there is one, allows the shortest fast paths.
     pub(crate) fn is_settled(&self, index: u32) -> bool {
         self.get(index).is_none_or(Cold::is_settled)
     }
 
-    /// As [`get`](ColdPool::get), to be changed.
+    /// Like [`get`](ColdPool::get), mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Cold> {
         if index == NONE { None } else { self.objects.get_mut(index as usize) }
     }
 
-    /// The object of a connection, taken now if it has none: from then on it is to be asked.
+    /// The object of a connection, taken now if it has none; from then on the fast paths must check it.
     pub(crate) fn demand(&mut self, tcb: &mut Tcb) -> &mut Cold {
         let index = &mut tcb.cold;
         if *index == NONE {
@@ -201,14 +200,14 @@ impl ColdPool {
         self.objects.len() * size_of::<Cold>()
     }
 
-    /// Gives the object back when forgetting it loses nothing.
+    /// Gives the object back when dropping it loses nothing.
     pub(crate) fn release_if_quiet(&mut self, arena: &Arena, index: &mut u32) {
         if self.get(*index).is_some_and(Cold::is_quiet) {
             self.release(arena, index);
         }
     }
 
-    /// Gives the object back with all it holds.
+    /// Gives the object back with all its contents.
     pub(crate) fn release(&mut self, arena: &Arena, index: &mut u32) {
         let next_free = self.free.unwrap_or(NONE);
         let Some(cold) = self.get_mut(*index) else { return };

@@ -1,4 +1,4 @@
-//! Active open: SYN-SENT, simultaneous open, and the moment of becoming established.
+//! Active open: SYN-SENT, simultaneous open, and the entry into ESTABLISHED.
 //!
 //! Read RFC 9293 §3.5, §3.10.7.3, RFC 7323 §2.2, RFC 6691 first.
 
@@ -20,14 +20,14 @@ use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Tcb, flag};
 
-/// RFC 9293 §3.7.1: what a peer takes that names no MSS.
+/// RFC 9293 §3.7.1: the MSS of a peer that names none.
 const MSS_DEFAULT: u16 = 536;
-/// A smaller MSS is not believed (Linux: tcp_min_snd_mss).
+/// A smaller MSS is raised to this (Linux: tcp_min_snd_mss).
 const MSS_MIN: u16 = 48;
-/// Payload that one frame holds behind its headers, for links that do not gather.
+/// Payload bytes that one frame holds behind its headers, for links that do not gather.
 pub(crate) const FRAME_PAYLOAD_MAX: u16 = 1_900;
 
-/// What both ends have agreed on with their SYNs.
+/// Result of the negotiation in the SYNs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Agreed {
     /// The peer's MSS option.
@@ -45,19 +45,19 @@ pub(crate) struct Agreed {
     pub(crate) syn_field: u8,
 }
 
-/// RFC 7323 §2.3: the shift that lets a window of `buffer` bytes be told.
+/// RFC 7323 §2.3: the shift with which a window of `buffer` bytes can be advertised.
 pub(crate) fn window_shift(buffer: u32) -> u8 {
     (0..14).find(|&shift| buffer >> shift <= u16::MAX as u32).unwrap_or(14)
 }
 
-/// RFC 6691: the MSS that we tell the peer; packets on its link have room for `transport_max` bytes behind
-/// the IP header. `limit` is TCP_MAXSEG, 0: none.
+/// RFC 6691: the MSS that we offer the peer; packets on its link have space for `transport_max` bytes behind the IP header.
+/// `limit` is TCP_MAXSEG, 0: none.
 pub(crate) fn mss_to_offer(transport_max: u16, limit: u16) -> u16 {
     let mss = transport_max.saturating_sub(HEADER_BYTES as u16).max(MSS_MIN);
     if limit == 0 { mss } else { mss.min(limit.max(MSS_MIN)) }
 }
 
-/// Payload of a full segment to a peer.
+/// Payload bytes of a full segment to a peer.
 pub(crate) fn mss_to_send(link: &LinkInfo, transport_max: u16, agreed: &Agreed) -> u16 {
     let options = if agreed.timestamps { TIMESTAMPS_BYTES as u16 } else { 0 };
     let own = transport_max.saturating_sub(HEADER_BYTES as u16);
@@ -65,13 +65,13 @@ pub(crate) fn mss_to_send(link: &LinkInfo, transport_max: u16, agreed: &Agreed) 
     agreed.mss.max(MSS_MIN).min(own.max(MSS_MIN)).min(limit) - options
 }
 
-/// Our SYN's options.
+/// Options of our SYN.
 pub(crate) fn syn_options(config: &TcpConfig, mss: u16, receive_buffer: u32, timestamp: u32, echo: u32) -> Options {
     let timestamps = config.timestamps.then_some(Timestamps { value: timestamp, echo });
     Options::of_syn(mss, config.window_scaling.then(|| window_shift(receive_buffer)), config.sack, timestamps)
 }
 
-/// What follows from the peer's SYN for the answer or the connection.
+/// Evaluates the options of the peer's SYN, for the answer or the connection.
 pub(crate) fn agree(config: &TcpConfig, peer: &Options, receive_buffer: u32) -> Agreed {
     let scaling = peer.window_scale.filter(|_| config.window_scaling);
     Agreed {
@@ -103,7 +103,7 @@ impl Tcb {
         self.set_delays_acks(options.quick_ack == Some(false));
     }
 
-    /// Takes over what the SYNs have agreed. `mss_limit` is TCP_MAXSEG, 0: none.
+    /// Takes over the result of the negotiation. `mss_limit` is TCP_MAXSEG, 0: none.
     pub(crate) fn agree(&mut self, ip: &Ip, agreed: &Agreed, mss_limit: u16) {
         let (local, remote) = self.template.addresses();
         if let Some(path) = ip.route(remote, Some(local)) {
@@ -141,9 +141,9 @@ impl Connection<'_, '_> {
         if !answer {
             self.choose_ecn();
         }
-        // Without one the packet waits for the neighbor.
+        // Without a template the packet waits for the neighbor.
         self.renew_template().ok();
-        // With the peer's SYN its MSS has come into `mss`; what we offer does not depend on it.
+        // After the peer's SYN, `mss` holds the peer's MSS; our offer does not depend on it.
         let early = self.early_answer();
         let limit = if answer { early.map_or(0, |(_, limit)| limit) } else { self.mss_clamp() };
         let mss = mss_to_offer(transport_max, limit);
@@ -178,7 +178,7 @@ impl Connection<'_, '_> {
             self.tcb.snd_nxt = plan.sequence + plan.len;
         }
         let edge = self.tcb.rcv_nxt + window as u32;
-        // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window that no SYN can say.
+        // RFC 9293 §3.8.6: with Fast Open data may have gone out before, with a window too large for a SYN.
         self.tcb.rcv_adv = if answer { self.tcb.rcv_adv.latest(edge) } else { edge };
         if self.tcb.backoff > 0 {
             self.env.counters.count(Counter::TcpRetransSegs);
@@ -187,7 +187,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// TCP_MAXSEG is kept in `mss` until the SYNs have been exchanged.
+    /// The MSS limit; until the SYNs have been exchanged, `mss` holds TCP_MAXSEG.
     fn mss_clamp(&self) -> u16 {
         if self.tcb.mss == MSS_DEFAULT { 0 } else { self.tcb.mss }
     }
@@ -232,9 +232,8 @@ impl Connection<'_, '_> {
         self.take_rest_of_syn(segment)
     }
 
-    /// RFC 9293 §3.5 figure 7, lines 5 and 6: the answer to our SYN when both ends have opened. It
-    /// lies before the window, since the SYN in it was taken already; the sequence check would
-    /// answer it for ever.
+    /// RFC 9293 §3.5 figure 7, lines 5 and 6: returns true for the answer to our SYN when both ends have opened. It lies
+    /// before the window, since its SYN was taken already; the sequence check would answer it for ever.
     pub(crate) fn completes_simultaneous_open(&self, segment: &Segment) -> bool {
         self.tcb.state == State::SynReceived
             && segment.header.flags & (SYN | ACK | RST) == SYN | ACK
@@ -249,7 +248,7 @@ impl Connection<'_, '_> {
         if segment.acknowledgment().after(self.tcb.snd_una) {
             self.acknowledge(segment.acknowledgment(), segment);
         }
-        // RFC 9293 §3.10.7.4, first: its SYN lies before the window. As Linux, which tells of it as of any duplicate.
+        // RFC 9293 §3.10.7.4, first: its SYN lies before the window. Reported as a duplicate, as in Linux.
         self.report_duplicate(segment.sequence, segment.sequence + 1, Counter::TcpDsackOldSent);
         self.ack_now();
         self.take_rest_of_syn(segment)
@@ -268,7 +267,7 @@ impl Connection<'_, '_> {
         self.tcb.snd_wl1 = segment.sequence;
     }
 
-    /// Data or a FIN that came with the SYN-ACK.
+    /// Takes data or a FIN that came with the SYN-ACK.
     fn take_rest_of_syn(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         segment.trim_front(self.env.arena, 1);
         if segment.len > 0 || segment.has(FIN) {
@@ -277,7 +276,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// Our SYN is acknowledged: SYN-SENT or SYN-RECEIVED becomes ESTABLISHED.
+    /// Enters ESTABLISHED from SYN-SENT or SYN-RECEIVED: our SYN is acknowledged.
     pub(crate) fn established(&mut self, segment: &Segment) {
         let scaled = if segment.has(SYN) { 0 } else { self.tcb.send_scale() };
         let first_try = self.tcb.backoff == 0;
@@ -290,7 +289,7 @@ impl Connection<'_, '_> {
         self.tcb.max_window = self.tcb.snd_wnd;
         self.tcb.recover = self.tcb.snd_una;
         if self.tcb.ecn_mode() != EcnMode::Off || self.tcb.congestion == CongestionControl::Dctcp {
-            // Its ECN field is another from now on.
+            // The ECN field changes from now on.
             self.tcb.template.generation = self.env.ip.generation().wrapping_sub(1);
         }
         if !first_try {
@@ -315,18 +314,18 @@ impl Connection<'_, '_> {
         self.mark_data_if_any();
     }
 
-    /// The handshake is the first measurement of the round trip.
+    /// Takes the handshake as the first sample of the round trip.
     fn measure_handshake(&mut self, segment: &Segment) {
         if let Some(timestamps) = segment.header.options.timestamps
             && timestamps.echo != 0
         {
             let elapsed_ms = self.timestamp().wrapping_sub(timestamps.echo);
-            // A clock of milliseconds says "at most 1 ms" for a short trip.
+            // A clock of milliseconds reads "at most 1 ms" for a short trip.
             if elapsed_ms < 1 << 20 {
                 self.take_round_trip(elapsed_ms.max(1) * 1_000);
             }
         } else if self.tcb.state == State::SynSent && self.tcb.rto_deadline != 0 {
-            // The timer was set when the SYN went, to RFC 6298's first timeout.
+            // The timer was set to RFC 6298's first timeout when the SYN was sent.
             let timeout_ms = self.shared.config.rto_initial.as_millis() as u32;
             let sent_at = self.tcb.rto_deadline.wrapping_sub(timeout_ms);
             let elapsed_ms = crate::timer::tick_at(self.now).wrapping_sub(sent_at).cast_signed().max(1).cast_unsigned();

@@ -1,8 +1,7 @@
-//! One connection in the hands of its worker: its control block and all that connections share.
+//! A connection while the stack works on it: its control block and the state that all connections share.
 //!
-//! The mechanisms (input, acknowledged, ack, retransmit, output, close, timeout) are `impl`s of
-//! [`Connection`], one per file. Here is what all of them use: marking for transmission, arming the
-//! timer, telling the application, ending.
+//! The mechanisms (input, acknowledged, ack, retransmit, output, close, timeout) are `impl`s of [`Connection`], one per
+//! file. This file has what all of them use: marking for transmission, arming the timer, events for the application, ending.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -23,18 +22,18 @@ use super::rtt::Timing;
 use super::state::State;
 use super::tcb::{Tcb, flag};
 
-/// What all connections of a stack share.
+/// State that all connections of a stack share.
 pub(crate) struct Shared {
     pub(crate) config: TcpConfig,
     /// The time of this call.
     pub(crate) moment: Moment,
     pub(crate) timing: Timing,
-    /// When the shortest delay of an ACK ends that begins now, tick.
+    /// Tick at which the shortest ACK delay ends, if it begins now.
     pub(crate) shortest_delay_ends: u32,
     pub(crate) cold: ColdPool,
     /// The first slow start of each connection that has sent something.
     pub(crate) slow_starts: super::slow_starts::SlowStarts,
-    /// What is counted of each connection, by its index.
+    /// Connection statistics, by connection index.
     pub(crate) tallies: super::tally::Tallies,
     pub(crate) timers: TimerWheel,
     pub(crate) secrets: Secrets,
@@ -44,16 +43,16 @@ pub(crate) struct Shared {
     pub(crate) control: Fifo<u32>,
     /// Connections with data to send.
     pub(crate) data: Fifo<u32>,
-    /// Connections whose application was told to wait because no frame was free.
+    /// Connections with an application that waits because no frame was free.
     pub(crate) starved: BTreeSet<u32>,
-    /// Connections whose ACK waits for the shortest delay, and when that ends (a tick).
+    /// Connections with an ACK that waits for the shortest delay, and the tick at which that ends.
     pub(crate) delayed: Fifo<(u32, u32)>,
-    /// Connections that have ended or entered TIME-WAIT in this call and must leave the tables.
+    /// Connections that have ended or entered TIME-WAIT in this call and must be removed from the tables.
     pub(crate) ended: Vec<u32>,
-    /// Nothing is predicted: for the proof that this changes nothing.
+    /// Turns header prediction off, to show that it changes no result.
     #[cfg(test)]
     pub(crate) long_way_only: bool,
-    /// Segments that have taken the shortest ways, in and out.
+    /// Segments that have taken the shortest fast paths, in and out.
     #[cfg(test)]
     pub(crate) shortest: u64,
 }
@@ -68,8 +67,7 @@ pub(crate) struct Connection<'a, 'e> {
 }
 
 impl<'e> Connection<'_, 'e> {
-    /// As this one, for a call that the compiler does not put into its place: who lends only what is made for such calls
-    /// keeps its own values in registers on the short ways.
+    /// Reborrows for out-of-line calls, so that the caller's hot locals stay in registers on the fast paths.
     #[inline(always)]
     pub(crate) fn apart(&mut self) -> Connection<'_, 'e> {
         Connection { index: self.index, now: self.now, tcb: self.tcb, shared: self.shared, env: self.env }
@@ -77,24 +75,24 @@ impl<'e> Connection<'_, 'e> {
 }
 
 impl Connection<'_, '_> {
-    /// The connection's name.
+    /// The connection's id.
     pub(crate) fn id(&self) -> SocketId {
         SocketId { index: self.index, generation: self.tcb.generation }
     }
 
-    /// What some connections need besides the control block, if there is one.
+    /// The connection's cold object, if it has one.
     #[inline]
     pub(crate) fn cold(&mut self) -> Option<&mut Cold> {
         self.shared.cold.get_mut(self.tcb.cold)
     }
 
-    /// As [`cold`](Connection::cold), taken now if there is none.
+    /// Like [`cold`](Connection::cold), taken now if there is none.
     pub(crate) fn demand_cold(&mut self) -> &mut Cold {
         self.shared.cold.demand(self.tcb)
     }
 
-    /// Whether nothing besides the control block speaks against the shortest ways ([`Cold::is_settled`]). What can be
-    /// forgotten is forgotten.
+    /// Returns true when only the control block decides about the shortest fast paths ([`Cold::is_settled`]). Drops the
+    /// state that can be dropped.
     pub(crate) fn settle(&mut self) -> bool {
         if self.tcb.cold == super::cold::NONE {
             return true;
@@ -108,13 +106,13 @@ impl Connection<'_, '_> {
         let Some(cold) = self.cold() else { return true };
         let is_settled = cold.is_settled();
         if is_settled {
-            // Where to look first when something is lost: on the shortest ways nobody moves them.
+            // Start points of the search for lost segments: the shortest fast paths do not move them.
             cold.cursors = Default::default();
         }
         is_settled
     }
 
-    /// Has control work done in the next transmission.
+    /// Queues the connection for control work in the next transmission.
     #[inline]
     pub(crate) fn mark_control(&mut self) {
         if !self.tcb.has(flag::ON_CONTROL) {
@@ -123,14 +121,14 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// An ACK goes out with the next transmission.
+    /// Requests an ACK in the next transmission.
     #[inline]
     pub(crate) fn ack_now(&mut self) {
         self.tcb.set(flag::ACK_NOW);
         self.mark_control();
     }
 
-    /// Has data sent in the next transmission, as far as windows allow.
+    /// Queues the connection for data in the next transmission, as far as windows allow.
     #[inline]
     pub(crate) fn mark_data(&mut self) {
         if !self.tcb.has(flag::ON_DATA) {
@@ -139,7 +137,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The tick that has been reached.
+    /// The current tick.
     #[inline]
     pub(crate) fn tick(&self) -> u32 {
         self.shared.moment.tick
@@ -151,27 +149,28 @@ impl Connection<'_, '_> {
         self.shared.moment.micros as u32
     }
 
-    /// TSval now.
+    /// Current TSval.
     #[inline]
     pub(crate) fn timestamp(&self) -> u32 {
         self.shared.secrets.timestamp_of(self.shared.moment.tick)
     }
 
-    /// A tick that comes `delay_us` microseconds from now; never 0.
+    /// The tick `delay_us` microseconds from now; never 0.
     #[inline(always)]
     pub(crate) fn deadline(&self, delay_us: u64) -> u32 {
         self.shared.moment.tick_after(delay_us)
     }
 
-    /// Makes sure that the wheel wakes the connection at its earliest deadline.
+    /// Arms the wheel for the connection's earliest deadline.
     #[inline]
     pub(crate) fn arm(&mut self) {
-        // An ACK that is due so soon waits in the queue of `ack`, or the wheel has an entry that comes no later.
+        // An ACK that is due so soon waits in the queue of `ack`, or the wheel has an entry at or before its time.
         let soon = self.tcb.ack_deadline.wrapping_sub(self.tick()) <= super::ack::SOON_TICKS;
         self.arm_for(if soon { 0 } else { self.tcb.ack_deadline });
     }
 
-    /// As [`arm`](Connection::arm), when the wheel's entry has come up: it may have stood for an ACK that is due soon.
+    /// Like [`arm`](Connection::arm), after the wheel's entry has expired: that may have been the entry of an ACK that is
+    /// due soon.
     pub(crate) fn arm_again(&mut self) {
         self.arm_for(self.tcb.ack_deadline);
     }
@@ -191,7 +190,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// As [`arm`](Connection::arm), when all other deadlines have been seen to.
+    /// Like [`arm`](Connection::arm), when all other deadlines are armed.
     #[inline(always)]
     pub(crate) fn arm_by(&mut self, deadline: u32) {
         let armed = self.tcb.timer_tick;
@@ -201,7 +200,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Tells the application that something can be done now, unless an event that says so waits for it.
+    /// Signals the application that it can proceed, unless an earlier signal is still pending.
     #[inline(always)]
     pub(crate) fn signal(&mut self) {
         if self.tcb.has(flag::SIGNALLED | flag::ORPHAN) || !self.tcb.is_accepted() {
@@ -211,13 +210,13 @@ impl Connection<'_, '_> {
         self.env.events.push_back(Event::Ready { socket: self.id(), cookie: self.tcb.cookie });
     }
 
-    /// Moves to another state; header prediction works in ESTABLISHED only.
+    /// Changes the state; header prediction works in ESTABLISHED only.
     pub(crate) fn enter(&mut self, state: State) {
         self.tcb.state = state;
         self.predict();
     }
 
-    /// RFC 9293: "enter the CLOSED state, delete the TCB". What was received stays readable.
+    /// RFC 9293: "enter the CLOSED state, delete the TCB". Received data stays readable.
     pub(crate) fn end(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.rto_deadline = 0;
@@ -229,17 +228,17 @@ impl Connection<'_, '_> {
         self.shared.ended.push(self.index);
     }
 
-    /// Ends without a failure; who still holds the socket hears of it.
+    /// Ends without a failure; signals an application that still holds the socket.
     pub(crate) fn end_in_order(&mut self) {
         self.signal();
         self.end();
     }
 
-    /// The connection has failed: tells the application why and ends.
+    /// Ends the connection with `error` and reports it to the application.
     pub(crate) fn fail(&mut self, error: SocketError) {
         let counter = match self.tcb.state {
             State::SynSent | State::SynReceived => Some(Counter::TcpAttemptFails),
-            // RFC 4022: closing connections are not meant.
+            // RFC 4022: closing connections do not count.
             State::Established | State::CloseWait => Some(Counter::TcpEstabResets),
             _ => None,
         };
@@ -254,18 +253,18 @@ impl Connection<'_, '_> {
         self.end();
     }
 
-    /// The congestion window as the algorithms see it.
+    /// The congestion window, for the algorithms.
     pub(crate) fn window(&self) -> Window {
         Window { cwnd: self.tcb.cwnd, ssthresh: self.tcb.ssthresh, mss: self.tcb.mss as u32 }
     }
 
-    /// Takes what an algorithm has decided.
+    /// Takes over an algorithm's decision.
     pub(crate) fn set_window(&mut self, window: Window) {
         self.tcb.cwnd = window.cwnd;
         self.tcb.ssthresh = window.ssthresh;
     }
 
-    /// The slab's index is used for another connection later: gives back what this one holds.
+    /// Frees what the connection holds before its slab index is reused.
     pub(crate) fn release(&mut self) {
         self.tcb.clear_send_queue(self.env.arena);
         self.tcb.receive_queue.clear(self.env.arena);

@@ -1,7 +1,7 @@
-//! When the congestion control is asked, and what it is told: `congestion` has the algorithms.
+//! Calls of the congestion control and their arguments: `congestion` has the algorithms.
 //!
-//! Read RFC 5681 §3, RFC 7661 (windows that are not used) first. Who decides what in a loss: `rack` or `sack` that there is one,
-//! the algorithm where the window ends (ssthresh), `prr` how it gets there.
+//! Read RFC 5681 §3, RFC 7661 (windows that are not used) first. Three parts decide in a loss: `rack` or `sack` that there
+//! is one, the algorithm where the window ends (ssthresh), `prr` how it gets there.
 
 use super::congestion::hystart::Round;
 use super::congestion::{SSTHRESH_INITIAL, initial_window};
@@ -9,17 +9,17 @@ use super::connection::Connection;
 use super::tcb::{Recovery, flag};
 use crate::config::CongestionControl;
 
-/// Whether so much is at least half of the window (more than half, to be exact).
+/// Returns true when `under_way` is more than half of the window.
 fn is_half(under_way: u32, cwnd: u32) -> bool {
     u64::from(under_way) * 2 > u64::from(cwnd)
 }
 
 impl Connection<'_, '_> {
-    /// `acked` bytes were acknowledged outside recovery, of which `news` were not known to have arrived; `rtt_us` was
-    /// measured, 0: nothing.
+    /// Grows the window after `acked` bytes were acknowledged outside recovery, of which `news` were not known to have
+    /// arrived. `rtt_us` is the round-trip sample, 0: none.
     #[inline(always)]
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
-        // RFC 7661, as Linux: in slow start a window that was at least half used may grow.
+        // RFC 7661, Linux: in slow start a window that was at least half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         if in_slow_start && self.may_be_half_used(acked) {
             return self.apart().grow_if_half_used(acked, news, rtt_us);
@@ -60,14 +60,14 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    /// Whether what is under way has to be written down, since it is, or lately was, half of the window.
+    /// Returns true when the flight size must be recorded: it is, or lately was, half of the window.
     #[inline(always)]
     fn may_be_half_used(&self, acked: u32) -> bool {
         self.tcb.notes_most() || is_half(self.tcb.flight() + acked, self.tcb.cwnd)
     }
 
-    /// Whether at least half of the window was under way at some time in this window of data. Nothing is written down of who
-    /// has less under way.
+    /// Returns true when at least half of the window was in flight at some time in this window of data. Smaller flights are
+    /// not recorded.
     fn note_most(&mut self, under_way: u32) -> bool {
         let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);
         let start = self.shared.slow_starts.of(self.index);
@@ -79,13 +79,13 @@ impl Connection<'_, '_> {
         is_half(most, cwnd)
     }
 
-    /// A loss episode begins: ssthresh as the algorithm says, unless a mark has reduced it in this window.
+    /// Starts a loss episode: the algorithm sets ssthresh, unless a mark has reduced the window already.
     pub(crate) fn reduce_window(&mut self) {
         self.reduce_window_from(self.flight_to_reduce());
     }
 
-    /// As [`reduce_window`](Connection::reduce_window), after a timeout. A window grows by what was used of it (RFC 7661), so it
-    /// was proven, however little a flow has under way that its application limits. As Linux.
+    /// Like [`reduce_window`](Connection::reduce_window), after a timeout. A window grows only by what was used of it
+    /// (RFC 7661), so all of it is proven, even when its application keeps little in flight (Linux).
     pub(crate) fn reduce_window_after_timeout(&mut self) {
         self.reduce_window_from(self.tcb.cwnd.max(self.tcb.mss as u32));
     }
@@ -99,8 +99,7 @@ impl Connection<'_, '_> {
         self.set_window(window);
     }
 
-    /// As [`reduce_window`](Connection::reduce_window), for a congestion mark that came with the ACK of
-    /// `delivered` bytes.
+    /// Like [`reduce_window`](Connection::reduce_window), for a congestion mark that came with the ACK of `delivered` bytes.
     pub(crate) fn reduce_window_for_mark(&mut self, delivered: u32) {
         self.begin_reduction();
         let (algorithm, mut window) = (self.tcb.congestion, self.window());
@@ -111,15 +110,14 @@ impl Connection<'_, '_> {
     }
 
     fn flight_to_reduce(&self) -> u32 {
-        // RFC 5681's FlightSize is what the network holds: not what was SACKed or lost in a recovery
-        // that fails now, nor what limited transmit has added (RFC 5681 §3.2 (2)): no more than the
-        // window let out. And no less, where the window was the limit: ACKs that came in the same burst as the
-        // news of the loss have made room that could not be used yet.
+        // RFC 5681's FlightSize is what the network holds. It excludes data SACKed or lost in a recovery that fails now, and
+        // what limited transmit has added (RFC 5681 §3.2 (2)): it is at most the window. When the window was the limit, it
+        // is not less either: ACKs in the same burst as the report of the loss have made space that could not be used yet.
         let window = self.tcb.cwnd.max(self.tcb.mss as u32);
         if self.tcb.has(flag::CWND_LIMITED) { window } else { self.tcb.flight().min(window) }
     }
 
-    /// A loss was found that is repaired already: the window is reduced without a recovery.
+    /// Reduces the window without a recovery, for a loss that is repaired already.
     pub(crate) fn reduce_window_at_once(&mut self) {
         self.reduce_window();
         if !self.is_modelled() {
@@ -127,8 +125,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 5681 §4.1: after an idle time of one RTO the window restarts from its initial size. RFC 2861 §3.1: what
-    /// was reached before stays the goal of slow start.
+    /// RFC 5681 §4.1: restarts the window from its initial size after an idle time of one RTO. RFC 2861 §3.1: the window
+    /// reached before stays the goal of slow start.
     #[inline]
     pub(crate) fn restart_after_idle(&mut self) {
         if self.tcb.flight() == 0 && (self.was_idle() || self.is_modelled()) {
@@ -136,7 +134,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Whether nothing was received for a while. No timeout is shorter than its minimum.
+    /// Returns true when nothing was received for a while. No timeout is shorter than its minimum.
     #[inline]
     pub(crate) fn was_idle(&self) -> bool {
         self.shared.timing.is_idle(self.idle_ms())

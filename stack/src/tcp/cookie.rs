@@ -1,4 +1,4 @@
-//! SYN cookies: a half-open connection that is remembered by nobody but the peer.
+//! SYN cookies: half-open connections without state on this side.
 //!
 //! Read RFC 4987 §3.6 and appendix A first; the layout is Linux's. The ISN of the SYN-ACK is the cookie:
 //!
@@ -6,11 +6,12 @@
 //! cookie = F(4-tuple) + peer's ISN + (minute << 24) + ((F(4-tuple, minute, peer's ISN) + index of MSS) mod 2^24)
 //! ```
 //!
-//! Who sends it back as SEG.ACK has received the SYN-ACK. It is good for two minutes: the second F is another
-//! one each minute. Unlike Linux's it depends on the peer's ISN: else SEG.ACK and SEG.SEQ of a connection that is over and
-//! has carried as much each way would differ by as much as a cookie's, and a late segment of it would open it again. What else was agreed on lies in the low six bits of the timestamp that we send and the
-//! peer echoes; without timestamps there is neither window scaling nor SACK. Cookies are sent where the
-//! SYN queue is full (or always), and believed only by listeners that have sent some lately.
+//! An ACK with a matching SEG.ACK shows that its sender has received the SYN-ACK. A cookie is valid for two minutes: the
+//! second F changes each minute. Unlike Linux's it depends on the peer's ISN. Otherwise SEG.ACK and SEG.SEQ of an ended
+//! connection that has carried equal amounts each way would differ by as much as a cookie's, and a late segment would open
+//! it again. The other options are in the low six bits of the timestamp that we send and the peer echoes; without timestamps
+//! there is neither window scaling nor SACK. Cookies are sent when the SYN queue is full (or always), and accepted only by
+//! listeners that have sent some lately.
 
 use ringway_shm::Instant;
 
@@ -28,23 +29,23 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::syn_queue::HalfOpen;
 
-/// Minutes for which a cookie is good; Linux: MAX_SYNCOOKIE_AGE.
+/// Minutes for which a cookie is valid; Linux: MAX_SYNCOOKIE_AGE.
 const AGE_MAX: u32 = 2;
-/// MSS values that a cookie can tell, ascending; the peer's is rounded down. Linux: msstab.
+/// MSS values that a cookie can encode, ascending; the peer's is rounded down. Linux: msstab.
 const MSS_V4: [u16; 4] = [536, 1_300, 1_440, 1_460];
 const MSS_V6: [u16; 4] = [1_220, 1_420, 1_440, 8_940];
-/// Low bits of the timestamp that tell what was agreed on.
+/// Low bits of the timestamp that encode the options.
 const OPTION_BITS: u32 = 6;
 /// In those bits: no window scaling.
 const NO_SCALING: u32 = 15;
 const SACK_BIT: u32 = 1 << 4;
 const ECN_BIT: u32 = 1 << 5;
-/// Purposes of keyed hashes, so that none tells anything about another; above the second are a minute and an ISN.
+/// Purposes of keyed hashes, so that none reveals another; above the second are a minute and an ISN.
 const STATIC: u64 = 0x4987_0001;
 const ROTATING: u64 = 0x4987;
 const MASK: u32 = (1 << 24) - 1;
 
-/// The minute on which cookies made at `now` depend.
+/// The minute number that cookies made at `now` use.
 fn minute(now: Instant) -> u32 {
     (now.as_millis() / 60_000) as u32
 }
@@ -53,12 +54,12 @@ fn sizes(key: &FlowKey) -> &'static [u16; 4] {
     if key.local.is_ipv4() { &MSS_V4 } else { &MSS_V6 }
 }
 
-/// The part of a cookie that is another one each minute and for each ISN of the peer.
+/// The part of a cookie that changes with each minute and with the peer's ISN.
 fn rotating(secrets: &Secrets, key: &FlowKey, minute: u32, irs: SeqNum) -> u32 {
     secrets.keyed(key, u64::from(irs.0) << 32 | u64::from(minute as u16) << 16 | ROTATING) as u32
 }
 
-/// The ISN that answers a SYN with ISN `irs` whose sender takes segments of `mss` bytes.
+/// The ISN that answers a SYN with ISN `irs` from a peer with an MSS of `mss` bytes.
 fn make(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, mss: u16) -> SeqNum {
     let index = sizes(key).iter().rposition(|&size| size <= mss).unwrap_or(0) as u32;
     let minute = minute(now);
@@ -67,7 +68,7 @@ fn make(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, mss: u16) -
     SeqNum(fixed.wrapping_add(irs.0).wrapping_add(minute << 24).wrapping_add(rotating.wrapping_add(index) & MASK))
 }
 
-/// The MSS that `cookie` tells. `None`: it was not made by us for this flow, or is too old.
+/// The MSS encoded in `cookie`; `None` when we have not made it for this flow, or it is too old.
 fn check(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, cookie: SeqNum) -> Option<u16> {
     let fixed = secrets.keyed(key, STATIC) as u32;
     let rest = cookie.0.wrapping_sub(fixed).wrapping_sub(irs.0);
@@ -81,7 +82,7 @@ fn check(secrets: &Secrets, now: Instant, key: &FlowKey, irs: SeqNum, cookie: Se
     sizes(key).get((rest.wrapping_sub(rotating) & MASK) as usize).copied()
 }
 
-/// What can be remembered of `agreed`: without timestamps only the MSS.
+/// Reduces `agreed` to what a cookie can encode: without timestamps only the MSS.
 fn restrict(agreed: Agreed) -> Agreed {
     if agreed.timestamps {
         return agreed;
@@ -98,8 +99,8 @@ fn timestamp(timestamp: u32, agreed: &Agreed) -> u32 {
     if value.wrapping_sub(timestamp).cast_signed() > 0 { value.wrapping_sub(1 << OPTION_BITS) } else { value }
 }
 
-/// What a TSecr tells, as far as `config` still allows it; `None`: we have not sent it. `receive_scale` is our
-/// own shift, `ts_recent` the peer's TSval.
+/// Decodes a TSecr, as far as `config` still allows it; `None` when we have not sent it. `receive_scale` is our own shift,
+/// `ts_recent` the peer's TSval.
 fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, receive_scale: u8) -> Option<Agreed> {
     let Some(echo) = echo else { return Some(Agreed { mss, ..Agreed::default() }) };
     let scale = echo & NO_SCALING;
@@ -123,7 +124,7 @@ fn agreed(config: &TcpConfig, mss: u16, echo: Option<u32>, ts_recent: u32, recei
 }
 
 impl Tcp {
-    /// Whether a SYN for the listener is answered with a cookie instead of a place in the queue.
+    /// Returns true when a SYN for the listener is answered with a cookie instead of an entry in the queue.
     pub(super) fn wants_cookie(&mut self, env: &mut Env, listener: u32) -> bool {
         match self.shared.config.syn_cookies {
             SynCookies::Off => false,
@@ -138,12 +139,12 @@ impl Tcp {
         }
     }
 
-    /// Answers a SYN and remembers nothing of it.
+    /// Answers a SYN without keeping state.
     pub(super) fn send_cookie(&mut self, env: &mut Env, listener: u32, segment: &Segment) {
         let receive_buffer = self.receive_buffer_of(listener);
         let offer = agree(&self.shared.config, &segment.header.options, receive_buffer);
         let ecn = ecn::answer(&self.shared.config, self.listener_options(listener).congestion_control, segment);
-        // Accurate feedback needs what the record would have remembered.
+        // Accurate feedback needs state that a cookie does not keep.
         let ecn = if ecn == EcnMode::Off { ecn } else { EcnMode::Classic };
         let agreed = restrict(Agreed { ecn, ..offer });
         let iss = make(&self.shared.secrets, self.now, &segment.key, segment.sequence, agreed.mss);
@@ -159,7 +160,7 @@ impl Tcp {
         HalfOpen { key, irs, iss, agreed, listener, retries: 0, acknowledged: false, from_cookie: true, deadline: 0, sent_at: 0 }
     }
 
-    /// An ACK for a listener: with a good cookie it is the last one of a handshake, else it is reset.
+    /// Takes an ACK for a listener: with a valid cookie it completes a handshake, otherwise it is reset.
     pub(super) fn receive_cookie(&mut self, env: &mut Env, listener: u32, segment: &mut Segment) {
         let sent_at = self.listeners.get(listener).and_then(|listener| listener.cookies_at);
         let believed = sent_at.is_some_and(|at| minute(self.now).wrapping_sub(at) <= AGE_MAX)

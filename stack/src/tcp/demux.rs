@@ -1,10 +1,10 @@
-//! Which connection a segment belongs to: an open-addressed table of 64-byte buckets.
+//! Demultiplexing of segments to connections: an open-addressed table of 64-byte buckets.
 //!
-//! A bucket holds 8 x {tag, target}; the tag is the whole 32-bit hash and its low bits choose the
-//! bucket, so growing moves entries without touching a control block. Lookups come in phases so
-//! that a burst's cache misses overlap: hash all and ask for their buckets ([`FlowTable::touch`]), ask for the
-//! connections that they name ([`FlowTable::likely`]), then verify each against its key ([`FlowTable::find`]). A miss costs one line. The load stays at or below one half;
-//! growing moves a few buckets with each insertion. The hash is keyed: see [`FlowHasher`].
+//! A bucket holds 8 x {tag, target}; the tag is the whole 32-bit hash and its low bits choose the bucket, so growing moves
+//! entries without touching a control block. Lookups come in phases so that a burst's cache misses overlap: hash all and
+//! prefetch their buckets ([`FlowTable::touch`]), prefetch the connections that they name ([`FlowTable::likely`]), then
+//! verify each against its key ([`FlowTable::find`]). A miss costs one line. The load stays at or below one half; growing
+//! moves a few buckets with each insertion. The hash is keyed: see [`FlowHasher`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ pub(crate) struct FlowKey {
     pub(crate) remote_port: u16,
 }
 
-/// What a flow is at present.
+/// The current record of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Index of a control block.
@@ -42,7 +42,7 @@ pub(crate) enum Target {
     TimeWait(u32),
 }
 
-/// A keyed hash: nobody outside can choose flows that collide.
+/// A keyed hash: no remote host can choose flows that collide.
 pub(crate) struct FlowHasher {
     keys: [u64; 2],
 }
@@ -57,7 +57,7 @@ const _: () = assert!(size_of::<Bucket>() == 64);
 
 struct Table {
     buckets: Vec<Bucket>,
-    /// Per bucket: entries that wanted it or passed it on their way to a later one.
+    /// Per bucket: number of entries that started at or probed past it and lie in a later one.
     overflow: Vec<u16>,
     mask: usize,
 }
@@ -65,7 +65,7 @@ struct Table {
 /// The table.
 pub(crate) struct FlowTable {
     current: Table,
-    /// While growing: the smaller table and its first bucket that was not moved yet.
+    /// While growing: the smaller table and its first bucket that has not been moved.
     old: Option<(Table, usize)>,
     entries: usize,
 }
@@ -92,19 +92,19 @@ impl Target {
 }
 
 impl FlowHasher {
-    /// A hasher whose keys come from `seed`.
+    /// A hasher with keys derived from `seed`.
     pub(crate) fn new(seed: u64) -> FlowHasher {
         FlowHasher { keys: [super::isn::mix(seed ^ 0x9e37_79b9_7f4a_7c15), super::isn::mix(seed ^ 0xc2b2_ae3d_27d4_eb4f)] }
     }
 
-    /// The hash of a flow: folded multiplication. Behind this one function it can be replaced.
+    /// The hash of a flow: folded multiplication. The function can be replaced without other changes.
     #[inline]
     pub(crate) fn hash(&self, key: &FlowKey) -> u32 {
         let ports = u32::from(key.remote_port) << 16 | u32::from(key.local_port);
         self.hash_pair(&Pair::of(key.local, key.remote), ports)
     }
 
-    /// As [`hash`](FlowHasher::hash), of the two addresses and the first word of a header that comes.
+    /// Like [`hash`](FlowHasher::hash), of the two addresses and the first word of a received header.
     #[inline]
     pub(crate) fn hash_pair(&self, pair: &Pair, ports: u32) -> u32 {
         match *pair {
@@ -213,13 +213,13 @@ impl FlowTable {
         FlowTable { current: Table::new(BUCKETS_MIN), old: None, entries: 0 }
     }
 
-    /// Asks for the bucket of `hash`.
+    /// Prefetches the bucket of `hash`.
     #[inline]
     pub(crate) fn touch(&self, hash: u32) {
         prefetch(&self.current.buckets[self.current.home(hash)]);
     }
 
-    /// The connection that the flow with this hash most likely is; the caller compares keys.
+    /// The likely connection of the flow with this hash; the caller compares keys.
     #[inline]
     pub(crate) fn likely(&self, hash: u32) -> Option<u32> {
         let bucket = &self.current.buckets[self.current.home(hash)];
@@ -227,7 +227,7 @@ impl FlowTable {
         Some(*packed)
     }
 
-    /// The flow with this hash for which `matches` says yes.
+    /// The flow with this hash for which `matches` returns true.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut matches: impl FnMut(Target) -> bool) -> Option<Target> {
         let found = self.current.find(hash, &mut matches);
@@ -237,20 +237,20 @@ impl FlowTable {
         }
     }
 
-    /// Adds a flow. The caller knows that it is not there.
+    /// Adds a flow, which must not be in the table.
     pub(crate) fn insert(&mut self, hash: u32, target: Target) {
         self.grow();
         self.current.insert(hash, target.pack());
         self.entries += 1;
     }
 
-    /// A flow is something else from now on. Returns whether it was there.
+    /// Changes the target of a flow. Returns true when the flow was there.
     pub(crate) fn replace(&mut self, hash: u32, from: Target, to: Target) -> bool {
         let (from, to) = (from.pack(), to.pack());
         self.current.replace(hash, from, to) || self.old.as_mut().is_some_and(|(old, _)| old.replace(hash, from, to))
     }
 
-    /// Removes a flow. Returns whether it was there.
+    /// Removes a flow. Returns true when it was there.
     pub(crate) fn remove(&mut self, hash: u32, target: Target) -> bool {
         let packed = target.pack();
         let removed = self.current.remove(hash, packed) || self.old.as_mut().is_some_and(|(old, _)| old.remove(hash, packed));
@@ -258,12 +258,12 @@ impl FlowTable {
         removed
     }
 
-    /// Flows in the table.
+    /// Number of flows in the table.
     pub(crate) fn len(&self) -> usize {
         self.entries
     }
 
-    /// Bytes of all buckets.
+    /// Size of all buckets in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         let old = self.old.as_ref().map_or(0, |(old, _)| old.buckets.len());

@@ -1,7 +1,7 @@
-//! Duplicates, reported by their receiver. Read RFC 2883 §4-5 first.
+//! Duplicates reported by their receiver. Read RFC 2883 §4-5 first.
 //!
-//! The first SACK block of an ACK may name bytes that have come twice. The sender learns from it that
-//! it has sent something again needlessly: RACK waits longer, a tail loss probe was not needed.
+//! The first SACK block of an ACK may name bytes that have arrived twice. The sender learns from it that a retransmission
+//! was unnecessary: RACK waits longer, a tail loss probe was not needed.
 
 use crate::stats::Counter;
 use crate::wire::tcp::SackBlock;
@@ -11,7 +11,7 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::flag;
 
-/// RFC 2883 §4: the first block, if it reports duplicates: it lies below `ack` or in the second block.
+/// RFC 2883 §4: returns the first block if it reports duplicates: it lies below `ack` or in the second block.
 fn duplicate_block(blocks: &[SackBlock], ack: SeqNum) -> Option<SackBlock> {
     let first = blocks.first().copied().filter(|block| block.left.before(block.right))?;
     let contained = blocks.get(1).is_some_and(|b| b.left.at_or_before(first.left) && first.right.at_or_before(b.right));
@@ -19,7 +19,7 @@ fn duplicate_block(blocks: &[SackBlock], ack: SeqNum) -> Option<SackBlock> {
 }
 
 impl Connection<'_, '_> {
-    /// RFC 2883 §4: `left..right` has come again; the next ACK says so.
+    /// RFC 2883 §4: `left..right` has arrived again; the next ACK reports it.
     pub(crate) fn report_duplicate(&mut self, left: SeqNum, right: SeqNum, counter: Counter) {
         if !self.tcb.has(flag::SACK) || !left.before(right) {
             return;
@@ -31,7 +31,7 @@ impl Connection<'_, '_> {
                 *duplicate = Some(SackBlock { left, right });
                 self.env.counters.count(counter);
             }
-            // What touches the one that waits is reported with it.
+            // A range that touches the pending one is reported with it.
             Some(d) if d.left.at_or_before(right) && left.at_or_before(d.right) => {
                 *d = SackBlock { left: d.left.earliest(left), right: d.right.latest(right) };
             }
@@ -40,14 +40,14 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// An ACK with the report has gone out.
+    /// Clears the report after an ACK with it has gone out.
     pub(crate) fn duplicate_reported(&mut self) {
         if self.cold().is_some_and(|cold| cold.duplicate.take().is_some()) {
             self.shared.cold.release_if_quiet(self.env.arena, &mut self.tcb.cold);
         }
     }
 
-    /// What the peer reports to have received twice.
+    /// Takes the peer's report of a range received twice.
     pub(crate) fn take_dsack(&mut self, segment: &Segment) -> Option<SackBlock> {
         let blocks = segment.header.options.sack();
         if blocks.is_empty() || !self.tcb.has(flag::SACK) {

@@ -1,12 +1,11 @@
 //! Explicit congestion notification: routers mark instead of dropping, and the sender slows down.
 //!
-//! Read RFC 3168 §6.1 first. Here is the classic feedback, one bit that is echoed until it was heard,
-//! and what all kinds have in common: the handshake and the reaction. `accurate` has the feedback of
-//! RFC 9768, `congestion` says how much slower.
+//! Read RFC 3168 §6.1 first. This file has the classic feedback, one bit that is echoed until the sender has confirmed it,
+//! and what all kinds of feedback share: the negotiation and the reaction. `accurate` has the feedback of RFC 9768,
+//! `congestion` the size of the reduction.
 //!
 //! Packets with new data are marked ECT(0); SYNs, pure ACKs, probes and retransmissions are not
-//! (RFC 3168 §6.1.1, §6.1.4-6.1.6). Whether a reset answers a SYN that asks for ECN is not looked at:
-//! as in Linux it refuses the connection.
+//! (RFC 3168 §6.1.1, §6.1.4-6.1.6). A reset that answers a SYN with ECN refuses the connection, as in Linux.
 
 use crate::config::{CongestionControl, Ecn, TcpConfig};
 use crate::wire::tcp::{ACK, CWR, ECE, Header};
@@ -27,43 +26,43 @@ pub(crate) const CE: u8 = 3;
 /// Both bits.
 const ECHO_AND_REDUCED: u8 = ECE | CWR;
 
-/// What the SYNs have agreed on.
+/// Result of the negotiation in the SYNs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EcnMode {
-    /// Nothing.
+    /// No ECN.
     #[default]
     Off,
     /// RFC 3168
     Classic,
     /// RFC 9768
     Accurate,
-    /// RFC 9768, but the way to the peer garbles marks: we give feedback and send nothing that is ECN-capable.
+    /// RFC 9768, but the path to the peer garbles marks: we give feedback and send no ECN-capable packets.
     AccurateUnmarked,
 }
 
-/// What a connection remembers of marks.
+/// ECN state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EcnState {
-    /// A mark has arrived: ECE is told until the peer answers CWR.
+    /// A mark has arrived: ECE is sent until the peer answers CWR.
     pub(crate) echo: bool,
-    /// The window was reduced: CWR is told with the next new data.
+    /// The window was reduced: CWR is sent with the next new data.
     pub(crate) tell: bool,
-    /// The window was reduced because of a mark; until more than this is acknowledged, others are of the same window.
+    /// The window was reduced for a mark; marks count as the same window until more than this is acknowledged.
     pub(crate) reduction: Option<SeqNum>,
-    /// Segments that arrived with a mark, as the peer reports.
+    /// Number of segments that arrived at the peer with a mark, from its reports.
     pub(crate) delivered_ce: u32,
 }
 
 impl EcnState {
-    /// Whether segments may take the short way.
+    /// Returns true when segments may take the fast path.
     pub(crate) fn is_undisturbed(&self) -> bool {
         !self.echo && self.reduction.is_none()
     }
 }
 
 impl Ecn {
-    /// What our SYNs ask for.
+    /// The mode that our SYNs ask for.
     fn request(self) -> EcnMode {
         match self {
             Ecn::Off | Ecn::Passive | Ecn::AccuratePassive => EcnMode::Off,
@@ -77,9 +76,9 @@ impl Ecn {
     }
 }
 
-/// RFC 3168 §6.1.1: what to answer to a SYN. One that is marked itself does not count, as in Linux, but for DCTCP.
+/// RFC 3168 §6.1.1: the answer to a SYN. A SYN that is itself marked does not ask, as in Linux, except with DCTCP.
 pub(crate) fn answer(config: &TcpConfig, algorithm: CongestionControl, syn: &Segment) -> EcnMode {
-    // RFC 9768 §3.1.3: what is neither nothing nor classic asks for accurate feedback.
+    // RFC 9768 §3.1.3: any value other than nothing and classic asks for accurate feedback.
     if config.ecn.answers_accurately() && !matches!(accurate::ace(&syn.header), 0b000 | 0b011) {
         return EcnMode::Accurate;
     }
@@ -101,8 +100,8 @@ pub(crate) fn ect_of_syn_ack(mode: EcnMode, algorithm: CongestionControl) -> u8 
     if mode == EcnMode::Classic && algorithm == CongestionControl::Dctcp { ECT_0 } else { 0 }
 }
 
-/// Says in a SYN-ACK what was agreed, when the SYN had `field`. One that was lost may have been lost for that (RFC
-/// 9768 §3.1.4.2): first it goes without the option, then without anything.
+/// Writes the agreed mode into a SYN-ACK, when the SYN had `field`. A lost SYN-ACK may have been lost for that (RFC
+/// 9768 §3.1.4.2): the first retransmission goes without the option, later ones without ECN.
 pub(crate) fn mark_syn_ack(agreed: (EcnMode, u8), config: &TcpConfig, retries: u8, header: &mut Header) {
     match agreed.0 {
         EcnMode::Classic => header.flags |= ECE,
@@ -116,19 +115,19 @@ pub(crate) fn mark_syn_ack(agreed: (EcnMode, u8), config: &TcpConfig, retries: u
     }
 }
 
-/// Whether a SYN-ACK that was sent again so often says nothing of ECN any more.
+/// Returns true when a SYN-ACK that was retransmitted `retries` times no longer mentions ECN.
 fn has_given_up(config: &TcpConfig, retries: u8) -> bool {
     retries > 1 && config.ecn_fallback
 }
 
-/// What a server has agreed on once its SYN-ACK, sent again so often, is acknowledged. RFC 9768 §3.1.5: where a SYN-ACK has said
-/// nothing of ECN, the client may use none, and nothing is marked.
+/// The mode of a server once its SYN-ACK, retransmitted `retries` times, is acknowledged. RFC 9768 §3.1.5: when a SYN-ACK
+/// did not mention ECN, the client may use none, and nothing is marked.
 pub(crate) fn settled(mode: EcnMode, config: &TcpConfig, retries: u8) -> EcnMode {
     if mode == EcnMode::Accurate && has_given_up(config, retries) { EcnMode::AccurateUnmarked } else { mode }
 }
 
-/// A SYN has come again that first led to `mode`. RFC 9768 §3.1.5: the mode stays, but to a client that asks for nothing now nothing
-/// goes that is marked.
+/// The mode after a repeated SYN; its first copy led to `mode`. RFC 9768 §3.1.5: the mode stays, but when the client asks
+/// for nothing now, no marked packet goes to it.
 pub(crate) fn asked_again(mode: EcnMode, syn: &Segment) -> EcnMode {
     if mode == EcnMode::Accurate && accurate::ace(&syn.header) == 0 { EcnMode::AccurateUnmarked } else { mode }
 }
@@ -136,7 +135,7 @@ pub(crate) fn asked_again(mode: EcnMode, syn: &Segment) -> EcnMode {
 impl Tcb {
     /// The ECN field of packets that may be marked.
     pub(crate) fn ect(&self) -> u8 {
-        // BBR does not heed marks, so it does not ask for them.
+        // BBR does not react to marks, so it does not ask for them.
         let heeds = self.congestion != CongestionControl::Bbr;
         let marks = heeds && matches!(self.ecn_mode(), EcnMode::Classic | EcnMode::Accurate);
         let may = self.state.is_synchronized() || self.congestion == CongestionControl::Dctcp;
@@ -145,8 +144,8 @@ impl Tcb {
 }
 
 impl Connection<'_, '_> {
-    /// What our SYN asks for; one that was lost may have been lost for that (RFC 3168 §6.1.1.1; RFC 9768 §3.1.4.1 has
-    /// a second try).
+    /// Chooses the mode of our SYN; a lost SYN may have been lost for that (RFC 3168 §6.1.1.1; RFC 9768 §3.1.4.1 has a
+    /// second try).
     pub(crate) fn choose_ecn(&mut self) {
         let config = &self.shared.config;
         let request = config.ecn.request();
@@ -160,15 +159,15 @@ impl Connection<'_, '_> {
         self.tcb.set_ecn_mode(mode);
     }
 
-    /// What the peer's SYN or SYN-ACK says to what ours has asked for.
+    /// The mode that follows from our request and the peer's SYN or SYN-ACK.
     pub(crate) fn agree_on_ecn(&self, segment: &Segment) -> EcnMode {
         let asked = match self.tcb.ecn_mode() {
-            // RFC 9768 §3.1.4.1: the SYN that has asked may have been the one that arrived.
+            // RFC 9768 §3.1.4.1: the SYN that arrived may be the one that asked.
             EcnMode::Off if self.shared.config.ecn.request() == EcnMode::Accurate => EcnMode::Accurate,
             asked => asked,
         };
         if !segment.has(ACK) {
-            // Both ends open: what both ask for, at least.
+            // Both ends open: the mode that both ask for.
             return match (asked, answer(&self.shared.config, self.tcb.congestion, segment)) {
                 (EcnMode::Off, _) => EcnMode::Off,
                 (EcnMode::Classic, EcnMode::Accurate) => EcnMode::Classic,
@@ -184,11 +183,11 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 9768 §3.1.1, table 2. Who has seen our SYN with another mark than it had tells of a way that garbles them
-    /// (§3.2.2.3), unless congestion is what it has experienced.
+    /// RFC 9768 §3.1.1, table 2. A peer that has seen our SYN with another mark than it had reports a path that garbles
+    /// marks (§3.2.2.3), unless the mark says congestion.
     fn agree_on_accurate(&self, ace: u32) -> EcnMode {
         let sent = self.tcb.ect();
-        // §3.1.3: this is reserved, and taken for news of a SYN that arrived as it was sent.
+        // §3.1.3: this value is reserved, and counts as a report that the SYN arrived unchanged.
         let ace = if ace == 0b101 { accurate::ace_of_field(sent) } else { ace };
         let is_possible = |field| field == sent || (sent != 0 && field == CE);
         match (ace, accurate::field_of_ace(ace)) {
@@ -200,7 +199,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Whether a packet may be marked.
+    /// Returns true when a packet may be marked.
     #[inline]
     pub(crate) fn is_markable(&self, plan: Option<&Plan>) -> bool {
         plan.is_some_and(|plan| plan.len > 0 && !plan.again)
@@ -214,12 +213,12 @@ impl Connection<'_, '_> {
         if self.is_markable(None) { tos } else { tos & !CE }
     }
 
-    /// What is known of marks.
+    /// The ECN state.
     pub(crate) fn ecn(&self) -> EcnState {
         self.shared.cold.get(self.tcb.cold).map_or(EcnState::default(), |cold| cold.ecn)
     }
 
-    /// Data has arrived in the window: the receiver's part (RFC 3168 §6.1.3).
+    /// Handles the mark of data that has arrived in the window: the receiver's part (RFC 3168 §6.1.3).
     pub(crate) fn heed_mark(&mut self, segment: &Segment) {
         if self.tcb.ecn_mode() != EcnMode::Classic {
             return;
@@ -241,8 +240,8 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// RFC 8257 §3.2, figure 1: ACKs say for exactly which segments there was a mark, so that what was received
-    /// before a change is acknowledged before.
+    /// RFC 8257 §3.2, figure 1: ACKs report for exactly which segments there was a mark, so data received before a change is
+    /// acknowledged before it.
     fn heed_mark_exactly(&mut self, marked: bool) {
         if self.ecn().echo == marked {
             return;
@@ -258,7 +257,7 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// ECE in everything that is sent, while a mark has to be told; or what accurate feedback has in its place.
+    /// Sets ECE in everything that is sent while a mark is to be echoed, or writes ACE for accurate feedback.
     #[inline]
     pub(crate) fn mark_header(&mut self, header: &mut Header) {
         if self.tcb.ecn_mode() != EcnMode::Off {
@@ -274,33 +273,33 @@ impl Connection<'_, '_> {
         self.tell_ace(header);
     }
 
-    /// Whether the next new data has to say CWR.
+    /// Returns true when the next new data must carry CWR.
     #[inline]
     pub(crate) fn has_to_tell_reduction(&self) -> bool {
         self.tcb.cold != cold::NONE && self.ecn().tell
     }
 
-    /// Whether new data goes in packets of one segment: a link that cuts others would repeat CWR, or clear it in all
-    /// but the first piece.
+    /// Returns true when new data goes in packets of one segment: a link that splits larger ones would repeat CWR, or clear
+    /// it in all but the first piece.
     #[inline]
     pub(crate) fn has_cwr_to_send(&self) -> bool {
         self.tcb.cold != cold::NONE && (self.ecn().tell || self.is_ace_fragile())
     }
 
-    /// New data goes out with CWR.
+    /// Notes that new data goes out with CWR.
     pub(crate) fn reduction_told(&mut self) {
         if let Some(cold) = self.cold() {
             cold.ecn.tell = false;
         }
     }
 
-    /// Whether cwnd is on its way to ssthresh because of a mark.
+    /// Returns true while cwnd is on its way to ssthresh because of a mark.
     #[inline]
     pub(crate) fn is_reducing(&self) -> bool {
         self.tcb.cold != cold::NONE && self.ecn().reduction.is_some() && !self.is_modelled()
     }
 
-    /// RFC 8257 §3.3: DCTCP counts what every ACK acknowledges.
+    /// RFC 8257 §3.3: counts what each ACK acknowledges, for DCTCP.
     #[inline]
     pub(crate) fn count_marked(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
@@ -313,7 +312,7 @@ impl Connection<'_, '_> {
         self.demand_cold().dctcp.on_ack(ack, nxt, acked, marked);
     }
 
-    /// An acceptable ACK says ECE: the sender's part (RFC 3168 §6.1.2).
+    /// Handles ECE in an acceptable ACK: the sender's part (RFC 3168 §6.1.2).
     pub(crate) fn heed_echo(&mut self, segment: &Segment) {
         let ack = segment.acknowledgment();
         if self.tcb.ecn_mode() != EcnMode::Classic || !segment.has(ECE) || ack.before(self.tcb.snd_una) || self.tcb.flight() == 0
@@ -325,26 +324,26 @@ impl Connection<'_, '_> {
         self.react_to_mark(0);
     }
 
-    /// The peer reports that `segments` more have arrived with a mark.
+    /// Counts `segments` more that have arrived with a mark, from the peer's report.
     pub(crate) fn count_delivered_ce(&mut self, segments: u32) {
         self.env.counters.add(crate::stats::Counter::TcpDeliveredCe, segments as u64);
         let cold = self.demand_cold();
         cold.ecn.delivered_ce = cold.ecn.delivered_ce.wrapping_add(segments);
     }
 
-    /// Whether a mark that is told now would reduce the window.
+    /// Returns true when a mark reported now would reduce the window.
     pub(crate) fn may_react_to_mark(&self) -> bool {
         self.tcb.recovery == Recovery::Open && self.ecn().reduction.is_none()
     }
 
-    /// Once per window, and not in a recovery, which has reduced the window already. `delivered` bytes are not under
-    /// way any more since the ACK that tells of the mark.
+    /// Reduces the window once per window of data, and not in a recovery, which has reduced it already. `delivered` bytes
+    /// have left the flight with the ACK that reports the mark.
     pub(crate) fn react_to_mark(&mut self, delivered: u32) {
         if !self.may_react_to_mark() {
             return;
         }
         if self.is_modelled() {
-            // As Linux: the peer hears CWR, the model of the path says what it is worth.
+            // Linux: CWR goes to the peer, and the rate model decides about its pace.
             self.begin_reduction();
         } else {
             self.reduce_window_for_mark(delivered);
@@ -357,7 +356,7 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// A reduction of the window begins, for whatever reason. `false`: a mark has reduced it within this window.
+    /// Starts a reduction of the window, for any reason. Returns false when a mark has reduced it within this window.
     pub(crate) fn begin_reduction(&mut self) -> bool {
         let classic = self.tcb.ecn_mode() == EcnMode::Classic;
         let cold = self.demand_cold();
@@ -365,7 +364,7 @@ impl Connection<'_, '_> {
         cold.ecn.reduction.take().is_none()
     }
 
-    /// `ack` is acknowledged: as in Linux a reduction ends when something from after it is.
+    /// Takes the ACK of `ack`: a reduction ends when data beyond its end is acknowledged, as in Linux.
     pub(crate) fn end_reduction(&mut self, ack: SeqNum) {
         let Some(cold) = self.cold() else { return };
         let ends = cold.ecn.reduction.take_if(|end| ack.after(*end)).is_some();

@@ -1,8 +1,10 @@
-//! Connections that have ended: out of the tables, into a TIME-WAIT record or not, and free when nobody holds them any more.
+//! Ended connections: removed from the tables, replaced by a TIME-WAIT record or not, and freed when no application holds
+//! them.
 //!
-//! Read RFC 9293 §3.10.7.4 (TIME-WAIT), §3.3.2 first. What ends notes itself (`Connection::end`, or entering TIME-WAIT) while
-//! others work with tables; here the tables follow, before the next segment is looked at. Promises: a flow that changes from a
-//! connection to a record keeps its place in the flow table; who is named hears [`Event::Closed`] once.
+//! Read RFC 9293 §3.10.7.4 (TIME-WAIT), §3.3.2 first. A connection that ends queues itself (`Connection::end`, or entering
+//! TIME-WAIT) while other code works with the tables; the tables are updated here, before the next segment is processed.
+//! Promises: a flow that changes from a connection to a record keeps its entry in the flow table; an application that knows
+//! the connection gets [`Event::Closed`] once.
 
 use crate::event::{Event, SocketId};
 use crate::stack::Env;
@@ -15,7 +17,7 @@ use super::tcb::flag;
 use super::time_wait::Record;
 
 impl Tcp {
-    /// Takes connections that have ended out of the tables, and frees those that nobody holds.
+    /// Removes ended connections from the tables, and frees those that no application holds.
     #[inline]
     pub(super) fn settle(&mut self, env: &mut Env) {
         if !self.shared.ended.is_empty() || !self.shared.fast_open.finished.is_empty() {
@@ -47,7 +49,7 @@ impl Tcp {
         }
     }
 
-    /// A record takes over from the control block.
+    /// Replaces the control block by a TIME-WAIT record.
     fn enter_time_wait(&mut self, env: &mut Env, index: u32, hash: u32) {
         let mut connection = self.connection(env, index);
         let window = connection.advertise_window();
@@ -71,7 +73,7 @@ impl Tcp {
         }
     }
 
-    /// A record that is in no table yet; the oldest one goes if there are too many.
+    /// Adds a record that is in no table yet; drops the oldest one when there are too many.
     fn push_time_wait(&mut self, env: &mut Env, record: Record) -> u32 {
         if let Some((index, oldest)) = self.time_wait.make_room() {
             env.counters.count(Counter::TimeWaitOverflow);
@@ -80,13 +82,13 @@ impl Tcp {
         self.time_wait.push(self.now, record)
     }
 
-    /// The record of a flow that has none; its wait begins.
+    /// Adds the record of a flow that has none and starts its wait.
     pub(super) fn remember_time_wait(&mut self, env: &mut Env, record: Record, hash: u32) {
         let index = self.push_time_wait(env, record);
         self.flows.insert(hash, Target::TimeWait(index));
     }
 
-    /// The wait is over.
+    /// Removes a record after its wait.
     pub(super) fn forget_time_wait(&mut self, index: u32, hash: u32) {
         self.time_wait.remove(index);
         self.flows.remove(hash, Target::TimeWait(index));
@@ -100,7 +102,7 @@ impl Tcp {
         found.is_some()
     }
 
-    /// Nobody holds the connection any more. Its name and what the application named it by, if the application has had it.
+    /// Frees a connection that no application holds. Returns its id and the application's name for it, if it was accepted.
     fn free(&mut self, env: &mut Env, index: u32) -> Option<(SocketId, u64)> {
         self.shared.starved.remove(&index);
         let mut connection = self.connection(env, index);

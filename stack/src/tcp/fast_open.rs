@@ -1,8 +1,8 @@
-//! Fast Open, what both sides share: what a connection remembers of it, keys, cookies.
+//! Fast Open, shared by both sides: connection state, keys, cookies.
 //!
-//! Read RFC 7413 first. `fast_open_client` sends data in a SYN, `fast_open_server` takes it. A cookie is what
-//! Linux computes with the same key (SipHash-2-4 of both addresses), so that several machines behind one address
-//! may share a key. The cookies of a backup key are good too, so that keys can be changed while they are used.
+//! Read RFC 7413 first. `fast_open_client` sends data in a SYN, `fast_open_server` takes it. Cookies equal those that Linux
+//! computes with the same key (SipHash-2-4 of both addresses), so several machines behind one address may share a key.
+//! Cookies of a backup key are valid too, so that keys can be changed in use.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -16,7 +16,7 @@ use super::isn::mix;
 use super::siphash::{SIP_2_4, Sip};
 use super::tcb::Tcb;
 
-/// What Linux's tcp_info calls tcpi_fastopen_client_fail.
+/// Linux's tcpi_fastopen_client_fail in tcp_info.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Failure {
@@ -27,17 +27,17 @@ pub(crate) enum Failure {
     NoCookie,
     /// The SYN-ACK did not acknowledge the data.
     NotAcknowledged,
-    /// The SYN was sent again, without data.
+    /// The SYN was retransmitted without data.
     Retransmitted,
 }
 
-/// What a connection remembers.
+/// Fast Open state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Early {
     /// Not in use.
     #[default]
     Off,
-    /// Active open: the SYN waits for data that it may carry, at most `room` bytes.
+    /// Active open: the SYN waits for data to carry, at most `room` bytes.
     Waiting { option: Option<FastOpen>, room: u16 },
     /// Active open: the first SYN has (or will have) this option and at most `room` bytes.
     Sent { option: Option<FastOpen>, room: u16, failure: Failure },
@@ -47,7 +47,7 @@ pub(crate) enum Early {
     Over { data: bool, failure: Failure },
 }
 
-/// A passive open is over: one fewer that a listener waits for.
+/// A passive open that is over: its listener counts one fewer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
     pub(crate) listener: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Finished {
     pub(crate) reset: bool,
 }
 
-/// What all connections share.
+/// Fast Open state of a stack.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) cache: Cache,
@@ -64,7 +64,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The keys that were configured, or those that follow from `seed`; an empty cache.
+    /// The configured keys, or those derived from `seed`; an empty cache.
     pub(crate) fn new(seed: u64, keys: Option<FastOpenKeys>) -> Shared {
         let half = |n: u64| mix(seed ^ 0x7413 ^ (n << 32)).to_le_bytes();
         let mut primary = [0; 16];
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// RFC 7413 §4.1.2: the cookie for a client's address, as Linux makes it.
+/// RFC 7413 §4.1.2: the cookie for a client's address, computed as in Linux.
 pub(crate) fn cookie(key: &[u8; 16], flow: &FlowKey) -> [u8; 8] {
     let (low, high) = (u128::from_le_bytes(*key) as u64, (u128::from_le_bytes(*key) >> 64) as u64);
     let mut bytes = Vec::with_capacity(32);
@@ -89,14 +89,15 @@ pub(crate) fn cookie(key: &[u8; 16], flow: &FlowKey) -> [u8; 8] {
 }
 
 impl Early {
-    /// Whether forgetting it loses nothing.
+    /// Returns true when dropping it loses nothing.
     pub(crate) fn is_off(&self) -> bool {
         *self == Early::Off
     }
 }
 
 impl Tcb {
-    /// Whether queued data and a FIN may go out: also before the handshake is over, to who has sent data with it.
+    /// Returns true when queued data and a FIN may be sent: also before the handshake is over, when the peer has sent data
+    /// with it.
     #[inline]
     pub(crate) fn sends_data(&self) -> bool {
         self.state.sends_data() || (self.is_early() && self.state == super::State::SynReceived)

@@ -1,10 +1,10 @@
-//! Fast Open, the client: cookies that were got, data in the SYN, and the ways back to an ordinary open.
+//! Fast Open, the client: learned cookies, data in the SYN, and the fallbacks to an ordinary open.
 //!
-//! Read RFC 7413 §4.1.3, §4.2 first. With a cookie for the peer the SYN waits for the first data and carries it;
-//! without one it asks for a cookie. A SYN is sent again without option and data. What the SYN-ACK does not
-//! acknowledge is sent at once as if it had never been. As Linux does, the option is tried under its experimental
-//! number when the peer ignored the other one; data in SYNs that get lost twice in a row is held back for a
-//! while, and when that happens with any peer (where configured) Fast Open rests for all.
+//! Read RFC 7413 §4.1.3, §4.2 first. With a cookie for the peer the SYN waits for the first data and carries it; without one
+//! it asks for a cookie. A SYN is retransmitted without option and data. Data that the SYN-ACK does not acknowledge is sent
+//! at once as if for the first time. As in Linux, the option is tried under its experimental number when the peer ignored
+//! the other one. Data in SYNs that get lost twice in a row is held back for a while; when that happens with any peer (if
+//! configured), Fast Open rests for all.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
@@ -23,15 +23,15 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
 
-/// Peers that are remembered; the one known longest goes.
+/// Number of cached peers; the one known longest is dropped.
 const PEERS_MAX: usize = 1_024;
-/// Bytes of options that a SYN may have; its data leaves room for them. Linux: MAX_TCP_OPTION_SPACE.
+/// Maximum bytes of options in a SYN; its data leaves space for them. Linux: MAX_TCP_OPTION_SPACE.
 const OPTIONS_BYTES_MAX: u16 = 40;
-/// SYNs with data lost in a row that are forgiven.
+/// Number of lost SYNs with data in a row without consequence.
 const LOSSES_FORGIVEN: u8 = 1;
-/// How long data is held back then, doubled with each loss.
+/// Time for which data is then held back, doubled with each loss.
 const REST: Duration = Duration::from_secs(60);
-/// RFC 7413 §4.1.3: what a peer takes whose MSS is not known.
+/// RFC 7413 §4.1.3: limit for a peer with an unknown MSS.
 const MSS_UNKNOWN: u16 = u16::MAX;
 /// Doublings of the rest after a black hole; Linux: 2^6.
 const DISABLED_DOUBLINGS: u8 = 6;
@@ -40,18 +40,18 @@ const DISABLED_DOUBLINGS: u8 = 6;
 struct Peer {
     cookie: Option<FastOpen>,
     mss: u16,
-    /// Ask under the experimental number; has been tried if `Some(false)`.
+    /// Ask under the experimental number; `Some(false)`: it was tried.
     experimental: Option<bool>,
     losses: u8,
     lost_at: Instant,
 }
 
-/// RFC 7413 §4.1.3: what is remembered of peers.
+/// RFC 7413 §4.1.3: cache of peers.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     peers: BTreeMap<IpAddr, Peer>,
     order: VecDeque<IpAddr>,
-    /// Black holes found in a row, and the last one.
+    /// Number of black holes found in a row, and the time of the last one.
     disabled: (u8, Instant),
 }
 
@@ -87,7 +87,7 @@ impl Peer {
 }
 
 impl Connection<'_, '_> {
-    /// An active open with Fast Open: the SYN waits for data if it may carry some, else asks for a cookie.
+    /// Opens actively with Fast Open: the SYN waits for data if it may carry some, otherwise it asks for a cookie.
     pub(crate) fn open_fast(&mut self, iss: SeqNum, options: &TcpOptions) {
         let config = &self.shared.config.fast_open;
         let (local, remote) = self.tcb.template.addresses();
@@ -125,7 +125,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// There is data, or never will be: the SYN goes.
+    /// Sends the waiting SYN: there is data, or there never will be.
     pub(crate) fn open_waiting(&mut self) {
         let Some(cold) = self.cold() else { return };
         let Early::Waiting { option, room } = cold.fast_open else { return };
@@ -135,7 +135,7 @@ impl Connection<'_, '_> {
         self.restart_rto();
     }
 
-    /// What the first SYN carries besides: the option goes to `options`, the data is the plan.
+    /// Adds to the first SYN: the option goes to `options`, the returned plan has the data.
     pub(crate) fn fast_open_syn(&mut self, options: &mut Options) -> Option<Plan> {
         if self.tcb.state != State::SynSent || self.tcb.backoff > 0 {
             return None;
@@ -143,17 +143,17 @@ impl Connection<'_, '_> {
         let Early::Sent { option, room, failure } = self.shared.cold.get(self.tcb.cold)?.fast_open else { return None };
         options.fast_open = option;
         if options.len() > OPTIONS_BYTES_MAX as usize {
-            // No room beside the others.
+            // No space beside the other options.
             options.fast_open = None;
             return None;
         }
         let len = self.tcb.unsent().min(room as u32);
         let good = failure == Failure::None && len > 0;
-        // The peer's MSS is not known yet: a SYN is one packet, never a train of them.
+        // The peer's MSS is not known yet: a SYN is one packet, never several.
         good.then_some(Plan { sequence: self.tcb.snd_una + 1, len, fin: false, again: false, probe: false, segment: len })
     }
 
-    /// The SYN was not answered in time.
+    /// Handles a timeout of the SYN.
     pub(crate) fn fast_open_timed_out(&mut self, given_up: bool) {
         let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
@@ -162,7 +162,7 @@ impl Connection<'_, '_> {
             *failure = Failure::Retransmitted;
         }
         let base = self.shared.config.fast_open.black_hole_rest;
-        // As Linux: after the second timeout, or when nothing has helped.
+        // Linux: after the second timeout, or when all tries have failed.
         if sent_data && base != Duration::ZERO && (given_up || self.tcb.backoff == 2) {
             let disabled = &mut self.shared.fast_open.cache.disabled;
             *disabled = (disabled.0.saturating_add(1), self.now);
@@ -170,8 +170,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The SYN is too large for the way to the peer: it goes again at once, without data and option. That is no loss: neither
-    /// backoff nor window changes, and the peer is not held to drop SYNs with data.
+    /// Sends a SYN again that is too large for the path, at once, without data and option. That is no loss: neither backoff
+    /// nor window changes, and the peer is not suspected of dropping SYNs with data.
     pub(crate) fn fast_open_too_big(&mut self) {
         let sent_data = self.tcb.snd_nxt.after(self.tcb.snd_una + 1);
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold).filter(|_| sent_data) else { return };
@@ -183,8 +183,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 7413 §4.1.3, §4.2.2: the SYN-ACK tells a cookie and what it acknowledges; the rest of the SYN's data
-    /// counts as never sent.
+    /// RFC 7413 §4.1.3, §4.2.2: takes the cookie and the acknowledgment of a SYN-ACK; the rest of the SYN's data counts as
+    /// never sent.
     pub(crate) fn fast_open_answered(&mut self, segment: &Segment) {
         let acknowledged = segment.acknowledgment().latest(self.tcb.snd_una + 1);
         let (data_sent, data_left) = (self.tcb.snd_nxt - (self.tcb.snd_una + 1), self.tcb.snd_nxt.after(acknowledged));
@@ -202,7 +202,7 @@ impl Connection<'_, '_> {
             self.tcb.next_unsent = self.tcb.extent_at(self.env.arena, acknowledged, ringway_shm::Slot::NONE);
         } else if data {
             self.env.counters.count(Counter::TcpFastOpenActive);
-            // What has come through is no black hole.
+            // Data that has passed shows that there is no black hole.
             self.shared.fast_open.cache.disabled.0 = 0;
         }
     }
@@ -216,7 +216,7 @@ impl Connection<'_, '_> {
         if told.is_some() {
             peer.cookie = told;
         } else if let Some(sent) = sent.filter(|sent| !again && sent.cookie().is_empty()) {
-            // It was not understood: under the other number next time, and then no more.
+            // The peer did not understand the option: use the other number next time, and then no more.
             if peer.cookie.is_none() && peer.experimental != Some(false) {
                 peer.experimental = Some(!sent.experimental);
             }

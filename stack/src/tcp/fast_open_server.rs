@@ -1,9 +1,9 @@
-//! Fast Open, the server: a SYN with a good cookie makes a connection at once.
+//! Fast Open, the server: a SYN with a valid cookie makes a connection at once.
 //!
-//! Read RFC 7413 §4.1.2, §4.2.2, §5.1 first. The connection stands in SYN-RECEIVED with a control block, is
-//! offered for accept with the SYN's data, and may send. A listener has so many of them at most as its
-//! TCP_FASTOPEN says; one that was reset keeps its place for a minute (RFC 7413 §5.1: the source was spoofed).
-//! Whatever does not fit is an ordinary handshake: the SYN's data is not acknowledged then.
+//! Read RFC 7413 §4.1.2, §4.2.2, §5.1 first. The connection is in SYN-RECEIVED with a control block, is offered for accept
+//! with the SYN's data, and may send. A listener's TCP_FASTOPEN limits the number of these connections; one that was reset
+//! counts for another minute (RFC 7413 §5.1: the source was spoofed). Every other SYN leads to an ordinary handshake: its
+//! data is not acknowledged then.
 
 use crate::config::FastOpenKeys;
 use crate::event::SocketId;
@@ -23,21 +23,21 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::state::State;
 
-/// How long a reset open keeps its place, milliseconds (Linux: 60 s).
+/// Time for which a reset open still counts, milliseconds (Linux: 60 s).
 const RESET_HOLDS_MS: u32 = 60_000;
 
-/// What a SYN's option comes to.
+/// Decision about a SYN with Fast Open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// A connection now; the SYN-ACK tells a cookie of the new key, if that is another one.
+    /// A connection now; the SYN-ACK has a cookie of the new key, if the SYN's was of another.
     Now(Option<FastOpen>),
-    /// An ordinary handshake whose SYN-ACK has this option.
+    /// An ordinary handshake with this option in the SYN-ACK.
     Later(Option<FastOpen>),
 }
 
 impl Tcp {
-    /// Takes a SYN as Fast Open if it may be one. Returns what the SYN-ACK of an ordinary handshake tells, or
-    /// `None` when there is a connection already.
+    /// Takes a SYN as Fast Open if it may be one. Returns the option for the SYN-ACK of an ordinary handshake, or `None`
+    /// when a connection was made.
     pub(super) fn open_early(
         &mut self,
         env: &mut Env,
@@ -109,7 +109,7 @@ impl Tcp {
         false
     }
 
-    /// A control block in SYN-RECEIVED with the SYN's data, offered to the application.
+    /// Makes a control block in SYN-RECEIVED with the SYN's data, and offers it to the application.
     fn create_early(
         &mut self,
         env: &mut Env,
@@ -150,7 +150,7 @@ impl Tcp {
         true
     }
 
-    /// Listeners learn which early opens are over.
+    /// Reports ended early opens to their listeners.
     pub(super) fn finish_early(&mut self) {
         let until = timer::tick_at(self.now).wrapping_add(RESET_HOLDS_MS);
         while let Some(Finished { listener, generation, reset }) = self.shared.fast_open.finished.pop() {
@@ -173,7 +173,7 @@ impl Tcp {
         *place = keys;
     }
 
-    /// The keys that a listener uses, or those of all that have none of their own.
+    /// The keys of a listener, or those of all that have none of their own.
     pub(crate) fn fast_open_keys(&self, listener: Option<SocketId>) -> FastOpenKeys {
         let entry = listener.and_then(|id| self.listener_index(id)).and_then(|index| self.listeners.get(index));
         entry.and_then(|entry| entry.fast_open_keys).unwrap_or(self.shared.fast_open.keys)
@@ -181,7 +181,7 @@ impl Tcp {
 }
 
 impl Connection<'_, '_> {
-    /// RFC 9293 §3.10.7.2: SYN-RECEIVED; the window of a SYN is not scaled.
+    /// RFC 9293 §3.10.7.2: enters SYN-RECEIVED; the window of a SYN is not scaled.
     fn begin_early(&mut self, key: FlowKey, iss: SeqNum, segment: &Segment) {
         let initial = super::congestion::initial_window(self.tcb.mss as u32, self.shared.config.initial_window);
         let tcb = &mut *self.tcb;
@@ -189,7 +189,7 @@ impl Connection<'_, '_> {
         tcb.snd_una = iss;
         tcb.snd_nxt = iss + 1;
         tcb.snd_end = iss + 1;
-        // The SYN is no small segment that Nagle would wait for.
+        // For Nagle the SYN is no small segment.
         tcb.snd_sml = iss;
         tcb.recover = iss;
         tcb.rcv_nxt = segment.sequence + 1;
@@ -203,7 +203,7 @@ impl Connection<'_, '_> {
         tcb.set_early(true);
     }
 
-    /// The data of the SYN; a FIN behind it comes again when the handshake is over.
+    /// Takes the data of the SYN; a FIN behind it is retransmitted by the peer after the handshake.
     fn take_early_data(&mut self, segment: &mut Segment) {
         segment.trim_front(self.env.arena, 1);
         let room = self.tcb.receive_window();
@@ -216,7 +216,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Whether the peer has sent its SYN again, with or without data: the SYN-ACK was lost.
+    /// Returns true when the peer has sent its SYN again, with or without data: the SYN-ACK was lost.
     pub(crate) fn is_early_syn_again(&self, segment: &Segment) -> bool {
         use crate::wire::tcp::{ACK, RST, SYN};
         self.tcb.is_early() && self.tcb.state == State::SynReceived && segment.header.flags & (SYN | ACK | RST) == SYN
@@ -230,14 +230,14 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The peer refuses (RFC 7413 §5.1): perhaps it has never sent the SYN.
+    /// Notes that the peer refuses (RFC 7413 §5.1): perhaps it has never sent the SYN.
     pub(crate) fn early_reset(&mut self) {
         if let Some(Early::Passive { reset, .. }) = self.cold().map(|cold| &mut cold.fast_open) {
             *reset = true;
         }
     }
 
-    /// The handshake is over, or never will be. Returns whether it had been an early passive open.
+    /// Ends the early phase: the handshake is over, or never will be. Returns true when it was an early passive open.
     pub(crate) fn leave_early(&mut self) -> bool {
         self.tcb.set_early(false);
         let (data, now, first_try) = (self.tcb.bytes_received > 0, self.now, self.tcb.backoff == 0);

@@ -1,16 +1,16 @@
-//! What our segments tell of data that is missing, and what that leaves of a full segment for payload.
+//! SACK blocks in our segments, and the payload space they leave in a full segment.
 //!
-//! Read RFC 2018 §3-4 and RFC 6691 §2 first. While data is held out of order each segment has SACK blocks, whether it carries data
-//! or not: where both ends send, there may be no pure ACK for a long time, and the peer would repair late. The blocks of a data
-//! segment take their room from its payload, so that no segment becomes longer than the path lets through; those of a
-//! super-segment stand in each segment that it is cut into. A report of duplicates (RFC 2883) goes in one ACK alone: repeated
-//! in each segment of a super-segment it would say that all that was sent again was for nothing.
+//! Read RFC 2018 §3-4 and RFC 6691 §2 first. While data is held out of order each segment has SACK blocks, with or without
+//! data: when both ends send, there may be no pure ACK for a long time, and the peer would repair late. The blocks of a data
+//! segment take their space from its payload, so that no segment exceeds the path's limit; those of a super-segment are in
+//! each segment that it is split into. A report of duplicates (RFC 2883) goes in one ACK alone: repeated in each segment of
+//! a super-segment it would say that all retransmissions were unnecessary.
 //!
-//! Of a burst that grows more intervals than one ACK has blocks, other ACKs in front of it tell, the oldest first: each segment out of
-//! order would have an ACK of its own (RFC 5681 §4.2). What is told late, or never, looks to the peer as if the path had
-//! reordered it (RFC 8985 §6.2 step 4), and then it waits longer before it sends again what is lost. For the same reason those
-//! ACKs acknowledge what had come in order when their intervals grew: a hole that was filled after them in the same burst was
-//! sent later, so that whoever hears of it first takes for lost all that he has not been told of.
+//! When a burst adds more intervals than one ACK has blocks for, additional ACKs in front of it report the rest, the oldest
+//! first: each out-of-order segment would cause an ACK of its own (RFC 5681 §4.2). An interval reported late, or never,
+//! looks to the peer like reordering on the path (RFC 8985 §6.2 step 4), and then it waits longer before it retransmits. For
+//! the same reason those ACKs acknowledge what was in order when their intervals grew. A hole filled later in the same burst
+//! was sent later: a sender that hears of it first marks everything not yet SACKed as lost.
 
 use ringway_shm::Burst;
 
@@ -21,15 +21,16 @@ use super::output::WriteError;
 use super::sequence::SeqNum;
 use super::tcb::flag;
 
-/// Of a full segment's payload the blocks take one part in so many at most: a peer may have offered an MSS of a few bytes.
+/// The blocks take at most one in this many of a full segment's payload bytes: a peer may have offered an MSS of a few
+/// bytes.
 const SHARE: usize = 2;
 
-/// How much goes into what is sent next, bytes of payload.
+/// Payload bytes of the next transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     /// A full segment.
     pub(crate) segment: u32,
-    /// A packet: one full segment, or several where the link cuts.
+    /// A packet: one full segment, or several when the link splits them.
     pub(crate) packet: u32,
 }
 
@@ -42,28 +43,29 @@ impl Sizes {
 }
 
 impl Connection<'_, '_> {
-    /// A full segment with what it has to tell of gaps.
+    /// Payload bytes of a full segment beside its SACK blocks.
     #[inline]
     pub(crate) fn segment_bytes(&self) -> u32 {
         let mss = u32::from(self.tcb.mss);
         if self.tcb.cold == super::cold::NONE { mss } else { mss - Options::sack_bytes_of(self.blocks_beside_data()) as u32 }
     }
 
-    /// SACK blocks of a data segment.
+    /// Number of SACK blocks in a data segment.
     fn blocks_beside_data(&self) -> usize {
         let Some(cold) = self.shared.cold.get(self.tcb.cold).filter(|cold| !cold.reassembly.is_empty()) else { return 0 };
         let affordable = Options::sack_blocks_in(usize::from(self.tcb.mss) / SHARE);
         if self.tcb.has(flag::SACK) { cold.reassembly.intervals().min(self.blocks_in_ack()).min(affordable) } else { 0 }
     }
 
-    /// Tells of gaps in the header of a data segment, of which [`segment_bytes`](Connection::segment_bytes) knows.
+    /// Writes SACK blocks into the header of a data segment; [`segment_bytes`](Connection::segment_bytes) has left space for
+    /// them.
     #[inline(never)]
     pub(crate) fn tell_gaps_beside_data(&mut self, header: &mut Header) {
         let most = self.blocks_beside_data();
         self.tell_gaps(header, most);
     }
 
-    /// Tells of gaps in a header, with up to `most` blocks and as many as fit.
+    /// Writes up to `most` SACK blocks into a header, and as many as fit.
     pub(crate) fn tell_gaps(&mut self, header: &mut Header, most: usize) {
         if self.tcb.has(flag::SACK)
             && let Some(cold) = self.cold()
@@ -73,7 +75,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Writes ACKs for the intervals that the next one has no room for.
+    /// Writes ACKs for the intervals that the next one has no space for.
     pub(crate) fn write_earlier_gaps(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let room = self.blocks_in_ack();
         let sacks = self.tcb.has(flag::SACK);
@@ -92,8 +94,8 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// Has `header` acknowledge no more than what had come in order up to `then`; the window's edge does not move left for that, as
-    /// far as the field can say it.
+    /// Limits the acknowledgment of `header` to data that was in order up to `then`; the window's edge does not move left
+    /// for that, as far as the field can express it.
     fn acknowledge_only(&mut self, header: &mut Header, then: SeqNum) {
         let scale = self.tcb.receive_scale();
         let filled = (self.tcb.rcv_nxt - then).div_ceil(1 << scale);
@@ -102,13 +104,13 @@ impl Connection<'_, '_> {
         self.tcb.rcv_adv = self.tcb.rcv_adv.latest(then + (window << scale));
     }
 
-    /// Blocks that a pure ACK has room for.
+    /// Number of blocks that a pure ACK has space for.
     fn blocks_in_ack(&self) -> usize {
         if self.tcb.has(flag::TIMESTAMPS) { SACK_BLOCKS_BESIDE_TIMESTAMPS } else { SACK_BLOCKS_MAX }
     }
 
-    /// Whether only a pure ACK can say what there is to say: duplicates, more than the blocks of a data segment can, or (RFC 5681
-    /// §2) a gap to a peer that counts duplicate ACKs.
+    /// Returns true when only a pure ACK can carry the report: duplicates, more blocks than a data segment can have, or (RFC
+    /// 5681 §2) a gap to a peer that counts duplicate ACKs.
     pub(crate) fn has_report_of_its_own(&self) -> bool {
         let cold = self.shared.cold.get(self.tcb.cold);
         cold.is_some_and(|cold| match self.tcb.has(flag::SACK) {

@@ -1,7 +1,7 @@
-//! What the Internet layer tells of the way: ICMP errors that quote a segment of ours, and smaller MTUs.
+//! Messages of the IP layer about the path: ICMP errors that quote a segment of ours, and smaller MTUs.
 //!
-//! Read RFC 1122 §4.2.3.9, RFC 1191 §3 and RFC 5927 first. Finds the connection; whether it believes the message is its own
-//! matter.
+//! Read RFC 1122 §4.2.3.9, RFC 1191 §3 and RFC 5927 first. Finds the connection, which decides whether it believes the
+//! message.
 
 use ringway_shm::Instant;
 
@@ -14,18 +14,18 @@ use crate::ip::{IcmpError, IcmpErrorKind};
 use crate::stack::Env;
 
 impl Tcp {
-    /// The MTU of an interface may have become smaller.
+    /// Adapts connections to an interface MTU that may have become smaller.
     pub(crate) fn fit_to_paths(&mut self, now: Instant, env: &mut Env) {
         self.set_now(now);
         for index in 0..self.tcbs.len() {
-            // Before the peer's SYN nothing is agreed; a block that was freed is closed.
+            // Before the peer's SYN nothing is negotiated; a freed block is closed.
             if !matches!(self.tcbs[index].state, State::Closed | State::Listen | State::SynSent) {
                 self.connection(env, index as u32).fit_to_path();
             }
         }
     }
 
-    /// An ICMP error quotes a segment of ours.
+    /// Handles an ICMP error that quotes a segment of ours.
     pub(crate) fn icmp_error(&mut self, now: Instant, env: &mut Env, error: &IcmpError) {
         self.set_now(now);
         let IcmpError { local, remote, local_port, remote_port, .. } = *error;

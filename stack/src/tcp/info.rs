@@ -1,4 +1,4 @@
-//! What tools and `TCP_INFO` see of connections.
+//! Connection data for tools and `TCP_INFO`.
 
 use crate::address::SocketAddress;
 use crate::event::SocketId;
@@ -16,7 +16,7 @@ use super::tally::Tally;
 use super::tcb::{Recovery, Tcb, flag};
 use crate::timer;
 
-/// What `TCP_INFO` tells, in Linux's terms.
+/// Contents of `TCP_INFO`, in Linux's terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// State.
@@ -43,7 +43,7 @@ pub struct TcpInfo {
     pub ato_us: u32,
     /// Payload bytes of a full segment to the peer.
     pub send_mss: u32,
-    /// Payload bytes of a full segment from the peer, as far as known: guessed from those that come.
+    /// Payload bytes of a full segment from the peer, estimated from received segments.
     pub receive_mss: u32,
     /// Payload bytes of the largest segment that the peer may send.
     pub advertised_mss: u32,
@@ -51,17 +51,17 @@ pub struct TcpInfo {
     pub unacked_bytes: u32,
     /// Bytes that the peer holds out of order.
     pub sacked_bytes: u32,
-    /// Bytes taken as lost and not sent again yet.
+    /// Bytes marked lost and not retransmitted yet.
     pub lost_bytes: u32,
-    /// Bytes sent again and neither acknowledged nor found lost since.
+    /// Bytes retransmitted and neither acknowledged nor found lost since.
     pub retransmitted_bytes: u32,
-    /// Segments sent again over the connection's life.
+    /// Segments retransmitted over the connection's life.
     pub total_retransmits: u32,
-    /// Milliseconds since the last segment came.
+    /// Milliseconds since the last segment arrived.
     pub last_received_ms: u32,
-    /// Milliseconds since payload came.
+    /// Milliseconds since payload was last received.
     pub last_data_received_ms: u32,
-    /// Milliseconds since payload left.
+    /// Milliseconds since payload was last sent.
     pub last_data_sent_ms: u32,
     /// Smoothed round-trip time, microseconds.
     pub rtt_us: u32,
@@ -87,72 +87,72 @@ pub struct TcpInfo {
     pub unsent_bytes: u32,
     /// RFC 7413: data in the SYN was taken.
     pub syn_data: bool,
-    /// Linux's tcpi_fastopen_client_fail: 1 no cookie, 2 data not acknowledged, 3 SYN sent again.
+    /// Linux's tcpi_fastopen_client_fail: 1 no cookie, 2 data not acknowledged, 3 SYN retransmitted.
     pub fast_open_failure: u8,
     /// Estimated delivery rate, bytes per second; 0: not known.
     pub delivery_rate: u64,
-    /// The application bounded that rate.
+    /// The application limited that rate.
     pub application_limited: bool,
-    /// Rate at which data leaves, or would if the connection was paced, bytes per second.
+    /// Rate at which data leaves, or would if the connection were paced, bytes per second.
     pub pacing_rate: u64,
     /// SO_MAX_PACING_RATE, bytes per second; 0: none.
     pub pacing_rate_max: u64,
-    /// The round trip as the receiver has measured it, microseconds; 0: not.
+    /// Round-trip time measured by the receiver, microseconds; 0: none.
     pub receive_rtt_us: u32,
-    /// Most bytes that the application has read in such a round trip.
+    /// Most bytes that the application has read within such a round trip.
     pub receive_rate_bytes: u32,
-    /// Segments received and sent.
+    /// Segments received.
     pub segments_in: u32,
-    /// See `segments_in`.
+    /// Segments sent.
     pub segments_out: u32,
-    /// Those of them with payload.
+    /// Segments received with payload.
     pub data_segments_in: u32,
-    /// See `data_segments_in`.
+    /// Segments sent with payload.
     pub data_segments_out: u32,
-    /// Payload bytes sent, each time they were.
+    /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
-    /// Payload bytes sent again.
+    /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
     /// Time with unacknowledged or unsent data, milliseconds.
     pub busy_ms: u32,
-    /// The part of it in which the peer's window let nothing out.
+    /// Part of it in which the peer's window let nothing out.
     pub window_limited_ms: u32,
-    /// The part of it in which all of a full send buffer was under way.
+    /// Part of it in which all of a full send buffer was in flight.
     pub buffer_limited_ms: u32,
-    /// Segments that have arrived at the peer, the SYN among them.
+    /// Segments that have arrived at the peer, the SYN included.
     pub delivered: u32,
-    /// Segments that the peer reports to have received twice.
+    /// Segments that the peer reports as received twice.
     pub duplicates: u32,
-    /// Times that segments arrived at the peer in another order than they were sent.
+    /// Number of times that segments arrived at the peer out of order.
     pub reordered: u32,
-    /// How far segments were displaced at most, segments; at least 3.
+    /// Largest displacement of a segment, in segments; at least 3.
     pub reordering: u32,
-    /// Packets that have come out of order.
+    /// Packets received out of order.
     pub out_of_order: u32,
     /// Retransmission timeouts.
     pub timeouts: u16,
-    /// Times that a timeout came without one before it.
+    /// Number of timeouts that followed no other timeout.
     pub timeout_episodes: u16,
-    /// How long those have lasted, milliseconds.
+    /// Duration of those episodes, milliseconds.
     pub timeout_ms: u32,
-    /// What marks have told.
+    /// Counts of congestion marks.
     pub marks: MarkInfo,
 }
 
-/// What congestion marks have told (RFC 3168, RFC 9768).
+/// Counts of congestion marks (RFC 3168, RFC 9768).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkInfo {
-    /// Segments that arrived at the peer with a mark, as it reports.
+    /// Segments that arrived at the peer with a mark, from its reports.
     pub delivered_ce: u32,
-    /// Packets that have come with a mark.
+    /// Packets received with a mark.
     pub received_ce: u32,
-    /// Payload bytes that arrived at the peer with ECT(1), CE, ECT(0), as its options report.
+    /// Payload bytes that arrived at the peer with ECT(1), CE, ECT(0), from its options.
     pub delivered_bytes: [u32; 3],
-    /// Payload bytes that have come with ECT(1), CE, ECT(0).
+    /// Payload bytes received with ECT(1), CE, ECT(0).
     pub received_bytes: [u32; 3],
-    /// The peer's options arrive.
+    /// The peer's segments carry the option.
     pub options_seen: bool,
-    /// The way garbles marks: nothing that is ECN-capable is sent.
+    /// The path garbles marks: no ECN-capable packets are sent.
     pub unmarked: bool,
 }
 
@@ -169,7 +169,7 @@ pub enum SocketTimer {
     TimeWait,
 }
 
-/// Which transport protocol a socket speaks.
+/// Transport protocol of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// TCP
@@ -183,7 +183,7 @@ pub enum Protocol {
 pub struct SocketSummary {
     /// Its protocol.
     pub protocol: Protocol,
-    /// Name; all ones for records without a name (SYN-RECV, TIME-WAIT).
+    /// Id; all ones for records without one (SYN-RECV, TIME-WAIT).
     pub id: SocketId,
     /// State.
     pub state: State,
@@ -191,24 +191,24 @@ pub struct SocketSummary {
     pub local: SocketAddress,
     /// Remote end; unspecified for a listener.
     pub remote: SocketAddress,
-    /// Received and not taken; for a listener: connections waiting.
+    /// Bytes received and not read; for a listener: connections waiting.
     pub receive_queue: u32,
-    /// Sent or queued and not acknowledged; for a listener: the backlog.
+    /// Bytes sent or queued and not acknowledged; for a listener: the backlog.
     pub send_queue: u32,
-    /// What the application named it by.
+    /// The application's name for it.
     pub cookie: u64,
-    /// The timer that comes next, and in how many milliseconds.
+    /// The next timer, and the milliseconds until it expires.
     pub timer: Option<(SocketTimer, u32)>,
     /// Timeouts, or probes without an answer, in a row.
     pub retransmits: u8,
-    /// Nobody holds it: closed, but not finished.
+    /// No application holds it: closed, but not finished.
     pub orphan: bool,
 }
 
 const NO_NAME: SocketId = SocketId { index: u32::MAX, generation: u32::MAX };
 
 impl Tcp {
-    /// What `TCP_INFO` tells of a connection.
+    /// `TCP_INFO` of a connection.
     pub(crate) fn info(&self, ip: &Ip, id: SocketId) -> Option<TcpInfo> {
         let tcb = self.resolve(id)?;
         let board = self.shared.cold.get(tcb.cold).map(|cold| &cold.scoreboard);
@@ -267,7 +267,7 @@ impl Tcp {
         })
     }
 
-    /// What is counted, not measured; and the rate, of which `sampled` is a model's.
+    /// The counters and the rate; `sampled` is the rate of a model.
     fn tallied(&self, ip: &Ip, tcb: &Tcb, sampled: Option<(u64, bool)>) -> TcpInfo {
         let ledger = self.shared.tallies.ledger(tcb).copied().unwrap_or_default();
         let now = timer::tick_at(self.now);
@@ -324,7 +324,7 @@ impl Tcp {
         })
     }
 
-    /// What is neither acknowledged nor under way nor held by the peer.
+    /// Bytes that are neither acknowledged nor in flight nor held by the peer.
     fn lost_bytes(&self, tcb: &Tcb) -> u32 {
         let board = self.shared.cold.get(tcb.cold);
         if let Some(cold) = board.filter(|_| self.shared.config.rack && tcb.has(flag::SACK)) {
@@ -348,7 +348,7 @@ impl Tcp {
             });
         }
         for (index, tcb) in self.tcbs.iter().enumerate() {
-            // A block that was freed is closed and has no flags.
+            // A freed block is closed and has no flags.
             if tcb.state != State::Closed {
                 visit(&self.summary(index as u32, tcb));
             }
@@ -364,12 +364,12 @@ impl Tcp {
         }
     }
 
-    /// Records that no application can have: half-open connections, and those in TIME-WAIT.
+    /// Numbers of records that no application holds: half-open connections, and those in TIME-WAIT.
     pub(crate) fn records(&self) -> (usize, usize) {
         (self.syn_queue.iter().count(), self.time_wait.iter().count())
     }
 
-    /// The line of one connection.
+    /// The summary of one connection.
     pub(crate) fn summary_of(&self, id: SocketId) -> Option<SocketSummary> {
         self.resolve(id).map(|tcb| self.summary(id.index, tcb))
     }
@@ -397,19 +397,20 @@ impl Tcp {
     }
 }
 
-/// Who never has more than a segment under way: one of average size each round trip. The application limits that.
+/// Rate of a connection that never has more than a segment in flight: one of average size per round trip, limited by the
+/// application.
 fn message_rate(tcb: &Tcb, tally: &Tally) -> u64 {
     let average = tcb.bytes_acked.checked_div(tally.data_segments_out as u64).unwrap_or(0);
     (average * 1_000_000).checked_div(tcb.srtt_us as u64).unwrap_or(0)
 }
 
-/// What our SYN would offer now, TCP_MAXSEG being `limit`. Where no way leads to the peer any more: what we send to it.
+/// The MSS that our SYN would offer now, with TCP_MAXSEG `limit`. Without a route to the peer: the MSS that we send to it.
 fn offered(ip: &Ip, tcb: &Tcb, limit: u16) -> u16 {
     let (local, remote) = tcb.template.addresses();
     ip.route(remote, Some(local)).map_or(tcb.mss, |path| mss_to_offer(ip.offered_max(&path), limit))
 }
 
-/// Segments that have arrived at the peer: those sent for the first time that are not under way.
+/// Number of segments that have arrived at the peer: those sent for the first time that are not in flight.
 fn delivered(tcb: &Tcb, tally: &Tally, again: u32, sacked: u32) -> u32 {
     let first = tally.data_segments_out.saturating_sub(again);
     let under_way = tcb.data_flight().saturating_sub(sacked).div_ceil((tcb.mss as u32).max(1));

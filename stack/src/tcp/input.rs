@@ -1,8 +1,7 @@
-//! A segment arrives for a connection. Read RFC 9293 §3.10.7.3-3.10.7.4 first: the steps are the
-//! RFC's, in its order. In front of them stands header prediction (`predict`): one compare that covers every
-//! unusual condition.
+//! Processing of a segment that arrives for a connection. Read RFC 9293 §3.10.7.3-3.10.7.4 first: the steps are the RFC's,
+//! in its order. Header prediction (`predict`) runs before them: one comparison that covers every unusual condition.
 //!
-//! Input changes state, moves payload into queues and marks what has to be sent; it writes nothing.
+//! Input changes state, moves payload into queues and marks work for transmission; it writes nothing.
 
 use ringway_shm::FrameQueue;
 
@@ -16,14 +15,14 @@ use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
 
-/// RFC 7323 §5.5: TS.Recent is not believed after 24 days without a segment.
+/// RFC 7323 §5.5: TS.Recent is invalid after 24 days without a segment.
 const TIMESTAMP_LIFETIME_MS: u32 = 24 * 24 * 3_600 * 1_000;
 
-/// Why a segment was dropped; the reasons are counters.
+/// Reason for dropping a segment; the reasons are counters.
 pub(crate) type Drop = Counter;
 
 impl Connection<'_, '_> {
-    /// A segment for this connection. What is left of its payload afterwards is the caller's.
+    /// Processes a segment of this connection. Payload that is left in it afterwards belongs to the caller.
     pub(crate) fn receive(&mut self, segment: &mut Segment) {
         self.tally_arrival(segment.packets.into(), segment.len);
         if segment.len > 0 {
@@ -61,7 +60,7 @@ impl Connection<'_, '_> {
         let is_last_again = payload > 0 && segment.end() == self.tcb.rcv_nxt;
         if let Err(reason) = self.first_check_sequence(segment) {
             if is_last_again {
-                // RFC 9768 §3.2.1 counts marks, not news.
+                // RFC 9768 §3.2.1 counts all marks, also those of duplicates.
                 self.count_arrival(segment, payload);
             }
             return Err(reason);
@@ -78,7 +77,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// The sixth to the eighth step for what came with a SYN-ACK.
+    /// Steps six to eight for data that came with a SYN-ACK.
     pub(crate) fn take_text(&mut self, segment: &mut Segment) -> Result<(), Drop> {
         self.sixth_check_urg(segment);
         let fin = self.seventh_process_text(segment)?;
@@ -103,7 +102,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// RFC 7323 §4.3 (3). After the ACK field was checked, so that a blind sender must know that too.
+    /// RFC 7323 §4.3 (3). Runs after the check of the ACK field, so that a blind sender must know that too.
     fn remember_timestamp(&mut self, segment: &Segment) {
         if let Some(timestamps) = segment.header.options.timestamps
             && self.tcb.has(flag::TIMESTAMPS)
@@ -127,7 +126,7 @@ impl Connection<'_, '_> {
         let covers = segment.sequence.before(nxt) && segment.end().after(nxt + window);
         if !(acceptable || covers || window == 0 && segment.sequence == nxt) {
             if segment.has(SYN) {
-                // RFC 5961 §4.2; what has a SYN is no duplicate of data.
+                // RFC 5961 §4.2; a segment with SYN is no duplicate of data.
                 self.reflect_again(segment);
                 self.challenge_ack();
             } else if !segment.has(RST) {
@@ -237,7 +236,7 @@ impl Connection<'_, '_> {
         self.check_fin_acknowledged()
     }
 
-    /// RFC 9293, fifth, SYN-RECEIVED STATE: our SYN is acknowledged or the segment is a lie.
+    /// RFC 9293, fifth, SYN-RECEIVED STATE: our SYN is acknowledged, or the segment is invalid.
     fn ack_in_syn_received(&mut self, segment: &Segment) -> Result<(), Drop> {
         let ack = segment.acknowledgment();
         if !ack.after(self.tcb.snd_una) || ack.after(self.tcb.snd_nxt) {
@@ -249,7 +248,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// Data, a FIN or a retransmission waits to go out.
+    /// Queues the connection when data, a FIN or a retransmission waits.
     #[inline(always)]
     pub(crate) fn mark_data_if_any(&mut self) {
         if self.has_to_send() {
@@ -257,7 +256,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The ACK may have been for our FIN.
+    /// Handles an ACK that may cover our FIN.
     fn check_fin_acknowledged(&mut self) -> Result<(), Drop> {
         if !(self.tcb.is_fin_sent() && self.tcb.snd_una == self.tcb.snd_nxt) {
             return Ok(());
@@ -271,7 +270,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// Seventh, process the segment text. Returns whether a FIN comes next in order.
+    /// Seventh, process the segment text. Returns true when a FIN comes next in order.
     fn seventh_process_text(&mut self, segment: &mut Segment) -> Result<bool, Drop> {
         let fin = segment.has(FIN);
         if !self.tcb.state.receives_data() {
@@ -301,7 +300,7 @@ impl Connection<'_, '_> {
             return Ok(false);
         }
         if self.cold().is_some_and(|cold| cold.reassembly.held(segment.sequence, len).is_some()) {
-            // What is held came first.
+            // The data held came first.
             self.queue_out_of_order(segment, len, frames);
             self.signal();
             return Ok(self.fill_from_reassembly());
@@ -313,7 +312,7 @@ impl Connection<'_, '_> {
         Ok(self.fill_from_reassembly() || fin)
     }
 
-    /// RFC 2525 §2.17, RFC 1122 §4.2.2.13: data for an application that has gone.
+    /// RFC 2525 §2.17, RFC 1122 §4.2.2.13: refuses data for an application that has closed.
     fn refuse_text(&mut self, segment: &Segment) -> Drop {
         self.shared.replies.reset(self.now, self.env, segment);
         if self.tcb.has(flag::ORPHAN) {
@@ -324,7 +323,7 @@ impl Connection<'_, '_> {
         Drop::TcpAbortOnData
     }
 
-    /// RFC 2883 §4: of what has come twice because it is held out of order, the first part is reported.
+    /// RFC 2883 §4: reports the first part of arriving data that is already held out of order.
     fn report_held(&mut self, sequence: SeqNum, len: u32) {
         let held = self.cold().and_then(|cold| cold.reassembly.held(sequence, len));
         if let Some(held) = held {
@@ -352,7 +351,7 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// Moves out-of-order data that is in order now. Returns whether a FIN comes next.
+    /// Moves out-of-order data that is now in order. Returns true when a FIN comes next.
     fn fill_from_reassembly(&mut self) -> bool {
         let arena = self.env.arena;
         let mut filled = false;

@@ -1,4 +1,4 @@
-//! Numbers that nobody outside may guess: initial sequence numbers and the timestamp offset.
+//! Numbers that no remote host may guess: initial sequence numbers and the timestamp offset.
 //!
 //! Read RFC 6528 and RFC 7323 §5.4 first. ISN = M + F(4-tuple, secret); M counts 4-microsecond steps.
 
@@ -14,7 +14,7 @@ use crate::timer::tick_at;
 /// See [`Secrets::keyed`]: RFC 6528's F.
 const INITIAL_SEQUENCE: u64 = 0x6528;
 
-/// The keys of a stack's secrets; all come from its seed.
+/// Keys of a stack's secrets; all come from its seed.
 pub(crate) struct Secrets {
     keys: [u64; 2],
     timestamp_offset: u32,
@@ -29,7 +29,7 @@ pub(crate) const fn mix(value: u64) -> u64 {
 }
 
 impl Secrets {
-    /// Secrets that follow from `seed`.
+    /// Secrets derived from `seed`.
     pub(crate) fn new(seed: u64) -> Secrets {
         let keys = [mix(seed ^ 0x0001_6528_0000_0001), mix(seed ^ 0x0002_6528_0000_0002)];
         Secrets { keys, timestamp_offset: mix(seed ^ 0x7323) as u32, random: mix(seed ^ 0x6056) }
@@ -47,13 +47,13 @@ impl Secrets {
         self.timestamp_of(tick_at(now))
     }
 
-    /// As [`timestamp`](Secrets::timestamp), of a tick.
+    /// Like [`timestamp`](Secrets::timestamp), of a tick.
     #[inline]
     pub(crate) fn timestamp_of(&self, tick: u32) -> u32 {
         tick.wrapping_add(self.timestamp_offset)
     }
 
-    /// SipHash-1-3 of the 4-tuple and a purpose: unlike the flow table's hash its output is seen outside.
+    /// SipHash-1-3 of the 4-tuple and a purpose: unlike the flow table's hash its output is visible to remote hosts.
     pub(crate) fn keyed(&self, key: &FlowKey, purpose: u64) -> u64 {
         let mut state = Sip::new(self.keys, SIP_1_3);
         state.word(purpose);

@@ -1,8 +1,8 @@
 //! Passive open: listeners and their accept queues.
 //!
-//! Read RFC 9293 §3.10.7.2 first. Half-open connections are records in the [`SynQueue`](super::syn_queue::SynQueue);
-//! here is which of them belong to a listener, and whether it has overflowed lately, which is when the ACK of a
-//! SYN cookie is believed.
+//! Read RFC 9293 §3.10.7.2 first. Half-open connections are records in the [`SynQueue`](super::syn_queue::SynQueue); a
+//! listener knows which of them are its own, and whether it has overflowed lately: only then is the ACK of a SYN cookie
+//! accepted.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -14,9 +14,9 @@ use crate::config::{FastOpenKeys, TcpOptions};
 
 use super::syn_queue::Line;
 
-/// In [`SocketId::index`](crate::event::SocketId): the name of a listener.
+/// In [`SocketId::index`](crate::event::SocketId): marks the id of a listener.
 pub(crate) const LISTENER_BIT: u32 = 1 << 31;
-/// Chain end, and free.
+/// End of a chain; free.
 const NIL: u32 = u32::MAX;
 
 /// One listening socket.
@@ -29,17 +29,17 @@ pub(crate) struct Listener {
     pub(crate) generation: u32,
     /// Established connections that wait to be accepted.
     pub(crate) accept_queue: VecDeque<u32>,
-    /// Its records in the SYN queue.
+    /// The listener's records in the SYN queue.
     pub(crate) half_open: Line,
-    /// When its last SYN cookie was sent, minutes.
+    /// Minute in which the last SYN cookie was sent.
     pub(crate) cookies_at: Option<u32>,
     /// Fast Open: connections that have not finished the handshake.
     pub(crate) early: u32,
-    /// Fast Open: until when (ticks) those that were reset keep their place.
+    /// Fast Open: ticks until which connections that were reset still count.
     pub(crate) early_resets: VecDeque<u32>,
     /// Fast Open: keys of its own.
     pub(crate) fast_open_keys: Option<FastOpenKeys>,
-    /// So many connections more there is room for where they are accepted.
+    /// Number of further connections that the accepting application has space for.
     pub(crate) room: u32,
     pub(crate) alive: bool,
     /// The next listener on the same port.
@@ -55,17 +55,17 @@ pub(crate) struct Listeners {
 }
 
 impl Listener {
-    /// Whether a further handshake may begin.
+    /// Returns true when a further handshake may begin.
     pub(crate) fn takes_syn(&self) -> bool {
         self.has_room() && ((self.half_open.len() + self.accept_queue.len() as u32) < self.room)
     }
 
-    /// Whether a further connection may wait.
+    /// Returns true when a further connection may wait.
     pub(crate) fn has_room(&self) -> bool {
         (self.accept_queue.len() as u32) < self.backlog.max(1)
     }
 
-    /// As Linux: no more half-open connections than may wait to be accepted.
+    /// Linux: no more half-open connections than may wait to be accepted.
     pub(crate) fn is_syn_queue_full(&self) -> bool {
         self.half_open.len() >= self.backlog.max(1)
     }
@@ -82,12 +82,12 @@ impl Listeners {
         self.list.get(index as usize).filter(|listener| listener.alive)
     }
 
-    /// As [`get`](Listeners::get), to be changed.
+    /// Like [`get`](Listeners::get), mutable.
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut Listener> {
         self.list.get_mut(index as usize).filter(|listener| listener.alive)
     }
 
-    /// The listener that serves an address: one that names it comes before one that serves all of its family.
+    /// The listener that serves an address: an exact match comes before one for all addresses of its family.
     pub(crate) fn find(&self, ip: IpAddr, port: u16) -> Option<u32> {
         let exact = self.on_port(port).find(|(_, listener)| listener.local.ip == ip);
         let all = |listener: &Listener| listener.local.ip.is_unspecified() && listener.local.ip.is_ipv4() == ip.is_ipv4();
@@ -100,8 +100,8 @@ impl Listeners {
         core::iter::successors(listener(first), move |(_, previous)| listener(previous.next))
     }
 
-    /// Of the listeners that [`find`](Listeners::find) might name, the one that a flow belongs to: those with SO_REUSEPORT share
-    /// flows out among them by their hash.
+    /// The listener, among those that [`find`](Listeners::find) might return, that a flow belongs to: a reuseport group
+    /// distributes flows among its members by their hash.
     pub(crate) fn find_for(&self, ip: IpAddr, port: u16, hash: impl FnOnce() -> u32) -> Option<u32> {
         let first = self.find(ip, port)?;
         let (local, shares) = self.get(first).map(|listener| (listener.local, listener.options.reuse_port))?;
@@ -111,12 +111,12 @@ impl Listeners {
         let group = || self.on_port(port).filter(|(_, other)| other.local == local && other.options.reuse_port);
         match group().count() {
             0 | 1 => Some(first),
-            // The low bits of the hash are the flow table's.
+            // The flow table uses the low bits of the hash.
             count => group().nth((hash() >> 16) as usize % count).map(|(index, _)| index),
         }
     }
 
-    /// Whether a listener on `local` would get in another one's way. IPv4 and IPv6 have ports of their own.
+    /// Returns true when a listener on `local` would conflict with another. IPv4 and IPv6 have separate ports.
     pub(crate) fn conflicts(&self, local: SocketAddress, options: &TcpOptions) -> bool {
         let overlap = |one: IpAddr, other: IpAddr| one == other || one.is_unspecified() || other.is_unspecified();
         self.on_port(local.port).any(|(_, other)| {
@@ -166,7 +166,7 @@ impl Listeners {
         Some((index, generation))
     }
 
-    /// Removes a listener and returns the connections that waited.
+    /// Removes a listener and returns the connections that were waiting.
     pub(crate) fn remove(&mut self, index: u32) -> VecDeque<u32> {
         let Some(listener) = self.get_mut(index) else { return VecDeque::new() };
         listener.alive = false;

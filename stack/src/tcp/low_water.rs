@@ -1,7 +1,7 @@
-//! TCP_NOTSENT_LOWAT: how much may be queued that was not sent yet.
+//! TCP_NOTSENT_LOWAT: the limit of queued bytes that have not been sent.
 //!
-//! As Linux: who has that much waiting may not write, and is told that it may again when half of it has gone. The send buffer
-//! bounds what is queued in all, sent or not; this bounds how old data is when it leaves.
+//! A socket with that much unsent data is not writable (Linux), and becomes writable when half of it has been sent. The
+//! send buffer bounds all queued data, sent or not; this limit bounds the age of data when it is sent.
 
 use super::connection::{Connection, Shared};
 use super::tcb::{Tcb, flag};
@@ -14,12 +14,12 @@ impl Shared {
         match self.low_water(tcb) {
             0 => room,
             low if tcb.unsent() >= low => 0,
-            // As Linux, whose measure are segments.
+            // Linux, which counts in segments.
             low => room.min((low - tcb.unsent()).max(tcb.mss as u32) as usize),
         }
     }
 
-    /// Whether a `send` would not block.
+    /// Returns true when a `send` would not block.
     pub(crate) fn is_writable(&self, tcb: &Tcb) -> bool {
         let low = self.low_water(tcb);
         tcb.is_writable() && (low == 0 || tcb.unsent().saturating_mul(2) < low || !tcb.state.accepts_data())
@@ -32,7 +32,7 @@ impl Shared {
 }
 
 impl Connection<'_, '_> {
-    /// Data has left: who waits for that is told.
+    /// Data has been sent: signals an application that waits for that.
     #[inline]
     pub(crate) fn tell_of_sending(&mut self) {
         if self.tcb.cold != super::cold::NONE && self.shared.low_water(self.tcb) != 0 {

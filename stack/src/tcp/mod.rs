@@ -1,10 +1,9 @@
 //! TCP: the connections of a stack, their tables, lists and queues.
 //!
-//! Read RFC 9293 first. One file per mechanism; here is the way of a burst through them:
-//! [`Tcp::receive`] finds the connection of each segment and lets it change state and mark itself,
-//! [`Tcp::transmit`] writes control segments and then data of the marked ones,
-//! [`Tcp::handle_timeout`] wakes those whose deadline has come. Cost follows marked connections,
-//! never open ones. IP has verified checksums before anything comes here.
+//! Read RFC 9293 first. One file per mechanism; this one has the path of a burst through them: [`Tcp::receive`] finds the
+//! connection of each segment, which changes state and marks itself, [`Tcp::transmit`] writes control segments and then data
+//! of the marked connections, [`Tcp::handle_timeout`] wakes connections with a deadline that has come. Cost follows marked
+//! connections, never open ones. IP verifies checksums before.
 
 mod accurate;
 mod ack;
@@ -114,17 +113,17 @@ use time_wait::{TimeWait, Verdict};
 
 /// IPPROTO_TCP
 pub(crate) const PROTOCOL: u8 = 6;
-/// Control segments written by one `transmit`.
+/// Control segments written by one `transmit`, at most.
 const CONTROL_MAX: usize = 1024;
-/// How many entries of a list ahead of the work their control blocks are asked for.
+/// Distance, in list entries, at which control blocks are prefetched.
 const TIMED_AHEAD: usize = 8;
-/// Timers handled by one `handle_timeout`.
+/// Timers handled by one `handle_timeout`, at most.
 const EXPIRIES_MAX: usize = 256;
 /// In the timer wheel: the owner is a SYN-queue record.
 const HALF_OPEN_BIT: u32 = 1 << 31;
-/// Applications wait until more than one in so many frames is free again; send queues stop at 1/4.
+/// Applications wait until more than one in this many frames is free again; send queues stop at 1/4.
 const FEED_RESERVE: u32 = 3;
-/// How soon transmission is tried again when no frame was free, milliseconds.
+/// Time until transmission is tried again after no frame was free, milliseconds.
 const RETRY_MS: u64 = 1;
 
 /// TCP of one stack.
@@ -142,16 +141,16 @@ pub(crate) struct Tcp {
     newcomers: newcomers::Newcomers,
     turns: turns::Turns,
     now: Instant,
-    /// Transmission had no frame: try again then.
+    /// Time of the next try after transmission found no frame.
     retry_at: Option<Instant>,
-    /// Scratch: what is known of the segments of a burst before the work on them begins.
+    /// Scratch: lookup results of a burst's segments.
     arrivals: Vec<Arrival>,
     /// Scratch: expired timers.
     expired: Vec<(u32, u32)>,
 }
 
 impl Tcp {
-    /// The stack ends: what its connections hold goes back to the arena.
+    /// Returns all frames of the connections to the arena when the stack ends.
     pub(crate) fn give_back_frames(&mut self, arena: &Arena) {
         for tcb in &mut self.tcbs {
             tcb.clear_send_queue(arena);
@@ -203,13 +202,13 @@ impl Tcp {
         }
     }
 
-    /// Other settings.
+    /// Replaces the settings.
     pub(crate) fn set_config(&mut self, config: TcpConfig) {
         self.shared.timing = Timing::of(&config);
         self.shared.config = config;
     }
 
-    /// One connection with all that it needs to work.
+    /// One connection with everything it needs.
     fn connection<'a, 'e>(&'a mut self, env: &'a mut Env<'e>, index: u32) -> Connection<'a, 'e> {
         Connection { index, now: self.now, tcb: &mut self.tcbs[index as usize], shared: &mut self.shared, env }
     }
@@ -220,31 +219,31 @@ impl Tcp {
         self.shared.shortest_delay_ends = self.shared.moment.tick_after(self.shared.timing.ack_delay_min_us);
     }
 
-    /// For the proof that the short ways do what the long way does.
+    /// Turns the fast paths off, to show that they do the same as the slow path.
     #[cfg(test)]
     pub(crate) fn take_the_long_way(&mut self) {
         self.shared.long_way_only = true;
     }
 
-    /// Segments that have taken the shortest ways, in and out.
+    /// Number of segments that have taken the shortest fast paths, in and out.
     #[cfg(test)]
     pub(crate) fn shortest_ways(&self) -> u64 {
         self.shared.shortest
     }
 
-    /// Connections that have a ledger.
+    /// Number of connections that have a ledger.
     #[cfg(test)]
     pub(crate) fn ledgers(&self) -> usize {
         self.tcbs.iter().filter(|tcb| tcb.has_ledger).count()
     }
 
-    /// Connections of which segments may come.
+    /// Number of connections that may receive segments.
     #[inline]
     pub(crate) fn flows(&self) -> usize {
         self.flows.len()
     }
 
-    /// Takes the segments of a burst: hashes all, asks for the memory of all, then works on each.
+    /// Processes the segments of a burst: hashes all, prefetches the memory of all, then processes each.
     #[inline(never)]
     pub(crate) fn receive(&mut self, now: Instant, env: &mut Env, datagrams: &mut Datagrams) {
         self.set_now(now);
@@ -288,7 +287,7 @@ impl Tcp {
         self.arrivals = arrivals;
     }
 
-    /// Takes the long way with a packet to which nothing can be joined: its segment stays where it was read.
+    /// Takes the slow path with a packet that cannot be coalesced: its segment stays where it was read.
     #[inline(never)]
     fn receive_apart(&mut self, env: &mut Env, datagram: &Datagram, first: Frame, packets: &mut Burst, arrival: Arrival) {
         let Some(mut segment) = Segment::take(datagram, first, packets) else {
@@ -297,7 +296,7 @@ impl Tcp {
         let is_open = |tcb: &Tcb| tcb.state != State::Closed && tcb.is_of(datagram);
         match arrival.likely.filter(|&index| is_open(&self.tcbs[index as usize])) {
             Some(index) => {
-                // Who is open stands in the flow table under its name.
+                // An open connection is in the flow table under its key.
                 debug_assert_eq!(self.find(&segment, arrival.hash), Some(Target::Connection(index)));
                 self.connection(env, index).receive(&mut segment);
                 self.leave(env, &mut segment);
@@ -306,7 +305,7 @@ impl Tcp {
         }
     }
 
-    /// Works on a segment, to which nothing more is joined.
+    /// Processes a segment that nothing more is coalesced with.
     fn finish(&mut self, env: &mut Env, segment: Option<(Segment, u32)>) {
         if let Some((mut segment, hash)) = segment {
             self.work_on(env, &mut segment, hash);
@@ -318,13 +317,13 @@ impl Tcp {
         self.leave(env, segment);
     }
 
-    /// A segment has been worked on: what is left of it, and who has ended by it, goes.
+    /// Frees what is left of a processed segment and reaps connections that it ended.
     fn leave(&mut self, env: &mut Env, segment: &mut Segment) {
         segment.discard(env.arena);
         self.settle(env);
     }
 
-    /// The application is told of an event of this socket: the next one is news.
+    /// Notes that the application has taken the event of this socket: the next one is reported again.
     #[inline]
     pub(crate) fn told(&mut self, id: SocketId) {
         if let Some(tcb) = self.tcbs.get_mut(id.index as usize).filter(|tcb| tcb.generation == id.generation) {
@@ -354,7 +353,7 @@ impl Tcp {
         })
     }
 
-    /// The connection of a flow, and what its owner calls it.
+    /// The connection of a flow, and its owner's name for it.
     pub(crate) fn connection_of(&self, key: &demux::FlowKey) -> Option<(SocketId, u64)> {
         let found = self.flows.find(self.hasher.hash(key), |target| match target {
             Target::Connection(index) => self.tcbs[index as usize].key() == *key,
@@ -384,7 +383,7 @@ impl Tcp {
         let Some(record) = self.time_wait.get(index) else { return };
         let (ip, port) = (segment.key.local, segment.key.local_port);
         let verdict = match record.judge(segment) {
-            // RFC 9293 §3.10.7.4, fourth: where nobody accepts connections, a SYN is answered as in any other state.
+            // RFC 9293 §3.10.7.4, fourth: without a listener, a SYN is answered as in any other state.
             Verdict::Reuse { .. } if self.listeners.find(ip, port).is_none() => Verdict::Acknowledge { restart: false },
             verdict => verdict,
         };
@@ -409,7 +408,7 @@ impl Tcp {
         }
     }
 
-    /// A control block that is not in the tables; `None` when there are too many.
+    /// Allocates a control block that is not in the tables; `None` when there are too many.
     fn allocate(&mut self, template: crate::ip::Template) -> Option<u32> {
         if let Some(index) = self.free.pop() {
             let generation = self.tcbs[index as usize].generation;
@@ -425,12 +424,12 @@ impl Tcp {
         Some(index)
     }
 
-    /// The control block of a name that is not stale.
+    /// The control block of an id that is not stale.
     fn resolve(&self, id: SocketId) -> Option<&Tcb> {
         self.tcbs.get(id.index as usize).filter(|tcb| tcb.generation == id.generation && !tcb.has(flag::ORPHAN))
     }
 
-    /// As [`resolve`](Tcp::resolve), with all that the connection needs.
+    /// Like [`resolve`](Tcp::resolve), with everything the connection needs.
     fn named<'a, 'e>(&'a mut self, env: &'a mut Env<'e>, id: SocketId) -> Option<Connection<'a, 'e>> {
         let tcb = self.tcbs.get_mut(id.index as usize)?;
         if tcb.generation != id.generation || tcb.has(flag::ORPHAN) {
@@ -439,7 +438,7 @@ impl Tcp {
         Some(Connection { index: id.index, now: self.now, tcb, shared: &mut self.shared, env })
     }
 
-    /// Whether [`transmit`](Tcp::transmit) has anything to do. It is `now` in either case.
+    /// Returns true when [`transmit`](Tcp::transmit) has anything to do. Sets the time to `now` in either case.
     #[inline]
     pub(crate) fn has_to_write(&mut self, now: Instant) -> bool {
         self.set_now(now);
@@ -447,7 +446,7 @@ impl Tcp {
         !(data.is_empty() && control.is_empty() && replies.is_empty()) || self.retry_at.is_some()
     }
 
-    /// Writes what is marked: control segments first, then data. Returns whether more is to write.
+    /// Writes what is marked: control segments first, then data. Returns true when more is left to write.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         self.set_now(now);
         self.retry_at = None;
@@ -461,7 +460,7 @@ impl Tcp {
         !self.shared.data.is_empty() || !self.shared.control.is_empty()
     }
 
-    /// Writes SYNs, pure ACKs and probes. Returns `false` when no frame was free.
+    /// Writes SYNs, pure ACKs and probes. Returns false when no frame was free.
     fn transmit_control(&mut self, env: &mut Env, out: &mut [Burst]) -> bool {
         for _ in 0..self.shared.control.len().min(CONTROL_MAX) {
             let Some(index) = self.shared.control.pop_front() else { break };
@@ -479,7 +478,7 @@ impl Tcp {
         true
     }
 
-    /// Wakes connections, SYN-queue records and TIME-WAIT records whose time has come.
+    /// Handles the expired timers of connections, SYN-queue records and TIME-WAIT records.
     pub(crate) fn handle_timeout(&mut self, now: Instant, env: &mut Env) {
         self.set_now(now);
         let mut expired = core::mem::take(&mut self.expired);
@@ -505,16 +504,16 @@ impl Tcp {
         }
     }
 
-    /// Asks for what the owner of an entry of the wheel looks at first: most deadlines have been moved since.
+    /// Prefetches what the owner of a wheel entry reads first: most deadlines have been moved since.
     #[inline]
     fn touch_timed(&self, entry: Option<&(u32, u32)>) {
-        // Owners that are no connections have a bit in their numbers that no index has.
+        // Owners other than connections have a bit in their numbers that no index has.
         if let Some(tcb) = entry.and_then(|&(owner, _)| self.tcbs.get(owner as usize)) {
             tcb.touch_deadlines();
         }
     }
 
-    /// Tells applications that were refused for want of frames to try again, as far as there are some now.
+    /// Signals applications that were refused for lack of frames, as far as frames are free now.
     fn feed_starved(&mut self, env: &mut Env) {
         while env.arena.free(Class::Large) > env.arena.capacity(Class::Large) / FEED_RESERVE
             && env.arena.free(Class::Small) > env.arena.capacity(Class::Small) / FEED_RESERVE
@@ -535,7 +534,7 @@ impl Tcp {
         }
     }
 
-    /// Takes out the delays at the front of their queue whose ACKs have gone out with data: nobody has to wake for them.
+    /// Removes delays from the front of their queue after their ACKs have gone out with data: they need no wake-up.
     pub(crate) fn forget_ended_delays(&mut self) {
         while let Some(&(index, tick)) = self.shared.delayed.front() {
             let tcb = &mut self.tcbs[index as usize];
@@ -549,7 +548,7 @@ impl Tcp {
         }
     }
 
-    /// When [`handle_timeout`](Tcp::handle_timeout) (or a new try to transmit) is due.
+    /// Time at which [`handle_timeout`](Tcp::handle_timeout) (or a new try to transmit) is due.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let starved = (!self.shared.starved.is_empty()).then(|| Instant::from_millis(self.now.as_millis() + RETRY_MS));
         let retry_at = self.retry_at.or(starved);

@@ -1,8 +1,8 @@
-//! What a congestion control with a model of the path is told, and how it is heard: `rate` takes the samples, `congestion::bbr`
-//! decides, `pacing` and the window obey.
+//! Input and output of a rate-based congestion control: `rate` takes the samples, `congestion::bbr` decides, `pacing` and
+//! the window follow.
 //!
-//! Such a connection has no ssthresh and does not use `prr`: the model says the window, in recovery too. What is
-//! lost says `rack` (without SACK: duplicate ACKs). The model is made when the first data is sent and lives in the cold
+//! Such a connection has no ssthresh and does not use `prr`: the model sets the window, in recovery too. `rack` decides
+//! which data is lost (without SACK: duplicate ACKs). The model is made when the first data is sent and is part of the cold
 //! object; other connections pay a comparison.
 
 use super::congestion::bbr::{Bbr, Flow, Lost};
@@ -23,13 +23,13 @@ pub(crate) struct Model {
 }
 
 impl Connection<'_, '_> {
-    /// Whether a model says the window.
+    /// Returns true when the congestion control is rate-based.
     #[inline]
     pub(crate) fn is_modelled(&self) -> bool {
         self.tcb.congestion == CongestionControl::Bbr
     }
 
-    /// The connection as a model sees it.
+    /// State of the connection for the model.
     fn model_view(&self, rate: &Rate) -> Flow {
         let mss = self.tcb.mss as u32;
         Flow {
@@ -47,7 +47,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Does something with the model, if there is one, and takes the window that it says.
+    /// Calls `act` with the model, if there is one, and takes over the resulting window.
     fn with_model(&mut self, act: impl FnOnce(&mut Model, &mut Flow)) {
         if !self.is_modelled() {
             return;
@@ -59,7 +59,7 @@ impl Connection<'_, '_> {
         self.demand_cold().model = Some(model);
     }
 
-    /// A packet was sent.
+    /// Reports a sent packet.
     #[inline]
     pub(crate) fn model_sent(&mut self, plan: &Plan) {
         if self.is_modelled() {
@@ -77,7 +77,7 @@ impl Connection<'_, '_> {
         self.with_model(|model, view| model.rate.sent(view.now_us, plan.sequence, plan.len, view.in_flight, plan.again));
     }
 
-    /// CheckIfApplicationLimited: before the application queues data, and before an ACK is taken.
+    /// CheckIfApplicationLimited: runs before the application queues data, and before an ACK is processed.
     #[inline]
     pub(crate) fn check_application_limited(&mut self) {
         if self.is_modelled() && self.tcb.unsent() == 0 {
@@ -97,7 +97,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Everything before `una` has arrived.
+    /// Reports that everything before `una` has arrived.
     #[inline(never)]
     pub(crate) fn model_delivered(&mut self, una: SeqNum) {
         let data_end = una.earliest(self.tcb.snd_end);
@@ -105,13 +105,13 @@ impl Connection<'_, '_> {
         self.with_model(|model, view| model.rate.acknowledged(view.now_us, data_end));
     }
 
-    /// These were SACKed for the first time.
+    /// Reports ranges that were SACKed for the first time.
     #[inline(never)]
     pub(crate) fn model_sacked(&mut self, news: &Ranges<()>) {
         self.with_model(|model, view| news.iter().for_each(|range| model.rate.sacked(view.now_us, range.start, range.end)));
     }
 
-    /// RACK may hold more lost than before.
+    /// Reports losses that RACK has newly marked.
     #[inline(never)]
     pub(crate) fn model_losses(&mut self) {
         if !self.is_modelled() {
@@ -122,7 +122,7 @@ impl Connection<'_, '_> {
         self.demand_cold().rack.lost = lost;
     }
 
-    /// `start..end` is held lost.
+    /// Reports that `start..end` is marked lost.
     #[inline(never)]
     pub(crate) fn model_lost(&mut self, start: SeqNum, end: SeqNum) {
         self.with_model(|model, view| {
@@ -134,7 +134,7 @@ impl Connection<'_, '_> {
         });
     }
 
-    /// An ACK has told all that it tells.
+    /// Takes a sample after an ACK has been processed.
     #[inline]
     pub(crate) fn model_acknowledged(&mut self) {
         if self.is_modelled() {
@@ -154,19 +154,19 @@ impl Connection<'_, '_> {
         });
     }
 
-    /// A loss episode begins.
+    /// Reports the start of a loss episode.
     #[inline(never)]
     pub(crate) fn model_episode(&mut self) {
         self.with_model(|model, view| model.bbr.on_episode(view));
     }
 
-    /// A loss episode is over.
+    /// Reports the end of a loss episode.
     #[inline(never)]
     pub(crate) fn model_recovered(&mut self) {
         self.with_model(|model, view| model.bbr.on_recovered(view));
     }
 
-    /// A loss episode was for nothing.
+    /// Reports that a loss episode was spurious.
     #[inline(never)]
     pub(crate) fn model_undo(&mut self) {
         self.with_model(|model, view| {
@@ -175,7 +175,7 @@ impl Connection<'_, '_> {
         });
     }
 
-    /// Data is about to be sent while nothing is under way.
+    /// Reports that data is about to be sent while nothing is in flight.
     #[inline(never)]
     pub(crate) fn model_restart(&mut self) {
         self.with_model(|model, view| model.bbr.on_idle_restart(view));

@@ -1,10 +1,10 @@
-//! Packetization-layer path MTU discovery: finding out without ICMP what the path lets through.
+//! Packetization-layer path MTU discovery: the path's packet size limit, found without ICMP.
 //!
-//! Read RFC 4821 §7 and RFC 8899 §5 first; like Linux's tcp_mtu_probing. After [`SUSPECT_AFTER`] timeouts
-//! in a row large segments may be what vanishes (a black hole): the segment size falls to the base, and
-//! to half of it with each further timeout. From there single larger segments of real data search the
-//! size between what has passed and what has not. A probe that is lost alone says nothing of congestion:
-//! the window that its loss has cost is given back. Sizes are payload bytes of a full segment.
+//! Read RFC 4821 §7 and RFC 8899 §5 first; like Linux's tcp_mtu_probing. After [`SUSPECT_AFTER`] timeouts in a row the path
+//! may drop large segments (a black hole): the segment size falls to the base, and to half of it with each further timeout.
+//! From there single larger segments of real data search the size between what has passed and what has not. A probe that is
+//! lost alone indicates no congestion: the window reduction for its loss is undone. Sizes are payload bytes of a full
+//! segment.
 
 use crate::config::MtuProbing;
 use crate::stats::Counter;
@@ -17,24 +17,24 @@ use super::tcb::Recovery;
 
 /// The search ends when the sizes are this close; Linux: tcp_probe_threshold.
 const CLOSE_ENOUGH: u16 = 8;
-/// No path is believed to be narrower; Linux: tcp_mtu_probe_floor.
+/// Smallest size assumed of a path; Linux: tcp_mtu_probe_floor.
 const FLOOR: u16 = 48;
 /// Segments that the window must hold for a lone loss to be repaired without a timeout (RFC 4821 §7.2).
 const WINDOW_SEGMENTS_MIN: u32 = 11;
 
-/// What a connection knows of the sizes that its path lets through.
+/// Search state for the segment size that the path passes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MtuProbe {
-    /// The size that passes and the largest that may; `None`: not searched.
+    /// The size that passes and the largest that may; `None`: no search.
     search: Option<(u16, u16)>,
-    /// The probe that is under way: where it begins, its size.
+    /// The probe in flight: its start and its size.
     under_way: Option<(SeqNum, u16)>,
-    /// This episode of recovery began with a probe of this size.
+    /// Size of the probe that began this episode of recovery by its loss.
     failed: Option<u16>,
 }
 
 impl MtuProbe {
-    /// Whether nothing would be lost by forgetting it.
+    /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
         *self == MtuProbe::default()
     }
@@ -46,7 +46,7 @@ impl MtuProbe {
         (idle && high - low >= CLOSE_ENOUGH).then(|| low + (high - low).div_ceil(2))
     }
 
-    /// Everything before `una` has arrived; returns the size that has passed.
+    /// Notes that everything before `una` has arrived; returns the size that has passed.
     fn acknowledge(&mut self, una: SeqNum) -> Option<u16> {
         let (start, size) = self.under_way?;
         if una.before(start + u32::from(size)) {
@@ -58,7 +58,7 @@ impl MtuProbe {
         Some(size)
     }
 
-    /// What begins at `una` is lost.
+    /// Notes that the segment at `una` is lost. Returns true when it was the probe.
     fn lose(&mut self, una: SeqNum) -> bool {
         let Some((_, size)) = self.under_way.take_if(|(start, _)| *start == una) else { return false };
         self.search = self.search.map(|(low, _)| (low, size - 1));
@@ -68,14 +68,14 @@ impl MtuProbe {
 }
 
 impl Connection<'_, '_> {
-    /// The connection is established: the search begins at once if that is configured.
+    /// Starts the search on a new connection if that is configured.
     pub(crate) fn begin_mtu_search(&mut self) {
         if self.shared.config.mtu_probing == MtuProbing::Always {
             self.search_from(self.shared.config.mtu_base_mss);
         }
     }
 
-    /// A retransmission timeout, one of `backoff` in a row (RFC 4821 §7.7).
+    /// Handles a retransmission timeout, one of `backoff` in a row (RFC 4821 §7.7).
     pub(crate) fn mtu_timed_out(&mut self) {
         let una = self.tcb.snd_una;
         if let Some(cold) = self.cold() {
@@ -90,7 +90,7 @@ impl Connection<'_, '_> {
         self.search_from(known.map_or(base, |(low, _)| (low / 2).min(base)));
     }
 
-    /// Sends no more than `size` from now on and looks for more.
+    /// Limits segments to `size` from now on and searches above it.
     fn search_from(&mut self, size: u16) {
         let low = size.max(FLOOR).min(self.tcb.mss);
         let mss = self.tcb.mss;
@@ -100,7 +100,7 @@ impl Connection<'_, '_> {
         self.tcb.mss = low;
     }
 
-    /// A router has said what the path takes: the search has nothing to find above it.
+    /// Limits the search to the size that a router has reported.
     pub(crate) fn mtu_search_ends_at(&mut self, mss: u16) {
         if let Some(probe) = self.cold().map(|cold| &mut cold.mtu_probe) {
             probe.search = probe.search.map(|(low, high)| (low.min(mss), high.min(mss)));
@@ -108,7 +108,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// A probe instead of the next segments, when one is due and its loss would be noticed soon (RFC 4821 §7.2-7.4).
+    /// Plans a probe instead of the next segments, when one is due and its loss would be noticed soon (RFC 4821 §7.2-7.4).
     pub(crate) fn plan_mtu_probe(&mut self, pipe: u32) -> Option<Plan> {
         let cold = self.shared.cold.get(self.tcb.cold)?;
         let size = u32::from(cold.mtu_probe.next_size()?);
@@ -116,7 +116,7 @@ impl Connection<'_, '_> {
         let mss = u32::from(tcb.mss);
         let quiet = tcb.recovery == Recovery::Open && tcb.dup_acks == 0 && cold.is_undisturbed();
         let room = tcb.cwnd.saturating_sub(pipe).min(tcb.snd_wnd.saturating_sub(tcb.flight()));
-        // Three segments behind it tell at once whether it has arrived.
+        // Three segments behind it show at once whether it has arrived.
         let noticed = tcb.unsent() >= size + 3 * mss && room >= size && tcb.cwnd >= WINDOW_SEGMENTS_MIN * mss;
         if !(quiet && noticed) {
             return None;
@@ -126,20 +126,21 @@ impl Connection<'_, '_> {
         Some(Plan { sequence, len: size, fin: false, again: false, probe: false, segment: size })
     }
 
-    /// SND.UNA has moved.
+    /// Handles progress of SND.UNA.
     #[inline]
     pub(crate) fn mtu_acknowledged(&mut self, una: SeqNum) {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         if let Some(size) = cold.mtu_probe.acknowledge(una) {
             self.tcb.mss = size;
-            // A loss may have left less than a segment of this size, which would never go (RFC 5681 §3.1: two at least).
+            // A loss may have left less than a segment of this size, which would never be sent (RFC 5681 §3.1: two at
+            // least).
             let least = 2 * u32::from(size);
             (self.tcb.cwnd, self.tcb.ssthresh) = (self.tcb.cwnd.max(least), self.tcb.ssthresh.max(least));
             self.env.counters.count(Counter::TcpMtupSuccess);
         }
     }
 
-    /// Fast recovery begins: it may be for the probe.
+    /// Handles the start of fast recovery: the probe may be what is lost.
     pub(crate) fn mtu_lost(&mut self) {
         let una = self.tcb.snd_una;
         if self.cold().is_some_and(|cold| cold.mtu_probe.lose(una)) {
@@ -147,7 +148,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Fast recovery ends. If only the probe was lost the window is as before (RFC 4821 §7.6.2).
+    /// Handles the end of fast recovery. If only the probe was lost, the window is restored (RFC 4821 §7.6.2).
     pub(crate) fn mtu_recovered(&mut self) {
         let Some(cold) = self.cold() else { return };
         if let Some(size) = cold.mtu_probe.failed.take()

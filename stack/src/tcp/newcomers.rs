@@ -1,9 +1,10 @@
-//! Several stacks with one address: which flows are here, and who comes while a flow group leaves for another stack.
+//! Several stacks with one address: the flows of this stack, and those that arrive while a flow group migrates to another
+//! stack.
 //!
-//! A group leaves in the steering of packets, not here. But packets that were steered before are still on their way to this
-//! stack, SYNs among them; what it opens for them must be steered here before its SYN-ACK is on the wire. So whoever comes to
-//! a listener meanwhile is written down ([`Newcomers`]), between receiving and transmitting. Promises: nothing is asked per
-//! segment of a connection. Does not do: steering.
+//! A group migrates in the steering of packets, not here. But packets steered before are still on their way to this stack,
+//! SYNs included. A connection opened for them must be steered here before its SYN-ACK is on the wire. So flows that reach a
+//! listener meanwhile are recorded ([`Newcomers`]), between receiving and transmitting. Promises: segments of connections
+//! cost nothing extra. Does not do: steering.
 
 use alloc::vec::Vec;
 
@@ -13,10 +14,10 @@ use super::demux::{FlowKey, Target};
 use super::segment::Segment;
 use super::{State, Tcp};
 
-/// The list; as long as a burst at most when it is taken after each.
+/// The recorded flows; at most as many as a burst has segments when the list is taken after each.
 #[derive(Debug)]
 pub(crate) struct Newcomers {
-    /// Groups that are leaving.
+    /// Groups that are migrating.
     groups: GroupSet,
     flows: Vec<Flow>,
 }
@@ -26,18 +27,18 @@ impl Newcomers {
         Newcomers { groups: GroupSet::NONE, flows: Vec::new() }
     }
 
-    /// Who comes to a listener in one of `groups` is written down from now on, and nobody else.
+    /// Records flows of `groups` that reach a listener from now on, and no others.
     pub(crate) fn watch(&mut self, groups: GroupSet) {
         self.groups = groups;
         self.flows.clear();
     }
 
-    /// Those who have come; to be emptied by who reads it.
+    /// The recorded flows; the reader empties the list.
     pub(crate) fn flows(&mut self) -> &mut Vec<Flow> {
         &mut self.flows
     }
 
-    /// A segment for a listener has come.
+    /// Records the flow of a segment for a listener.
     #[inline]
     pub(super) fn note(&mut self, segment: &Segment) {
         if self.groups == GroupSet::NONE {
@@ -57,7 +58,7 @@ impl Tcp {
 
     /// Calls `visit` for every connection with its state, half-open ones and those in TIME-WAIT too.
     pub(crate) fn for_each_flow(&self, visit: &mut dyn FnMut(&Flow, State)) {
-        // A block that was freed is closed.
+        // A freed block is closed.
         let open = self.tcbs.iter().filter(|tcb| tcb.state != State::Closed);
         for tcb in open {
             let (local, remote) = tcb.addresses();
@@ -67,7 +68,7 @@ impl Tcp {
         self.time_wait.iter().for_each(|(record, _)| visit(&flow(&record.key), State::TimeWait));
     }
 
-    /// Whether there is such a connection, half open or in TIME-WAIT too.
+    /// Returns true when there is such a connection, half open or in TIME-WAIT too.
     pub(crate) fn knows(&self, flow: &Flow) -> bool {
         let key = key(flow);
         self.flows.find(self.hasher.hash(&key), |target| self.key_of(target) == Some(key)).is_some()

@@ -1,9 +1,8 @@
-//! Segments out: what to send next, and how it is written.
+//! Output: the choice of the next segment, and its writing.
 //!
-//! Read RFC 9293 §3.8.6.2.1, §3.7.4 (Nagle), RFC 6675 §5 (C) first. Nothing else writes headers of
-//! connections. A packet is as large as the link takes (a super-segment of several MSS, with a
-//! partial checksum, when the link has segmentation) and as the windows allow. Payload is shared
-//! with the send queue where the link gathers, else copied once.
+//! Read RFC 9293 §3.8.6.2.1, §3.7.4 (Nagle), RFC 6675 §5 (C) first. All headers of connections are written here. A packet is
+//! as large as the link takes (a super-segment of several MSS, with a partial checksum, when the link has segmentation) and
+//! as the windows allow. Payload is shared with the send queue when the link gathers, otherwise copied once.
 
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, Segmentation, SegmentationKind, Slot};
 
@@ -21,11 +20,11 @@ use super::tcb::{Recovery, flag};
 use super::train::Train;
 use super::urgent::is_sending_urgent;
 
-/// Room for link, IP and TCP headers in front of payload, rounded up.
+/// Space for link, IP and TCP headers in front of payload, rounded up.
 pub const HEADROOM: usize = 128;
 /// Payloads up to this length share the small frame of their header.
 pub(crate) const INLINE_BYTES: usize = 100;
-/// Bytes of a packet with segmentation, at most: the IP length field.
+/// Maximum bytes of a packet with segmentation: the IP length field.
 const PACKET_BYTES_MAX: u32 = 65_535;
 
 /// One segment (or super-segment) to be sent.
@@ -38,11 +37,12 @@ pub(crate) struct Plan {
     pub(crate) again: bool,
     /// A tail loss probe.
     pub(crate) probe: bool,
-    /// Payload of each full segment that it is cut into; a probe of the path and the data of a SYN are one however large.
+    /// Payload of each full segment that it is split into; a path MTU probe and the data of a SYN are one segment, however
+    /// large.
     pub(crate) segment: u32,
 }
 
-/// How a connection's turn to send has ended.
+/// Result of a connection's turn to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Nothing more can be sent now.
@@ -53,7 +53,7 @@ pub(crate) enum Turn {
     NoFrame,
 }
 
-/// Why a segment was not written.
+/// Reason for not writing a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteError {
     NoFrame,
@@ -61,14 +61,14 @@ pub(crate) enum WriteError {
 }
 
 impl Connection<'_, '_> {
-    /// The connection's turn to send data: what it has to send after that is marked again.
+    /// Runs the connection's turn to send data, and marks it again if it has more to send.
     #[inline(never)]
     pub(crate) fn transmit_turn(&mut self, out: &mut [Burst], quantum: &mut usize) -> Turn {
         let turn = self.transmit_data(out, quantum);
         if turn != Turn::Done {
             self.mark_data();
         } else if self.owes_ack() {
-            // The data that was to carry it did not go.
+            // The data that was to carry it was not sent.
             self.mark_control();
         }
         turn
@@ -86,7 +86,7 @@ impl Connection<'_, '_> {
             sizes.packet = sizes.packet.min(super::pacing::quantum(rate, sizes.segment));
         }
         if is_sending_urgent(&self.shared.cold, self.tcb) {
-            // A pointer is right for one segment only.
+            // An urgent pointer is right for one segment only.
             sizes.packet = sizes.segment;
         }
         let (flight, full) = (self.tcb.flight(), sizes);
@@ -127,14 +127,14 @@ impl Connection<'_, '_> {
         Turn::Done
     }
 
-    /// Whether data, a FIN or a retransmission waits to go out.
+    /// Returns true when data, a FIN or a retransmission waits to be sent.
     #[inline(always)]
     pub(crate) fn has_to_send(&self) -> bool {
         let fin_waits = self.tcb.has(flag::FIN_QUEUED) && !self.tcb.is_fin_sent();
         self.tcb.unsent() > 0 || self.tcb.recovery != Recovery::Open || self.tcb.has(flag::RETRANSMIT) || fin_waits
     }
 
-    /// Makes the header template current if it can be. Returns what goes into a segment and into a packet now.
+    /// Makes the header template current if possible. Returns the present sizes of a segment and a packet.
     fn refresh_template(&mut self) -> Sizes {
         let segment = self.segment_bytes();
         let alone = Sizes { segment, packet: segment };
@@ -154,7 +154,7 @@ impl Connection<'_, '_> {
         Sizes { segment, packet }
     }
 
-    /// How data that is queued now is best laid out.
+    /// The best layout for data that is queued now.
     pub(crate) fn extent_shape(&self) -> Shape {
         let mss = self.tcb.mss as usize;
         if self.tcb.template.generation != self.env.ip.generation() {
@@ -164,7 +164,7 @@ impl Connection<'_, '_> {
         Shape { bytes_max: if template.link_segments() { usize::MAX } else { mss }, sum: !template.link_sums() }
     }
 
-    /// Decides what goes next; `None` when nothing may.
+    /// Plans the next transmission; `None` when nothing may be sent.
     pub(crate) fn next_transmission(&mut self, sizes: Sizes) -> Option<Plan> {
         if self.tcb.has(flag::RETRANSMIT)
             && let Some(plan) = self.plan_urgent(sizes.segment)
@@ -190,7 +190,7 @@ impl Connection<'_, '_> {
         new
     }
 
-    /// What goes whatever the congestion window says: a probe, the first lost segment, or without RACK the
+    /// Plans a transmission that the congestion window does not limit: a probe, the first lost segment, or without RACK the
     /// first unacknowledged one. `None`: everything has been acknowledged meanwhile.
     fn plan_urgent(&mut self, segment: u32) -> Option<Plan> {
         self.tcb.clear(flag::RETRANSMIT);
@@ -206,7 +206,7 @@ impl Connection<'_, '_> {
         Some(self.plan_range(start, end.earliest(start + segment), segment))
     }
 
-    /// RFC 6675 NextSeg: a lost range (or, to rescue, one that may be), one segment of it.
+    /// RFC 6675 NextSeg: plans one segment of a lost range (or, to rescue, of one that may be lost).
     fn plan_again(&mut self, pipe: u32, segment: u32, rescue: bool) -> Option<Plan> {
         let mss = self.tcb.mss as u32;
         if pipe.saturating_add(mss) > self.tcb.cwnd.max(mss) {
@@ -223,14 +223,14 @@ impl Connection<'_, '_> {
         Some(self.plan_range(start, end.earliest(start + segment), segment))
     }
 
-    /// A retransmission of `start..end`, which may reach beyond the data to the FIN.
+    /// Plans a retransmission of `start..end`, which may reach beyond the data to the FIN.
     pub(crate) fn plan_range(&self, start: SeqNum, end: SeqNum, segment: u32) -> Plan {
         let data_end = end.earliest(self.tcb.snd_end).earliest(self.tcb.snd_nxt).latest(start);
         let fin = self.tcb.is_fin_sent() && data_end == self.tcb.snd_end;
         Plan { sequence: start, len: data_end - start, fin, again: true, probe: false, segment }
     }
 
-    /// New data, as much as windows, Nagle and silly-window avoidance let go in one packet.
+    /// Plans new data, as much as windows, Nagle and silly-window avoidance allow in one packet.
     fn plan_new(&mut self, pipe: u32, sizes: Sizes) -> Option<Plan> {
         let segment = sizes.segment;
         let packet = if self.has_cwr_to_send() { segment } else { sizes.packet };
@@ -242,17 +242,17 @@ impl Connection<'_, '_> {
             return fin.then_some(Plan { sequence: tcb.snd_nxt, len: 0, fin, again: false, probe: false, segment });
         }
         let offered = tcb.snd_wnd.saturating_sub(tcb.snd_nxt - tcb.snd_una);
-        // A segment may always be under way (RFC 5681 §3.1: loss window), even where the size has grown beyond the window since
-        // that was set: nothing else would ever open it.
+        // One segment may always be in flight (RFC 5681 §3.1: loss window), even when the segment size has grown beyond the
+        // window since that was set: otherwise the window would never open.
         let room = if pipe == 0 { tcb.cwnd.max(segment) } else { tcb.cwnd.saturating_sub(pipe) };
         let usable = offered.min(room);
         tcb.assign(flag::CWND_LIMITED, room < offered && room < unsent);
         let mut len = unsent.min(usable).min(packet);
-        // Partial segments only where the data ends.
+        // Partial segments only at the end of the data.
         if len < unsent && len >= segment {
             len -= len % segment;
         }
-        // As Linux: neither Nagle nor a cork holds urgent data.
+        // Linux: neither Nagle nor a cork holds urgent data.
         let may_send =
             Self::may_send(tcb, len, unsent, segment, fin) || len == unsent && is_sending_urgent(&self.shared.cold, tcb);
         if !may_send {
@@ -266,7 +266,7 @@ impl Connection<'_, '_> {
         Some(Plan { sequence: tcb.snd_nxt, len, fin, again: false, probe: false, segment })
     }
 
-    /// Whether a packet whose last segment is not full may go (RFC 9293 §3.8.6.2.1, §3.7.4).
+    /// Returns true when a packet with a last segment that is not full may be sent (RFC 9293 §3.8.6.2.1, §3.7.4).
     fn may_send(tcb: &super::tcb::Tcb, len: u32, unsent: u32, segment: u32, fin: bool) -> bool {
         if len.is_multiple_of(segment) {
             return true;
@@ -279,16 +279,16 @@ impl Connection<'_, '_> {
             return true;
         }
         if tcb.has(flag::CORK) {
-            // As Linux: who finds no room for more has written all that there will be.
+            // Linux: with a full buffer, the application has written all that it can.
             return tcb.send_space() == 0 || tcb.has(flag::PROBE);
         }
-        // Nagle as Minshall has it: wait only while a small segment is under way.
+        // Nagle with Minshall's change: wait only while a small segment is in flight.
         tcb.has(flag::NO_DELAY) || tcb.flight() == 0 || tcb.snd_sml.at_or_before(tcb.snd_una)
     }
 
-    /// An estimate of the bytes under way.
+    /// Estimate of the bytes in flight.
     pub(crate) fn pipe(&self) -> u32 {
-        // A SYN that data follows is no load.
+        // A SYN that data follows does not count.
         let flight = self.tcb.flight().saturating_sub((self.tcb.state == State::SynReceived) as u32);
         let board = self.shared.cold.get(self.tcb.cold).map(|cold| &cold.scoreboard);
         if let Some(cold) = self.shared.cold.get(self.tcb.cold)
@@ -300,12 +300,12 @@ impl Connection<'_, '_> {
             (Recovery::Loss, Some(board)) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, Some(board)) if self.tcb.has(flag::SACK) => board.pipe(&self.tcb.outstanding()),
             (Recovery::Fast, _) => {
-                // The first segment is lost, unless it was sent again.
+                // The first segment is lost, unless it was retransmitted.
                 let lost = if self.tcb.has(flag::RETRANSMIT) { self.tcb.mss as u32 } else { 0 };
                 let duplicates = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.prr.duplicates);
                 flight.saturating_sub(lost).saturating_sub(duplicates)
             }
-            // RFC 3042: the first two duplicate ACKs let a new segment out each.
+            // RFC 3042: each of the first two duplicate ACKs lets a new segment out.
             (Recovery::Open, board) if self.tcb.dup_acks > 0 => {
                 let left = self.tcb.dup_acks.min(2) as u32 * self.tcb.mss as u32;
                 flight.saturating_sub(left.max(board.map_or(0, |b| b.sacked())))
@@ -314,11 +314,11 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Writes a planned segment and moves SND.NXT or the marks of retransmission.
+    /// Writes a planned segment and moves SND.NXT or the retransmission state.
     fn send_planned(&mut self, plan: &Plan, push: bool, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(plan.sequence);
         if plan.segment < u32::from(self.tcb.mss) {
-            // The rest is for what there is to tell.
+            // The rest of the space is for SACK blocks.
             self.tell_gaps_beside_data(&mut header);
         }
         header.flags |= if plan.fin { FIN } else { 0 };
@@ -361,7 +361,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// A header as all segments after the handshake have it; the caller adds flags.
+    /// The header that all segments after the handshake share; the caller adds flags.
     pub(crate) fn header(&mut self, sequence: SeqNum) -> Header {
         let window = self.advertise_window();
         let mut header = Header {
@@ -383,7 +383,7 @@ impl Connection<'_, '_> {
         header
     }
 
-    /// Writes a pure ACK with SACK blocks, behind others where they are many.
+    /// Writes a pure ACK with SACK blocks; when there are many, other ACKs go in front of it.
     pub(crate) fn write_ack(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         self.refresh_template();
         self.write_earlier_gaps(out)?;
@@ -440,8 +440,8 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// The first frame of a packet (TCP header, checksum, and payload unless that is shared), and
-    /// where shared payload begins.
+    /// Builds the first frame of a packet (TCP header, checksum, and payload unless that is shared). Returns also where
+    /// shared payload begins.
     fn build(&mut self, header: &Header, plan: Option<&Plan>, link: &LinkInfo) -> Result<(Frame, Option<Slot>), WriteError> {
         let (arena, header_len) = (self.env.arena, header.len());
         let len = plan.map_or(0, |plan| plan.len) as usize;
@@ -509,7 +509,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Fills in the checksum, or leaves it to the link, with the segmentation that goes with it.
+    /// Fills in the checksum, or leaves it to the link together with segmentation.
     fn finish_checksum(&self, first: &mut Frame, header_len: usize, len: usize, payload_sum: u16, link: &LinkInfo) {
         let pseudo = self.pseudo_sum((header_len + len) as u16);
         let field = if link.sends_partial_checksums {
@@ -531,7 +531,7 @@ impl Connection<'_, '_> {
         checksum::pseudo_header(local, remote, super::PROTOCOL, len as u32)
     }
 
-    /// Whether the ACK can wait for data that is going out in this turn anyway.
+    /// Returns true when the ACK can wait for data that is sent in this pass anyway.
     pub(crate) fn is_ack_carried_by_data(&mut self) -> bool {
         self.tcb.has(flag::ON_DATA)
             && self.tcb.state != State::SynSent
@@ -549,7 +549,7 @@ impl Connection<'_, '_> {
     }
 }
 
-/// Calls `push` with the frames behind a packet's first one: payload from `shared` on.
+/// Calls `push` with the frames behind a packet's first one, which hold the payload from `shared` on.
 fn for_each_shared(arena: &Arena, shared: Option<Slot>, plan: Option<&Plan>, push: &mut dyn FnMut(Frame)) {
     let (Some(start), Some(plan)) = (shared, plan) else { return };
     let mut left = plan.len as usize;

@@ -1,25 +1,24 @@
 //! Pacing: segments leave at a rate instead of in bursts, by the timer wheel.
 //!
-//! Read draft-ietf-ccwg-bbr §5.6.2, §5.6.3 first. A packet moves the time of the next departure on by its length over the rate.
-//! The wheel ticks each millisecond, so what has become due in between goes out together; a packet is no
-//! larger than a millisecond's worth, but at least two segments (Linux's TSO autosizing). Paced are
-//! connections whose congestion control says the rate, and those with SO_MAX_PACING_RATE or `tcp.pacing`: these at twice the
-//! window per round trip in slow start, 1.2 times it otherwise, as Linux does. A connection that has nothing to send
-//! arms nothing.
+//! Read draft-ietf-ccwg-bbr §5.6.2, §5.6.3 first. A packet moves the next departure time by its length over the rate. The
+//! wheel ticks each millisecond, so packets that became due in between go out together; a packet is no larger than a
+//! millisecond's worth, but at least two segments (Linux's TSO autosizing). Connections with a rate-based congestion control
+//! are paced at its rate. Connections with SO_MAX_PACING_RATE or `tcp.pacing` are paced as in Linux: at twice the window per
+//! round trip in slow start, 1.2 times it otherwise. A connection that has nothing to send arms no timer.
 
 use super::connection::{Connection, Shared};
 use super::tcb::{Tcb, flag};
 use crate::config::CongestionControl;
 
-/// Time that was not used for sending may be made good for up to so long, microseconds: timers come late by a tick.
+/// Maximum unused sending time that may be made up, microseconds: timers are late by up to a tick.
 const CREDIT_US: u64 = 2_000;
-/// Bytes of one packet, at most.
+/// Maximum bytes of one packet.
 const QUANTUM_BYTES_MAX: u64 = 64 << 10;
 /// In the timer wheel: the owner is a connection that waits for its next departure.
 pub(super) const PACING_BIT: u32 = 1 << 30;
 /// Percent of the window per round trip, in slow start and after (Linux tcp_pacing_ss_ratio, tcp_pacing_ca_ratio).
 const WINDOW_PERCENT: (u64, u64) = (200, 120);
-/// A round trip that was not measured yet, microseconds.
+/// Assumed round trip before the first sample, microseconds.
 const ROUND_TRIP_US: u64 = 1_000;
 
 /// See the module's text.
@@ -27,14 +26,14 @@ const ROUND_TRIP_US: u64 = 1_000;
 pub(crate) struct Pacing {
     /// SO_MAX_PACING_RATE, bytes per second; 0: none.
     pub(crate) rate_max: u64,
-    /// When the next packet may leave, microseconds.
+    /// Time at which the next packet may leave, microseconds.
     next_us: u64,
     /// Tick of the wheel's live entry; 0: none.
     deadline: u32,
 }
 
 impl Pacing {
-    /// Whether forgetting it loses nothing.
+    /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
         self.rate_max == 0 && self.deadline == 0
     }
@@ -45,7 +44,7 @@ pub(crate) fn quantum(rate: u64, mss: u32) -> u32 {
     (rate / 1_000).min(QUANTUM_BYTES_MAX).max(2 * mss as u64) as u32
 }
 
-/// What Linux shows as pacing rate of a connection whose congestion control only has a window; bytes per second.
+/// The pacing rate that Linux shows for a connection with a window-based congestion control; bytes per second.
 pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
     let percent = if tcb.cwnd < tcb.ssthresh / 2 { WINDOW_PERCENT.0 } else { WINDOW_PERCENT.1 };
     let round_trip_us = if tcb.srtt_us == 0 { ROUND_TRIP_US } else { tcb.srtt_us as u64 };
@@ -53,7 +52,7 @@ pub(crate) fn window_rate(tcb: &Tcb) -> u64 {
 }
 
 impl Shared {
-    /// As [`pacing_rate`](Connection::pacing_rate), of a connection that may be paced.
+    /// Like [`pacing_rate`](Connection::pacing_rate), for a connection that may be paced.
     #[inline(never)]
     fn choose_pacing_rate(&self, tcb: &Tcb) -> Option<u64> {
         let cold = self.cold.get(tcb.cold);
@@ -68,14 +67,14 @@ impl Shared {
 }
 
 impl Connection<'_, '_> {
-    /// Bytes per second; `None`: the connection is not paced.
+    /// Pacing rate in bytes per second; `None`: the connection is not paced.
     #[inline]
     pub(crate) fn pacing_rate(&self) -> Option<u64> {
         let is_plain = self.tcb.cold == super::cold::NONE && !self.is_modelled() && !self.shared.config.pacing;
         if is_plain { None } else { self.shared.choose_pacing_rate(self.tcb) }
     }
 
-    /// Whether the next packet may leave now; if not, the wheel wakes the connection when it may.
+    /// Returns true when the next packet may leave now; otherwise arms the wheel for the time at which it may.
     pub(crate) fn may_depart(&mut self) -> bool {
         if self.tcb.has(flag::RETRANSMIT) {
             // Probes and first retransmissions do not wait.
@@ -99,13 +98,13 @@ impl Connection<'_, '_> {
         false
     }
 
-    /// `bytes` have left at `rate`.
+    /// Accounts for `bytes` that have left at `rate`.
     pub(crate) fn departed(&mut self, bytes: u32, rate: u64) {
         let pacing = &mut self.demand_cold().pacing;
         pacing.next_us += bytes as u64 * 1_000_000 / rate;
     }
 
-    /// RFC 6298 §5.4: after a timeout the first segment goes at once, however much was sent before.
+    /// RFC 6298 §5.4: lets the first segment after a timeout leave at once, however much was sent before.
     pub(crate) fn depart_at_once(&mut self) {
         let now_us = self.shared.moment.micros;
         if let Some(cold) = self.cold() {
@@ -113,7 +112,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The wheel's entry of a connection that waits for its next departure came up.
+    /// Handles the wheel's entry of a connection that waits for its next departure.
     pub(crate) fn on_pacing_timer(&mut self, tick: u32) {
         let Some(cold) = self.cold().filter(|cold| cold.pacing.deadline == tick) else { return };
         cold.pacing.deadline = 0;

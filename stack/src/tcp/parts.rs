@@ -1,14 +1,13 @@
-//! When the parts of an extent were sent that did not leave together.
+//! Xmit times of extents with parts that were not sent together.
 //!
-//! Read RFC 8985 §6.1 first: RACK knows of each segment when it was sent (Segment.xmit_ts). An extent of the send queue has
-//! one such time, that of the part that left last; for the parts before, the times stand here. Extents that leave whole,
-//! or in one turn, have no entry. There are at most [`PARTS_MAX`] entries: what goes beyond counts as sent with the part
-//! that left last.
+//! Read RFC 8985 §6.1 first: RACK needs the xmit time of each segment (Segment.xmit_ts). An extent of the send queue has one
+//! such time, that of its part sent last; the times of earlier parts are here. Extents sent whole, or in one pass, have no
+//! entry. There are at most [`PARTS_MAX`] entries: parts beyond count as sent with the last part.
 
 use super::ranges::Ranges;
 use super::sequence::SeqNum;
 
-/// Entries of a connection at most.
+/// Maximum entries of a connection.
 const PARTS_MAX: usize = 1_024;
 
 /// See the module's text. Times are microseconds modulo 2^32.
@@ -18,13 +17,13 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Whether nothing is known that extents do not say.
+    /// Returns true when there is no entry.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.earlier.is_empty()
     }
 
-    /// Of the extent that begins at `first` the bytes up to `end` were sent at `sent_at` or before; what follows goes now.
+    /// Records that in the extent at `first` the bytes up to `end` were sent at `sent_at` or before; the rest is sent now.
     pub(crate) fn split(&mut self, first: SeqNum, end: SeqNum, sent_at: u32) {
         if self.earlier.len() < PARTS_MAX {
             let known = self.earlier.last().map_or(first, |last| last.end);
@@ -32,13 +31,13 @@ impl Parts {
         }
     }
 
-    /// When the byte at `sequence` was sent, of an extent whose last part left at `sent_at`; and up to where, but not beyond
-    /// `end`, that holds.
+    /// Xmit time of the byte at `sequence`, in an extent with its last part sent at `sent_at`; and the end, at most `end`,
+    /// of the range that it holds for.
     pub(crate) fn time_of(&self, sequence: SeqNum, sent_at: u32, end: SeqNum) -> (u32, SeqNum) {
         self.earlier.find(sequence).map_or((sent_at, end), |part| (part.value, part.end.earliest(end)))
     }
 
-    /// Everything before `una` is acknowledged.
+    /// Drops what lies before `una`.
     pub(crate) fn acknowledge(&mut self, una: SeqNum) {
         self.earlier.acknowledge(una);
     }

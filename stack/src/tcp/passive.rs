@@ -22,14 +22,14 @@ use super::syn_queue::{Expiry, HalfOpen};
 use super::{HALF_OPEN_BIT, Tcp};
 
 impl Tcp {
-    /// RFC 9293 §3.10.7.2: a segment for a port that is served, without a connection.
+    /// RFC 9293 §3.10.7.2: handles a segment for a port with a listener, without a connection.
     pub(super) fn receive_in_listen(&mut self, env: &mut Env, listener: u32, segment: &mut Segment, iss_min: Option<SeqNum>) {
         // First, check for a RST; second, for an ACK; third, for a SYN.
         if segment.has(RST) {
             return;
         }
         if segment.has(SYN) && segment.has(FIN) {
-            // As Linux: no stack opens like this, scanners do; without an answer they learn nothing of a filter in front.
+            // Linux: no stack opens like this, only scanners; without an answer they learn nothing of a filter in front.
             env.counters.count(Counter::DropUnacceptable);
             return;
         }
@@ -68,13 +68,13 @@ impl Tcp {
         true
     }
 
-    /// Whether the SYN queue has no place for another record of the listener.
+    /// Returns true when the SYN queue has no space for another record of the listener.
     pub(super) fn is_syn_queue_full(&self, listener: u32) -> bool {
         self.syn_queue.is_full() || self.listeners.get(listener).is_some_and(|listener| listener.is_syn_queue_full())
     }
 
-    /// RFC 4987 §3.3: a listener that is full loses its own oldest record; where the stack is full any record
-    /// may go, and those of a flood are the most.
+    /// RFC 4987 §3.3: a full listener drops its own oldest record; when the stack is full, any record may be dropped, and
+    /// most of them are a flood's.
     fn make_room_for_record(&mut self, env: &mut Env, listener: u32) {
         if !self.is_syn_queue_full(listener) {
             return;
@@ -91,7 +91,7 @@ impl Tcp {
         }
     }
 
-    /// `answer`: the Fast Open option of the first SYN-ACK.
+    /// Queues a record for a SYN. `answer`: the Fast Open option of the first SYN-ACK.
     fn queue_syn(&mut self, env: &mut Env, listener: u32, segment: &Segment, iss: SeqNum, answer: Option<FastOpen>) {
         self.make_room_for_record(env, listener);
         let receive_buffer = self.receive_buffer_of(listener);
@@ -129,7 +129,7 @@ impl Tcp {
         }
     }
 
-    /// The window of a listener's SYN-ACKs.
+    /// Window of a listener's SYN-ACKs.
     pub(super) fn syn_window_of(&self, listener: u32) -> u32 {
         let clamp = self.listener_options(listener).window_clamp;
         let window = self.receive_buffer_of(listener).min(u16::MAX as u32);
@@ -142,7 +142,7 @@ impl Tcp {
         self.push_syn_ack(env, &record, timestamp, None);
     }
 
-    /// Queues the SYN-ACK of a record, whether it is in the queue or in a cookie.
+    /// Queues the SYN-ACK of a record, which is in the queue or in a cookie.
     pub(super) fn push_syn_ack(&mut self, env: &mut Env, record: &HalfOpen, timestamp: u32, answer: Option<FastOpen>) {
         let Some(path) = env.ip.route(record.key.remote, Some(record.key.local)) else { return };
         let options = self.listener_options(record.listener);
@@ -155,8 +155,8 @@ impl Tcp {
         self.shared.replies.push(record.key, options.type_of_service & !ecn::CE | ect, header);
     }
 
-    /// The peer's SYN again: it has not seen our SYN-ACK. RFC 9768 §3.1.5: that tells the ECN field of the SYN which came last;
-    /// §3.2.3.2.2: what was lost may have been lost for its option.
+    /// Handles a repeated SYN: the peer has not seen our SYN-ACK. RFC 9768 §3.1.5: the new SYN-ACK reflects the ECN field of
+    /// the latest SYN; §3.2.3.2.2: the lost one may have been lost for its option.
     fn receive_syn_again(&mut self, env: &mut Env, index: u32, segment: &Segment) {
         let Some(record) = self.syn_queue.get_mut(index) else { return };
         record.agreed.syn_field = segment.ecn;
@@ -175,7 +175,7 @@ impl Tcp {
         }
     }
 
-    /// The wheel's entry of a slot came up: perhaps the SYN-ACK was not answered in time.
+    /// Handles the wheel's entry of a slot: the SYN-ACK may not have been answered in time.
     pub(super) fn on_half_open_timer(&mut self, env: &mut Env, index: u32, tick: u32) {
         match self.syn_queue.expire(index, tick) {
             Expiry::Outdated => return,
@@ -185,7 +185,7 @@ impl Tcp {
         let retries_max = self.shared.config.synack_retries;
         let deferred = self.syn_queue.get(index).map_or(0, |record| self.listener_options(record.listener).defer_accept_retries);
         let Some(record) = self.syn_queue.get_mut(index) else { return };
-        // As Linux, syn_ack_recalc: who waits for data waits as long as that was asked for.
+        // Linux, syn_ack_recalc: a listener that waits for data waits as long as it has asked for.
         let waits = record.acknowledged && record.retries < deferred;
         if record.retries >= retries_max && !waits {
             env.counters.count(Counter::TcpAttemptFails);
@@ -194,7 +194,7 @@ impl Tcp {
         }
         record.retries += 1;
         if waits && record.retries < deferred {
-            // The peer has our SYN-ACK. The last one asks it for an ACK, with which the wait is over.
+            // The peer has our SYN-ACK. The last one asks it for an ACK, which ends the wait.
             self.rearm_half_open(index);
             return;
         }
@@ -214,7 +214,7 @@ impl Tcp {
         }
     }
 
-    /// Takes a record out of the SYN queue; the flow table still names it.
+    /// Removes a record from the SYN queue; the flow table still has it.
     fn take_half_open(&mut self, index: u32) -> Option<HalfOpen> {
         let listener = self.syn_queue.get(index)?.listener;
         let entry = self.listeners.get_mut(listener)?;
@@ -240,7 +240,7 @@ impl Tcp {
             return;
         }
         if segment.has(RST) {
-            // RFC 5961 §3.2: only an exact match is believed.
+            // RFC 5961 §3.2: only an exact match is accepted.
             if segment.sequence == rcv_nxt {
                 env.counters.count(Counter::TcpAttemptFails);
                 self.forget_half_open(index);
@@ -250,8 +250,8 @@ impl Tcp {
             return;
         }
         if segment.has(SYN) {
-            // RFC 9293 would forget the record, which a blind sender could make us do; asked as RFC 5961 §4 does, a peer that
-            // has begun anew answers with a reset.
+            // RFC 9293 would drop the record, and a blind sender could cause that. A challenge as in RFC 5961 §4 makes a
+            // peer that has restarted answer with a reset.
             env.counters.count(Counter::TcpSynChallenge);
             self.challenge_half_open(env, &record);
             return;
@@ -271,7 +271,7 @@ impl Tcp {
         self.complete(env, Some(index), &record, segment);
     }
 
-    /// TCP_DEFER_ACCEPT: an ACK without data says only that the peer need not hear our SYN-ACK again for now.
+    /// TCP_DEFER_ACCEPT: an ACK without data only stops the retransmission of our SYN-ACK for now.
     fn defers(&mut self, index: u32, record: &HalfOpen, segment: &Segment) -> bool {
         let bare = segment.len == 0 && !segment.has(FIN);
         let defers = bare && record.retries < self.listener_options(record.listener).defer_accept_retries;
@@ -281,7 +281,7 @@ impl Tcp {
         defers
     }
 
-    /// RFC 9293 §3.10.7.4, first; RFC 5961 §3.2: an ACK tells an honest peer where we are.
+    /// RFC 9293 §3.10.7.4, first; RFC 5961 §3.2: an ACK informs an honest peer of our state.
     fn challenge_half_open(&mut self, env: &mut Env, record: &HalfOpen) {
         if self.shared.replies.allow(self.now, env) {
             env.counters.count(Counter::TcpChallengeAck);
@@ -290,9 +290,9 @@ impl Tcp {
         }
     }
 
-    /// The handshake's last ACK: the record (at `index`, or from a cookie) becomes a connection.
+    /// Handles the handshake's last ACK: the record (at `index`, or from a cookie) becomes a connection.
     pub(super) fn complete(&mut self, env: &mut Env, index: Option<u32>, record: &HalfOpen, segment: &mut Segment) {
-        // What comes from a cookie has kept no place.
+        // A record from a cookie has reserved no place.
         let has_room = |listener: &Listener| if index.is_none() { listener.takes_syn() } else { listener.has_room() };
         let has_room = self.listeners.get(record.listener).is_some_and(has_room);
         if !has_room {
@@ -324,7 +324,7 @@ impl Tcp {
         let options = self.listener_options(record.listener);
         let syn_window = self.syn_window_of(record.listener);
         let mut connection = self.connection(env, index);
-        // The SYN; our SYN-ACK is not counted, as in Linux.
+        // Counts the SYN; our SYN-ACK is not counted, as in Linux.
         connection.tally_arrival(1, 0);
         let tcb = &mut *connection.tcb;
         tcb.configure(&connection.shared.config, &options);
@@ -348,7 +348,7 @@ impl Tcp {
         connection.begin_accurate();
         connection.check_reflection(segment);
         if round_trip.is_some() || record.from_cookie {
-            // We know better, or the timestamp that came back was a cookie's.
+            // We know better, or the echoed timestamp was a cookie's.
             connection.tcb.forget_round_trips();
         }
         if let Some(round_trip) = round_trip {

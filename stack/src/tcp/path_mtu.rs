@@ -1,9 +1,8 @@
-//! Segments as large as the path takes, when routers say so, and whether they may be cut: IP_MTU_DISCOVER.
+//! Segment size by the path MTU from ICMP, and permission to fragment segments: IP_MTU_DISCOVER.
 //!
-//! Read RFC 1191 §6.4, RFC 8201 §5.4, RFC 6864 §4 first. What is kept per destination is in `ip/path_mtu`; finding out
-//! without ICMP is in `mtu_probe`. As in Linux, segments of a socket that asks for anything but `Want` or `Do` say over
-//! IPv4 that they may be cut; then each bears an identification. SYN-ACKs of listeners and resets, which no path is too narrow
-//! for, always say "don't fragment".
+//! Read RFC 1191 §6.4, RFC 8201 §5.4, RFC 6864 §4 first. The state per destination is in `ip/path_mtu`; the search without
+//! ICMP is in `mtu_probe`. As in Linux, IPv4 segments of a socket with any mode but `Want` or `Do` may be fragmented; then
+//! each has an identification. SYN-ACKs of listeners and resets, which fit every path, always have "don't fragment" set.
 
 use ringway_shm::Frame;
 
@@ -17,12 +16,12 @@ use super::state::State;
 use super::tcb::flag;
 
 impl PathMtuDiscovery {
-    /// Whether IPv4 headers of segments say "don't fragment" (Linux: ip_dont_fragment).
+    /// Returns true when IPv4 headers of segments have "don't fragment" set (Linux: ip_dont_fragment).
     fn forbids_cutting(self) -> bool {
         matches!(self, PathMtuDiscovery::Want | PathMtuDiscovery::Do)
     }
 
-    /// Whether a router that says "too large" is believed. IPv6 routers never cut, so there `Dont` means nothing.
+    /// Returns true when a router's "too large" is accepted. IPv6 routers never fragment, so there `Dont` has no effect.
     fn heeds_routers(self, is_ipv6: bool) -> bool {
         match self {
             PathMtuDiscovery::Dont => is_ipv6,
@@ -37,7 +36,7 @@ impl Connection<'_, '_> {
         self.shared.cold.get(self.tcb.cold).map_or(PathMtuDiscovery::Want, |cold| cold.timeouts.path_mtu_discovery)
     }
 
-    /// Whether routers may cut segments.
+    /// Returns true when routers may fragment segments.
     pub(crate) fn may_be_cut(&self) -> bool {
         !self.tcb.template.is_ipv6() && !self.path_mtu_discovery().forbids_cutting()
     }
@@ -51,8 +50,8 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// RFC 6864 §4.1: what may be cut bears a number that the next such packet does not have. Of a packet that a link
-    /// cuts into `segments` each gets one.
+    /// RFC 6864 §4.1: a packet that may be fragmented has an identification that the next such packet does not have. When a
+    /// link splits the packet into `segments`, each gets one.
     #[cold]
     pub(crate) fn number_packet(&mut self, first: &mut Frame, segments: u32) {
         let (local, remote) = self.tcb.template.addresses();
@@ -60,7 +59,7 @@ impl Connection<'_, '_> {
         self.tcb.template.put_identification(first.bytes_mut(), identification);
     }
 
-    /// RFC 1191 §6.4, RFC 8201 §5.4: the way to the peer takes packets of at most `mtu` bytes.
+    /// RFC 1191 §6.4, RFC 8201 §5.4: the path to the peer takes packets of at most `mtu` bytes.
     pub(crate) fn on_packet_too_big(&mut self, mtu: u16, sequence: SeqNum) {
         let heeded = self.path_mtu_discovery().heeds_routers(self.tcb.template.is_ipv6());
         if !heeded || !sequence.within(self.tcb.snd_una, self.tcb.flight()) {
@@ -74,17 +73,17 @@ impl Connection<'_, '_> {
         self.fit_to_path();
     }
 
-    /// Segments become as small as the way to the peer wants them; what is under way and larger is sent again.
+    /// Reduces the segment size to what the path takes; larger segments in flight are retransmitted.
     pub(crate) fn fit_to_path(&mut self) {
         let (local, remote) = self.tcb.template.addresses();
         let Some(mtu) = self.env.ip.route(remote, Some(local)).map(|path| path.mtu) else { return };
         let options = if self.tcb.has(flag::TIMESTAMPS) { 12 } else { 0 };
         let mss = mtu - (self.tcb.template.network_header_len() + HEADER_BYTES) as u16 - options;
         self.mtu_search_ends_at(mss);
-        // Until the SYNs have been exchanged it is the limit of the socket's options that stands there.
+        // Until the SYNs have been exchanged, `mss` holds the limit of the socket's options.
         if mss < self.tcb.mss && self.tcb.state != State::SynSent {
             self.tcb.mss = mss;
-            // Before its SYN is acknowledged an early connection sends no data again (RFC 7413 §4.2.2): its timer will.
+            // Before its SYN is acknowledged an early connection retransmits no data here (RFC 7413 §4.2.2): its timer does.
             if self.tcb.state != State::SynReceived {
                 self.resend_all();
             }

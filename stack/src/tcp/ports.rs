@@ -1,23 +1,23 @@
-//! The local port when the caller names none.
+//! Choice of the local port when the caller names none.
 //!
-//! Read RFC 6056 §3.3.1 and §3.3.4 first. An active open knows its destination: double hash. Where in the ephemeral range the
-//! search begins is a secret function of both addresses and the remote port; how far it has come is counted in one of a few
-//! counters that another secret function chooses. Ports to one destination follow each other, so that none comes back before
-//! the range is used up; who knows them learns little of those to another. Who has no destination yet gets a random start.
+//! Read RFC 6056 §3.3.1 and §3.3.4 first. An active open knows its destination: double hash. The start in the ephemeral
+//! range is a secret function of both addresses and the remote port; progress is counted in one of a few counters that
+//! another secret function chooses. Ports to one destination follow each other, so that none is reused before the range is
+//! used up; they reveal little of those to another. Without a destination the start is random.
 
 use super::demux::FlowKey;
 use super::isn::{Secrets, mix};
 
 /// RFC 6056 §3.3.4, TABLE_LENGTH.
 const COUNTERS: usize = 64;
-/// What the secret functions are asked for; see [`Secrets::keyed`].
+/// Purposes of the secret functions; see [`Secrets::keyed`].
 const OFFSET: u64 = 0x6056_0001;
 const COUNTER: u64 = 0x6056_0002;
 
-/// How far the searches have come.
+/// Progress of the searches.
 pub(crate) struct PortCounters([u32; COUNTERS]);
 
-/// The ports of a range in the order in which they are to be tried, each once.
+/// The ports of a range in the order of the search, each once.
 pub(crate) struct Search {
     first: u16,
     count: u32,
@@ -28,12 +28,12 @@ pub(crate) struct Search {
 }
 
 impl PortCounters {
-    /// All begin somewhere else, as `seed` says.
+    /// Counters with different starts, derived from `seed`.
     pub(crate) fn new(seed: u64) -> PortCounters {
         PortCounters(core::array::from_fn(|at| mix(seed ^ OFFSET ^ ((at as u64) << 40)) as u32))
     }
 
-    /// The ports from `first` to `last` for a connection to the remote end of `key`, whose local port is 0.
+    /// Ports from `first` to `last` for a connection to the remote end of `key`, which has local port 0.
     pub(crate) fn search(&self, secrets: &Secrets, key: &FlowKey, (first, last): (u16, u16)) -> Search {
         let count = if last < first { 0 } else { u32::from(last - first) + 1 };
         let place = secrets.keyed(key, COUNTER) as usize % COUNTERS;
@@ -41,7 +41,7 @@ impl PortCounters {
         Search { first, count, left: count, offset, place, counter: self.0[place] % count.max(1) }
     }
 
-    /// The next search goes on where this one has ended.
+    /// Makes the next search continue where this one has ended.
     pub(crate) fn advance(&mut self, search: &Search) {
         self.0[search.place] = search.counter;
     }
@@ -58,7 +58,7 @@ impl Iterator for Search {
     }
 }
 
-/// From the stack's random number, a port between `first` and `last` for which `is_free` says yes; `None` when there is none.
+/// A port between `first` and `last` for which `is_free` returns true, from a random start; `None` when there is none.
 pub(crate) fn choose(random: u64, (first, last): (u16, u16), mut is_free: impl FnMut(u16) -> bool) -> Option<u16> {
     if last < first {
         return None;

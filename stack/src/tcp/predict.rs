@@ -1,14 +1,15 @@
-//! Header prediction: what nearly all segments are, told by one compare, and what they do, without the questions that
-//! were answered when the word was computed.
+//! Header prediction: one comparison recognizes nearly all segments, and their processing skips the checks that were made
+//! when the word was computed.
 //!
 //! Read RFC 9293 §3.10.7.4, RFC 7323 appendix A and "An Analysis of TCP Processing Overhead" (Clark et al.) first. The word
 //! at byte 12 of the header (data offset and flags) of the next segment is known while a connection is established and
-//! nothing is unusual; it is 0 otherwise, which no segment has. There are two short ways: [`Connection::receive_plain`]
-//! for packets of one frame with timestamps and no other option on connections that remember nothing unusual
-//! ([`Connection::settle`]), and [`Connection::predicted`] for all others whose word is right. Both do what the long way in
-//! `input` would do, in its order; what they cannot do they leave untouched.
+//! nothing is unusual; otherwise it is 0, which no segment has. There are two fast paths: [`Connection::receive_plain`] for
+//! packets of one frame with timestamps and no other option on connections without unusual state ([`Connection::settle`]),
+//! and [`Connection::predicted`] for all others with a matching word. Both do the same as the slow path in `input`, in its
+//! order; segments that they cannot process they leave untouched.
 //!
-//! What the shortest ways, this one and `small`, must know of the connection besides is one mark in the same word, [`PLAIN`].
+//! The shortest fast paths, this one and `small`, check one more mark in the same word, [`PLAIN`], for the rest of the
+//! state.
 
 use ringway_shm::{Frame, Note};
 
@@ -23,32 +24,32 @@ use super::sequence::SeqNum;
 use super::state::State;
 use super::tcb::{Recovery, flag};
 
-/// Bytes of a header with timestamps and no other option.
+/// Size of a header with timestamps and no other option, bytes.
 pub(crate) const PLAIN_BYTES: usize = 32;
-/// Bytes of its options.
+/// Size of its options, bytes.
 const PLAIN_OPTIONS: u32 = 12;
 /// The data offset of such a header.
 pub(crate) const PLAIN_WORDS: u32 = 8;
-/// RFC 7323 appendix A: how such a header pads its timestamps.
+/// RFC 7323 appendix A: padding of the timestamps in such a header.
 pub(crate) const TIMESTAMPS_LAYOUT: u32 = 0x0101_080a;
 
-/// In the predicted word, where the window would be: timestamps are on, ECN is off, nothing paces, and there is nothing besides
-/// the control block. Who changes one of these takes the mark away; [`Connection::is_plain_apart`] puts it back.
+/// Bit of the predicted word, in the place of the window: timestamps are on, ECN is off, nothing paces, and there is no cold
+/// object. Code that changes one of these clears the mark; [`Connection::is_plain_apart`] sets it again.
 pub(crate) const PLAIN: u32 = 1;
 
 /// PSH in the word.
 const PUSHED: u32 = (PSH as u32) << 16;
 
-/// The header of a segment with timestamps and no other option, read where it lies and when it is needed.
+/// The header of a segment with timestamps and no other option, read in place when needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain<'a> {
     bytes: &'a [u8; PLAIN_BYTES],
-    /// As [`Segment::word`](super::segment::Segment), with PSH.
+    /// Same as [`Segment::word`](super::segment::Segment), with PSH.
     word: u32,
 }
 
 impl Plain<'_> {
-    /// The header at the start of `bytes`, if it is of this layout.
+    /// The header at the start of `bytes`, if it has this layout.
     #[inline(always)]
     pub(crate) fn parse(bytes: &[u8]) -> Option<Plain<'_>> {
         let bytes: &[u8; PLAIN_BYTES] = bytes.first_chunk()?;
@@ -56,7 +57,7 @@ impl Plain<'_> {
         (read(bytes, 20) == TIMESTAMPS_LAYOUT && plain.word >> 28 == PLAIN_WORDS).then_some(plain)
     }
 
-    /// The word that a connection expects of such a header while it is plain.
+    /// The word that a connection in the plain state expects of such a header.
     #[inline(always)]
     fn kind(&self) -> u32 {
         self.word & !PUSHED | PLAIN
@@ -112,14 +113,14 @@ impl Connection<'_, '_> {
         self.mark_plain();
     }
 
-    /// Marks the predicted word if nothing has to be asked but what it says.
+    /// Sets the mark in the predicted word if nothing else needs a check.
     fn mark_plain(&mut self) {
         if self.tcb.pred_word >> 28 == PLAIN_WORDS && self.is_plain() {
             self.tcb.pred_word |= PLAIN;
         }
     }
 
-    /// What [`PLAIN`] says besides the rest of the word.
+    /// The conditions of [`PLAIN`] besides the rest of the word.
     pub(crate) fn is_plain(&self) -> bool {
         let tcb = &*self.tcb;
         tcb.has(flag::TIMESTAMPS)
@@ -129,8 +130,8 @@ impl Connection<'_, '_> {
             && tcb.has_tally()
     }
 
-    /// Whether the shortest way in is open though the word lacks the mark: what there is besides the control block may say
-    /// nothing against it.
+    /// Returns true when the shortest fast path may be taken though the mark is missing: the cold object has nothing against
+    /// it.
     #[inline(never)]
     fn is_plain_apart(&mut self) -> bool {
         let is_open = self.tcb.ecn_mode() == EcnMode::Off && self.settle();
@@ -141,8 +142,8 @@ impl Connection<'_, '_> {
         is_open
     }
 
-    /// A packet of one frame, not marked by ECN, is for this connection. It comes back, and nothing has happened, unless it is
-    /// the next segment of a connection with nothing unusual.
+    /// Takes a packet of one frame, without an ECN mark, for this connection. Returns it untouched unless it is the next
+    /// segment of a connection with nothing unusual.
     #[inline(always)]
     pub(crate) fn receive_plain(&mut self, mut frame: Frame) -> Result<(), Frame> {
         #[cfg(test)]
@@ -154,7 +155,7 @@ impl Connection<'_, '_> {
         if plain.kind() != expected && (plain.kind() != expected | PLAIN || !self.apart().is_plain_apart()) {
             return Err(frame);
         }
-        debug_assert!(self.tcb.pred_word & PLAIN == 0 || self.is_plain(), "who changes what the mark says takes it away");
+        debug_assert!(self.tcb.pred_word & PLAIN == 0 || self.is_plain(), "code that changes a condition of the mark clears it");
         let len = (frame.len() - PLAIN_BYTES) as u32;
         let tcb = &*self.tcb;
         let (sequence, acked, memory) = (plain.sequence(), plain.acknowledgment() - tcb.snd_una, frame_memory(&frame));
@@ -167,7 +168,7 @@ impl Connection<'_, '_> {
             return Err(frame);
         }
         let pushed = plain.is_pushed();
-        // All that we have sent is acknowledged, and nothing waits.
+        // True when all that was sent is acknowledged, and nothing waits.
         let ends = acked == self.tcb.flight() && self.tcb.unsent() == 0;
         self.tally_plain(len, ends, pushed);
         self.tcb.remember_time(sequence, plain.time().value);
@@ -199,8 +200,8 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// What is counted of a segment that brings `len` bytes in order, is `pushed` or not, and after which our sending `ends` or
-    /// not.
+    /// Counts a segment that brings `len` bytes in order, `pushed` or not; `ends` says that nothing is left to be sent or
+    /// acknowledged.
     #[inline(always)]
     fn tally_plain(&mut self, len: u32, ends: bool, pushed: bool) {
         let tick = self.tick();
@@ -214,8 +215,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// As [`acknowledge`](Connection::acknowledge) outside recovery when the connection has settled; nothing is left to be
-    /// sent or acknowledged if that `ends` all.
+    /// Like [`acknowledge`](Connection::acknowledge) outside recovery, on a settled connection; `ends` says that nothing is
+    /// left to be sent or acknowledged.
     #[inline(always)]
     fn acknowledge_plain(&mut self, plain: &Plain, ends: bool) {
         if self.tcb.is_nearly_full() {
@@ -224,7 +225,7 @@ impl Connection<'_, '_> {
         self.take_acknowledgment(plain, ends);
     }
 
-    /// As [`acknowledge_plain`](Connection::acknowledge_plain), of whose buffer little is free.
+    /// Like [`acknowledge_plain`](Connection::acknowledge_plain), with a nearly full send buffer.
     #[inline(never)]
     fn acknowledge_nearly_full(&mut self, plain: &Plain, ends: bool) {
         self.take_acknowledgment(plain, ends);
@@ -246,7 +247,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Something is under way, or waits: the timer runs for it, and more may go.
+    /// Restarts the timer for data in flight, and queues the connection when more may be sent.
     #[inline(always)]
     fn go_on_sending(&mut self) {
         if self.tcb.flight() == 0 {
@@ -260,8 +261,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// A segment that has acknowledged `acked` bytes and brought `len` in order: what those learn from it of whom there is
-    /// more to tell.
+    /// Measures a segment that has acknowledged `acked` bytes and brought `len` in order, for connections with more
+    /// statistics.
     #[inline(never)]
     fn measure_plain(&mut self, acked: u32, len: u32, time: Timestamps) {
         if acked != 0 {
@@ -272,7 +273,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The next segment of an established connection, in order, with nothing unusual.
+    /// Takes a segment that is the next of an established connection, in order, with nothing unusual.
     #[inline]
     pub(crate) fn predicted(&mut self, segment: &mut Segment) -> bool {
         #[cfg(test)]

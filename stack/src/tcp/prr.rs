@@ -1,15 +1,14 @@
-//! Proportional rate reduction: how fast to send while losses are repaired.
+//! Proportional rate reduction: the sending rate while losses are repaired.
 //!
-//! Read RFC 9937 §6 (RFC 6937 §3) first; the variables are the RFC's, in bytes. The congestion control
-//! algorithm has said where the window ends (ssthresh) and `rack` or `sack` what is lost; PRR moves cwnd
-//! from ACK to ACK so that it gets there by the end of recovery, neither silent for half a round trip nor
-//! in bursts. Fast recovery uses it, and a reduction for a congestion mark. Without SACK each duplicate ACK
-//! stands for a segment that has arrived (RFC 6582 §3.2 (4)). After a timeout there is slow start, and a
-//! congestion control with a model says the window itself.
+//! Read RFC 9937 §6 (RFC 6937 §3) first; the variables are the RFC's, in bytes. The congestion control algorithm has set the
+//! end of the window (ssthresh), and `rack` or `sack` the lost data. PRR moves cwnd from ACK to ACK so that it gets there by
+//! the end of recovery, neither silent for half a round trip nor in bursts. Fast recovery uses it, and a reduction for a
+//! congestion mark. Without SACK each duplicate ACK stands for a segment that has arrived (RFC 6582 §3.2 (4)). After a
+//! timeout there is slow start; a rate-based congestion control sets the window itself.
 //!
-//! RFC 6675 §5 has an ACK send what it lets out before the next one is looked at: new segments by limited transmit (step 3),
-//! and only then recovery. Here the ACKs of a burst are taken before anything is sent. What the window had let out when the
-//! ACK came that began recovery is therefore still to go, in front of PRR's count, and counts as under way before it.
+//! In RFC 6675 §5 each ACK is followed by the transmissions that it allows: new segments by limited transmit (step 3), and
+//! only then recovery. Here all ACKs of a burst are processed before anything is sent. Segments that the window allowed when
+//! the ACK came that began recovery are therefore still to be sent, outside PRR's count, and count as in flight before it.
 
 use super::connection::Connection;
 use super::tcb::{Recovery, flag};
@@ -25,35 +24,36 @@ pub(crate) struct Prr {
     recover_fs: u32,
     /// Without SACK: bytes that duplicate ACKs have reported and no ACK has covered since.
     pub(crate) duplicates: u32,
-    /// New bytes that the window had let out before recovery began, and that have not left since.
+    /// New bytes that the window allowed before recovery began, and that have not been sent since.
     withheld: u32,
 }
 
 impl Prr {
-    /// Recovery begins with `count` duplicate ACKs.
+    /// State at the start of recovery with `count` duplicate ACKs.
     pub(crate) fn without_sack(count: u32, mss: u32) -> Prr {
         Prr { duplicates: count * mss, ..Prr::default() }
     }
 
-    /// Without SACK: another duplicate ACK.
+    /// Without SACK: counts another duplicate ACK.
     pub(crate) fn duplicate(&mut self, mss: u32) {
         self.duplicates = self.duplicates.saturating_add(mss);
     }
 
-    /// Without SACK: a partial ACK of `acked` bytes. Returns DeliveredData: what duplicate ACKs have not reported before.
+    /// Without SACK: a partial ACK of `acked` bytes. Returns DeliveredData: the bytes that duplicate ACKs have not reported
+    /// before.
     pub(crate) fn acknowledged(&mut self, acked: u32) -> u32 {
         let delivered = acked.saturating_sub(self.duplicates);
         self.duplicates = self.duplicates.saturating_sub(acked);
         delivered
     }
 
-    /// Before recovery `room` bytes more could have been under way.
+    /// Notes that before recovery `room` bytes more could have been in flight.
     pub(crate) fn withhold(&mut self, room: u32) {
         self.withheld = room;
         self.recover_fs = self.recover_fs.saturating_add(room);
     }
 
-    /// New bytes were sent in recovery.
+    /// Counts new bytes sent in recovery.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: u32) {
         let before_recovery = bytes.min(self.withheld);
@@ -61,14 +61,13 @@ impl Prr {
         self.sent_again(bytes - before_recovery);
     }
 
-    /// Bytes were sent again in recovery.
+    /// Counts bytes retransmitted in recovery.
     #[inline]
     pub(crate) fn sent_again(&mut self, bytes: u32) {
         self.out = self.out.saturating_add(bytes);
     }
 
-    /// SndCnt after an ACK that reported `delivered` bytes. `safe`: it has moved SND.UNA and told of no
-    /// further loss.
+    /// SndCnt after an ACK that reported `delivered` bytes. `safe`: the ACK has moved SND.UNA and reported no further loss.
     pub(crate) fn send_count(&mut self, delivered: u32, safe: bool, pipe: u32, ssthresh: u32, mss: u32) -> u32 {
         self.delivered = self.delivered.saturating_add(delivered);
         let count = if pipe > ssthresh {
@@ -86,36 +85,36 @@ impl Prr {
 }
 
 impl Connection<'_, '_> {
-    /// Whether cwnd is PRR's now.
+    /// Returns true while PRR controls cwnd.
     #[inline]
     pub(crate) fn uses_prr(&self) -> bool {
         (self.tcb.recovery == Recovery::Fast && !self.is_modelled()) || self.is_reducing()
     }
 
-    /// An ACK in fast recovery (or the event that began it) has reported `delivered` bytes.
+    /// Handles an ACK in fast recovery (or the event that began it) that has reported `delivered` bytes.
     pub(crate) fn reduce_proportionally(&mut self, delivered: u32, safe: bool) {
         if !self.uses_prr() {
             return;
         }
         let (flight, pipe, ssthresh, mss) = (self.tcb.flight(), self.pipe(), self.tcb.ssthresh, self.tcb.mss as u32);
         if self.demand_cold().prr.recover_fs == 0 {
-            // What was under way before this ACK.
+            // The bytes in flight before this ACK.
             let sacked = self.demand_cold().scoreboard.sacked();
             self.begin_reduction_from((flight + delivered).saturating_sub(sacked));
         }
         let cold = self.demand_cold();
         let pipe = pipe.saturating_add(cold.prr.withheld);
         let count = cold.prr.send_count(delivered, safe, pipe, ssthresh, mss);
-        // With nothing under way no ACK would ever open the window again.
+        // With nothing in flight no ACK would open the window again.
         let count = if pipe == 0 { count.max(mss) } else { count };
         self.tcb.cwnd = pipe.saturating_add(count);
     }
 
-    /// The reduction begins where `under_way` bytes were in the network, and the window as it still stands let out more.
+    /// Starts the reduction with `under_way` bytes in the network; the window, not reduced yet, may have allowed more.
     pub(crate) fn begin_reduction_from(&mut self, under_way: u32) {
         let tcb = &*self.tcb;
         let (offered, mss) = (tcb.snd_wnd.saturating_sub(tcb.flight()), tcb.mss as u32);
-        // What did not wait for the window waits for something else.
+        // Data that did not wait for the window waits for something else.
         let waiting = if tcb.has(flag::CWND_LIMITED) { tcb.unsent().min(offered) } else { 0 };
         let room = tcb.cwnd.saturating_sub(under_way).min(waiting);
         let prr = &mut self.demand_cold().prr;

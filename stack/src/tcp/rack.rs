@@ -1,12 +1,11 @@
-//! RACK: losses by time. Read RFC 8985 §3, §6.2 first; the steps and names are the RFC's.
+//! RACK: loss detection by time. Read RFC 8985 §3, §6.2 first; the steps and names are the RFC's.
 //!
-//! A segment is lost when one that was sent sufficiently later has arrived. When bytes were sent is
-//! known from the extents of the send queue and their parts (the first transmission), and from `again`
-//! (every retransmission, as exact ranges).
+//! A segment is lost when one that was sent sufficiently later has arrived. Xmit times come from the extents of the send
+//! queue and their parts (first transmissions), and from `again` (retransmissions, as exact ranges).
 //!
-//! Who decides what: RACK says which bytes are lost, and thereby when recovery begins; `sack` says
-//! what has arrived; the congestion control algorithm says how small the window becomes; `output` sends
-//! lost bytes before new ones. Without SACK, or with RACK switched off, `sack` says what is lost (RFC 6675).
+//! Division of work: RACK finds the lost bytes, and thereby the start of recovery; `sack` records the data that has arrived;
+//! the congestion control algorithm sets the window; `output` sends lost bytes before new ones. Without SACK, or with RACK
+//! switched off, `sack` finds the losses (RFC 6675).
 
 use ringway_shm::Slot;
 
@@ -18,13 +17,13 @@ use super::ranges::Ranges;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, TimerKind, flag};
 
-/// RFC 8985 §6.2.4: recoveries for which a larger window is kept.
+/// RFC 8985 §6.2.4: number of recoveries for which a larger window is kept.
 const REO_WND_PERSIST: u8 = 16;
 
 /// See the module's text. Times are microseconds modulo 2^32.
 #[derive(Debug)]
 pub(crate) struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq: the segment sent last of all that are known to have arrived.
+    /// RACK.xmit_ts and RACK.end_seq: of the segments that have arrived, the one sent last.
     newest: Option<(u32, SeqNum)>,
     /// RACK.rtt
     rtt_us: u32,
@@ -36,16 +35,16 @@ pub(crate) struct Rack {
     reo_wnd_persist: u8,
     /// RACK.dsack_round
     dsack_round: Option<SeqNum>,
-    /// Since this was last looked at, bytes have arrived that were sent before the last timeout (or other
-    /// beginning of recovery) and never again.
+    /// Since the last look, bytes have arrived that were sent before the last timeout (or other start of recovery) and never
+    /// retransmitted.
     original_delivered: bool,
     /// First transmissions before this have been found lost or arrived.
     pub(crate) judged: Option<SeqNum>,
-    /// Lost and not sent again since.
+    /// Lost and not retransmitted since.
     pub(crate) lost: Ranges<()>,
-    /// Sent again, when, and not found lost since.
+    /// Retransmitted, with the time, and not found lost since.
     pub(crate) again: Ranges<u32>,
-    /// When what did not leave with the rest of its extent was sent first.
+    /// Xmit times of first transmissions that were not sent with the rest of their extent.
     pub(crate) parts: Parts,
 }
 
@@ -67,40 +66,40 @@ impl Default for Rack {
     }
 }
 
-/// Where recovery will be over, and RACK.fack.
+/// End of recovery, and RACK.fack.
 struct Marks {
     recover: SeqNum,
     fack: SeqNum,
 }
 
-/// What RACK_detect_loss says of a segment.
+/// Result of RACK_detect_loss for a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Lost,
-    /// Lost if nothing comes for so many microseconds.
+    /// Lost if no ACK comes for this many microseconds.
     Wait(u32),
-    /// Nothing sent later has arrived.
+    /// No segment sent later has arrived.
     Unknown,
 }
 
 impl Rack {
-    /// Whether nothing would be lost by forgetting it.
+    /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_idle() && !self.reordering_seen && self.reo_wnd_mult == 1 && self.parts.is_empty()
     }
 
-    /// Whether ACKs of data in order tell it nothing.
+    /// Returns true when ACKs of data in order need no processing.
     pub(crate) fn is_settled(&self) -> bool {
         self.is_idle() && self.judged.is_none() && self.dsack_round.is_none()
     }
 
-    /// Whether nothing is lost or was sent again.
+    /// Returns true when nothing is lost or was retransmitted.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.lost.is_empty() && self.again.is_empty()
     }
 
-    /// Everything before `una` is acknowledged.
+    /// Drops what lies before `una`.
     pub(crate) fn acknowledge(&mut self, una: SeqNum) {
         self.judged = self.judged.filter(|judged| judged.after(una));
         self.lost.acknowledge(una);
@@ -111,12 +110,12 @@ impl Rack {
         }
     }
 
-    /// Whether bytes that were never sent again have arrived since the last call.
+    /// Returns true when bytes that were never retransmitted have arrived since the last call.
     pub(crate) fn take_original_delivered(&mut self) -> bool {
         core::mem::take(&mut self.original_delivered)
     }
 
-    /// What was held lost is under way.
+    /// Takes back all losses: the data is in flight.
     pub(crate) fn nothing_lost(&mut self) {
         self.lost.clear();
         self.judged = None;
@@ -132,7 +131,8 @@ impl Rack {
         *self = Rack { lost, again, parts, ..Rack::default() };
     }
 
-    /// RACK_update: a segment sent at `sent_at` has arrived. Each one renews RACK.rtt, the one sent last what it is compared with.
+    /// RACK_update: takes the arrival of a segment sent at `sent_at`. Each arrival renews RACK.rtt; the segment sent last is
+    /// kept for comparison.
     fn update(&mut self, now_us: u32, sent_at: u32, end: SeqNum) {
         self.rtt_us = now_us.wrapping_sub(sent_at);
         if self.newest.is_none_or(|newest| sent_after((sent_at, end), newest)) {
@@ -140,16 +140,16 @@ impl Rack {
         }
     }
 
-    /// Bytes up to `end` that were sent once, at `sent_at`, have arrived. Returns whether higher ones had before
-    /// (RACK_detect_reordering).
+    /// Takes the arrival of bytes up to `end` that were sent once, at `sent_at`. Returns true when higher ones had arrived
+    /// before (RACK_detect_reordering).
     fn original_arrived(&mut self, now_us: u32, sent_at: u32, end: SeqNum, marks: &Marks) -> bool {
         self.original_delivered |= end.at_or_before(marks.recover);
         self.update(now_us, sent_at, end);
         end.before(marks.fack)
     }
 
-    /// As [`original_arrived`](Rack::original_arrived) for what of `start..end` was never sent again, though other bytes of
-    /// the extent were.
+    /// Like [`original_arrived`](Rack::original_arrived), for the parts of `start..end` that were never retransmitted,
+    /// though other bytes of the extent were.
     fn originals_arrived(&mut self, now_us: u32, sent_at: u32, (start, end): (SeqNum, SeqNum), marks: &Marks) -> bool {
         let mut once = Ranges::default();
         self.again.for_each_outside(start, end, &mut |start, end| {
@@ -173,7 +173,7 @@ impl Rack {
         }
     }
 
-    /// Step 4 (RACK_update_reo_wnd): a DSACK has arrived; the window grows once per round trip.
+    /// Step 4 (RACK_update_reo_wnd): grows the window for a DSACK, once per round trip.
     pub(crate) fn on_dsack(&mut self, nxt: SeqNum) {
         if self.dsack_round.is_none() {
             self.dsack_round = Some(nxt);
@@ -182,7 +182,7 @@ impl Rack {
         }
     }
 
-    /// Step 4: fast or RTO recovery is over.
+    /// Step 4: counts the end of fast or RTO recovery.
     pub(crate) fn on_recovered(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
@@ -191,7 +191,7 @@ impl Rack {
     }
 }
 
-/// What is told of reordering at most, segments (Linux: tcp_max_reordering).
+/// Largest reordering reported, segments (Linux: tcp_max_reordering).
 const REORDERING_MAX: u32 = 300;
 
 /// RACK_sent_after
@@ -201,14 +201,14 @@ fn sent_after(a: (u32, SeqNum), b: (u32, SeqNum)) -> bool {
 }
 
 impl Connection<'_, '_> {
-    /// Whether RACK finds this connection's losses.
+    /// Returns true when RACK finds this connection's losses.
     #[inline]
     pub(crate) fn uses_rack(&self) -> bool {
         self.tcb.has(flag::SACK) && self.shared.config.rack
     }
 
-    /// Steps 1-3 (RACK_update, RACK_detect_reordering) for bytes that are acknowledged or SACKed for
-    /// the first time. `echo_age_us`: how long ago the segment was sent that caused this ACK, at most.
+    /// Steps 1-3 (RACK_update, RACK_detect_reordering) for bytes that are acknowledged or SACKed for the first time.
+    /// `echo_age_us`: upper bound of the time since the segment that caused this ACK was sent.
     pub(crate) fn rack_delivered(&mut self, start: SeqNum, end: SeqNum, echo_age_us: Option<u32>) {
         let (now_us, una) = (self.now_us(), self.tcb.snd_una);
         let min_rtt_us = if self.tcb.min_rtt_us() == u32::MAX { 0 } else { self.tcb.min_rtt_us() };
@@ -237,7 +237,7 @@ impl Connection<'_, '_> {
         let again = core::mem::take(&mut rack.again);
         again.for_each_inside(start, end, &mut |range| {
             let age = now_us.wrapping_sub(range.value);
-            // Step 1: too young, so it is the first transmission that has arrived.
+            // Step 1: too young, so the first transmission has arrived.
             let is_ambiguous = age < min_rtt_us || echo_age_us.is_some_and(|echo_age| age < echo_age);
             if !is_ambiguous {
                 rack.update(now_us, range.value, range.end);
@@ -268,7 +268,7 @@ impl Connection<'_, '_> {
         window.min(self.tcb.srtt_us as u64) as u32
     }
 
-    /// Step 5 (RACK_detect_loss): finds losses, begins recovery, arms the reordering timer.
+    /// Step 5 (RACK_detect_loss): finds losses, starts recovery, arms the reordering timer.
     pub(crate) fn rack_detect_losses(&mut self) {
         let Some(cold) = self.shared.cold.get(self.tcb.cold) else { return };
         if cold.scoreboard.is_empty() && cold.rack.is_idle() {
@@ -289,7 +289,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Returns how long to wait for the next finding, microseconds; 0: nothing to wait for.
+    /// Returns the wait until the next retransmission may be lost, microseconds; 0: nothing to wait for.
     fn judge_retransmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return 0 };
         let rack = &mut cold.rack;
@@ -311,7 +311,7 @@ impl Connection<'_, '_> {
         wait
     }
 
-    /// As `judge_retransmissions`. First transmissions were made in order: the first that is not lost ends
+    /// Same as `judge_retransmissions`, for first transmissions. They were sent in order: the first that is not lost ends
     /// the search.
     fn judge_first_transmissions(&mut self, now_us: u32, reo_wnd_us: u32) -> u32 {
         let (una, nxt, arena) = (self.tcb.snd_una, self.tcb.snd_nxt, self.env.arena);
@@ -351,8 +351,8 @@ impl Connection<'_, '_> {
         wait
     }
 
-    /// RACK_mark_losses_on_RTO (§6.3): all that was not sent within the last round trip, and the first
-    /// segment in any case.
+    /// RACK_mark_losses_on_RTO (§6.3): marks all that was not sent within the last round trip, and the first segment in any
+    /// case.
     pub(crate) fn rack_timed_out(&mut self) {
         let (now_us, una, nxt) = (self.now_us(), self.tcb.snd_una, self.tcb.snd_nxt);
         let (mss, srtt_us, arena) = (self.tcb.mss as u32, self.tcb.srtt_us, self.env.arena);
@@ -372,7 +372,7 @@ impl Connection<'_, '_> {
             slot = if end == last { arena.next(slot) } else { slot };
         }
         if end == self.tcb.snd_end {
-            // A FIN was sent with the last data or later; nothing is known of it.
+            // A FIN was sent with the last data or later; its time is not known.
             end = nxt;
         }
         let first_end = (una + mss).earliest(nxt);
@@ -387,7 +387,7 @@ impl Connection<'_, '_> {
         rack.judged = Some(end);
     }
 
-    /// What begins at `sequence`, in the extent at `slot`, goes now: what of that extent went before has its time written down.
+    /// Records the xmit time of the earlier part of the extent at `slot`, before the part at `sequence` is sent now.
     #[inline]
     pub(crate) fn note_part(&mut self, slot: Slot, sequence: SeqNum, now_us: u32) {
         let note = self.env.arena.note(slot);
@@ -397,7 +397,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The reordering timer has expired.
+    /// Handles the expiry of the reordering timer.
     pub(crate) fn on_reordering_timer(&mut self) {
         self.restart_rto();
         self.rack_detect_losses();

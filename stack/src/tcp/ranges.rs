@@ -1,7 +1,6 @@
-//! Sorted, disjoint ranges of sequence space, each with a value: what is lost, what was sent again.
+//! Sorted, disjoint ranges of sequence space, each with a value: lost data, retransmitted data.
 //!
-//! Ranges that touch and have the same value are one. There are never more of them than segments
-//! under way.
+//! Ranges that touch and have the same value are merged. There are never more of them than segments in flight.
 
 use alloc::vec::Vec;
 
@@ -29,51 +28,51 @@ impl<T> Default for Ranges<T> {
 }
 
 impl<T: Copy + PartialEq> Ranges<T> {
-    /// Whether there is none.
+    /// Returns true when there is no range.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// Bytes in all of them.
+    /// Bytes in all ranges.
     #[inline]
     pub(crate) fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// The one with the lowest numbers.
+    /// The range with the lowest numbers.
     pub(crate) fn first(&self) -> Option<Range<T>> {
         self.list.first().copied()
     }
 
-    /// The one with the highest numbers.
+    /// The range with the highest numbers.
     pub(crate) fn last(&self) -> Option<Range<T>> {
         self.list.last().copied()
     }
 
-    /// How many there are.
+    /// Number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// The one that `sequence` lies in.
+    /// The range that contains `sequence`.
     pub(crate) fn find(&self, sequence: SeqNum) -> Option<Range<T>> {
         let at = self.list.partition_point(|r| r.end.at_or_before(sequence));
         self.list.get(at).filter(|range| range.start.at_or_before(sequence)).copied()
     }
 
-    /// All in order.
+    /// All ranges in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Range<T>> {
         self.list.iter()
     }
 
-    /// Removes all.
+    /// Removes all ranges.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.bytes = 0;
     }
 
-    /// Gives `start..end` this value, whatever it had before.
+    /// Gives `start..end` this value; earlier values are replaced.
     pub(crate) fn add(&mut self, start: SeqNum, end: SeqNum, value: T) {
         if !start.before(end) {
             return;
@@ -86,7 +85,7 @@ impl<T: Copy + PartialEq> Ranges<T> {
         self.merge(at);
     }
 
-    /// Joins the range at `at` with the one in front of it if they are one.
+    /// Merges the range at `at` with the one in front of it if they touch and have the same value.
     fn merge(&mut self, at: usize) {
         if at == 0 || at >= self.list.len() {
             return;
@@ -98,7 +97,7 @@ impl<T: Copy + PartialEq> Ranges<T> {
         }
     }
 
-    /// Takes `start..end` out.
+    /// Removes `start..end`.
     pub(crate) fn remove(&mut self, start: SeqNum, end: SeqNum) {
         let mut at = self.list.partition_point(|r| r.end.at_or_before(start));
         while let Some(range) = self.list.get(at).copied() {
@@ -118,13 +117,13 @@ impl<T: Copy + PartialEq> Ranges<T> {
         }
     }
 
-    /// Takes those out that are not to be kept.
+    /// Removes the ranges for which `keep` returns false.
     pub(crate) fn retain(&mut self, keep: &mut dyn FnMut(&Range<T>) -> bool) {
         self.list.retain(|range| keep(range));
         self.bytes = self.list.iter().map(|range| range.end - range.start).sum();
     }
 
-    /// Takes everything before `una` out.
+    /// Removes everything before `una`.
     pub(crate) fn acknowledge(&mut self, una: SeqNum) {
         if let Some(first) = self.list.first()
             && first.start.before(una)

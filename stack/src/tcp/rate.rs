@@ -1,20 +1,20 @@
-//! Delivery rate: how fast the network carries what a connection sends.
+//! Delivery rate: the rate at which the network delivers a connection's data.
 //!
 //! Read draft-ietf-ccwg-bbr §4.1 first; names and steps are the draft's (C.delivered, P.first_send_time, RS.interval). Every
-//! packet under way has a record of what was known when it was sent; when it is delivered, the bytes delivered in between
-//! over the longer of the two times (sending them, acknowledging them) are a sample. Only connections whose
-//! congestion control wants samples keep records. Retransmissions cut records, so that each says when its bytes went
-//! last. Times are microseconds.
+//! packet in flight has a record of the state when it was sent. When it is delivered, the sample is the bytes delivered in
+//! between over the longer of the two times (sending them, acknowledging them). Only connections with a rate-based
+//! congestion control keep records. Retransmissions split records, so that each has the time at which its bytes were last
+//! sent. Times are microseconds.
 
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
 use super::sequence::SeqNum;
 
-/// Records at most; what is sent beyond belongs to the last one.
+/// Maximum number of records; what is sent beyond belongs to the last one.
 const PACKETS_MAX: usize = 1 << 16;
 
-/// What has become of a packet.
+/// State of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     UnderWay,
@@ -22,7 +22,7 @@ enum Fate {
     Delivered,
 }
 
-/// A packet, or the part of one that shares its fate.
+/// A packet, or a part of one in the same state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     start: SeqNum,
@@ -41,7 +41,7 @@ pub(crate) struct Packet {
     pub(crate) in_flight: u32,
     /// P.is_app_limited
     pub(crate) app_limited: bool,
-    /// It is a retransmission: which of the two has arrived is not known.
+    /// It is a retransmission: which of the transmissions has arrived is not known.
     again: bool,
     fate: Fate,
 }
@@ -52,10 +52,10 @@ impl Packet {
     }
 }
 
-/// RS: what one ACK has told.
+/// RS: the sample of one ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Something was delivered: the fields below but the next are those of the packet that was sent last of all that were.
+    /// Something was delivered. The fields below, except the next, are those of the delivered packet that was sent last.
     pub(crate) has_data: bool,
     /// RS.newly_acked, bytes.
     pub(crate) newly_acked: u32,
@@ -92,16 +92,16 @@ pub(crate) struct Rate {
     first_sent_us: u64,
     /// C.lost, bytes.
     pub(crate) lost: u64,
-    /// C.app_limited: samples are application-limited until so many bytes are delivered; 0: they are not.
+    /// C.app_limited: samples are application-limited until this many bytes are delivered; 0: they are not.
     app_limited: u64,
-    /// Of the ACK that is being processed.
+    /// Sample of the ACK that is being processed.
     sample: Sample,
-    /// The last reliable rate, and whether it was application-limited; for TCP_INFO.
+    /// The last reliable rate, and true when it was application-limited; for TCP_INFO.
     pub(crate) latest: (u64, bool),
 }
 
 impl Rate {
-    /// Whether samples are limited by the application now.
+    /// Returns true while samples are limited by the application.
     pub(crate) fn is_application_limited(&self) -> bool {
         self.app_limited != 0
     }
@@ -145,13 +145,13 @@ impl Rate {
         }
     }
 
-    /// Cuts records at `start` and `end`. Returns the places of those in between.
+    /// Splits records at `start` and `end`. Returns the indexes of those in between.
     fn isolate(&mut self, start: SeqNum, end: SeqNum) -> Range<usize> {
         let first = self.cut(start);
         first..self.cut(end).max(first)
     }
 
-    /// The place of the first record at or after `at`, once the one that holds it is cut there.
+    /// Splits the record that contains `at`. Returns the index of the first record at or after `at`.
     fn cut(&mut self, at: SeqNum) -> usize {
         let index = self.packets.partition_point(|packet| packet.end().at_or_before(at));
         match self.packets.get(index).copied() {
@@ -165,7 +165,7 @@ impl Rate {
         }
     }
 
-    /// The bytes `start..end` were SACKed for the first time.
+    /// Takes the first SACK of the bytes `start..end`.
     pub(crate) fn sacked(&mut self, now_us: u64, start: SeqNum, end: SeqNum) {
         for index in self.isolate(start, end) {
             let packet = self.packets[index];
@@ -174,7 +174,7 @@ impl Rate {
         }
     }
 
-    /// Everything before `una` has arrived.
+    /// Takes the acknowledgment of everything before `una`.
     pub(crate) fn acknowledged(&mut self, now_us: u64, una: SeqNum) {
         while let Some(front) = self.packets.front_mut()
             && front.start.before(una)
@@ -221,7 +221,7 @@ impl Rate {
         self.first_sent_us = packet.sent_us;
     }
 
-    /// GenerateRateSample: what the ACK has told. `min_rtt_us`: no reliable sample is shorter.
+    /// GenerateRateSample: returns the ACK's sample. `min_rtt_us`: no reliable sample is shorter.
     pub(crate) fn take_sample(&mut self, min_rtt_us: u32) -> Sample {
         if self.delivered > self.app_limited {
             self.app_limited = 0;
@@ -235,7 +235,7 @@ impl Rate {
         let interval_us = sample.send_elapsed_us.max(sample.ack_elapsed_us);
         if interval_us >= min_rtt_us as u64 && interval_us > 0 {
             sample.delivery_rate = sample.delivered.saturating_mul(1_000_000) / interval_us;
-            // As Linux, an application-limited sample is shown only if it is the better one.
+            // Linux: an application-limited sample is shown only if it is the better one.
             if !sample.app_limited || sample.delivery_rate >= self.latest.0 {
                 self.latest = (sample.delivery_rate, sample.app_limited);
             }
@@ -243,7 +243,7 @@ impl Rate {
         sample
     }
 
-    /// The bytes `start..end` are held lost: calls `visit` for every packet (or part) that was not before, with C.lost so far.
+    /// Marks the bytes `start..end` lost: calls `visit` for every packet (or part) newly marked, with C.lost so far.
     pub(crate) fn lost(&mut self, start: SeqNum, end: SeqNum, visit: &mut dyn FnMut(&Packet, u64)) {
         for index in self.isolate(start, end) {
             if self.packets[index].fate == Fate::UnderWay {
@@ -254,7 +254,7 @@ impl Rate {
         }
     }
 
-    /// What was held lost was not.
+    /// Takes all loss marks back.
     pub(crate) fn nothing_lost(&mut self) {
         for packet in self.packets.iter_mut().filter(|packet| packet.fate == Fate::Lost) {
             packet.fate = Fate::UnderWay;

@@ -1,7 +1,7 @@
-//! Data that came out of order: a short sorted list of intervals, and the SACK blocks that tell of it.
+//! Out-of-order data: a short sorted list of intervals, and the SACK blocks that report it.
 //!
-//! Read RFC 9293 §3.10.7.4 (seventh) and RFC 2018 §4 first. The list is bounded; data that would need
-//! one interval more is refused, the peer sends it again. Intervals neither touch nor overlap.
+//! Read RFC 9293 §3.10.7.4 (seventh) and RFC 2018 §4 first. The list is bounded; data that would need one interval more is
+//! refused, and the peer retransmits it. Intervals neither touch nor overlap.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -12,7 +12,7 @@ use super::segment::{memory, split, trim_front, truncate};
 use super::sequence::SeqNum;
 use crate::wire::tcp::{Options, SackBlock};
 
-/// Intervals at most. A path of 1 Gbit/s and 20 ms that loses one packet in ten leaves some three hundred gaps.
+/// Maximum number of intervals. A path of 1 Gbit/s and 20 ms that loses one packet in ten leaves some three hundred gaps.
 pub(crate) const INTERVALS_MAX: usize = 512;
 
 #[derive(Debug)]
@@ -20,13 +20,13 @@ struct Interval {
     start: SeqNum,
     end: SeqNum,
     frames: FrameQueue,
-    /// When the interval last grew, as a count; the newest is reported first.
+    /// Insertion count when the interval last grew; the newest is reported first.
     stamp: u32,
-    /// RCV.NXT then.
+    /// RCV.NXT at that time.
     rcv_nxt: SeqNum,
 }
 
-/// An interval that the peer should hear of.
+/// An interval to be reported to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Untold {
     pub(crate) block: SackBlock,
@@ -39,21 +39,21 @@ pub(crate) struct Untold {
 pub(crate) struct Reassembly {
     intervals: Vec<Interval>,
     stamp: u32,
-    /// What the stamp was when the peer was told of intervals last, and the time before.
+    /// Value of `stamp` at the last report of intervals, and at the one before.
     told: u32,
     told_before: u32,
-    /// Sequence number of the peer's FIN, when that came before the data in front of it.
+    /// Sequence number of the peer's FIN, when it arrived before the data in front of it.
     pub(crate) fin: Option<SeqNum>,
 }
 
 impl Reassembly {
-    /// Whether nothing is held.
+    /// Returns true when nothing is held.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.intervals.is_empty() && self.fin.is_none()
     }
 
-    /// Gives everything back.
+    /// Frees everything.
     pub(crate) fn clear(&mut self, arena: &Arena) {
         for interval in &mut self.intervals {
             interval.frames.clear(arena);
@@ -62,16 +62,15 @@ impl Reassembly {
         self.fin = None;
     }
 
-    /// The first of `len` bytes from `start` on that are held already.
+    /// The first range within `len` bytes from `start` that is held already.
     pub(crate) fn held(&self, start: SeqNum, len: u32) -> Option<SackBlock> {
         let at = self.intervals.partition_point(|i| i.end.at_or_before(start));
         let interval = self.intervals.get(at).filter(|i| i.start.before(start + len))?;
         Some(SackBlock { left: interval.start.latest(start), right: interval.end.earliest(start + len) })
     }
 
-    /// Takes `len` bytes that start at `start`, behind `rcv_nxt`. What is held already is dropped from the new data: who overlaps
-    /// cannot change what has come before.
-    /// Returns whether anything new was taken.
+    /// Takes `len` bytes that start at `start`, behind `rcv_nxt`. Bytes held already are dropped from the new data: an
+    /// overlapping segment cannot change earlier data. Returns true when anything new was taken.
     pub(crate) fn insert(&mut self, arena: &Arena, rcv_nxt: SeqNum, start: SeqNum, len: u32, mut frames: FrameQueue) -> bool {
         let (mut start, mut end) = (start, start + len);
         self.stamp = self.stamp.wrapping_add(1);
@@ -93,7 +92,7 @@ impl Reassembly {
             frames = merged.frames;
             start = merged.start;
         }
-        // Join what the new data covers, and meet the next interval.
+        // Merge with intervals that the new data covers, and with the next one.
         while let Some(next) = self.intervals.get_mut(at) {
             if next.start.after(end) {
                 break;
@@ -108,7 +107,7 @@ impl Reassembly {
                         trim_front(arena, rest, len);
                         frames.append(arena, rest);
                     }
-                    // No frame was free: what lies behind comes again.
+                    // No frame was free: the peer retransmits the data behind.
                     None => end = covered.end,
                 }
                 continue;
@@ -127,8 +126,8 @@ impl Reassembly {
         true
     }
 
-    /// The data that begins at or before `rcv_nxt`, now in order: its frames without what was
-    /// received already, and their bytes.
+    /// Removes the data that begins at or before `rcv_nxt` and is now in order. Returns its frames, without bytes received
+    /// already, and their length.
     pub(crate) fn take(&mut self, arena: &Arena, rcv_nxt: SeqNum) -> Option<(FrameQueue, u32)> {
         loop {
             if !self.intervals.first()?.start.at_or_before(rcv_nxt) {
@@ -144,7 +143,7 @@ impl Reassembly {
         }
     }
 
-    /// RFC 2018 §8: gives up the interval farthest from what comes next. Returns its memory, bytes.
+    /// RFC 2018 §8: drops the interval farthest from RCV.NXT. Returns its memory, bytes.
     pub(crate) fn drop_last(&mut self, arena: &Arena) -> Option<u32> {
         let mut last = self.intervals.pop()?;
         let freed = memory(arena, &last.frames);
@@ -152,18 +151,18 @@ impl Reassembly {
         Some(freed)
     }
 
-    /// How many intervals are held.
+    /// Number of intervals held.
     pub(crate) fn intervals(&self) -> usize {
         self.intervals.len()
     }
 
-    /// Intervals that the peer has not been told of twice since they grew: an ACK may be lost.
+    /// Intervals that have not been reported twice since they grew: an ACK may be lost.
     fn untold(&self) -> impl Iterator<Item = &Interval> {
         let since = self.stamp.wrapping_sub(self.told_before);
         self.intervals.iter().filter(move |interval| self.age(interval) < since)
     }
 
-    /// How many they are.
+    /// Number of those intervals.
     pub(crate) fn untold_count(&self) -> usize {
         self.untold().count()
     }
@@ -177,15 +176,15 @@ impl Reassembly {
         untold.into_iter().map(told).collect()
     }
 
-    /// The peer is told of all of them.
+    /// Notes that all intervals have been reported.
     pub(crate) fn all_told(&mut self) {
         self.told_before = core::mem::replace(&mut self.told, self.stamp);
     }
 
-    /// RFC 2018 §4: as many blocks as fit, up to `most`, the most recently grown first.
+    /// RFC 2018 §4: writes as many blocks as fit, up to `most`, the most recently grown first.
     pub(crate) fn report(&self, options: &mut Options, most: usize) {
         let mut last = None;
-        // A report of duplicates may stand in front.
+        // A report of duplicates may be in front.
         let room = options.with_sack(core::iter::empty()).sack_room().min(most);
         for _ in options.sack().len()..room {
             // The youngest interval that is older than the one reported last.
@@ -196,7 +195,7 @@ impl Reassembly {
         }
     }
 
-    /// Insertions since the interval grew.
+    /// Number of insertions since the interval grew.
     fn age(&self, interval: &Interval) -> u32 {
         self.stamp.wrapping_sub(interval.stamp)
     }

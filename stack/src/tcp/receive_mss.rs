@@ -1,27 +1,27 @@
-//! How large the peer's segments are (tcpi_rcv_mss): guessed from those that arrive, as Linux does.
+//! Segment size of the peer (tcpi_rcv_mss): estimated from arriving segments, as in Linux.
 //!
-//! A segment that is larger than all before is the new size. A smaller one may be the end of what an application wrote, so it
-//! counts only when two in a row are alike and it looks full: it is not small, or the peer has not pushed it. Promises: what is
-//! told is never more than what our SYN has offered, which is not remembered: it is what a SYN would offer now, and differs
-//! when the route or the MTU of our link has changed since (tcpi_advmss, where Linux remembers). Does nothing but tell: ACKs
-//! go by what the reader does (`receive_queue`).
+//! A segment larger than all before gives the new size. A smaller one may be the end of an application's write, so it counts
+//! only when two in a row are alike and it looks full: it is not small, or the peer has not pushed it. Promises: the
+//! reported size is never more than our SYN has offered. That value is not stored: it is what a SYN would offer now, and
+//! differs when the route or the MTU of our link has changed since (tcpi_advmss, which Linux stores). The size is only
+//! reported: ACKs follow the reader (`receive_queue`).
 
 use super::connection::Connection;
 use super::tally::Tally;
 use super::tcb::{Tcb, flag};
 use crate::wire::tcp::{FIN, Header, PSH, SYN, URG};
 
-/// Before anything has come (RFC 9293 §3.7.1); also what segments are compared with that may be the end of something.
+/// Value before anything has arrived (RFC 9293 §3.7.1); also the bound for segments that may be the end of a write.
 pub(crate) const SIZE_DEFAULT: u16 = 536;
-/// Linux: TCP_MIN_MSS. Smaller segments are nobody's full ones.
+/// Linux: TCP_MIN_MSS. Smaller segments do not count as full.
 const SIZE_MIN: u32 = 88;
-/// Bytes of a TCP header without options, and of the timestamps option with its padding.
+/// Size in bytes of a TCP header without options, and of the timestamps option with its padding.
 const HEADER: u32 = 20;
 const TIMESTAMPS: u32 = 12;
 
 impl Tally {
-    /// A segment with `len` bytes of payload and `options` bytes of options has come, or several of this size in one;
-    /// `fixed` of those bytes are in every segment. `ends`: it may be the end of something.
+    /// Takes a segment with `len` bytes of payload and `options` bytes of options, or several of this size in one; `fixed`
+    /// of those bytes are in every segment. `ends`: it may be the end of a write.
     #[inline(always)]
     pub(crate) fn measure_segment(&mut self, len: u32, options: u32, fixed: u32, ends: bool) {
         let known = u32::from(self.receive_mss);
@@ -42,7 +42,7 @@ impl Tally {
             self.receive_mss = size;
             return;
         }
-        // SACK blocks take their room from the payload of full segments.
+        // SACK blocks take their space from the payload of full segments.
         let whole = u32::from(size) + options;
         if whole >= u32::from(SIZE_DEFAULT) || (whole >= SIZE_MIN && !ends) {
             self.smaller = whole.saturating_sub(fixed) as u16;
@@ -54,14 +54,14 @@ impl Tally {
 }
 
 impl Connection<'_, '_> {
-    /// TCP_MAXSEG when our SYN is sent, 0: not set.
+    /// Stores TCP_MAXSEG when our SYN is sent, 0: not set.
     pub(crate) fn remember_offer_limit(&mut self, limit: u16) {
         if limit != 0 {
             self.ledger().offer_limit = limit;
         }
     }
 
-    /// A segment has come whose packets carry up to `len` bytes each.
+    /// Takes a segment of packets with up to `len` bytes each.
     pub(crate) fn measure_receive_mss(&mut self, header: &Header, len: u32) {
         let fixed = fixed_options(self.tcb);
         let options = (header.len() as u32).saturating_sub(HEADER);
@@ -69,7 +69,8 @@ impl Connection<'_, '_> {
     }
 }
 
-/// What the peer may send in one segment, of which our SYN has `offered`, and what it does send, as far as known.
+/// The largest segment that the peer may send, from our SYN's offer `offered`, and the size that it does send, as far as
+/// known.
 pub(crate) fn figures(offered: u16, tally: &Tally, tcb: &Tcb) -> (u32, u32) {
     let advertised = u32::from(offered).saturating_sub(fixed_options(tcb));
     let first = if tally.data_segments_in == 0 { u32::from(tcb.mss) } else { u32::MAX };

@@ -1,8 +1,8 @@
-//! Data received in order, until the application takes it; and the window that follows from it.
+//! Data received in order, until the application takes it; and the receive window that follows from it.
 //!
-//! Read RFC 9293 §3.8.6.2.2 (silly window) and RFC 7323 §2 first. A small payload that meets a queue
-//! with room in its last frame is copied there, so that tiny segments do not pin a large frame each;
-//! all memory is counted. The right edge of the window never moves left.
+//! Read RFC 9293 §3.8.6.2.2 (silly window) and RFC 7323 §2 first. A small payload is copied into the last queued frame when
+//! that has space, so that tiny segments do not hold a large frame each; all memory is counted. The right edge of the window
+//! never moves left.
 
 use ringway_shm::arena::LARGE_BYTES;
 use ringway_shm::{Class, Frame, FrameQueue, Note};
@@ -20,19 +20,20 @@ use super::tcb::{Tcb, flag};
 const COPY_BREAK: usize = 256;
 /// Memory that a connection may hold for each byte of its receive buffer.
 const MEMORY_FACTOR: u64 = 4;
-/// Out-of-order data, and data behind much that is unread, leaves one in so many frames alone; send queues stop before that.
+/// Out-of-order data, and data behind much unread data, leaves one in this many frames free; send queues stop before that.
 const MUCH_RESERVE: u32 = 8;
-/// Data in order leaves one in so many frames alone.
+/// In-order data leaves one in this many frames free.
 const IN_ORDER_RESERVE: u32 = 16;
-/// Data before which nothing is unread leaves one in so many frames alone: who reads goes on beside those that do not.
+/// In-order data with nothing unread before it leaves one in this many frames free: connections that are read continue
+/// beside those that are not.
 const READ_RESERVE: u32 = 32;
-/// More memory than this is much, bytes.
+/// Bytes of memory above which unread data counts as much.
 const MUCH: u32 = 16 << 10;
-/// A connection may hold one in so many of the free frames.
+/// A connection may hold one in this many of the free frames.
 const MEMORY_SHARE: u64 = 8;
 
 impl Connection<'_, '_> {
-    /// Whether `needed` bytes of memory may be kept; counted as dropped if not.
+    /// Returns true when `needed` bytes of memory may be kept; otherwise counts a drop.
     #[inline]
     pub(crate) fn has_receive_room(&mut self, needed: u32, in_order: bool) -> bool {
         let fits = self.fits(needed, in_order) || (in_order && self.make_room(needed));
@@ -42,7 +43,7 @@ impl Connection<'_, '_> {
         fits
     }
 
-    /// Whether `needed` bytes of memory may be kept without giving up others.
+    /// Returns true when `needed` bytes of memory may be kept without dropping other data.
     #[inline(always)]
     pub(crate) fn fits(&self, needed: u32, in_order: bool) -> bool {
         let limit = u64::from(self.tcb.receive_buffer) * MEMORY_FACTOR;
@@ -51,15 +52,15 @@ impl Connection<'_, '_> {
         u64::from(self.tcb.receive_memory) + u64::from(needed) <= limit && (is_plenty || self.may_take_last(in_order))
     }
 
-    /// Whether one of the last frames may be taken. What is out of order must not keep out what would put it in order; and the
-    /// very last frames are left to ACKs on their way in, without which nothing is freed.
+    /// Returns true when one of the last frames may be taken. Out-of-order data must not keep out the data that would put it
+    /// in order; the very last frames are left to arriving ACKs, without which nothing is freed.
     #[cold]
     fn may_take_last(&self, in_order: bool) -> bool {
         let arena = self.env.arena;
         let (free, all) = (arena.free(Class::Large), arena.capacity(Class::Large));
         if !in_order {
-            // Single bytes with holes between them keep a small frame each, and without those nobody is answered. In order they
-            // are put together.
+            // Single bytes with holes between them keep a small frame each, and without those no answer can be sent. In
+            // order they are put together.
             return free >= all / MUCH_RESERVE && arena.free(Class::Small) >= arena.capacity(Class::Small) / MUCH_RESERVE;
         }
         match self.tcb.receive_memory {
@@ -68,8 +69,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 2018 §8: gives up what is out of order, the farthest first, for data that comes next: else nothing would
-    /// ever be put in order, and both ends would wait until the peer gives up.
+    /// RFC 2018 §8: drops out-of-order data, the farthest first, to make space for data that comes next: otherwise nothing
+    /// would ever be put in order, and both ends would wait until the peer gives up.
     #[cold]
     fn make_room(&mut self, needed: u32) -> bool {
         let arena = self.env.arena;
@@ -83,7 +84,7 @@ impl Connection<'_, '_> {
         false
     }
 
-    /// Appends `len` bytes at RCV.NXT whose memory was counted if `counted`.
+    /// Appends `len` bytes at RCV.NXT; `counted` says that their memory is counted already.
     pub(crate) fn append_in_order(&mut self, mut frames: FrameQueue, len: u32, counted: bool) {
         let arena = self.env.arena;
         if counted {
@@ -96,14 +97,14 @@ impl Connection<'_, '_> {
         self.received_in_order(len);
     }
 
-    /// Appends a frame to what can be read.
+    /// Appends a frame to the readable data.
     #[inline(always)]
     pub(crate) fn append_frame(&mut self, frame: Frame, note: Note) {
         let memory = frame_memory(&frame);
         self.append_measured(frame, memory, note);
     }
 
-    /// As [`append_frame`](Connection::append_frame), of a frame whose memory is known.
+    /// Like [`append_frame`](Connection::append_frame), for a frame of known memory.
     #[inline(always)]
     pub(crate) fn append_measured(&mut self, frame: Frame, memory: u32, note: Note) {
         if !self.tcb.receive_queue.is_empty() && frame.len() <= COPY_BREAK && self.apart().copy_behind(&frame) {
@@ -113,7 +114,7 @@ impl Connection<'_, '_> {
         self.tcb.receive_queue.push_back(frame, note);
     }
 
-    /// `len` bytes were appended at RCV.NXT.
+    /// Accounts for `len` bytes appended at RCV.NXT.
     #[inline]
     pub(crate) fn received_in_order(&mut self, len: u32) {
         self.tcb.rcv_nxt += len;
@@ -144,17 +145,17 @@ impl Connection<'_, '_> {
         Err(self.why_nothing())
     }
 
-    /// Why there is nothing to be read.
+    /// Reason why there is nothing to read.
     fn why_nothing(&self) -> ReceiveError {
         match self.tcb.error() {
-            // As Linux: behind the peer's end nothing else is read; who asks for the error is told.
+            // Linux: after the peer's end a read returns end of stream; the error is available on request.
             Some(error) if !self.tcb.has_peer_ended() => ReceiveError::Failed(error),
             _ if self.tcb.is_peer_closed() => ReceiveError::EndOfStream,
             _ => ReceiveError::WouldBlock,
         }
     }
 
-    /// Has up to `max` bytes read where they lie; the window may open by what was read.
+    /// Calls `visit` with up to `max` bytes in place; the window may open by what was read.
     pub(crate) fn read_with(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> Result<usize, ReceiveError> {
         if self.tcb.unread == 0 {
             return Err(self.why_nothing());
@@ -168,7 +169,7 @@ impl Connection<'_, '_> {
         Ok(read)
     }
 
-    /// Has up to `max` bytes of the first frame read.
+    /// Reads up to `max` bytes of the first frame.
     #[inline(always)]
     fn read_front(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
         let taken = self.tcb.receive_queue.take_bytes(self.env.arena, max, visit);
@@ -177,7 +178,7 @@ impl Connection<'_, '_> {
         bytes
     }
 
-    /// Has up to `max` bytes of the other frames read.
+    /// Reads up to `max` bytes of the other frames.
     #[inline(never)]
     fn read_rest(&mut self, max: usize, visit: &mut dyn FnMut(&[u8])) -> usize {
         let mut read = 0;
@@ -187,7 +188,7 @@ impl Connection<'_, '_> {
         read
     }
 
-    /// The application has read `bytes`: sends a window update when that is worth one.
+    /// Notes that the application has read `bytes`; sends a window update when that is worthwhile.
     pub(crate) fn consumed(&mut self, bytes: u32) {
         self.tcb.unconsumed = self.tcb.unconsumed.saturating_sub(bytes);
         self.tune_receive_buffer();
@@ -196,11 +197,11 @@ impl Connection<'_, '_> {
         }
         let advertised = self.tcb.receive_window();
         let mss = self.tcb.mss as u32;
-        // Less than two segments more could be offered: nothing is worth an ACK.
+        // Less than two segments more could be offered: not worth an ACK.
         if advertised >= mss && self.receive_limit().saturating_sub(advertised) < 2 * mss {
             return;
         }
-        // What the field cannot say opens nothing.
+        // Space that the field cannot express opens nothing.
         let largest = (u16::MAX as u32) << self.tcb.receive_scale();
         let opened = self.open_window().min(largest).saturating_sub(advertised);
         let worthwhile = (2 * self.tcb.mss as u32).max(self.receive_limit() / 4);
@@ -212,7 +213,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The application has read something: forgets an urgent mark that lay before it. Returns whether the peer may still send.
+    /// Drops an urgent mark that lay before the data read. Returns true when the peer may still send.
     #[inline(never)]
     fn may_open_window(&mut self) -> bool {
         if self.tcb.cold != super::cold::NONE {
@@ -227,22 +228,22 @@ impl Connection<'_, '_> {
         (self.tcb.mss as u32).min(self.tcb.receive_buffer / 2)
     }
 
-    /// Bytes from RCV.NXT on that could be received now.
+    /// Number of bytes from RCV.NXT on that could be received now.
     fn open_window(&self) -> u32 {
         self.affordable(self.receive_room())
     }
 
-    /// Bytes from RCV.NXT on for which the receive buffer has room.
+    /// Number of bytes from RCV.NXT on that the receive buffer has space for.
     #[inline]
     fn receive_room(&self) -> u32 {
         self.receive_limit().saturating_sub(self.tcb.unconsumed)
     }
 
-    /// So much of `room` as the arena has memory for.
+    /// The part of `room` that the arena has memory for.
     #[inline]
     fn affordable(&self, room: u32) -> u32 {
-        // A promise that the arena could not keep would only cost retransmissions: of the free memory
-        // each may have a share, so that those who do not read leave some to those who do.
+        // A promise that the arena cannot keep would only cause retransmissions. Each connection may have a share of the
+        // free memory, so that unread connections leave some to the others.
         let share = self.env.arena.free(Class::Large) as u64 * LARGE_BYTES as u64 / MEMORY_SHARE;
         let spare = share.saturating_sub(self.tcb.receive_memory.into());
         room.min(u32::try_from(spare).unwrap_or(u32::MAX))
@@ -255,12 +256,12 @@ impl Connection<'_, '_> {
         let advertised = self.tcb.receive_window();
         let room = self.receive_room();
         let worthwhile = advertised + self.silly_window();
-        // Where the buffer has no room to open the window, the arena is not asked.
+        // When the buffer has no space to open the window, the arena is not asked.
         let window = match room < worthwhile {
             true => advertised,
             false => Some(self.affordable(room)).filter(|&open| open >= worthwhile).unwrap_or(advertised),
         };
-        // Rounded up, so that the edge which the peer computes never moves left; that edge is promised.
+        // Rounded up, so that the edge which the peer computes never moves left; that edge is the promise.
         let field = ((window + (1 << scale) - 1) >> scale).min(u16::MAX as u32);
         self.tcb.rcv_adv = self.tcb.rcv_adv.latest(self.tcb.rcv_nxt + (field << scale));
         if field == 0 && advertised == 0 {
@@ -271,7 +272,7 @@ impl Connection<'_, '_> {
 }
 
 impl Tcb {
-    /// Whether the peer will send nothing more and all that it sent can be read.
+    /// Returns true when the peer will send nothing more and all that it sent can be read.
     pub(crate) fn is_peer_closed(&self) -> bool {
         match self.state {
             State::CloseWait | State::Closing | State::LastAck | State::TimeWait | State::Closed => true,
@@ -280,16 +281,16 @@ impl Tcb {
         }
     }
 
-    /// Whether a `receive` would not block.
+    /// Returns true when a `receive` would not block.
     pub(crate) fn is_readable(&self) -> bool {
         self.unread > 0 || self.is_peer_closed()
     }
 
-    /// Whether a `send` would not block.
+    /// Returns true when a `send` would not block.
     pub(crate) fn is_writable(&self) -> bool {
         let open = matches!(self.state, State::Established | State::CloseWait) || self.is_early();
         if open && !self.has(flag::FIN_QUEUED) {
-            // As Linux: writable when a third of the buffer is free.
+            // Linux: writable when a third of the buffer is free.
             return self.send_space() as u32 >= self.send_buffer / 3;
         }
         !matches!(self.state, State::SynSent | State::SynReceived | State::Listen)

@@ -1,53 +1,53 @@
-//! How much a connection may hold unread: what its application reads in a round trip, twice, up to the receive buffer.
+//! Limit of unread data: twice what the application reads in a round trip, up to the receive buffer.
 //!
-//! Read "Dynamic right-sizing" (Fisk, Feng) and Linux's tcp_rcv_space_adjust first. Everybody is trusted with 128 KiB. Who reads
-//! more than its last measure within one round trip gets twice that (and the growth once more, for a sender in slow
-//! start); nothing is taken back, since a window that was told must not shrink (RFC 9293 §3.8.6). SO_RCVBUF ends all
-//! this: that much at once, and no more. The round trip is measured by the receiver: by timestamps that come back
-//! (RFC 7323) with full segments, else by the time in which a whole window arrives. So whose peer has timestamps and sends
-//! only small messages has nothing measured, and needs no ledger for it.
+//! Read "Dynamic right-sizing" (Fisk, Feng) and Linux's tcp_rcv_space_adjust first. Each connection starts with 128 KiB.
+//! When the application reads more than its last measure within one round trip, the limit becomes twice that (plus the
+//! growth once more, for a sender in slow start). It is never reduced, since an advertised window must not shrink
+//! (RFC 9293 §3.8.6). SO_RCVBUF ends the tuning: that much at once, and no more. The receiver measures the round trip: by
+//! echoed timestamps (RFC 7323) of full segments, otherwise by the time in which a whole window arrives. When the peer has
+//! timestamps and sends only small messages, nothing is measured, and no ledger is needed.
 //!
-//! What is promised stays bounded by the buffer and by the memory that is free, whatever a peer or an
-//! application does (`receive_queue`).
+//! The advertised window stays bounded by the buffer and by the free memory, whatever a peer or an application does
+//! (`receive_queue`).
 
 use super::connection::{Connection, Shared};
 use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
 use crate::wire::tcp::Timestamps;
 
-/// Bytes that are promised before anything was measured; Linux: tcp_rmem.
+/// Bytes allowed before anything was measured; Linux: tcp_rmem.
 const TRUST: u32 = 128 << 10;
-/// What must have been received before anything is measured: short exchanges need no more than the trust.
+/// Number of bytes received before measuring starts: short exchanges need no more than `TRUST`.
 const MEASURED_FROM: u64 = 32 << 10;
-/// Segments beyond what was measured, for growth (Linux: 16).
+/// Segments added to the measured amount, for growth (Linux: 16).
 const SPARE_SEGMENTS: u32 = 16;
 
 /// See the module's text. Times are microseconds modulo 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReceiveTuning {
-    /// Of the path as the receiver sees it; 0: not measured.
+    /// Round trip of the path, measured by the receiver; 0: not measured.
     rtt_us: u32,
-    /// The timestamp that came back last.
+    /// The last echoed timestamp.
     echo: u32,
-    /// The right edge of the window when the running measurement by windows began, and when that was.
+    /// Right edge of the window at the start of the running measurement by windows, and its time.
     edge: Option<(SeqNum, u32)>,
-    /// What had been read when the running measure began, and when that was.
+    /// End of the data read at the start of the running measurement of reading, and its time.
     measure: Option<(SeqNum, u32)>,
-    /// Most bytes that were read in a round trip.
+    /// Most bytes read in a round trip.
     space: u32,
-    /// Bytes that may be unread beyond the trust, all told; `u32::MAX`: SO_RCVBUF says.
+    /// Limit of unread bytes, when it is above `TRUST`; `u32::MAX`: SO_RCVBUF decides.
     limit: u32,
     /// TCP_WINDOW_CLAMP; 0: none.
     clamp: u32,
 }
 
 impl ReceiveTuning {
-    /// Of TCP_INFO: the round trip, and what was read in one.
+    /// Values for TCP_INFO: the round trip, and the bytes read in one.
     pub(crate) fn figures(&self) -> (u32, u32) {
         (self.rtt_us, self.space)
     }
 
-    /// A measurement. Windows take at least a round trip, so that the least of those is the best.
+    /// Takes a sample of the round trip. Windows take at least a round trip, so the smallest of those is the best.
     fn take(&mut self, sample_us: u32, by_window: bool) {
         let sample_us = sample_us.max(1);
         self.rtt_us = match self.rtt_us {
@@ -57,7 +57,7 @@ impl ReceiveTuning {
         };
     }
 
-    /// The application has read everything before `read`.
+    /// Notes that the application has read everything before `read`.
     fn consumed(&mut self, now_us: u32, read: SeqNum, mss: u32) {
         let Some((from, since_us)) = self.measure else {
             self.measure = Some((read, now_us));
@@ -73,7 +73,7 @@ impl ReceiveTuning {
         }
         let twice = copied.saturating_mul(2).saturating_add(SPARE_SEGMENTS * mss);
         let grown = copied - self.space;
-        // A sender that doubles its rate needs the room before it is measured.
+        // A sender that doubles its rate needs the space before it is measured.
         let ahead = if self.space == 0 { 0 } else { (twice as u64 * grown as u64 / self.space as u64).min(twice as u64) as u32 };
         self.limit = self.limit.max(twice.saturating_add(ahead));
         self.space = copied;
@@ -81,28 +81,28 @@ impl ReceiveTuning {
 }
 
 impl Connection<'_, '_> {
-    /// Bytes that may be unread.
+    /// Maximum number of unread bytes.
     #[inline]
     pub(crate) fn receive_limit(&self) -> u32 {
         if self.tcb.has_ledger { self.shared.tuned_receive_limit(self.tcb) } else { self.tcb.receive_buffer.min(TRUST) }
     }
 
-    /// SO_RCVBUF was set.
+    /// Ends the tuning: SO_RCVBUF was set.
     pub(crate) fn lock_receive_buffer(&mut self) {
         self.ledger().receive.limit = u32::MAX;
     }
 
-    /// TCP_WINDOW_CLAMP was set; 0: none. What was told already stays.
+    /// Sets TCP_WINDOW_CLAMP; 0: none. A window advertised before stays.
     pub(crate) fn clamp_window(&mut self, bytes: u32) {
         self.ledger().receive.clamp = bytes;
     }
 
-    /// The window of a SYN, which is not scaled (RFC 7323 §2.2).
+    /// Window of a SYN, which is not scaled (RFC 7323 §2.2).
     pub(crate) fn syn_window(&self) -> u16 {
         self.receive_limit().min(u16::MAX as u32) as u16
     }
 
-    /// Payload in order has come.
+    /// Measures the round trip when payload in order has arrived.
     #[inline]
     pub(crate) fn measure_arrival(&mut self, time: Option<Timestamps>, len: u32) {
         if self.tcb.has_ledger || self.begins_to_measure(len) {
@@ -110,7 +110,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Whether `len` bytes in order are the first from which anything can be measured.
+    /// Returns true when `len` bytes in order are the first that allow a measurement.
     #[inline]
     fn begins_to_measure(&self, len: u32) -> bool {
         let is_measurable = len >= u32::from(self.tcb.mss) || !self.tcb.has(flag::TIMESTAMPS);
@@ -143,7 +143,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The application has read.
+    /// Measures reading after the application has read.
     #[inline]
     pub(crate) fn tune_receive_buffer(&mut self) {
         if self.tcb.has_ledger && self.tcb.bytes_received >= MEASURED_FROM {
@@ -160,7 +160,7 @@ impl Connection<'_, '_> {
 }
 
 impl Shared {
-    /// As [`receive_limit`](Connection::receive_limit), of a connection with a ledger.
+    /// Like [`receive_limit`](Connection::receive_limit), for a connection with a ledger.
     #[inline(never)]
     fn tuned_receive_limit(&self, tcb: &Tcb) -> u32 {
         let receive = self.tallies.ledger(tcb).map(|ledger| (ledger.receive.limit, ledger.receive.clamp));

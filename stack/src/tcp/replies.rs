@@ -1,7 +1,7 @@
 //! Segments that belong to no control block: resets, challenge ACKs of records, SYN-ACKs.
 //!
-//! Read RFC 9293 §3.5.2-3.5.3, RFC 5961 §7 first. They wait in a bounded queue until transmission;
-//! resets and challenge ACKs are rate-limited for the whole stack.
+//! Read RFC 9293 §3.5.2-3.5.3, RFC 5961 §7 first. The segments wait in a bounded queue until transmission; resets and
+//! challenge ACKs are rate-limited for the whole stack.
 
 use alloc::collections::VecDeque;
 
@@ -18,10 +18,10 @@ use super::output::HEADROOM;
 use super::segment::Segment;
 use super::sequence::SeqNum;
 
-/// Segments that may wait.
+/// Maximum number of segments in the queue.
 const WAITING_MAX: usize = 1024;
 
-/// A bucket of tokens that fills once a second.
+/// A token bucket that is refilled once a second.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     per_second: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Replies {
     waiting: VecDeque<(FlowKey, u8, Header)>,
     limit: RateLimit,
     challenges: RateLimit,
-    /// One packet on its way to `Ip::send`.
+    /// One packet for `Ip::send`.
     pub(crate) scratch: Burst,
 }
 
@@ -44,7 +44,7 @@ impl RateLimit {
         RateLimit { per_second, left: per_second, second: 0 }
     }
 
-    /// As [`take`](RateLimit::take), with half to all of the tokens in each second, as `random` says.
+    /// Like [`take`](RateLimit::take), with half to all of the tokens in each second, chosen by `random`.
     fn take_unpredictably(&mut self, now: Instant, random: u64) -> bool {
         let second = now.as_millis() / 1_000;
         if second != self.second {
@@ -125,13 +125,13 @@ impl Replies {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns true when nothing waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Writes what waits. Returns `false` when no frame was free.
+    /// Writes the waiting segments. Returns false when no frame was free.
     pub(crate) fn transmit(&mut self, now: Instant, env: &mut Env, out: &mut [Burst]) -> bool {
         while let Some((key, tos, header)) = self.waiting.front() {
             let ports = (key.local_port, key.remote_port);

@@ -1,7 +1,7 @@
-//! The retransmission timer, the persist timer, and what their expiry does.
+//! The retransmission timer, the persist timer, and the actions on their expiry.
 //!
-//! Read RFC 6298 §5, RFC 9293 §3.8.1 (zero windows, §3.8.6.1) first. After a timeout everything that
-//! is not SACKed counts as lost and is sent again in slow start; `sack` says in which order.
+//! Read RFC 6298 §5, RFC 9293 §3.8.1 (zero windows, §3.8.6.1) first. After a timeout all data that is not SACKed counts as
+//! lost and is retransmitted in slow start; `sack` decides the order.
 
 use crate::event::SocketError;
 use crate::stats::Counter;
@@ -16,11 +16,11 @@ use super::tlp::Probe;
 
 /// Linux tcp_orphan_retries: tries for a connection that no application holds.
 const ORPHAN_RETRIES: u8 = 8;
-/// After so many timeouts in a row the link may be to blame (RFC 9293 §3.8.3, R1).
+/// Number of timeouts in a row after which the link may be to blame (RFC 9293 §3.8.3, R1).
 pub(crate) const SUSPECT_AFTER: u8 = 3;
 
 impl Connection<'_, '_> {
-    /// RFC 6298 (5.1-5.3): runs while anything is unacknowledged.
+    /// RFC 6298 (5.1-5.3): restarts the timer, which runs while anything is unacknowledged.
     pub(crate) fn restart_rto(&mut self) {
         self.tcb.clear(flag::PERSIST);
         if self.tcb.flight() == 0 {
@@ -33,8 +33,8 @@ impl Connection<'_, '_> {
         self.arm_by(self.tcb.rto_deadline);
     }
 
-    /// As [`restart_rto`](Connection::restart_rto) while data is under way, for a connection that is established, not in
-    /// recovery, and has [settled](Connection::settle).
+    /// Like [`restart_rto`](Connection::restart_rto) while data is in flight, for a connection that is established, not in
+    /// recovery, and [settled](Connection::settle).
     #[inline(always)]
     pub(crate) fn restart_rto_plain(&mut self) {
         let tcb = &*self.tcb;
@@ -53,11 +53,11 @@ impl Connection<'_, '_> {
         self.arm_by(self.tcb.rto_deadline);
     }
 
-    /// Data waits and nothing is under way: the window is closed (or too small). Probes will follow.
+    /// Starts the persist timer when data waits and nothing is in flight: the window is closed (or too small).
     pub(crate) fn persist_if_blocked(&mut self) {
         let tcb = &*self.tcb;
         let blocked = tcb.flight() == 0 && tcb.unsent() > 0 && tcb.snd_wnd < tcb.unsent().min(tcb.mss as u32);
-        // As Linux: the same timer ends the wait of what a cork holds, after 200 ms at least.
+        // Linux: the same timer ends a cork, after 200 ms at least.
         let corked = tcb.has(flag::CORK) && tcb.flight() == 0 && tcb.unsent() > 0;
         if (blocked || corked) && tcb.rto_deadline == 0 {
             self.tcb.set(flag::PERSIST);
@@ -71,7 +71,7 @@ impl Connection<'_, '_> {
         self.arm();
     }
 
-    /// The window has opened.
+    /// Ends persisting when the window has opened.
     #[inline(never)]
     pub(crate) fn leave_persist(&mut self) {
         if self.tcb.snd_wnd > 0 {
@@ -81,7 +81,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The timer that all kinds of retransmission share has expired.
+    /// Handles the expiry of the timer that all kinds of retransmission share.
     pub(crate) fn on_rto(&mut self) {
         self.tcb.rto_deadline = 0;
         if self.tcb.has(flag::PERSIST) {
@@ -132,14 +132,14 @@ impl Connection<'_, '_> {
                 0 => self.shared.config.syn_retries,
                 retries => retries,
             },
-            // As Linux: one more for who has data already.
+            // Linux: one more for a connection that has data already.
             State::SynReceived => self.shared.config.synack_retries.saturating_add(self.tcb.is_early() as u8),
             _ if self.tcb.has(flag::ORPHAN) => ORPHAN_RETRIES.min(self.shared.config.retries),
             _ => self.shared.config.retries,
         }
     }
 
-    /// Whether there were more than `retries` timeouts, or the user timeout (RFC 5482) has passed.
+    /// Returns true when there were more than `retries` timeouts, or the user timeout (RFC 5482) has passed.
     fn is_given_up(&self, retries: u8) -> bool {
         let user_timeout_ms = self.shared.cold.get(self.tcb.cold).map_or(0, |cold| cold.timeouts.user_timeout_ms);
         if user_timeout_ms != 0 {
@@ -147,19 +147,19 @@ impl Connection<'_, '_> {
         }
         match self.linear_timeouts() {
             0 => self.tcb.backoff > retries,
-            // As Linux, retransmits_timed_out: SYNs that come at equal distances do not last longer than others would.
+            // Linux, retransmits_timed_out: SYNs at equal intervals do not last longer in total than others would.
             linear => self.waited_us(self.tcb.backoff, linear) >= self.waited_us(retries.saturating_add(1), 0),
         }
     }
 
-    /// How long so many timeouts last, of which the first `linear` repeat the first; microseconds.
+    /// Duration of this many timeouts, of which the first `linear` repeat the first; microseconds.
     fn waited_us(&self, timeouts: u8, linear: u8) -> u64 {
         let tcb = &*self.tcb;
         let timeout = |n: u8| rtt::backed_off_us(&self.shared.timing, tcb.srtt_us, tcb.rttvar_us, n.saturating_sub(linear));
         (0..timeouts).map(timeout).sum()
     }
 
-    /// After so many timeouts the next is as long as the first.
+    /// Number of timeouts after which the next is still as long as the first.
     pub(crate) fn linear_timeouts(&self) -> u8 {
         if self.tcb.state == State::SynSent { self.shared.config.syn_linear_timeouts } else { 0 }
     }
@@ -169,13 +169,13 @@ impl Connection<'_, '_> {
         self.fail(SocketError::TimedOut);
     }
 
-    /// RFC 1191 §6.5: what is under way was too large for it and is sent again at once. That says nothing of congestion.
+    /// RFC 1191 §6.5: retransmits data in flight at once that was too large for the path. That indicates no congestion.
     pub(crate) fn resend_all(&mut self) {
         self.tcb.set(flag::RETRANSMIT);
         self.mark_data();
         let una = self.tcb.snd_una;
         if let Some(cold) = self.cold() {
-            // What was sent again in a recovery was too large as well.
+            // Retransmissions of a recovery were too large as well.
             cold.scoreboard.high_rxt = una;
         }
         if !self.uses_rack() || self.tcb.recovery != Recovery::Open {
@@ -201,7 +201,7 @@ impl Connection<'_, '_> {
             self.reduce_window_after_timeout();
         }
         if self.tcb.backoff > 1 {
-            // The peer may have dropped what it SACKed (RFC 2018 §8).
+            // The peer may have dropped SACKed data (RFC 2018 §8).
             if let Some(cold) = self.cold() {
                 cold.scoreboard.clear();
             }
@@ -226,7 +226,7 @@ impl Connection<'_, '_> {
         self.predict();
     }
 
-    /// A segment was sent again, up to `end`.
+    /// Records a retransmission up to `end`.
     pub(crate) fn retransmitted(&mut self, plan: &Plan, end: SeqNum) {
         let segments = plan.len.div_ceil(self.tcb.mss as u32).max(1);
         self.env.counters.add(Counter::TcpRetransSegs, segments as u64);
@@ -248,17 +248,17 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 9293 §3.8.6.1: asks for the window; as long as the peer answers, for ever.
+    /// RFC 9293 §3.8.6.1: probes the window; as long as the peer answers, for ever.
     fn on_persist(&mut self) {
         if self.tcb.snd_wnd >= self.tcb.unsent().min(self.tcb.mss as u32) {
-            // It was a cork that held the data.
+            // A cork held the data.
             self.tcb.clear(flag::PERSIST);
             self.tcb.set(flag::PROBE);
             self.mark_data();
             return;
         }
         self.tcb.backoff = self.tcb.backoff.saturating_add(1);
-        // RFC 5482, as Linux: a peer that keeps its window shut is not waited for longer than for one that is silent.
+        // RFC 5482, Linux: a peer that keeps its window shut gets no more time than a silent one.
         let retries = if self.tcb.has(flag::ORPHAN) { ORPHAN_RETRIES } else { u8::MAX };
         if self.is_given_up(retries) {
             self.give_up();

@@ -1,15 +1,15 @@
 //! The round-trip estimate and the retransmission timeout.
 //!
-//! Read RFC 6298 §2 first. As Linux does, the variance term is at least `rto_min`, so that a peer's
-//! delayed ACK does not cause a timeout.
+//! Read RFC 6298 §2 first. As in Linux, the variance term is at least `rto_min`, so that a peer's delayed ACK does not cause
+//! a timeout.
 
 use crate::config::TcpConfig;
 
-/// What a measurement is brought between, microseconds.
+/// Bounds to which a sample is clamped, microseconds.
 pub(crate) const SAMPLE_MIN_US: u32 = 1;
 pub(crate) const SAMPLE_MAX_US: u32 = (1 << 28) - 2;
 
-/// Takes a measurement between its bounds into (srtt, rttvar), all in microseconds. `srtt` 0: no measurement yet.
+/// Takes a sample within its bounds into (srtt, rttvar), all in microseconds. `srtt` 0: no sample yet.
 #[inline(always)]
 pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample: u32) -> (u32, u32) {
     if srtt_us == 0 {
@@ -18,11 +18,11 @@ pub(crate) fn measure(srtt_us: u32, rttvar_us: u32, sample: u32) -> (u32, u32) {
     // RFC 6298 (2.3): alpha = 1/8, beta = 1/4; the variance first.
     let deviation = srtt_us.abs_diff(sample);
     let rttvar = rttvar_us - rttvar_us / 4 + deviation / 4;
-    // Never 0: of less than eight nothing is taken away.
+    // Never 0: values below eight are not reduced.
     (srtt_us - srtt_us / 8 + sample / 8, rttvar)
 }
 
-/// What the configuration says of times, in the units in which each segment needs it.
+/// Times of the configuration, in the units in which the segment code needs them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     rto_initial_us: u64,
@@ -30,9 +30,9 @@ pub(crate) struct Timing {
     rto_max_us: u64,
     /// Whole milliseconds of `rto_min_us`.
     rto_min_ms: u32,
-    /// Whether the tail is probed (RFC 8985 §7) where there is SACK.
+    /// True when tail loss probes (RFC 8985 §7) are sent with SACK.
     pub(crate) probes: bool,
-    /// Bounds of the delay of an ACK.
+    /// Bounds of an ACK's delay.
     pub(crate) ack_delay_min_us: u64,
     pub(crate) ack_delay_max_us: u64,
 }
@@ -50,7 +50,7 @@ impl Timing {
         }
     }
 
-    /// Whether a silence of `idle_ms` is longer than any timeout may be short.
+    /// Returns true when a silence of `idle_ms` is longer than the shortest timeout.
     #[inline]
     pub(crate) fn is_idle(&self, idle_ms: u32) -> bool {
         idle_ms > self.rto_min_ms

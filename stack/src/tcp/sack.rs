@@ -1,9 +1,9 @@
-//! The sender's scoreboard: which bytes the peer holds out of order, and what follows from that.
+//! The sender's scoreboard: the bytes that the peer holds out of order, and the losses that follow from them.
 //!
-//! Read RFC 2018 §5 and RFC 6675 §2-4 first; `is_lost`, `pipe` and `next_segment` are the RFC's IsLost,
-//! SetPipe and NextSeg (rules 1 and 3). The scoreboard is a bounded, sorted list of disjoint blocks;
-//! when it is full, further blocks are ignored, which costs retransmissions but no correctness.
-//! After a timeout everything below `recover` that is not SACKed counts as lost.
+//! Read RFC 2018 §5 and RFC 6675 §2-4 first; `is_lost`, `pipe` and `next_segment` are the RFC's IsLost, SetPipe and NextSeg
+//! (rules 1 and 3). The scoreboard is a bounded, sorted list of disjoint blocks; when it is full, further blocks are
+//! ignored, which costs retransmissions but no correctness. After a timeout everything below `recover` that is not SACKed
+//! counts as lost.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::ranges::Ranges;
 use super::sequence::SeqNum;
 use crate::wire::tcp::SackBlock;
 
-/// Blocks at most.
+/// Maximum number of blocks.
 const BLOCKS_MAX: usize = 128;
 /// RFC 6675 §2: DupThresh
 pub(crate) const DUP_THRESH: u32 = 3;
@@ -25,7 +25,7 @@ pub(crate) struct Scoreboard {
     pub(crate) high_rxt: SeqNum,
 }
 
-/// What of the sequence space the questions are about.
+/// Part of the sequence space that a query covers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outstanding {
     pub(crate) una: SeqNum,
@@ -36,7 +36,7 @@ pub(crate) struct Outstanding {
 }
 
 impl Scoreboard {
-    /// Whether no block is known.
+    /// Returns true when no block is known.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
@@ -68,7 +68,7 @@ impl Scoreboard {
         }
     }
 
-    /// The pieces of an ACK's blocks that are news.
+    /// The pieces of an ACK's blocks that are new.
     pub(crate) fn news(&self, una: SeqNum, nxt: SeqNum, blocks: &[SackBlock]) -> Ranges<()> {
         let mut news = Ranges::default();
         for block in blocks.iter().filter(|block| Self::is_valid(una, nxt, block)) {
@@ -77,18 +77,18 @@ impl Scoreboard {
         news
     }
 
-    /// Nonsense, and RFC 2883's reports of duplicates below SND.UNA, are ignored.
+    /// Returns false for invalid blocks and for RFC 2883's reports of duplicates below SND.UNA.
     fn is_valid(una: SeqNum, nxt: SeqNum, block: &SackBlock) -> bool {
         block.left.before(block.right) && block.left.after(una) && block.right.at_or_before(nxt)
     }
 
-    /// Forgets all blocks.
+    /// Removes all blocks.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.sacked = 0;
     }
 
-    /// Takes the blocks of an ACK. Returns whether they told anything new.
+    /// Takes the blocks of an ACK. Returns true when they report anything new.
     pub(crate) fn update(&mut self, una: SeqNum, nxt: SeqNum, blocks: &[SackBlock]) -> bool {
         let before = self.sacked;
         for block in blocks {
@@ -116,7 +116,7 @@ impl Scoreboard {
         }
     }
 
-    /// The peer has acknowledged everything before `una`.
+    /// Drops what lies before `una`.
     pub(crate) fn acknowledge(&mut self, una: SeqNum) {
         self.high_rxt = self.high_rxt.latest(una);
         if self.blocks.is_empty() {
@@ -134,7 +134,7 @@ impl Scoreboard {
         blocks as u32 >= DUP_THRESH || above > (DUP_THRESH - 1) * mss
     }
 
-    /// Whether the first unacknowledged byte is lost (RFC 6675 §5, step 2).
+    /// Returns true when the first unacknowledged byte is lost (RFC 6675 §5, step 2).
     pub(crate) fn is_first_lost(&self, mss: u32) -> bool {
         Self::is_lost(self.sacked, self.blocks.len(), mss)
     }
@@ -156,7 +156,7 @@ impl Scoreboard {
         }
     }
 
-    /// One gap, cut where `lost_before` ends.
+    /// Visits one gap, split where `lost_before` ends.
     fn split(
         out: &Outstanding,
         start: SeqNum,
@@ -171,7 +171,7 @@ impl Scoreboard {
         visit(start, cut, true) && (cut == end || visit(cut, end, false))
     }
 
-    /// RFC 6675 SetPipe: an estimate of the bytes under way.
+    /// RFC 6675 SetPipe: estimate of the bytes in flight.
     pub(crate) fn pipe(&self, out: &Outstanding) -> u32 {
         let mut pipe = 0;
         self.for_each_gap(out, &mut |start, end, lost| {
@@ -186,8 +186,8 @@ impl Scoreboard {
         pipe
     }
 
-    /// RFC 6675 NextSeg, rule 1 (`rescue` false) or rule 3 (`rescue` true: also what is not known to
-    /// be lost): the next range to retransmit, as start and end.
+    /// RFC 6675 NextSeg, rule 1 (`rescue` false) or rule 3 (`rescue` true: also data not known to be lost): the next range
+    /// to retransmit, as start and end.
     pub(crate) fn next_segment(&self, out: &Outstanding, rescue: bool) -> Option<(SeqNum, SeqNum)> {
         let highest = self.blocks.last().map_or(out.lost_before, |b| b.right.latest(out.lost_before));
         let mut found = None;

@@ -1,8 +1,8 @@
-//! The delivery rate of connections whose congestion control keeps no samples, for `TCP_INFO`.
+//! Delivery rate of connections with a congestion control that keeps no samples, for `TCP_INFO`.
 //!
-//! Read draft-ietf-ccwg-bbr §4.1 (and `rate`, which samples every packet) first. Here one packet is sampled at a time, so
-//! about once in a round trip: what was delivered between the last ACK before it was sent and its own ACK, over the longer
-//! of the two times that took to send and to acknowledge. Nothing depends on it. Times are microseconds modulo 2^32.
+//! Read draft-ietf-ccwg-bbr §4.1 (and `rate`, which samples every packet) first. Here one packet is sampled at a time, about
+//! once in a round trip. The sample is the bytes delivered between the last ACK before it was sent and its own ACK, over the
+//! longer of the times to send and to acknowledge them. Only statistics use it. Times are microseconds modulo 2^32.
 
 use super::connection::Connection;
 use super::sequence::SeqNum;
@@ -11,33 +11,33 @@ use super::tcb::{Recovery, flag};
 /// See the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sampler {
-    /// The end of the packet that is sampled.
+    /// End of the packet that is sampled.
     packet: Option<SeqNum>,
     /// P.delivered, as SND.UNA
     delivered: u32,
     /// P.delivered_time
     delivered_us: u32,
-    /// P.sent_time, and that of the packet that was sampled before.
+    /// P.sent_time, and that of the packet sampled before.
     sent_us: u32,
     first_sent_us: u32,
     /// P.is_app_limited
     app_limited: bool,
-    /// When the last ACK came.
+    /// Time of the last ACK.
     acknowledged_us: u32,
-    /// The last sample: bytes, microseconds (0: none), whether the application limited it.
+    /// The last sample: bytes, microseconds (0: none), and true when the application limited it.
     bytes: u32,
     interval_us: u32,
     is_app_limited: bool,
 }
 
 impl Sampler {
-    /// Bytes per second, and whether the application limited it; `None`: no sample yet.
+    /// Bytes per second, and true when the application limited it; `None`: no sample yet.
     pub(crate) fn latest(&self) -> Option<(u64, bool)> {
         let rate = (self.bytes as u64 * 1_000_000).checked_div(self.interval_us as u64)?;
         Some((rate, self.is_app_limited))
     }
 
-    /// Data up to `end` was sent.
+    /// Notes that data up to `end` was sent.
     fn sent(&mut self, now_us: u32, una: SeqNum, end: SeqNum, alone: bool, app_limited: bool) {
         if self.packet.is_some() {
             return;
@@ -54,7 +54,7 @@ impl Sampler {
         self.app_limited = app_limited;
     }
 
-    /// Everything before `una` has arrived.
+    /// Takes the acknowledgment of everything before `una`.
     fn acknowledged(&mut self, now_us: u32, una: SeqNum, min_rtt_us: u32) {
         self.acknowledged_us = now_us;
         if self.packet.take_if(|end| end.at_or_before(una)).is_none() {
@@ -65,7 +65,7 @@ impl Sampler {
         if interval_us < min_rtt_us || interval_us == 0 {
             return;
         }
-        // As Linux, an application-limited sample is shown only if it is the better one.
+        // Linux: an application-limited sample is shown only if it is the better one.
         let is_better = bytes as u64 * self.interval_us as u64 >= self.bytes as u64 * interval_us as u64;
         if !self.app_limited || is_better {
             (self.bytes, self.interval_us, self.is_app_limited) = (bytes, interval_us, self.app_limited);
@@ -74,8 +74,8 @@ impl Sampler {
 }
 
 impl Connection<'_, '_> {
-    /// A turn of sending is over; `flight` bytes were under way before it. Who never has more than a segment under way
-    /// is not sampled: that is a message and its round trip.
+    /// Starts a sample after a turn of sending, before which `flight` bytes were in flight. A connection that never has more
+    /// than a segment in flight is not sampled: its rate is a message per round trip.
     #[inline]
     pub(crate) fn sample_sent(&mut self, flight: u32) {
         if self.tcb.flight() > self.tcb.mss as u32 && !self.is_modelled() {
@@ -86,7 +86,7 @@ impl Connection<'_, '_> {
     #[inline(never)]
     fn begin_sample(&mut self, alone: bool) {
         if self.tcb.recovery != Recovery::Open {
-            // Which of the two transmissions arrives would not be known.
+            // It would not be known which of the transmissions arrives.
             return;
         }
         let (una, end, now_us) = (self.tcb.snd_una, self.tcb.snd_nxt, self.now_us());
@@ -94,7 +94,7 @@ impl Connection<'_, '_> {
         self.ledger().rate.sent(now_us, una, end, alone, app_limited);
     }
 
-    /// SND.UNA has moved.
+    /// Ends the sample when SND.UNA has moved.
     #[inline]
     pub(crate) fn sample_acknowledged(&mut self) {
         if self.tcb.has_ledger {

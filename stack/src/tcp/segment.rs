@@ -10,32 +10,32 @@ use super::demux::FlowKey;
 use super::ecn;
 use super::sequence::SeqNum;
 
-/// See the module's text. Whoever ends its life must give the payload back to the arena.
+/// See the module's text. Code that drops a segment must return the payload to the arena.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) key: FlowKey,
-    /// SEG.SEQ of the first thing that is left of the segment.
+    /// SEG.SEQ of what is left of the segment.
     pub(crate) sequence: SeqNum,
     pub(crate) header: Header,
-    /// The word at byte 12 (data offset, flags) without PSH and window, and whether IP says congestion
-    /// experienced; for header prediction.
+    /// The word at byte 12 (data offset, flags) without PSH and window, plus a bit for congestion experienced in IP; for
+    /// header prediction.
     pub(crate) word: u32,
     /// The ECN field of the IP header (RFC 3168 §5).
     pub(crate) ecn: u8,
-    /// Packets that a device or `coalesce` has made one of.
+    /// Number of packets that a device or `coalesce` has merged.
     pub(crate) packets: u16,
     /// Payload of the largest of them, bytes.
     pub(crate) packet_len: u16,
     /// Bytes in `payload`.
     pub(crate) len: u32,
     pub(crate) payload: FrameQueue,
-    /// Memory behind `payload` as it came, bytes.
+    /// Memory behind `payload` on arrival, bytes.
     pub(crate) memory: u32,
 }
 
 impl Segment {
-    /// Takes the packet of `first` and the frames that it continues with at the front of `packets`. `None`: the header
-    /// was bad and the packet is dropped.
+    /// Takes the packet of `first` and its further frames from the front of `packets`. Returns `None` when the header is bad
+    /// and the packet is dropped.
     pub(crate) fn take(datagram: &Datagram, mut first: Frame, packets: &mut Burst) -> Option<Segment> {
         let bytes = first.bytes();
         let parsed = Header::parse(bytes);
@@ -91,7 +91,7 @@ impl Segment {
         self.payload.push_back(frame, note);
     }
 
-    /// Whether the flag is set.
+    /// Returns true when the flag is set.
     #[inline]
     pub(crate) fn has(&self, flag: u8) -> bool {
         self.header.flags & flag != 0
@@ -113,7 +113,7 @@ impl Segment {
         self.sequence + self.sequence_len()
     }
 
-    /// Takes `count` sequence numbers off the front: the SYN first, then payload.
+    /// Removes `count` sequence numbers from the front: the SYN first, then payload.
     pub(crate) fn trim_front(&mut self, arena: &Arena, count: u32) {
         let mut count = count;
         if count > 0 && self.has(SYN) {
@@ -127,7 +127,7 @@ impl Segment {
         self.len -= count;
     }
 
-    /// Shortens the payload to `len` bytes; a FIN behind it goes too.
+    /// Shortens the payload to `len` bytes, and removes a FIN behind it.
     pub(crate) fn truncate(&mut self, arena: &Arena, len: u32) {
         if len < self.len {
             truncate(arena, &mut self.payload, len as usize);
@@ -136,14 +136,14 @@ impl Segment {
         self.header.flags &= !FIN;
     }
 
-    /// Gives the payload back.
+    /// Returns the payload to the arena.
     pub(crate) fn discard(&mut self, arena: &Arena) {
         self.payload.clear(arena);
         self.len = 0;
     }
 }
 
-/// Takes `count` bytes off the front of a list of frames.
+/// Removes `count` bytes from the front of a list of frames.
 pub(crate) fn trim_front(arena: &Arena, queue: &mut FrameQueue, count: usize) {
     let mut count = count;
     while count > 0 && !queue.is_empty() {
@@ -175,8 +175,8 @@ pub(crate) fn truncate(arena: &Arena, queue: &mut FrameQueue, len: usize) {
     *queue = kept;
 }
 
-/// Cuts a list of frames behind `len` bytes and returns the rest; `None`: the cut went through a frame, no other was
-/// free, and the rest is lost.
+/// Splits a list of frames behind `len` bytes and returns the rest. Returns `None` when the split is inside a frame and no
+/// other is free; the rest is lost then.
 pub(crate) fn split(arena: &Arena, queue: &mut FrameQueue, len: usize) -> Option<FrameQueue> {
     let mut head = FrameQueue::default();
     let mut room = len;
@@ -201,7 +201,7 @@ pub(crate) fn split(arena: &Arena, queue: &mut FrameQueue, len: usize) -> Option
     Some(core::mem::replace(queue, head))
 }
 
-/// Copies of `bytes` in as many frames as it takes, all or none; `note` is the first one's.
+/// Copies `bytes` into as many frames as needed, all or none; `note` is the first one's.
 fn copy(arena: &Arena, bytes: &[u8], note: Note) -> Option<FrameQueue> {
     let mut copies = FrameQueue::default();
     let mut sequence = note.sequence;
@@ -216,7 +216,7 @@ fn copy(arena: &Arena, bytes: &[u8], note: Note) -> Option<FrameQueue> {
     Some(copies)
 }
 
-/// Memory that a list of frames occupies, bytes.
+/// Memory of a list of frames, bytes.
 pub(crate) fn memory(arena: &Arena, queue: &FrameQueue) -> u32 {
     let mut total = 0;
     let mut slot = queue.front();
@@ -227,7 +227,7 @@ pub(crate) fn memory(arena: &Arena, queue: &FrameQueue) -> u32 {
     total
 }
 
-/// Memory behind one frame, bytes.
+/// Memory of one frame, bytes.
 #[inline]
 pub(crate) fn frame_memory(frame: &Frame) -> u32 {
     frame.memory() as u32

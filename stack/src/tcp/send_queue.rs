@@ -1,10 +1,9 @@
 //! Data from SND.UNA to the last queued byte: a list of extents, segmented only when it is sent.
 //!
-//! An extent is a queued frame with a [`Note`]: sequence number of its first byte, when it was last
-//! sent, how often again, and the checksum of its bytes (taken when the bytes came, so that neither
-//! sending nor sending again touches them for that). Three cursors: the front holds SND.UNA,
-//! `next_unsent` holds SND.NXT, the back grows while it is unsent. The queue does not decide what
-//! is sent; `output` and `retransmit` do.
+//! An extent is a queued frame with a [`Note`]: sequence number of its first byte, xmit time, number of retransmissions, and
+//! the checksum of its bytes (computed when the bytes are queued, so that no transmission touches them for that). Three
+//! cursors: the front holds SND.UNA, `next_unsent` holds SND.NXT, the back grows while it is unsent. `output` and
+//! `retransmit` decide what is sent.
 
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES, SMALL_HEADROOM};
 use ringway_shm::{Arena, Class, Frame, Note, Slot};
@@ -19,11 +18,11 @@ use super::tcb::Tcb;
 
 /// `Note::sum` is the sum of all bytes of the extent.
 pub(crate) const SUM_VALID: u8 = 1;
-/// The sender's data ended with this extent when it was sent first.
+/// The sender's data ended with this extent when it was first sent.
 pub(crate) const PUSHED: u8 = 2;
-/// Payloads up to this length go into small frames, with room for headers in front.
+/// Payloads up to this length go into small frames, with space for headers in front.
 pub(crate) const SMALL_PAYLOAD: usize = SMALL_BYTES - SMALL_HEADROOM as usize;
-/// Send queues leave one in so many frames to what arrives: the ACKs that free the others.
+/// Send queues leave one in this many frames free for arriving segments: the ACKs that free the others.
 const SEND_RESERVE: u32 = 4;
 
 /// Frames of a class that send queues may take now.
@@ -32,24 +31,24 @@ pub(crate) fn sendable_frames(arena: &Arena, class: Class) -> u32 {
     arena.free(class).saturating_sub(arena.capacity(class) / SEND_RESERVE)
 }
 
-/// What an ACK freed.
+/// Result of freeing acknowledged data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Freed {
-    /// When the youngest extent that was sent only once was sent, microseconds modulo 2^32.
+    /// Xmit time of the youngest freed extent that was sent only once, microseconds modulo 2^32.
     pub(crate) sent_at: Option<u32>,
 }
 
-/// How new extents are made, from what the link needs.
+/// Layout of new extents, chosen for the link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Bytes at most: one MSS where packets are that large, so that an extent's sum is a packet's.
+    /// Maximum bytes: one MSS when packets are that large, so that an extent's sum is a packet's.
     pub(crate) bytes_max: usize,
-    /// Whether checksums will be needed.
+    /// True when checksums will be needed.
     pub(crate) sum: bool,
 }
 
 impl Shape {
-    /// Fills `piece`; the sum of it when that will be needed.
+    /// Fills `piece`; returns its sum when that will be needed.
     #[inline]
     fn take(self, source: &mut dyn Source, piece: &mut [u8]) -> Option<u16> {
         if self.sum {
@@ -68,46 +67,47 @@ pub(crate) struct Piece {
     pub(crate) len: usize,
     /// The sum of exactly these bytes, when it is known.
     pub(crate) sum: Option<u16>,
-    /// The extent ends with it.
+    /// The piece reaches the end of the extent.
     ends: bool,
-    /// Of the extent.
+    /// Note of the extent.
     note: Note,
 }
 
 impl Tcb {
     /// Bytes that may be queued now.
     pub(crate) fn send_space(&self) -> usize {
-        // Many small writes cost more memory than bytes; both are bounded.
+        // Many small writes cost more memory than they have bytes; both are bounded.
         if self.send_memory / 2 >= self.send_buffer {
             return 0;
         }
         self.send_buffer.saturating_sub(self.send_queued() as u32) as usize
     }
 
-    /// Whether less than a third of the buffer is free. No frame has more bytes than memory: most are told by that alone.
+    /// Returns true when less than a third of the buffer is free. No frame has more bytes than memory: mostly memory alone
+    /// decides.
     #[inline]
     pub(crate) fn is_nearly_full(&self) -> bool {
         self.send_memory > self.send_buffer / 2 && self.send_space() < self.send_buffer as usize / 3
     }
 
-    /// Bytes that the next extent should have at most.
+    /// Maximum bytes of the next extent.
     pub(crate) fn send_piece(&self, shape: Shape) -> usize {
         self.send_space().min(self.room_before_boundary(shape))
     }
 
-    /// Bytes queued and not acknowledged.
+    /// Number of bytes queued and not acknowledged.
     pub(crate) fn send_queued(&self) -> usize {
         (self.snd_end - self.snd_una.earliest(self.snd_end)) as usize
     }
 
-    /// Queues a frame of payload, whose sum is known or not.
+    /// Queues a frame of payload with its sum, if known.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, frame: Frame, sum: Option<u16>) {
         let memory = frame_memory(&frame);
         self.enqueue_measured(frame, memory, sum);
     }
 
-    /// As [`enqueue`](Tcb::enqueue), of a frame whose memory is known.
+    /// Like [`enqueue`](Tcb::enqueue), for a frame of known memory.
     #[inline(always)]
     fn enqueue_measured(&mut self, frame: Frame, memory: u32, sum: Option<u16>) {
         let flags = if sum.is_some() { SUM_VALID } else { 0 };
@@ -122,8 +122,8 @@ impl Tcb {
         self.snd_end += len;
     }
 
-    /// Queues up to `count` bytes of `source`, piece by piece; first behind the last extent while that
-    /// is unsent. Returns how many bytes found room in the arena.
+    /// Queues up to `count` bytes of `source`, piece by piece; first behind the last extent while that is unsent. Returns
+    /// the number of bytes that the arena had space for.
     pub(crate) fn enqueue_from(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
         if count <= SMALL_PAYLOAD && count < shape.bytes_max && self.unsent() == 0 {
             return self.enqueue_small_apart(arena, shape, count, source);
@@ -152,20 +152,20 @@ impl Tcb {
         self.enqueue_small(arena, shape, count, source)
     }
 
-    /// As [`enqueue_from`](Tcb::enqueue_from), for a small message behind which nothing waits.
+    /// Like [`enqueue_from`](Tcb::enqueue_from), for a small message when nothing unsent is queued.
     #[inline(always)]
     pub(crate) fn enqueue_small(&mut self, arena: &Arena, shape: Shape, count: usize, source: &mut dyn Source) -> usize {
         if sendable_frames(arena, Class::Small) == 0 {
             return 0;
         }
-        // Headers find room in front of the bytes.
+        // The headers fit in front of the bytes.
         let filled = arena.alloc_filled(Class::Small, count, |bytes| shape.take(source, bytes));
         let Some((frame, sum)) = filled else { return 0 };
         self.enqueue_measured(frame, SMALL_BYTES as u32, sum);
         count
     }
 
-    /// Bytes from the end of the queue to where a packet will end that starts at SND.NXT.
+    /// Number of bytes from the end of the queue to the end of a packet that starts at SND.NXT.
     fn room_before_boundary(&self, shape: Shape) -> usize {
         match shape.bytes_max {
             usize::MAX => usize::MAX - 1,
@@ -227,7 +227,7 @@ impl Tcb {
         freed
     }
 
-    /// As [`free_until`](Tcb::free_until) when nobody remembers places of the queue.
+    /// Like [`free_until`](Tcb::free_until), when there are no cursors into the queue.
     #[inline(always)]
     pub(crate) fn free_plain(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
         // Nearly always one message is acknowledged, and all of it.
@@ -237,7 +237,7 @@ impl Tcb {
         }
     }
 
-    /// Frees what lies before `up_to`, be it many extents or a part of one.
+    /// Frees the data before `up_to`, many extents or a part of one.
     #[inline(never)]
     fn free_several(&mut self, arena: &Arena, up_to: SeqNum) -> Freed {
         let mut freed = Freed::default();
@@ -254,7 +254,7 @@ impl Tcb {
         freed
     }
 
-    /// Frees the first extent if `wanted` says so of its length and note, and returns that note.
+    /// Frees the first extent if `wanted` returns true for its length and note; returns that note.
     #[inline(always)]
     fn free_front(&mut self, arena: &Arena, wanted: impl FnOnce(usize, Note) -> bool) -> Option<Note> {
         let (note, memory) = self.send_queue.free_front_if(arena, wanted)?;
@@ -269,7 +269,7 @@ impl Tcb {
         self.next_unsent = Slot::NONE;
     }
 
-    /// The extent that holds `sequence`, searched from `hint` when that is not beyond it.
+    /// The extent that contains `sequence`, searched from `hint` when that is not beyond it.
     pub(crate) fn extent_at(&self, arena: &Arena, sequence: SeqNum, hint: Slot) -> Slot {
         let mut slot = self.send_queue.front();
         if hint.is_some() && SeqNum(arena.note(hint).sequence).at_or_before(sequence) {
@@ -282,8 +282,8 @@ impl Tcb {
     }
 }
 
-/// Calls `visit` for the pieces of `len` bytes from `sequence` on, which lies in `slot`. Returns the
-/// slot that holds the byte after them, or none.
+/// Calls `visit` for the pieces of `len` bytes from `sequence` on, which is in `slot`. Returns the slot of the byte after
+/// them, or none.
 pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u32, visit: &mut dyn FnMut(Piece)) -> Slot {
     let (mut slot, mut rest) = (slot, len as usize);
     let mut sequence = sequence;
@@ -304,7 +304,7 @@ pub(crate) fn for_each_piece(arena: &Arena, slot: Slot, sequence: SeqNum, len: u
     slot
 }
 
-/// Writes down that a piece was sent at `now_us`, or again if `again`: when again, RACK remembers.
+/// Records in a piece's note that it was sent at `now_us`, or retransmitted if `again`: that time is RACK's to record.
 #[inline]
 pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool, pushed: bool) {
     let note = piece.note;
@@ -314,7 +314,7 @@ pub(crate) fn mark_sent(arena: &Arena, piece: &Piece, now_us: u32, again: bool, 
     arena.set_note(piece.slot, Note { sent_at, retransmits, flags, ..note });
 }
 
-/// Whether the sender's data ended at `end`, in or behind the extent at `slot`, when that was sent first.
+/// Returns true when the sender's data ended at `end`, in or behind the extent at `slot`, when that was first sent.
 pub(crate) fn is_pushed(arena: &Arena, slot: Slot, end: SeqNum) -> bool {
     let mut slot = slot;
     while slot.is_some() {

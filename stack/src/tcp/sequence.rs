@@ -1,4 +1,4 @@
-//! Sequence numbers: arithmetic modulo 2^32 and comparisons that only make sense within a window.
+//! Sequence numbers: arithmetic modulo 2^32 and comparisons that are valid only within a window.
 //!
 //! Read RFC 9293 §3.4 first. There is no `Ord`: "less than" is not transitive here. Use `before`,
 //! `after` and `within`; they are right as long as the two numbers are less than 2^31 apart.
@@ -11,31 +11,31 @@ use core::ops::{Add, AddAssign, Sub};
 pub struct SeqNum(pub u32);
 
 impl SeqNum {
-    /// Whether `self` comes before `other`.
+    /// Returns true when `self` comes before `other`.
     #[inline]
     pub const fn before(self, other: SeqNum) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// Whether `self` comes after `other`.
+    /// Returns true when `self` comes after `other`.
     #[inline]
     pub const fn after(self, other: SeqNum) -> bool {
         other.before(self)
     }
 
-    /// Whether `self` is `other` or comes before it.
+    /// Returns true when `self` is `other` or comes before it.
     #[inline]
     pub const fn at_or_before(self, other: SeqNum) -> bool {
         !other.before(self)
     }
 
-    /// Whether `self` is `other` or comes after it.
+    /// Returns true when `self` is `other` or comes after it.
     #[inline]
     pub const fn at_or_after(self, other: SeqNum) -> bool {
         !self.before(other)
     }
 
-    /// Whether `start <= self < start + len`.
+    /// Returns true when `start <= self < start + len`.
     #[inline]
     pub const fn within(self, start: SeqNum, len: u32) -> bool {
         self.0.wrapping_sub(start.0) < len

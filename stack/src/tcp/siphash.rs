@@ -1,25 +1,25 @@
-//! SipHash: a keyed hash whose output may be seen outside.
+//! SipHash: a keyed hash with output that may be visible to remote hosts.
 //!
-//! Jean-Philippe Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF" (2012). SipHash-1-3 for what
-//! only this stack must understand, SipHash-2-4 where others use the same key (Fast Open cookies).
+//! Jean-Philippe Aumasson and Daniel J. Bernstein, "SipHash: a fast short-input PRF" (2012). SipHash-1-3 for values that
+//! only this stack checks, SipHash-2-4 when others use the same key (Fast Open cookies).
 
 /// Rounds for each word and at the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds(u8, u8);
 
-/// For what only this stack must understand.
+/// For values that only this stack checks.
 pub(crate) const SIP_1_3: Rounds = Rounds(1, 3);
-/// As everybody has it.
+/// The common variant.
 pub(crate) const SIP_2_4: Rounds = Rounds(2, 4);
 
-/// A hash under way.
+/// A hash in progress.
 pub(crate) struct Sip {
     v: [u64; 4],
     rounds: Rounds,
 }
 
 impl Sip {
-    /// The start with a key, its two halves in little-endian order.
+    /// Starts with a key, its two halves in little-endian order.
     pub(crate) fn new([a, b]: [u64; 2], rounds: Rounds) -> Sip {
         let v = [a ^ 0x736f_6d65_7073_6575, b ^ 0x646f_7261_6e64_6f6d, a ^ 0x6c79_6765_6e65_7261, b ^ 0x7465_6462_7974_6573];
         Sip { v, rounds }
@@ -54,7 +54,7 @@ impl Sip {
         self.v[0] ^ self.v[1] ^ self.v[2] ^ self.v[3]
     }
 
-    /// The hash of whole bytes, as the paper pads them.
+    /// The hash of bytes, padded as in the paper.
     pub(crate) fn of_bytes(key: [u64; 2], rounds: Rounds, bytes: &[u8]) -> u64 {
         let mut state = Sip::new(key, rounds);
         let (words, rest) = bytes.as_chunks::<8>();

@@ -1,6 +1,6 @@
 //! The first slow start of each connection that has sent something: [`HyStart`] by the connection's index.
 //!
-//! Pages of a few are taken when the first of them is needed, so that connections which have never had anything
+//! Pages of a few are allocated when the first of them is needed, so that connections which have never had anything
 //! acknowledged cost nothing here. Too small and too common for the cold pool: an index to it would cost what this saves.
 
 use alloc::boxed::Box;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use super::congestion::hystart::HyStart;
 
-/// Connections of one page.
+/// Connections per page.
 const PAGE: usize = 16;
 
 /// See the module's text.
@@ -18,7 +18,7 @@ pub(crate) struct SlowStarts {
 }
 
 impl SlowStarts {
-    /// That of a connection, which begins now if it has none.
+    /// Slow start of a connection, which begins now if it has none.
     #[inline]
     pub(crate) fn of(&mut self, index: u32) -> &mut HyStart {
         let (page, place) = (index as usize / PAGE, index as usize % PAGE);
@@ -36,7 +36,7 @@ impl SlowStarts {
         self.pages[page] = Some(Box::new([HyStart::default(); PAGE]));
     }
 
-    /// The index is another connection's from now on.
+    /// Resets the entry of an index that another connection uses from now on.
     pub(crate) fn forget(&mut self, index: u32) {
         if let Some(Some(starts)) = self.pages.get_mut(index as usize / PAGE) {
             starts[index as usize % PAGE] = HyStart::default();

@@ -1,10 +1,10 @@
-//! The short way out: all that waits is one message, in one extent and no larger than a segment, on a connection with
-//! nothing unusual. A message that is small, and behind which nothing will wait, is queued in a short way too.
+//! The fast path out: all unsent data is one message, in one extent and no larger than a segment, on a connection with
+//! nothing unusual. A small message is queued on a fast path too, when nothing unsent is before it.
 //!
-//! Its headers are written in front of it, into the frame that holds it, which so is the packet: no plan, no header by parts,
-//! no second look at windows, no second frame and no copy. The send queue keeps the frame until it is acknowledged; nobody
-//! writes to it any more, and who must send it again copies or shares it. `output` would have sent the same segment;
-//! whatever is not as simple is left to it untouched.
+//! The headers are written in front of the message, into the frame that holds it, which becomes the packet: no plan, no
+//! header by parts, no second look at windows, no second frame and no copy. The send queue keeps the frame until it is
+//! acknowledged; it is not written to again, and a retransmission copies or shares it. `output` would send the same segment;
+//! every other case is left to it untouched.
 
 use ringway_shm::{Burst, Checksum, Note, Slot};
 
@@ -19,18 +19,19 @@ use super::predict::{PLAIN, PLAIN_BYTES, PLAIN_WORDS, TIMESTAMPS_LAYOUT};
 use super::send_queue::{PUSHED, SMALL_PAYLOAD, SUM_VALID};
 use super::tcb::flag;
 
-/// What the long way has to look at.
+/// Flags that need the slow path.
 const UNUSUAL: u16 = flag::FIN_QUEUED | flag::RETRANSMIT | flag::PROBE | flag::PERSIST | flag::CORK | flag::QUICK_ACK;
 
 impl Connection<'_, '_> {
-    /// Sends all that waits, if it is as the module's text says, and returns its bytes; otherwise nothing has happened.
+    /// Sends all unsent data, if the conditions of the module's text hold, and returns its length; otherwise changes
+    /// nothing.
     #[inline]
     pub(crate) fn transmit_small(&mut self, out: &mut [Burst]) -> Option<u32> {
         let len = self.small_message()?;
         let (start, flight, now_us) = (self.tcb.snd_nxt, self.tcb.flight(), self.now_us());
         let below = self.tcb.template.len();
         let sums = !self.tcb.template.link_sums();
-        // One extent holds it all, and its packet has no other part.
+        // One extent holds all of it, and its packet has no other part.
         let judge = |queued: usize, note: Note| {
             let is_whole = queued == len as usize && note.sequence == start.0;
             is_whole.then_some(Note { sent_at: now_us, flags: note.flags | PUSHED, ..note })
@@ -51,7 +52,7 @@ impl Connection<'_, '_> {
             frame.set_checksum(Checksum::Partial { start: below as u16, offset: CHECKSUM_OFFSET as u16 });
         }
         out[self.tcb.template.interface as usize].push(frame);
-        // All that waited is sent: behind it there is nothing.
+        // All that was queued is sent: nothing is behind it.
         self.tcb.next_unsent = Slot::NONE;
         self.tcb.snd_nxt = start + len;
         self.tcb.snd_sml = self.tcb.snd_nxt;
@@ -80,8 +81,8 @@ impl Connection<'_, '_> {
         Some(len)
     }
 
-    /// Queues a message that fits a small frame, if nothing waits in front of it on a connection with nothing unusual, and
-    /// there is room; otherwise nothing has happened.
+    /// Queues a message that fits a small frame, when nothing unsent is in front of it on a connection with nothing unusual
+    /// and there is space; otherwise changes nothing.
     #[inline(always)]
     pub(crate) fn queue_small(&mut self, count: usize, source: &mut dyn Source) -> bool {
         let tcb = &*self.tcb;
@@ -102,7 +103,7 @@ impl Connection<'_, '_> {
         true
     }
 
-    /// The bytes that wait, if they can go now and as one segment, without anything else to look at.
+    /// Length of the unsent data, if it can be sent now as one segment without further checks.
     #[inline]
     fn small_message(&self) -> Option<u32> {
         #[cfg(test)]
@@ -113,7 +114,7 @@ impl Connection<'_, '_> {
         if tcb.has(UNUSUAL) || !(tcb.pred_word & PLAIN != 0 || self.is_plain_to_send()) {
             return None;
         }
-        debug_assert!(tcb.pred_word & PLAIN == 0 || self.is_plain(), "who changes what the mark says takes it away");
+        debug_assert!(tcb.pred_word & PLAIN == 0 || self.is_plain(), "code that changes a condition of the mark clears it");
         if tcb.template.generation != self.env.ip.generation() || tcb.template.is_tagged_ipv6() {
             return None;
         }
@@ -129,7 +130,7 @@ impl Connection<'_, '_> {
         (tcb.has(flag::NO_DELAY) || tcb.snd_sml.at_or_before(tcb.snd_una)).then_some(len)
     }
 
-    /// Whether the way is open though the predicted word does not say so: what there is besides the control block may say
+    /// Returns true when the fast path may be taken though the mark in the predicted word is missing: the cold object has
     /// nothing against it.
     #[inline(never)]
     fn is_plain_to_send(&self) -> bool {
@@ -141,7 +142,7 @@ impl Connection<'_, '_> {
             && self.pacing_rate().is_none()
     }
 
-    /// Writes a header with timestamps and no other option, and with its checksum if the sum of the payload is given.
+    /// Writes a header with timestamps and no other option, and with its checksum if the payload's sum is given.
     #[inline]
     fn write_plain(&self, bytes: &mut [u8], window: u16, transport_len: u16, payload_sum: Option<u16>) {
         let tcb = &*self.tcb;
@@ -162,7 +163,7 @@ impl Connection<'_, '_> {
                 !checksum::add(checksum::add(pseudo, payload_sum), sum)
             }
         };
-        let header: &mut [u8; PLAIN_BYTES] = bytes.first_chunk_mut().expect("room for exactly the header");
+        let header: &mut [u8; PLAIN_BYTES] = bytes.first_chunk_mut().expect("space for exactly the header");
         let mut write = |at: usize, word: u32| header[at..at + 4].copy_from_slice(&word.to_be_bytes());
         write(0, words[0]);
         write(4, words[1]);

@@ -1,4 +1,4 @@
-//! The socket calls of the façade.
+//! The socket calls of the stack's API.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -44,7 +44,7 @@ impl Tcp {
         Ok(SocketId { index: index | LISTENER_BIT, generation })
     }
 
-    /// For how many connections more there is room where those of a listener are accepted.
+    /// Sets the number of further connections that the application accepting for a listener has space for.
     pub(crate) fn set_room(&mut self, listener: SocketId, room: u32) {
         let listener = self.listener_index(listener).and_then(|index| self.listeners.get_mut(index));
         if let Some(listener) = listener {
@@ -120,13 +120,13 @@ impl Tcp {
         Ok(connection.id())
     }
 
-    /// Whether a connection to `remote` is for this stack to make: the kernel answers for addresses of ours that it has
-    /// too, but for what is served here.
+    /// Returns true when a connection to `remote` is for this stack to make: for our addresses that the kernel has too, the
+    /// kernel answers, except for ports served here.
     pub(crate) fn reaches(&self, ip: &Ip, remote: SocketAddress) -> bool {
         !ip.owns(remote.ip) || ip.is_only_ours(remote.ip) || self.listeners.find(remote.ip, remote.port).is_some()
     }
 
-    /// The caller's port if its 4-tuple is free, else an ephemeral one (RFC 6056); the answers must come to this stack.
+    /// The caller's port if its 4-tuple is free, otherwise an ephemeral one (RFC 6056); the answers must come to this stack.
     fn choose_port(&mut self, ip: &Ip, key: FlowKey) -> Result<u16, ConnectError> {
         let is_ours = |port| ip.has_flow((key.local, port), (key.remote, key.remote_port));
         if key.local_port != 0 && !is_ours(key.local_port) {
@@ -151,18 +151,18 @@ impl Tcp {
         found.is_none() && self.listeners.find(key.local, key.local_port).is_none()
     }
 
-    /// Bytes that may be queued now.
+    /// Number of bytes that may be queued now.
     pub(crate) fn send_space(&self, id: SocketId) -> usize {
         self.resolve(id).filter(|tcb| tcb.state.accepts_data()).map_or(0, |tcb| self.shared.room(tcb))
     }
 
-    /// Bytes that a frame of payload should hold at most now.
+    /// Maximum bytes of a payload frame now.
     pub(crate) fn send_piece(&mut self, env: &mut Env, id: SocketId) -> usize {
         let Some(connection) = self.named(env, id).filter(|connection| connection.tcb.state.accepts_data()) else { return 0 };
         connection.tcb.send_piece(connection.extent_shape())
     }
 
-    /// Bytes queued and not acknowledged.
+    /// Number of bytes queued and not acknowledged.
     pub(crate) fn send_queued(&self, id: SocketId) -> usize {
         self.resolve(id).map_or(0, |tcb| tcb.send_queued())
     }
@@ -172,7 +172,7 @@ impl Tcp {
         self.resolve(id).map_or(0, |tcb| tcb.send_memory as usize)
     }
 
-    /// Bytes acknowledged, ever.
+    /// Number of bytes acknowledged so far.
     pub(crate) fn bytes_acknowledged(&self, id: SocketId) -> u64 {
         self.resolve(id).map_or(0, |tcb| tcb.bytes_acked)
     }
@@ -220,7 +220,7 @@ impl Tcp {
         self.named(env, id).ok_or(ReceiveError::NotConnected)?.take_frame()
     }
 
-    /// Has up to `max` bytes of received data read where they lie.
+    /// Calls `visit` with up to `max` bytes of received data in place.
     pub(crate) fn read_with(
         &mut self,
         env: &mut Env,
@@ -231,19 +231,19 @@ impl Tcp {
         self.named(env, id).ok_or(ReceiveError::NotConnected)?.read_with(max, visit)
     }
 
-    /// The application has read `bytes`.
+    /// Notes that the application has read `bytes`.
     pub(crate) fn consumed(&mut self, env: &mut Env, id: SocketId, bytes: usize) {
         if let Some(mut connection) = self.named(env, id) {
             connection.consumed(u32::try_from(bytes).unwrap_or(u32::MAX));
         }
     }
 
-    /// Bytes that can be taken.
+    /// Number of bytes that can be read.
     pub(crate) fn unread(&self, id: SocketId) -> usize {
         self.resolve(id).map_or(0, |tcb| tcb.unread as usize)
     }
 
-    /// What can be done now.
+    /// Current readiness.
     pub(crate) fn readiness(&self, id: SocketId) -> Readiness {
         if let Some(listener) = self.listener_index(id).and_then(|index| self.listeners.get(index)) {
             return Readiness { readable: !listener.accept_queue.is_empty(), ..Readiness::default() };
@@ -260,7 +260,7 @@ impl Tcp {
         }
     }
 
-    /// Both ends of a connection.
+    /// Local and remote address of a connection.
     pub(crate) fn addresses(&self, id: SocketId) -> Option<(SocketAddress, SocketAddress)> {
         Some(self.resolve(id)?.addresses())
     }
@@ -277,7 +277,7 @@ impl Tcp {
         let Some(mut connection) = self.named(env, id) else { return };
         let (receive_buffer, send_buffer) = (connection.tcb.receive_buffer, connection.tcb.send_buffer);
         connection.tcb.configure(&connection.shared.config, &options);
-        // RFC 9293 §3.8.6: the window does not shrink; the scale was settled with the SYN.
+        // RFC 9293 §3.8.6: the window does not shrink; the scale was fixed with the SYN.
         if options.receive_buffer_bytes == 0 {
             connection.tcb.receive_buffer = receive_buffer;
         }
@@ -292,7 +292,7 @@ impl Tcp {
         connection.mark_data_if_any();
     }
 
-    /// No more data from us.
+    /// Ends sending.
     pub(crate) fn shutdown_write(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);
         if let Some(mut connection) = self.named(env, id) {
@@ -300,7 +300,7 @@ impl Tcp {
         }
     }
 
-    /// No more data for the application.
+    /// Ends reading.
     pub(crate) fn shutdown_read(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);
         if let Some(mut connection) = self.named(env, id) {
@@ -308,7 +308,7 @@ impl Tcp {
         }
     }
 
-    /// Gives a socket up.
+    /// Closes a socket.
     pub(crate) fn close(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);
         if let Some(index) = self.listener_index(id) {
@@ -330,7 +330,7 @@ impl Tcp {
         env.events.push_back(Event::Closed { socket: id, cookie, time_wait: false });
     }
 
-    /// Ends a connection as if it had timed out, also one that no application has any more.
+    /// Ends a connection as if it had timed out, also one that no application holds.
     pub(crate) fn give_up(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         self.set_now(now);
         let tcb = self.tcbs.get_mut(id.index as usize).filter(|tcb| tcb.generation == id.generation);
@@ -340,7 +340,7 @@ impl Tcp {
         self.settle(env);
     }
 
-    /// Gives up a connection that no application has any more.
+    /// Aborts a connection that no application holds. Returns false when there is none.
     pub(crate) fn reset_orphan(&mut self, now: Instant, env: &mut Env, id: SocketId) -> bool {
         self.set_now(now);
         let tcb = self.tcbs.get(id.index as usize);
@@ -352,7 +352,7 @@ impl Tcp {
         true
     }
 
-    /// Gives a socket up with RST.
+    /// Closes a socket with RST.
     pub(crate) fn abort(&mut self, now: Instant, env: &mut Env, id: SocketId) {
         if self.listener_index(id).is_some() {
             self.close(now, env, id);
@@ -386,7 +386,7 @@ impl Connection<'_, '_> {
         Ok(queued)
     }
 
-    /// How many of `wanted` bytes can be queued.
+    /// The part of `wanted` bytes that can be queued.
     #[inline]
     fn sendable(&mut self, wanted: usize) -> Result<usize, SendError> {
         if !self.tcb.state.accepts_data() || self.tcb.has(flag::FIN_QUEUED) {
@@ -433,7 +433,7 @@ impl Connection<'_, '_> {
         self.set_keepalive(options.keepalive);
     }
 
-    /// Writes what control work is marked: SYN, probe, ACK.
+    /// Writes the marked control work: SYN, probe, ACK.
     pub(crate) fn transmit_control(&mut self, out: &mut [Burst]) -> Turn {
         let written = match self.tcb.state {
             State::Closed | State::Listen | State::TimeWait => Ok(()),
@@ -462,7 +462,7 @@ impl Connection<'_, '_> {
         Ok(())
     }
 
-    /// As Linux: a segment before the window, which the peer must answer with an ACK.
+    /// Linux: writes a segment before the window, which the peer must answer with an ACK.
     fn write_probe(&mut self, out: &mut [Burst]) -> Result<(), WriteError> {
         let mut header = self.header(self.tcb.snd_una - 1);
         self.tell_gaps(&mut header, SACK_BLOCKS_MAX);

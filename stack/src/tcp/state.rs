@@ -30,7 +30,7 @@ pub enum State {
 }
 
 impl State {
-    /// The name as `ss` prints it.
+    /// The name that `ss` prints.
     pub const fn name(self) -> &'static str {
         match self {
             State::Closed => "UNCONN",
@@ -47,7 +47,7 @@ impl State {
         }
     }
 
-    /// The number that Linux gives the state in `tcp_info`.
+    /// Linux's number for the state in `tcp_info`.
     pub const fn linux(self) -> u8 {
         match self {
             State::Established => 1,
@@ -64,27 +64,27 @@ impl State {
         }
     }
 
-    /// Whether both ends know each other's sequence numbers (RFC 9293: a synchronized state).
+    /// Returns true when both ends know each other's sequence numbers (RFC 9293: a synchronized state).
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, State::Closed | State::Listen | State::SynSent | State::SynReceived)
     }
 
-    /// Whether the peer may still send data.
+    /// Returns true when the peer may still send data.
     pub const fn receives_data(self) -> bool {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// Whether the application may still queue data.
+    /// Returns true when the application may still queue data.
     pub const fn accepts_data(self) -> bool {
         matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
 
-    /// Whether queued data and a FIN may go out.
+    /// Returns true when queued data and a FIN may be sent.
     pub const fn sends_data(self) -> bool {
         matches!(self, State::Established | State::CloseWait | State::FinWait1 | State::Closing | State::LastAck)
     }
 
-    /// Whether our FIN has been queued.
+    /// Returns true when our FIN has been queued.
     pub const fn is_write_closed(self) -> bool {
         matches!(self, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait | State::Closed)
     }

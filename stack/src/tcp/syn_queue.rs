@@ -1,9 +1,9 @@
 //! The SYN queue: half-open connections as small records, not control blocks.
 //!
-//! Read RFC 4987 §3.3 (SYN cache) and RFC 9293 §3.10.7.2 first. A control block is made when the handshake's
-//! last ACK comes. The queue is bounded for the stack and, through its [`Line`], for each listener; who must
-//! make room is decided in `passive`: the oldest of a listener that is full, one at random where the stack is.
-//! A slot has one entry in the timer wheel at most, whatever comes and goes in it.
+//! Read RFC 4987 §3.3 (SYN cache) and RFC 9293 §3.10.7.2 first. A control block is made when the handshake's last ACK comes.
+//! The queue is bounded for the stack and, through its [`Line`], for each listener. `passive` decides which record is
+//! dropped: the oldest of a full listener, a random one when the stack is full. A slot has at most one entry in the timer
+//! wheel, whatever its record.
 
 use alloc::vec::Vec;
 
@@ -26,15 +26,15 @@ pub(crate) struct HalfOpen {
     pub(crate) iss: SeqNum,
     pub(crate) agreed: Agreed,
     pub(crate) listener: u32,
-    /// SYN-ACKs sent again.
+    /// Number of SYN-ACK retransmissions.
     pub(crate) retries: u8,
-    /// The peer has it, but nobody is offered a connection without data (TCP_DEFER_ACCEPT).
+    /// The peer has the SYN-ACK, but no connection without data is offered (TCP_DEFER_ACCEPT).
     pub(crate) acknowledged: bool,
     /// Made from a SYN cookie: it was never in the queue.
     pub(crate) from_cookie: bool,
-    /// Tick at which the SYN-ACK is sent again.
+    /// Tick at which the SYN-ACK is retransmitted.
     pub(crate) deadline: u32,
-    /// When the first SYN-ACK was sent, microseconds modulo 2^32.
+    /// Time of the first SYN-ACK, microseconds modulo 2^32.
     pub(crate) sent_at: u32,
 }
 
@@ -63,10 +63,10 @@ pub(crate) struct SynQueue {
     max: u32,
 }
 
-/// What a slot's entry in the timer wheel was for.
+/// State of a slot when its entry in the timer wheel expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// For nothing any more.
+    /// Nothing to do.
     Outdated,
     /// The record's time has moved: the slot needs another entry.
     Later(u32),
@@ -81,7 +81,7 @@ impl Default for Line {
 }
 
 impl Line {
-    /// How many records there are.
+    /// Number of records.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -120,7 +120,7 @@ impl HalfOpen {
         }
     }
 
-    /// An ACK that answers for the connection to be.
+    /// The ACK that answers for the connection to be.
     pub(crate) fn acknowledgment(&self, window: u32, timestamp: u32) -> Header {
         let mut header = Header {
             source_port: self.key.local_port,
@@ -136,7 +136,7 @@ impl HalfOpen {
         header
     }
 
-    /// Microseconds since the SYN-ACK was sent, for the first measurement of the round trip.
+    /// Microseconds since the SYN-ACK was sent, as the first sample of the round trip.
     pub(crate) fn round_trip_us(&self, now: Instant) -> Option<u32> {
         (self.retries == 0 && !self.from_cookie).then(|| (now.as_micros() as u32).wrapping_sub(self.sent_at))
     }
@@ -153,17 +153,17 @@ impl SynQueue {
         self.slots.get(index as usize)?.record.as_ref()
     }
 
-    /// As [`get`](SynQueue::get), to be changed.
+    /// Like [`get`](SynQueue::get), mutable.
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut HalfOpen> {
         self.slots.get_mut(index as usize)?.record.as_mut()
     }
 
-    /// Whether the stack's limit is reached.
+    /// Returns true when the stack's limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.free.is_empty() && self.slots.len() as u32 >= self.max
     }
 
-    /// Some record of a full queue.
+    /// A random record of a full queue.
     pub(crate) fn pick(&self, random: u64) -> Option<u32> {
         let index = (random % (self.slots.len() as u64).max(1)) as u32;
         self.get(index).map(|_| index)
@@ -208,7 +208,7 @@ impl SynQueue {
         Some(record)
     }
 
-    /// Sets when a record's SYN-ACK is sent again. Returns whether the slot needs an entry in the wheel.
+    /// Sets the time at which a record's SYN-ACK is retransmitted. Returns true when the slot needs an entry in the wheel.
     pub(crate) fn postpone(&mut self, index: u32, deadline: u32) -> bool {
         let Some(slot) = self.slots.get_mut(index as usize) else { return false };
         let Some(record) = &mut slot.record else { return false };
@@ -220,7 +220,7 @@ impl SynQueue {
         needed
     }
 
-    /// The slot's entry for `tick` has come up.
+    /// Handles the expiry of the slot's entry for `tick`.
     pub(crate) fn expire(&mut self, index: u32, tick: u32) -> Expiry {
         let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.armed == tick) else { return Expiry::Outdated };
         slot.armed = 0;

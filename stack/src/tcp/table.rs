@@ -1,17 +1,17 @@
-//! How tables that are indexed by connection grow: in place.
+//! Growth of the tables that are indexed by connection: in place.
 //!
-//! A table asks for the room of all that it may ever hold when its first entry comes. Where memory is given when it is
-//! touched, that costs address space alone, and more connections cost no copy: a doubled table would hold up a turn,
-//! need the memory of three tables at once, and leave holes. Where so much cannot be had it grows by an eighth.
+//! With its first entry a table reserves space for its maximum size. When the system gives memory on first touch, that costs
+//! address space only, and growth needs no copy: a doubled table would stall the stack, need the memory of three tables at
+//! once, and leave holes. When the reservation fails, the table grows by an eighth.
 
 use alloc::vec::Vec;
 
-/// Entries that a small table gets at least.
+/// Minimum number of entries that a small table grows by.
 const STEP_MIN: usize = 64;
-/// Where the whole table cannot be had: one in so many of its entries at a time.
+/// Without the full reservation: a table grows by one in this many of its entries.
 const STEP_SHARE: usize = 8;
 
-/// Appends an entry to a table that will have `most` at most.
+/// Appends an entry to a table that will have `most` entries at most.
 pub(crate) fn append<T>(table: &mut Vec<T>, entry: T, most: u32) {
     if table.len() == table.capacity() {
         make_room(table, most as usize);

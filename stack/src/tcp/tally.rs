@@ -1,10 +1,10 @@
-//! What is counted of each connection for `TCP_INFO`, beside its control block.
+//! Connection statistics for `TCP_INFO`, outside the control block.
 //!
-//! Read RFC 4898 for the meaning of the counters. Three parts: a word in the control block, which is enough for who has been
-//! opened and has said nothing; a [`Tally`] for whoever exchanges data (what each segment counts is one addition); and a
-//! [`Ledger`] for those that have something rarer to tell: retransmissions, limits, a rate, a tuned receive window. Nothing
-//! here decides what is sent but `ledger.receive`, which is `receive_tuning`'s, `ledger.send_buffer_locked`, which is
-//! `send_tuning`'s, `ledger.read_shut`, which is `close`'s, and `ledger.patience`, which is `ack`'s.
+//! Read RFC 4898 for the meaning of the counters. Three parts: a word in the control block, enough for a connection that was
+//! opened without data; a [`Tally`] for one that exchanges data (each count of a segment is one addition); and a [`Ledger`]
+//! for rarer state: retransmissions, limits, a rate, a tuned receive window. Only these fields decide what is sent:
+//! `ledger.receive` (`receive_tuning`), `ledger.send_buffer_locked` (`send_tuning`), `ledger.read_shut` (`close`), and
+//! `ledger.patience` (`ack`).
 
 use alloc::vec::Vec;
 
@@ -21,7 +21,7 @@ use super::tcb::Tcb;
 
 /// No ledger.
 const NONE: u32 = u32::MAX;
-/// Of a connection's word: no tally yet; below it the segments that have come, and those that have left.
+/// In a connection's word: no tally yet; the lower bits count the segments that have arrived and left.
 pub(super) const OPENED: u32 = 1 << 31;
 const ARRIVED_SHIFT: u32 = 16;
 const ARRIVALS_MAX: u32 = (OPENED >> ARRIVED_SHIFT) - 1;
@@ -34,21 +34,21 @@ pub(crate) struct Tally {
     pub(crate) segments_out: u32,
     pub(crate) data_segments_in: u32,
     pub(crate) data_segments_out: u32,
-    /// When payload last came, tick.
+    /// Tick when payload last arrived.
     pub(crate) data_received_at: u32,
-    /// When payload last left, tick.
+    /// Tick when payload last left.
     pub(crate) data_sent_at: u32,
     pub(crate) clock: Clock,
-    /// The size of the peer's segments, and that of the last one if it was smaller and looked full.
+    /// Size of the peer's segments, and that of the last one if it was smaller and looked full.
     pub(crate) receive_mss: u16,
     pub(crate) smaller: u16,
     ledger: u32,
 }
 
-const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection that has said something");
+const _: () = assert!(size_of::<Tally>() == 40, "there is one for each connection that has exchanged data");
 
 impl Tally {
-    /// Of a connection with this word, which was opened at `tick`.
+    /// Tally of a connection with this word, opened at `tick`.
     pub(super) fn new(word: u32, tick: u32) -> Tally {
         Tally {
             segments_in: (word & !OPENED) >> ARRIVED_SHIFT,
@@ -64,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// `packets` have arrived, with `len` bytes of payload together.
+    /// Counts `packets` that have arrived, with `len` bytes of payload together.
     #[inline]
     pub(super) fn arrived(&mut self, packets: u32, len: u32, tick: u32) {
         self.segments_in = self.segments_in.wrapping_add(packets);
@@ -74,7 +74,7 @@ impl Tally {
         }
     }
 
-    /// `segments` leave, with `len` bytes of payload together.
+    /// Counts `segments` that leave, with `len` bytes of payload together.
     #[inline]
     pub(super) fn departed(&mut self, segments: u32, len: u32, tick: u32) {
         self.segments_out = self.segments_out.wrapping_add(segments);
@@ -85,25 +85,25 @@ impl Tally {
     }
 }
 
-/// See the module's text. Times that add up are ticks (milliseconds), as Linux's are jiffies.
+/// See the module's text. Accumulated times are ticks (milliseconds), where Linux has jiffies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Payload bytes sent again, and in how many segments (with SYNs).
+    /// Payload bytes retransmitted, and number of segments (with SYNs).
     pub(crate) retransmitted_bytes: u64,
     pub(crate) retransmitted_segments: u32,
-    /// Times that data arrived at the peer in another order than it was sent.
+    /// Number of times that data arrived at the peer out of order.
     pub(crate) reordered: u32,
-    /// How far at most, segments.
+    /// Largest displacement, segments.
     pub(crate) reordering: u32,
-    /// Segments that the peer reports to have received twice.
+    /// Segments that the peer reports as received twice.
     pub(crate) duplicates: u32,
-    /// Packets that have arrived out of order.
+    /// Packets received out of order.
     pub(crate) out_of_order: u32,
-    /// Retransmission timeouts, episodes of them, and how long those have lasted.
+    /// Retransmission timeouts, episodes of them, and the episodes' duration.
     pub(crate) timeouts: u16,
     pub(crate) timeout_episodes: u16,
     pub(crate) timeout_ms: u32,
-    /// When the running episode began, tick; 0: none runs.
+    /// Tick at which the running episode began; 0: none.
     timeout_since: u32,
     pub(crate) window_limited_ms: u32,
     pub(crate) buffer_limited_ms: u32,
@@ -111,20 +111,20 @@ pub(crate) struct Ledger {
     pub(crate) receive: ReceiveTuning,
     /// SO_SNDBUF was set.
     pub(crate) send_buffer_locked: bool,
-    /// TCP_MAXSEG of when our SYN was sent; 0: not set.
+    /// TCP_MAXSEG when our SYN was sent; 0: not set.
     pub(crate) offer_limit: u16,
-    /// The application reads no more.
+    /// The application has ended reading.
     pub(crate) read_shut: bool,
-    /// With the application, whose answer an ACK may wait for.
+    /// State of the delay of ACKs until the application's answer.
     pub(crate) patience: Patience,
 }
 
-/// When a connection was opened, as long as nothing came since; `tick` is now.
+/// Tick at which a connection was opened, as long as nothing has arrived since; `tick` is now.
 fn opened_at(tcb: &Tcb, tick: u32) -> u32 {
     if tcb.last_received == 0 { tick.max(1) } else { tcb.last_received }
 }
 
-/// The tallies of a stack. A connection's word ([`Tcb::tally`](Tcb)) is where its own is, or [`OPENED`] and more.
+/// The tallies of a stack. A connection's word ([`Tcb::tally`](Tcb)) is the index of its tally, or [`OPENED`] and counts.
 #[derive(Debug)]
 pub(crate) struct Tallies {
     tallies: Vec<Tally>,
@@ -135,12 +135,12 @@ pub(crate) struct Tallies {
 }
 
 impl Tallies {
-    /// None yet; there will be `connections_max` at most.
+    /// No tallies yet; there will be `connections_max` at most.
     pub(crate) fn new(connections_max: u32) -> Tallies {
         Tallies { tallies: Vec::new(), free: Vec::new(), ledgers: Vec::new(), free_ledgers: Vec::new(), connections_max }
     }
 
-    /// Asks for the memory of an entry.
+    /// Prefetches an entry.
     #[inline]
     pub(crate) fn touch(&self, tcb: &Tcb) {
         if let Some(tally) = self.of(tcb) {
@@ -149,18 +149,18 @@ impl Tallies {
         }
     }
 
-    /// What is counted of whoever has said something.
+    /// The tally of a connection that has exchanged data.
     #[inline]
     pub(crate) fn of(&self, tcb: &Tcb) -> Option<&Tally> {
         self.tallies.get(tcb.tally as usize)
     }
 
-    /// What is counted of any connection at `tick`.
+    /// The counts of any connection at `tick`.
     pub(crate) fn read(&self, tcb: &Tcb, tick: u32) -> Tally {
         self.of(tcb).copied().unwrap_or_else(|| Tally::new(tcb.tally, opened_at(tcb, tick)))
     }
 
-    /// Gives a connection a tally.
+    /// Makes a tally for a connection.
     fn open(&mut self, tcb: &mut Tcb, tick: u32) -> &mut Tally {
         let tally = Tally::new(tcb.tally, opened_at(tcb, tick));
         tcb.tally = self.free.pop().unwrap_or(self.tallies.len() as u32);
@@ -173,20 +173,20 @@ impl Tallies {
         &mut self.tallies[place]
     }
 
-    /// What there is to tell of some.
+    /// The ledger of a connection, if it has one.
     #[inline]
     pub(crate) fn ledger(&self, tcb: &Tcb) -> Option<&Ledger> {
         self.ledgers.get(self.of(tcb)?.ledger as usize)
     }
 
-    /// As [`ledger`](Tallies::ledger), to be changed.
+    /// Like [`ledger`](Tallies::ledger), mutable.
     #[inline]
     pub(crate) fn ledger_mut(&mut self, tcb: &Tcb) -> Option<&mut Ledger> {
         let ledger = self.of(tcb)?.ledger;
         self.ledgers.get_mut(ledger as usize)
     }
 
-    /// As [`ledger_mut`](Tallies::ledger_mut), opened now, at `tick`, if there is none.
+    /// Like [`ledger_mut`](Tallies::ledger_mut); makes one now, at `tick`, if there is none.
     pub(crate) fn demand(&mut self, tcb: &mut Tcb, tick: u32) -> &mut Ledger {
         tcb.has_ledger = true;
         if !tcb.has_tally() {
@@ -202,13 +202,13 @@ impl Tallies {
         &mut self.ledgers[tally.ledger as usize]
     }
 
-    /// Bytes of all entries.
+    /// Size of all entries in bytes.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         size_of_val(&*self.tallies) + size_of_val(&*self.ledgers)
     }
 
-    /// The connection is gone.
+    /// Frees the entries of a connection that is gone.
     pub(crate) fn end(&mut self, tcb: &mut Tcb) {
         let place = core::mem::replace(&mut tcb.tally, OPENED);
         let Some(tally) = self.tallies.get_mut(place as usize) else { return };
@@ -222,12 +222,12 @@ impl Tallies {
 }
 
 impl Tcb {
-    /// Whether it has said something.
+    /// Returns true when the connection has a tally.
     pub(crate) fn has_tally(&self) -> bool {
         self.tally < OPENED
     }
 
-    /// Counts segments without payload while there is no tally and the word can tell of them. Returns whether it did.
+    /// Counts segments without payload while there is no tally and the word has space. Returns true when it did.
     fn count_opened(&mut self, arrived: u32, departed: u32) -> bool {
         let (before, arrivals) = (self.tally & DEPARTED, (self.tally & !OPENED) >> ARRIVED_SHIFT);
         let can_tell = !self.has_tally() && before + departed <= DEPARTED && arrivals + arrived <= ARRIVALS_MAX;
@@ -239,7 +239,7 @@ impl Tcb {
 }
 
 impl Connection<'_, '_> {
-    /// What is counted of whoever has said something, opened now if there is nothing yet.
+    /// The tally, made now if there is none.
     pub(crate) fn tally(&mut self) -> &mut Tally {
         if self.tcb.has_tally() {
             return self.known_tally();
@@ -248,20 +248,20 @@ impl Connection<'_, '_> {
         self.shared.tallies.open(self.tcb, tick)
     }
 
-    /// As [`tally`](Connection::tally), of a connection that has one: who takes the shortest ways does.
+    /// Like [`tally`](Connection::tally), for a connection that has one: the shortest fast paths require it.
     #[inline]
     pub(crate) fn known_tally(&mut self) -> &mut Tally {
         &mut self.shared.tallies.tallies[self.tcb.tally as usize]
     }
 
-    /// What there is to tell of some, opened now if there is nothing yet.
+    /// The ledger, made now if there is none.
     pub(crate) fn ledger(&mut self) -> &mut Ledger {
         let tick = self.tick();
         self.shared.tallies.demand(self.tcb, tick)
     }
 
-    /// `packets` have arrived, with `len` bytes of payload together. A handshake needs no tally: until the millisecond after it
-    /// is over nothing has happened since.
+    /// Counts `packets` that have arrived, with `len` bytes of payload together. A handshake needs no tally: until the
+    /// millisecond after it ends nothing else has happened.
     pub(crate) fn tally_arrival(&mut self, packets: u32, len: u32) {
         let tick = self.tick();
         let opens = len == 0 && opened_at(self.tcb, tick) == tick.max(1);
@@ -270,7 +270,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// `segments` leave, with `len` bytes of payload together. Who has only sent headers needs no tally.
+    /// Counts `segments` that leave, with `len` bytes of payload together. A connection that has only sent headers needs no
+    /// tally.
     pub(crate) fn tally_departure(&mut self, segments: u32, len: u32) {
         if !(len == 0 && self.tcb.count_opened(0, segments)) {
             let tick = self.tick();
@@ -278,7 +279,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The retransmission timer has expired.
+    /// Counts a retransmission timeout.
     pub(crate) fn tally_timeout(&mut self) {
         let tick = self.tick().max(1);
         let ledger = self.ledger();
@@ -289,7 +290,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// Something was acknowledged after a timeout.
+    /// Ends an episode of timeouts: data was acknowledged.
     #[cold]
     pub(crate) fn tally_answer(&mut self) {
         let tick = self.tick();

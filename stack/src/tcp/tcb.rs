@@ -1,10 +1,9 @@
-//! The transmission control block: all of a connection in four cache lines.
+//! The transmission control block: a connection's state in four cache lines.
 //!
-//! Line 0 is read by every received segment, line 1 by every ACK and every transmission, line 2 is
-//! the header template, line 3 is for opening, closing, losing and statistics. What only some
-//! connections need (out-of-order data, SACK scoreboard, CUBIC, timeouts of their own) is in a
-//! pooled [`Cold`](super::cold::Cold) object. Names are those of RFC 9293 §3.3.1. Deadlines are ticks
-//! of the timer wheel (milliseconds modulo 2^32); 0 means not armed.
+//! Line 0 is read by every received segment, line 1 by every ACK and every transmission, line 2 is the header template, line
+//! 3 is for opening, closing, losses and statistics. State that only some connections need (out-of-order data, SACK
+//! scoreboard, CUBIC, timeouts of their own) is in a pooled [`Cold`](super::cold::Cold) object. Names are those of
+//! RFC 9293 §3.3.1. Deadlines are ticks of the timer wheel (milliseconds modulo 2^32); 0 means not armed.
 
 use core::mem::offset_of;
 use core::net::IpAddr;
@@ -23,19 +22,19 @@ use super::sack::Outstanding;
 use super::sequence::SeqNum;
 use super::state::State;
 
-/// Marks of a connection that decide what happens next; [`Tcb::flags`].
+/// Flags of a connection that decide its next actions; [`Tcb::flags`].
 pub(crate) mod flag {
     /// RFC 7323 timestamps are on.
     pub(crate) const TIMESTAMPS: u16 = 1 << 0;
     /// RFC 2018 is on.
     pub(crate) const SACK: u16 = 1 << 1;
-    /// An ACK (or in an opening state a SYN) must go out with this turn.
+    /// An ACK (or in an opening state a SYN) must go out in this pass.
     pub(crate) const ACK_NOW: u16 = 1 << 2;
-    /// Data was received that was not acknowledged yet.
+    /// Received data has not been acknowledged yet.
     pub(crate) const ACK_PENDING: u16 = 1 << 3;
-    /// Stands in the list of control work.
+    /// Is in the list of control work.
     pub(crate) const ON_CONTROL: u16 = 1 << 4;
-    /// Stands in the list of data work.
+    /// Is in the list of data work.
     pub(crate) const ON_DATA: u16 = 1 << 5;
     /// TCP_NODELAY
     pub(crate) const NO_DELAY: u16 = 1 << 6;
@@ -43,15 +42,15 @@ pub(crate) mod flag {
     pub(crate) const CORK: u16 = 1 << 7;
     /// TCP_QUICKACK
     pub(crate) const QUICK_ACK: u16 = 1 << 8;
-    /// The application has closed; nobody will read.
+    /// The application has closed; no one reads.
     pub(crate) const ORPHAN: u16 = 1 << 9;
     /// A FIN follows the queued data.
     pub(crate) const FIN_QUEUED: u16 = 1 << 10;
-    /// A `Ready` event waits for the application.
+    /// A `Ready` event is pending.
     pub(crate) const SIGNALLED: u16 = 1 << 11;
-    /// The first unacknowledged segment must be sent again.
+    /// The first unacknowledged segment must be retransmitted.
     pub(crate) const RETRANSMIT: u16 = 1 << 12;
-    /// The congestion window was what stopped the last transmission.
+    /// The congestion window stopped the last transmission.
     pub(crate) const CWND_LIMITED: u16 = 1 << 13;
     /// A probe (zero window or keepalive) must go out.
     pub(crate) const PROBE: u16 = 1 << 14;
@@ -59,7 +58,7 @@ pub(crate) mod flag {
     pub(crate) const PERSIST: u16 = 1 << 15;
 }
 
-/// Where loss recovery stands.
+/// State of loss recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Recovery {
@@ -72,7 +71,7 @@ pub(crate) enum Recovery {
     Loss,
 }
 
-/// What `rto_deadline` is for, when it is not the persist timer's ([`flag::PERSIST`]).
+/// Purpose of `rto_deadline`, when it is not the persist timer's ([`flag::PERSIST`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum TimerKind {
@@ -91,14 +90,14 @@ pub(crate) struct Tcb {
     pub(crate) generation: u32,
     /// RCV.NXT
     pub(crate) rcv_nxt: SeqNum,
-    /// Right edge of the window that was advertised; never moves left.
+    /// Right edge of the advertised window; never moves left.
     pub(crate) rcv_adv: SeqNum,
     /// RFC 7323: Last.ACK.sent
     pub(crate) last_ack_sent: SeqNum,
     /// RFC 7323: TS.Recent
     pub(crate) ts_recent: u32,
-    /// Header prediction: what the word at byte 12 of the next header should be, and in place of the window
-    /// [`PLAIN`](super::predict::PLAIN); 0: take the long way.
+    /// Header prediction: expected word at byte 12 of the next header, with [`PLAIN`](super::predict::PLAIN) in place of the
+    /// window; 0: take the slow path.
     pub(crate) pred_word: u32,
     /// SND.UNA
     pub(crate) snd_una: SeqNum,
@@ -116,7 +115,7 @@ pub(crate) struct Tcb {
     pub(crate) unread: u32,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
-    /// What the application named the connection by.
+    /// The application's name for the connection.
     pub(crate) cookie: u64,
 
     // Line 1: sending.
@@ -130,7 +129,7 @@ pub(crate) struct Tcb {
     pub(crate) rttvar_us: u32,
     /// Retransmission or persist timer.
     pub(crate) rto_deadline: u32,
-    /// Delayed ACK; when none is pending: of the last one, see `ack`.
+    /// Delayed ACK; when none is pending, that of the last one, see `ack`.
     pub(crate) ack_deadline: u32,
     /// Keepalive (armed: SO_KEEPALIVE is on), or the end of an orphan's FIN-WAIT-2.
     pub(crate) idle_deadline: u32,
@@ -165,15 +164,15 @@ pub(crate) struct Tcb {
     pub(crate) send_buffer: u32,
     /// Memory behind `receive_queue` and out-of-order data, bytes.
     pub(crate) receive_memory: u32,
-    /// Where its tally is, or what is counted before it has one: see `tally`.
+    /// Index of the tally, or the counts before there is one: see `tally`.
     pub(crate) tally: u32,
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
-    /// Smallest round trip of the last minutes: low 28 bits microseconds, high four when it was measured.
+    /// Smallest round trip of the last minutes: low 28 bits microseconds, high four its time.
     min_rtt: u32,
-    /// When the last segment came, tick.
+    /// Tick at which the last segment arrived.
     pub(crate) last_received: u32,
-    /// There is more to tell than each connection's tally: a [`Ledger`](super::tally::Ledger).
+    /// There are statistics beyond the tally: a [`Ledger`](super::tally::Ledger).
     pub(crate) has_ledger: bool,
     /// [`NOTES_MOST`], [`OFFERED`], [`PEER_ENDED`] and [`DELAYS_ACKS`].
     marks: u8,
@@ -181,8 +180,8 @@ pub(crate) struct Tcb {
     pub(crate) backoff: u8,
     /// Keepalive probes without an answer.
     pub(crate) probes: u8,
-    /// Low three bits: why the connection has failed; then one for [`is_early`](Tcb::is_early), two of [`TimerKind`],
-    /// two of [`EcnMode`].
+    /// Low three bits: the connection's error; then one bit for [`is_early`](Tcb::is_early), two of [`TimerKind`], two of
+    /// [`EcnMode`].
     error_and_timer: u8,
     pub(crate) congestion: CongestionControl,
     pub(crate) tos: u8,
@@ -196,26 +195,26 @@ const _: () = assert!(offset_of!(Tcb, cold) == 124);
 const _: () = assert!(offset_of!(Tcb, template) == 128);
 const _: () = assert!(offset_of!(Tcb, recover) == 192);
 
-/// Of [`Tcb::min_rtt`](Tcb): the microseconds.
+/// In [`Tcb::min_rtt`](Tcb): the microseconds.
 const ROUND_TRIP_MASK: u32 = (1 << 28) - 1;
-/// Nothing was measured.
+/// No sample yet.
 const NO_ROUND_TRIP: u32 = u32::MAX;
-/// Milliseconds of an era, as a shift: 131 s.
+/// Length of an era in milliseconds, as a shift: 131 s.
 const MIN_RTT_ERA_SHIFT: u32 = 17;
-/// After so many eras a minimum is old; Linux: 300 s.
+/// Number of eras after which a minimum is old; Linux: 300 s.
 const MIN_RTT_ERAS: u32 = 3;
 
-/// Of [`Tcb::marks`](Tcb): what is under way at most is written down, see `control`.
+/// In [`Tcb::marks`](Tcb): the largest flight is recorded, see `control`.
 const NOTES_MOST: u8 = 1;
-/// It waits in a listener's accept queue.
+/// Waits in a listener's accept queue.
 const OFFERED: u8 = 2;
-/// The peer's FIN has come in order.
+/// The peer's FIN has arrived in order.
 const PEER_ENDED: u8 = 4;
-/// TCP_QUICKACK is off: ACKs wait from the first segment on.
+/// TCP_QUICKACK is off: ACKs are delayed from the first segment on.
 const DELAYS_ACKS: u8 = 8;
 
 impl Tcb {
-    /// A closed block. `template` names the flow's addresses, even while it is stale.
+    /// A closed block. `template` has the flow's addresses, even while it is stale.
     pub(crate) fn new(generation: u32, template: Template) -> Tcb {
         Tcb {
             generation,
@@ -276,37 +275,37 @@ impl Tcb {
         }
     }
 
-    /// Whether any of the marks is set.
+    /// Returns true when any of the flags is set.
     #[inline]
     pub(crate) fn has(&self, flags: u16) -> bool {
         self.flags & flags != 0
     }
 
-    /// Sets marks.
+    /// Sets flags.
     #[inline]
     pub(crate) fn set(&mut self, flags: u16) {
         self.flags |= flags;
     }
 
-    /// Clears marks.
+    /// Clears flags.
     #[inline]
     pub(crate) fn clear(&mut self, flags: u16) {
         self.flags &= !flags;
     }
 
-    /// Sets or clears marks.
+    /// Sets or clears flags.
     #[inline]
     pub(crate) fn assign(&mut self, flags: u16, on: bool) {
         self.flags = if on { self.flags | flags } else { self.flags & !flags };
     }
 
-    /// Snd.Wind.Shift: how the peer's windows are scaled.
+    /// Snd.Wind.Shift: scale of the peer's windows.
     #[inline]
     pub(crate) fn send_scale(&self) -> u8 {
         self.scales & 15
     }
 
-    /// Rcv.Wind.Shift: how our windows are scaled.
+    /// Rcv.Wind.Shift: scale of our windows.
     #[inline]
     pub(crate) fn receive_scale(&self) -> u8 {
         self.scales >> 4
@@ -323,19 +322,19 @@ impl Tcb {
         FlowKey { local, remote, local_port: self.local_port, remote_port: self.remote_port }
     }
 
-    /// Whether a segment that comes in `datagram` is of this connection.
+    /// Returns true when a segment in `datagram` belongs to this connection.
     #[inline]
     pub(crate) fn is_of(&self, datagram: &Datagram) -> bool {
         self.has_ports(datagram.ports) && self.template.is_of(&datagram.pair)
     }
 
-    /// Whether `ports` are the first word of the headers that come.
+    /// Returns true when `ports` is the first word of this connection's received headers.
     #[inline]
     pub(crate) fn has_ports(&self, ports: u32) -> bool {
         ports == u32::from(self.remote_port) << 16 | u32::from(self.local_port)
     }
 
-    /// Asks for the lines that a received segment needs.
+    /// Prefetches the lines that a received segment needs.
     #[inline]
     pub(crate) fn touch(&self) {
         prefetch(self);
@@ -344,7 +343,7 @@ impl Tcb {
         prefetch(&self.recover);
     }
 
-    /// Asks for the lines that an expired timer needs.
+    /// Prefetches the lines that an expired timer needs.
     #[inline]
     pub(crate) fn touch_deadlines(&self) {
         prefetch(self);
@@ -352,14 +351,14 @@ impl Tcb {
         prefetch(&self.recover);
     }
 
-    /// What IP must know to send.
+    /// Data that IP needs to send.
     pub(crate) fn flow(&self) -> Flow {
         let (local, remote) = self.template.addresses();
         let ports = (self.local_port, self.remote_port);
         Flow { local, remote, protocol: super::PROTOCOL, tos: self.tos & !super::ecn::CE | self.ect(), ttl: self.ttl, ports }
     }
 
-    /// Both ends as the application sees them.
+    /// Local and remote address, for the application.
     pub(crate) fn addresses(&self) -> (SocketAddress, SocketAddress) {
         let (local, remote): (IpAddr, IpAddr) = self.template.addresses();
         (SocketAddress { ip: local, port: self.local_port }, SocketAddress { ip: remote, port: self.remote_port })
@@ -371,14 +370,14 @@ impl Tcb {
         self.snd_nxt - self.snd_una
     }
 
-    /// As [`flight`](Tcb::flight), payload only.
+    /// Like [`flight`](Tcb::flight), payload only.
     pub(crate) fn data_flight(&self) -> u32 {
         let syn = matches!(self.state, State::SynSent | State::SynReceived) as u32;
         let (start, end) = (self.snd_una, self.snd_nxt.earliest(self.snd_end));
         if start.before(end) { (end - start).saturating_sub(syn) } else { 0 }
     }
 
-    /// What the scoreboard's questions are about.
+    /// The part of the sequence space for queries of the scoreboard.
     pub(crate) fn outstanding(&self) -> Outstanding {
         let lost_before = if self.recovery == Recovery::Loss { self.recover } else { self.snd_una };
         Outstanding { una: self.snd_una, nxt: self.snd_nxt, mss: self.mss as u32, lost_before }
@@ -390,19 +389,19 @@ impl Tcb {
         if self.snd_nxt.before(self.snd_end) { self.snd_end - self.snd_nxt } else { 0 }
     }
 
-    /// Whether our FIN has been sent.
+    /// Returns true when our FIN has been sent.
     #[inline]
     pub(crate) fn is_fin_sent(&self) -> bool {
         self.has(flag::FIN_QUEUED) && self.snd_nxt.after(self.snd_end)
     }
 
-    /// Room that the peer may still fill: the window as advertised.
+    /// Bytes that the peer may still send: the window as advertised.
     #[inline]
     pub(crate) fn receive_window(&self) -> u32 {
         if self.rcv_nxt.before(self.rcv_adv) { self.rcv_adv - self.rcv_nxt } else { 0 }
     }
 
-    /// What `rto_deadline` is for.
+    /// Purpose of `rto_deadline`.
     #[inline]
     pub(crate) fn timer_kind(&self) -> TimerKind {
         match (self.error_and_timer >> 4) & 3 {
@@ -412,13 +411,13 @@ impl Tcb {
         }
     }
 
-    /// Says what `rto_deadline` is for.
+    /// Sets the purpose of `rto_deadline`.
     #[inline]
     pub(crate) fn set_timer_kind(&mut self, kind: TimerKind) {
         self.error_and_timer = (self.error_and_timer & !0x30) | ((kind as u8) << 4);
     }
 
-    /// What the SYNs have agreed on (in SYN-SENT: what ours asks for).
+    /// The negotiated mode (in SYN-SENT: the one that our SYN asks for).
     #[inline]
     pub(crate) fn ecn_mode(&self) -> EcnMode {
         match self.error_and_timer >> 6 {
@@ -429,13 +428,13 @@ impl Tcb {
         }
     }
 
-    /// As the SYNs have agreed, or as paths that mangle force us to.
+    /// Sets the mode: as negotiated, or restricted because of a path that garbles marks.
     pub(crate) fn set_ecn_mode(&mut self, mode: EcnMode) {
         self.pred_word &= !super::predict::PLAIN;
         self.error_and_timer = (self.error_and_timer & 0x3f) | ((mode as u8) << 6);
     }
 
-    /// What is under way at most is written down: see `control`.
+    /// True while the largest flight is recorded: see `control`.
     #[inline]
     pub(crate) fn notes_most(&self) -> bool {
         self.marks & NOTES_MOST != 0
@@ -446,28 +445,28 @@ impl Tcb {
         self.marks = if on { self.marks | NOTES_MOST } else { self.marks & !NOTES_MOST };
     }
 
-    /// Whether it is the application's: it does not wait in a listener's accept queue.
+    /// Returns true when the connection is the application's: it does not wait in a listener's accept queue.
     #[inline]
     pub(crate) fn is_accepted(&self) -> bool {
         self.marks & OFFERED == 0
     }
 
-    /// A listener's accept queue holds it from now on, or no longer.
+    /// Notes that the connection enters or leaves a listener's accept queue.
     pub(crate) fn set_offered(&mut self, on: bool) {
         self.marks = if on { self.marks | OFFERED } else { self.marks & !OFFERED };
     }
 
-    /// Whether the peer's FIN has come in order.
+    /// Returns true when the peer's FIN has arrived in order.
     pub(crate) fn has_peer_ended(&self) -> bool {
         self.marks & PEER_ENDED != 0
     }
 
-    /// The peer's FIN has come in order.
+    /// Notes that the peer's FIN has arrived in order.
     pub(crate) fn set_peer_ended(&mut self) {
         self.marks |= PEER_ENDED;
     }
 
-    /// Whether the application wants ACKs to wait, also those of the connection's first segments.
+    /// Returns true when the application wants delayed ACKs, also for the connection's first segments.
     #[inline]
     pub(crate) fn delays_acks(&self) -> bool {
         self.marks & DELAYS_ACKS != 0
@@ -478,7 +477,7 @@ impl Tcb {
         self.marks = if on { self.marks | DELAYS_ACKS } else { self.marks & !DELAYS_ACKS };
     }
 
-    /// Fast Open: data is welcome before the handshake is over.
+    /// Fast Open: returns true while data may come before the handshake is over.
     #[inline]
     pub(crate) fn is_early(&self) -> bool {
         self.error_and_timer & EARLY != 0
@@ -489,13 +488,13 @@ impl Tcb {
         self.error_and_timer = if on { self.error_and_timer | EARLY } else { self.error_and_timer & !EARLY };
     }
 
-    /// Smallest round trip of the last minutes, microseconds; `u32::MAX`: none was measured.
+    /// Smallest round trip of the last minutes, microseconds; `u32::MAX`: no sample.
     #[inline]
     pub(crate) fn min_rtt_us(&self) -> u32 {
         if self.min_rtt == NO_ROUND_TRIP { u32::MAX } else { self.min_rtt & ROUND_TRIP_MASK }
     }
 
-    /// A round trip was measured at `tick`: the minimum if it is smaller (RFC 8985 §6.2, step 1), or if that is old.
+    /// Takes a sample at `tick`: replaces the minimum if it is smaller (RFC 8985 §6.2, step 1), or if that is old.
     #[inline]
     pub(crate) fn note_round_trip(&mut self, sample_us: u32, tick: u32) {
         let era = tick >> MIN_RTT_ERA_SHIFT << 28;
@@ -506,14 +505,14 @@ impl Tcb {
         }
     }
 
-    /// What was measured is not believed.
+    /// Discards all samples.
     pub(crate) fn forget_round_trips(&mut self) {
         self.srtt_us = 0;
         self.rttvar_us = 0;
         self.min_rtt = NO_ROUND_TRIP;
     }
 
-    /// Why the connection ended, if it failed.
+    /// The connection's error, if it failed.
     pub(crate) fn error(&self) -> Option<SocketError> {
         match ERRORS.get(((self.error_and_timer & ERROR) as usize).checked_sub(1)?).copied() {
             Some(SocketError::ProtocolUnreachable) if self.template.addresses().1.is_ipv6() => Some(SocketError::Prohibited),
@@ -521,9 +520,9 @@ impl Tcb {
         }
     }
 
-    /// Remembers why the connection ended; the first reason stays.
+    /// Sets the connection's error; the first one stays.
     pub(crate) fn set_error(&mut self, error: SocketError) {
-        // Of these two each family has one, and they share a number.
+        // Each family has one of these two, and they share a number.
         let error = if error == SocketError::Prohibited { SocketError::ProtocolUnreachable } else { error };
         if self.error().is_none() {
             self.error_and_timer |= ERRORS.iter().position(|&e| e == error).map_or(0, |n| n as u8 + 1);

@@ -1,4 +1,4 @@
-//! TCP as its peer sees it: a stack on one side, segments written by hand on the other.
+//! TCP from the peer's view: a stack on one side, segments written by hand on the other.
 
 mod accurate;
 mod bbr;

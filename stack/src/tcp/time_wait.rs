@@ -1,9 +1,8 @@
 //! TIME-WAIT without control blocks: a ring of records of 32 bytes, all with the same lifetime.
 //!
-//! Read RFC 9293 §3.4.3, §3.10.7.4, RFC 6191, RFC 1337 first. Records expire in the order in which they
-//! were made, so the ring needs no timers; when it is full the oldest goes. A new SYN may reuse the
-//! 4-tuple if its timestamp or sequence number is newer. IPv6 addresses find no room in a record: `ends` keeps each pair of
-//! them once for all records between the two.
+//! Read RFC 9293 §3.4.3, §3.10.7.4, RFC 6191, RFC 1337 first. Records expire in the order in which they were made, so the
+//! ring needs no timers; when it is full the oldest is dropped. A new SYN may reuse the 4-tuple if its timestamp or sequence
+//! number is newer. IPv6 addresses do not fit a record: `ends` keeps each pair of them once for all records between the two.
 
 mod ends;
 
@@ -21,7 +20,7 @@ use super::sequence::SeqNum;
 
 use ends::Ends;
 
-/// One 4-tuple at rest, as it comes and goes.
+/// One 4-tuple in TIME-WAIT, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) key: FlowKey,
@@ -33,17 +32,17 @@ pub(crate) struct Record {
     pub(crate) ts_recent: Option<u32>,
 }
 
-/// The same as it is kept.
+/// The same, packed.
 #[derive(Clone, Copy, Debug)]
 struct Packed {
-    /// Local and remote address. IPv6: the place in `Ends`, and nothing.
+    /// Local and remote address. IPv6: the index in `Ends`, and nothing.
     addresses: [u32; 2],
-    /// Local and remote.
+    /// Local and remote port.
     ports: [u16; 2],
     snd_nxt: SeqNum,
     rcv_nxt: SeqNum,
     ts_recent: u32,
-    /// A tick.
+    /// Tick of expiry.
     expires: u32,
     window: u16,
     /// `ALIVE`, `IPV6`, `TIMESTAMPS`
@@ -52,20 +51,20 @@ struct Packed {
 
 const _: () = assert!(size_of::<Packed>() == 32);
 
-/// Was not taken away before its time.
+/// Not removed before its time.
 const ALIVE: u8 = 1;
 const IPV6: u8 = 2;
-/// `ts_recent` is one.
+/// `ts_recent` is valid.
 const TIMESTAMPS: u8 = 4;
 
-/// What to do with a segment for a record.
+/// Reaction to a segment for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Drop it.
+    /// Drop the segment.
     Ignore,
     /// Answer with an ACK; `restart` the wait when it was a FIN.
     Acknowledge { restart: bool },
-    /// RFC 6191: a new connection, where somebody listens; its ISS must lie at or after this.
+    /// RFC 6191: a new connection, if there is a listener; its ISS must lie at or after this.
     Reuse { iss_min: SeqNum },
 }
 
@@ -110,7 +109,7 @@ impl Record {
 
     /// The ACK that answers for the connection.
     pub(crate) fn acknowledgment(&self, timestamp: u32) -> Header {
-        // As Linux, the ACE field stays clear: the counts went with the control block.
+        // Linux: the ACE field stays clear; the counts went with the control block.
         let mut header = Header {
             source_port: self.key.local_port,
             destination_port: self.key.remote_port,
@@ -131,7 +130,7 @@ impl TimeWait {
         TimeWait { ring: VecDeque::new(), ends: Ends::default(), first: 0, max: max.max(1) as usize, lifetime_us }
     }
 
-    /// The record of an index, unless it has gone.
+    /// The record of an index, unless it is gone.
     pub(crate) fn get(&self, index: u32) -> Option<Record> {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
         self.ring.get(at as usize).filter(|packed| packed.marks & ALIVE != 0).map(|packed| self.unpack(packed))
@@ -146,7 +145,7 @@ impl TimeWait {
         index
     }
 
-    /// Removes a record before its time. The newest one leaves no place behind: a peer that repeats its FIN takes one.
+    /// Removes a record before its time. The newest one leaves no gap behind: the record of a repeated FIN takes its place.
     pub(crate) fn remove(&mut self, index: u32) {
         let at = index.wrapping_sub(self.first) & INDEX_MASK;
         if let Some(packed) = self.ring.get_mut(at as usize).filter(|packed| packed.marks & ALIVE != 0) {
@@ -159,12 +158,12 @@ impl TimeWait {
         }
     }
 
-    /// The oldest record if there is no room for another one.
+    /// Removes and returns the oldest record if there is no space for another one.
     pub(crate) fn make_room(&mut self) -> Option<(u32, Record)> {
         if self.ring.len() < self.max { None } else { self.pop_front() }
     }
 
-    /// The oldest record if its time is over.
+    /// Removes and returns the oldest record if it has expired.
     pub(crate) fn pop_expired(&mut self, now: Instant) -> Option<(u32, Record)> {
         let tick = timer::tick_at(now);
         while self.ring.front().is_some_and(|packed| packed.marks & ALIVE == 0 || timer::is_due(packed.expires, tick)) {
@@ -188,17 +187,17 @@ impl TimeWait {
         Some((index, record))
     }
 
-    /// When the oldest record expires.
+    /// Time at which the oldest record expires.
     pub(crate) fn next_expiry(&self, now_ms: u64) -> Option<Instant> {
         self.ring.front().map(|front| timer::instant_of(front.expires, now_ms))
     }
 
-    /// Records that are alive, oldest first, and the tick at which each ends.
+    /// Live records, oldest first, and the tick at which each expires.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Record, u32)> {
         self.ring.iter().filter(|packed| packed.marks & ALIVE != 0).map(|packed| (self.unpack(packed), packed.expires))
     }
 
-    /// Bytes of all records that there is room for, and of the addresses beside them.
+    /// Memory in bytes of the ring, and of the addresses beside it.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> (usize, usize) {
         (self.ring.capacity() * size_of::<Packed>(), self.ends.memory())
@@ -238,7 +237,7 @@ impl TimeWait {
         }
     }
 
-    /// A record has gone.
+    /// Releases a record's addresses.
     fn release(&mut self, packed: &Packed) {
         if packed.marks & IPV6 != 0 {
             self.ends.release(packed.addresses[0]);

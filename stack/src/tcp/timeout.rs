@@ -1,4 +1,4 @@
-//! What a connection does when one of its deadlines comes: the reasons by name.
+//! Actions of a connection when one of its deadlines expires.
 //!
 //! Read RFC 9293 §3.8.3-3.8.4 (keepalive) first.
 
@@ -10,10 +10,10 @@ use super::state::State;
 use super::tcb::flag;
 
 impl Connection<'_, '_> {
-    /// The wheel's entry for `tick` came up.
+    /// Handles the wheel's entry for `tick`.
     pub(crate) fn on_timer(&mut self, tick: u32) {
         if self.tcb.timer_tick != tick {
-            // A later entry that a nearer one has replaced.
+            // A later entry that an earlier one has replaced.
             return;
         }
         self.tcb.timer_tick = 0;
@@ -31,7 +31,7 @@ impl Connection<'_, '_> {
         self.arm_again();
     }
 
-    /// RFC 9293 §3.8.6.3: the ACK has waited long enough.
+    /// RFC 9293 §3.8.6.3: sends the ACK after its delay.
     pub(crate) fn on_delayed_ack(&mut self) {
         self.tcb.ack_deadline = 0;
         if self.tcb.has(flag::ACK_PENDING) {
@@ -45,7 +45,7 @@ impl Connection<'_, '_> {
     fn on_idle(&mut self) {
         self.tcb.idle_deadline = 0;
         if self.tcb.state == State::FinWait2 && self.tcb.has(flag::ORPHAN) {
-            // As Linux: the peer may keep its half open, we forget ours.
+            // Linux: the peer may keep its half open, ours is dropped.
             self.end();
             return;
         }
@@ -60,7 +60,7 @@ impl Connection<'_, '_> {
             return;
         }
         if self.tcb.probes >= probes_max {
-            // RFC 9293 §3.8.4 does not say; as Linux, the peer is told in case it lives.
+            // RFC 9293 §3.8.4 does not say; as in Linux, a reset goes to the peer in case it is alive.
             self.reset();
             self.give_up();
             return;
@@ -72,7 +72,7 @@ impl Connection<'_, '_> {
         self.tcb.idle_deadline = self.deadline(interval_ms * 1_000);
     }
 
-    /// Idle time and interval in milliseconds, and probes.
+    /// Idle time and interval in milliseconds, and number of probes.
     fn keepalive(&self) -> (u64, u64, u8) {
         let own = self.shared.cold.get(self.tcb.cold).map(|cold| cold.timeouts).unwrap_or_default();
         let config = &self.shared.config;

@@ -1,4 +1,4 @@
-//! Timestamps that come: which are old, and which is remembered. One home for the short ways and the long one.
+//! Received timestamps: the check for old ones, and the choice of TS.Recent. Shared by the fast paths and the slow path.
 //!
 //! Read RFC 7323 §4.3, §5.3 first. Promises nothing about segments without the option: `input` decides about those.
 
@@ -6,7 +6,7 @@ use super::sequence::SeqNum;
 use super::tcb::Tcb;
 
 impl Tcb {
-    /// RFC 7323 §5.3, R1: whether SEG.TSval is older than TS.Recent.
+    /// RFC 7323 §5.3, R1: returns true when SEG.TSval is older than TS.Recent.
     #[inline(always)]
     pub(crate) fn is_time_old(&self, value: u32) -> bool {
         value.wrapping_sub(self.ts_recent).cast_signed() < 0

@@ -1,9 +1,8 @@
-//! Tail loss probe: losses at the end of a flight, found without a retransmission timeout.
+//! Tail loss probe: detects losses at the end of a flight without a retransmission timeout.
 //!
-//! Read RFC 8985 §7 first. When nothing was heard for about two round trips the next segment (or, if
-//! there is none, the last one again) is sent; its ACK shows RACK what is missing. The probe shares
-//! the retransmission timer: `rto_deadline` is the probe's when the timer's kind says so. One probe is
-//! under way at most, and none in recovery.
+//! Read RFC 8985 §7 first. When no ACK has come for about two round trips the next segment (or, if there is none, the last
+//! one again) is sent; its ACK shows RACK what is missing. The probe shares the retransmission timer: `rto_deadline` is the
+//! probe's when the timer's kind is `Probe`. At most one probe is in flight, and none in recovery.
 
 use crate::stats::Counter;
 
@@ -15,13 +14,13 @@ use super::sequence::SeqNum;
 use super::tcb::{Recovery, Tcb, TimerKind, flag};
 use crate::wire::tcp::SackBlock;
 
-/// Added to two round trips, microseconds: what timers and whoever waits for a processor are late by. As Linux, which adds
-/// two ticks, of 4 ms with the tick that most distributions choose: with 2 ms, a receiver that shares two cores
-/// was probed up to ten times as often as by a kernel, for nothing.
+/// Added to two round trips, microseconds: lateness of timers and of receivers that wait for a processor. Linux adds two
+/// ticks, of 4 ms in most distributions. With 2 ms, a receiver that shares two cores got up to ten times as many probes, all
+/// unnecessary, as from a kernel.
 const TIMER_SLACK_US: u64 = 8_000;
 /// RFC 8985 §7.2: TLP.max_ack_delay, microseconds.
 const MAX_ACK_DELAY_US: u64 = 200_000;
-/// RFC 8985 §7.2: without a measured round trip.
+/// RFC 8985 §7.2: timeout without a round-trip sample.
 const PTO_INITIAL_US: u64 = 1_000_000;
 
 /// See the module's text.
@@ -29,21 +28,21 @@ const PTO_INITIAL_US: u64 = 1_000_000;
 pub(crate) struct Probe {
     /// A probe is to be sent.
     pub(crate) due: bool,
-    /// TLP.end_seq: a probe is under way.
+    /// TLP.end_seq: a probe is in flight.
     end: Option<SeqNum>,
     /// TLP.is_retrans
     is_retransmission: bool,
 }
 
 impl Probe {
-    /// Whether no probe is due or under way.
+    /// Returns true when no probe is due or in flight.
     #[inline]
     pub(crate) fn is_quiet(&self) -> bool {
         !self.due && self.end.is_none()
     }
 }
 
-/// §7.2: two round trips, and what the peer may add when there is only one segment to acknowledge.
+/// §7.2: two round trips, and the delay that the peer may add when there is only one segment to acknowledge.
 #[inline]
 pub(crate) fn probe_delay_us(tcb: &Tcb) -> u64 {
     let delay = if tcb.flight() <= tcb.mss as u32 { MAX_ACK_DELAY_US } else { TIMER_SLACK_US };
@@ -51,7 +50,7 @@ pub(crate) fn probe_delay_us(tcb: &Tcb) -> u64 {
 }
 
 impl Connection<'_, '_> {
-    /// §7.2: whether a probe may be scheduled.
+    /// §7.2: returns true when a probe may be scheduled.
     fn may_probe(&self) -> bool {
         let tcb = &*self.tcb;
         self.uses_rack()
@@ -62,8 +61,8 @@ impl Connection<'_, '_> {
             && self.shared.cold.get(tcb.cold).is_none_or(|cold| cold.scoreboard.is_empty() && cold.probe.is_quiet())
     }
 
-    /// §7.2 (TLP_calc_PTO): how long to wait for an ACK before a probe, microseconds; `None`: the
-    /// retransmission timeout comes first.
+    /// §7.2 (TLP_calc_PTO): time to wait for an ACK before a probe, microseconds; `None`: the retransmission timeout comes
+    /// first.
     pub(crate) fn probe_timeout_us(&self) -> Option<u64> {
         if !self.may_probe() {
             return None;
@@ -75,19 +74,19 @@ impl Connection<'_, '_> {
         Some(probe_delay_us(tcb))
     }
 
-    /// §7.3: the probe timer has expired.
+    /// §7.3: handles the expiry of the probe timer.
     pub(crate) fn on_probe_timer(&mut self) {
         if self.may_probe() {
             self.demand_cold().probe.due = true;
             self.tcb.set(flag::RETRANSMIT);
             self.mark_data();
         }
-        // Should the probe not be sent, or not be answered.
+        // In case the probe is not sent, or not answered.
         self.restart_rto();
     }
 
-    /// §7.3 (TLP_send_probe): a new segment if there is one and the peer's window takes it, else the last
-    /// one again. The congestion window does not matter.
+    /// §7.3 (TLP_send_probe): plans a new segment if there is one and the peer's window takes it, otherwise the last one
+    /// again. The congestion window does not limit it.
     pub(crate) fn plan_probe(&self, segment: u32) -> Plan {
         let tcb = &*self.tcb;
         let len = tcb.unsent().min(segment);
@@ -100,7 +99,7 @@ impl Connection<'_, '_> {
         Plan { probe: true, ..self.plan_range(start, tcb.snd_nxt, segment) }
     }
 
-    /// The probe was written.
+    /// Notes that the probe was written.
     pub(crate) fn probe_sent(&mut self, plan: &Plan) {
         self.env.counters.count(Counter::TcpLossProbes);
         let nxt = self.tcb.snd_nxt;
@@ -109,7 +108,7 @@ impl Connection<'_, '_> {
         self.restart_rto();
     }
 
-    /// §7.4.2 (TLP_process_ack). `dsack`: what the peer has received twice.
+    /// §7.4.2 (TLP_process_ack). `dsack`: the range that the peer has received twice.
     pub(crate) fn probe_acknowledged(&mut self, segment: &Segment, advanced: bool, dsack: Option<SackBlock>) {
         let ack = segment.acknowledgment();
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
@@ -119,7 +118,7 @@ impl Connection<'_, '_> {
             // It was new data, or the first transmission and the probe have both arrived.
             cold.probe.end = None;
         } else if ack.after(end) {
-            // The probe has repaired a loss: the congestion control must know.
+            // The probe has repaired a loss: the congestion control must react.
             cold.probe.end = None;
             self.env.counters.count(Counter::TcpLossProbeRecovery);
             if self.tcb.recovery == Recovery::Open {
@@ -134,8 +133,8 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// §7.2: new data was sent where `before` bytes were under way, so the probe's time counts from now. Nothing changes when
-    /// an ACK has started it in this tick, unless it then waited for the ACK of one segment, and now there are more.
+    /// §7.2: new data was sent when `before` bytes were in flight, so the probe's time counts from now. Nothing changes when
+    /// an ACK has started it in this tick, unless it then waited for the ACK of one segment and now there are more.
     #[inline]
     pub(crate) fn postpone_probe(&mut self, before: u32) {
         let mss = self.tcb.mss as u32;
@@ -145,7 +144,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The earlier of probe and retransmission timeout, and whether that is the probe's.
+    /// The earlier of probe and retransmission timeout; true when it is the probe's.
     pub(crate) fn loss_timeout_us(&self) -> (u64, bool) {
         let backoffs = self.tcb.backoff.saturating_sub(self.linear_timeouts());
         let rto_us = rtt::backed_off_us(&self.shared.timing, self.tcb.srtt_us, self.tcb.rttvar_us, backoffs);

@@ -1,9 +1,9 @@
-//! Whose turn it is to send data, and how much one call writes.
+//! Scheduler of connections that send data, and the amount that one call writes.
 //!
-//! Connections with data take turns of 64 KiB in the order in which they were marked, until the call has written its budget of
-//! 512 KiB. What a call writes is what a request that has just arrived waits for, and what goes through the cache
-//! before it is answered: while others send small messages (the last eight calls tell) the budget is what the configuration
-//! says. Promises nothing about windows, which are `output`'s.
+//! Connections with data take turns of 64 KiB in the order in which they were marked, until the call has written its budget
+//! of 512 KiB. A request that has just arrived waits for the call's writes, and they go through the cache before it is
+//! answered: while others send small messages (in the last eight calls) the budget is the configured one. Promises nothing
+//! about windows, which are `output`'s.
 
 use ringway_shm::Burst;
 
@@ -17,18 +17,18 @@ use crate::stack::Env;
 const QUANTUM_BYTES: usize = 64 << 10;
 /// Bytes written by one `transmit`.
 const BUDGET_BYTES: usize = 512 << 10;
-/// For how many calls a small message is remembered.
+/// Number of calls for which a small message counts.
 const SMALL_CALLS: u8 = 8;
 
-/// What is known of the turns before.
+/// Record of the calls before.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// Calls for which small messages count from now on.
+    /// Number of further calls for which small messages count.
     small_calls: u8,
 }
 
 impl Turns {
-    /// A call begins: what it may write.
+    /// Starts a call; returns the bytes that it may write.
     fn begin(&mut self, beside_small_bytes: u32) -> usize {
         let beside_small = self.small_calls > 0;
         self.small_calls = self.small_calls.saturating_sub(1);
@@ -37,7 +37,7 @@ impl Turns {
 }
 
 impl Tcp {
-    /// Writes data, each connection in its turn, up to the budget of a call. Returns `false` when no frame was free.
+    /// Writes data, each connection in its turn, up to the budget of a call. Returns false when no frame was free.
     #[inline(never)]
     pub(super) fn transmit_data(&mut self, env: &mut Env, out: &mut [Burst]) -> bool {
         let mut budget = self.turns.begin(self.shared.config.turn_beside_small_bytes);
@@ -69,7 +69,7 @@ impl Tcp {
 }
 
 impl Connection<'_, '_> {
-    /// Whether the `sent` bytes are less than a segment, and all that is under way.
+    /// Returns true when the `sent` bytes are less than a segment, and all that is in flight.
     fn is_small(&self, sent: usize) -> bool {
         sent.wrapping_sub(1) < usize::from(self.tcb.mss) - 1 && self.tcb.flight() as usize == sent
     }

@@ -1,9 +1,9 @@
-//! Undoing a window reduction that was for nothing.
+//! Undoing a window reduction that was unnecessary.
 //!
-//! Read RFC 3522 and RFC 4015 (Eifel) and RFC 5682 first. When an episode of loss begins, the windows from
-//! before are kept. Proof that all was well is an ACK that echoes a timestamp older than the first
-//! retransmission (Eifel), DSACKs for every byte that was sent again (RFC 2883, as RFC 3708 uses them),
-//! or what `frto` finds. Then the windows are taken back and what was held lost is not.
+//! Read RFC 3522 and RFC 4015 (Eifel) and RFC 5682 first. When an episode of loss begins, the earlier windows are saved. An
+//! episode is shown to be spurious by an ACK that echoes a timestamp older than the first retransmission (Eifel), by DSACKs
+//! for every retransmitted byte (RFC 2883, as RFC 3708 uses them), or by `frto`. Then the windows are restored and all loss
+//! marks are cleared.
 
 use crate::stats::Counter;
 use crate::wire::tcp::SackBlock;
@@ -15,7 +15,7 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Recovery, flag};
 
-/// What was before an episode of loss.
+/// State before an episode of loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Undo {
     cwnd: u32,
@@ -25,31 +25,31 @@ pub(crate) struct Undo {
     una: SeqNum,
     /// SND.NXT when it ended.
     end: Option<SeqNum>,
-    /// RetransmitTS: our timestamp of the first retransmission; `None`: nothing was sent again yet.
+    /// RetransmitTS: our timestamp of the first retransmission; `None`: there was none yet.
     retransmit_ts: Option<u32>,
-    /// Bytes sent again that no DSACK has reported.
+    /// Retransmitted bytes that no DSACK has reported.
     unreported: u32,
 }
 
 impl Undo {
-    /// The episode ends; news of it comes until `nxt` is acknowledged.
+    /// Notes the end of the episode; reports about it come until `nxt` is acknowledged.
     pub(crate) fn until(&mut self, nxt: SeqNum) {
         self.end = Some(nxt);
     }
 
-    /// Bytes sent again, as far as no DSACK has reported them.
+    /// Retransmitted bytes that no DSACK has reported.
     pub(crate) fn sent_again(&self) -> u32 {
         self.unreported
     }
 
-    /// Whether no news of the episode can come any more.
+    /// Returns true when no more reports about the episode can come.
     pub(crate) fn is_over(&self, ack: SeqNum) -> bool {
         self.end.is_some_and(|end| ack.after(end))
     }
 }
 
 impl Connection<'_, '_> {
-    /// An episode begins (or becomes a timeout: what was before the first part of it counts).
+    /// Saves the windows when an episode begins (when one becomes a timeout, those before its first part count).
     pub(crate) fn remember_windows(&mut self) {
         let is_first = self.tcb.recovery == Recovery::Open;
         let (cwnd, ssthresh, una) = (self.tcb.cwnd, self.tcb.ssthresh, self.tcb.snd_una);
@@ -60,7 +60,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// `bytes` were sent again in an episode.
+    /// Records `bytes` retransmitted in an episode.
     pub(crate) fn remember_retransmission(&mut self, bytes: u32) {
         let timestamp = self.shared.secrets.timestamp(self.now);
         if let Some(undo) = self.cold().and_then(|cold| cold.undo.as_mut()) {
@@ -69,7 +69,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 3522 §3.2 (5): whether the ACK was caused by a segment from before the first retransmission.
+    /// RFC 3522 §3.2 (5): returns true when the ACK was caused by a segment from before the first retransmission.
     fn is_echo_older_than_retransmission(&self, segment: &Segment) -> bool {
         let undo = self.shared.cold.get(self.tcb.cold).and_then(|cold| cold.undo);
         let Some(retransmit_ts) = undo.and_then(|undo| undo.retransmit_ts) else { return false };
@@ -77,9 +77,9 @@ impl Connection<'_, '_> {
         echo != 0 && echo.wrapping_sub(retransmit_ts).cast_signed() < 0
     }
 
-    /// Something has arrived in an episode, what else it does is still to come: the tests of F-RTO (RFC 5682
-    /// §3, step 3b) and Eifel. The latter is for ACKs that move SND.UNA (`advances`): others echo what came
-    /// before the gap.
+    /// Checks an arrival in an episode before the rest of its processing: the tests of F-RTO (RFC 5682
+    /// §3, step 3b) and Eifel. The latter is for ACKs that move SND.UNA (`advances`): others echo a timestamp from before
+    /// the gap.
     pub(crate) fn undo_if_spurious(&mut self, segment: &Segment, advances: bool) {
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
         let original = cold.rack.take_original_delivered();
@@ -93,7 +93,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The peer reports duplicates: if that is all that was sent again, it was for nothing.
+    /// Takes a report of duplicates: when it completes the retransmitted bytes, the episode was spurious.
     pub(crate) fn undo_if_all_reported(&mut self, block: SackBlock) {
         let Some(undo) = self.cold().and_then(|cold| cold.undo.as_mut()) else { return };
         if undo.unreported == 0 || block.left.before(undo.una) {
@@ -105,7 +105,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 4015 §3.2, §3.3: takes the windows back and ends the episode.
+    /// RFC 4015 §3.2, §3.3: restores the windows and ends the episode.
     pub(crate) fn undo(&mut self, reason: Counter) {
         let Some(undo) = self.cold().and_then(|cold| cold.undo.take()) else { return };
         self.env.counters.count(reason);

@@ -2,8 +2,8 @@
 //!
 //! Read RFC 9293 §3.8.5 and RFC 6093 first. On the wire the urgent pointer names the byte behind the urgent data (RFC 9293
 //! MUST-62; Linux: tcp_stdurg=0); the last byte before it is what sockets call the urgent one. The bytes stay in the stream
-//! here: what a socket makes of the mark (out of line, in line, SIGURG) is the application side's business, which is told
-//! of the mark by [`Event::Urgent`] before it sees the bytes around it.
+//! here: the application side decides what a socket makes of the mark (out of line, in line, SIGURG). It gets
+//! [`Event::Urgent`] before it sees the bytes around the mark.
 
 use ringway_shm::Arena;
 
@@ -18,33 +18,33 @@ use super::segment::Segment;
 use super::sequence::SeqNum;
 use super::tcb::{Tcb, flag};
 
-/// What a connection knows of urgent data.
+/// Urgent data of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     received: Option<Received>,
-    /// SND.UP: the sequence number behind the last urgent byte that was written.
+    /// SND.UP: the sequence number behind the last urgent byte written.
     send: Option<SeqNum>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Received {
-    /// Of the last urgent byte.
+    /// Sequence number of the last urgent byte.
     sequence: SeqNum,
-    /// Its place in the stream, modulo 2^32.
+    /// Its position in the stream, modulo 2^32.
     at: u32,
-    /// The byte itself, once it has come.
+    /// The byte itself, once it has arrived.
     byte: Option<u8>,
 }
 
 impl Marks {
-    /// Whether every segment has to be looked at, because the urgent byte is announced and has not come.
+    /// Returns true when every segment must be checked, because the urgent byte is announced and has not arrived.
     pub(crate) fn awaits_byte(&self) -> bool {
         self.received.is_some_and(|received| received.byte.is_none())
     }
 }
 
 impl Connection<'_, '_> {
-    /// Sixth, check the URG bit. As Linux: old pointers are nothing new, the newest one counts.
+    /// Sixth, check the URG bit. Linux: old pointers are ignored, the newest one counts.
     pub(crate) fn sixth_check_urg(&mut self, segment: &Segment) {
         let before = self.cold().and_then(|cold| cold.urgent.received);
         if !(segment.has(URG) || before.is_some()) || !self.tcb.state.receives_data() || self.tcb.has(flag::ORPHAN) {
@@ -70,7 +70,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// In front of what was told before: who learns that bytes can be read has to know of the mark.
+    /// Queues the event before earlier ones: an application must know the mark before it learns of readable bytes.
     fn signal_urgent(&mut self) {
         if self.tcb.is_accepted() {
             let (socket, cookie) = (self.id(), self.tcb.cookie);
@@ -78,7 +78,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// The application has read: a mark that lies behind it is forgotten.
+    /// Drops a mark that lies behind the data that the application has read.
     pub(crate) fn forget_read_mark(&mut self) {
         let read = self.tcb.rcv_nxt - self.tcb.unconsumed;
         if let Some(cold) = self.shared.cold.get_mut(self.tcb.cold)
@@ -88,7 +88,7 @@ impl Connection<'_, '_> {
         }
     }
 
-    /// RFC 9293 §3.10.2: what is queued up to `ahead` bytes behind the end of the queue is urgent.
+    /// RFC 9293 §3.10.2: makes data up to `ahead` bytes behind the end of the queue urgent.
     fn mark_urgent(&mut self, ahead: i32) {
         let end = self.tcb.snd_end;
         let up = if ahead < 0 { end - ahead.unsigned_abs() } else { end + ahead.unsigned_abs() };
@@ -96,7 +96,7 @@ impl Connection<'_, '_> {
         self.mark_data_if_any();
     }
 
-    /// URG and the urgent pointer, as long as the segment begins before the end of the urgent data.
+    /// Sets URG and the urgent pointer, as long as the segment begins before the end of the urgent data.
     pub(crate) fn point_at_urgent(&mut self, header: &mut Header) {
         let una = self.tcb.snd_una;
         let Some(cold) = self.shared.cold.get_mut(self.tcb.cold) else { return };
@@ -104,7 +104,7 @@ impl Connection<'_, '_> {
         if up.at_or_before(una) {
             cold.urgent.send = None;
         } else if header.sequence.before(up) {
-            // RFC 6093 §2.1: who is further away points as far as the field goes.
+            // RFC 6093 §2.1: a segment farther away points as far as the field allows.
             header.urgent = u16::try_from(up - header.sequence).unwrap_or(u16::MAX);
             header.flags |= URG;
         }
@@ -129,12 +129,12 @@ impl Tcp {
     }
 }
 
-/// Whether urgent data waits or is under way.
+/// Returns true when urgent data waits or is in flight.
 pub(crate) fn is_sending_urgent(pool: &ColdPool, tcb: &Tcb) -> bool {
     pool.get(tcb.cold).and_then(|cold| cold.urgent.send).is_some_and(|up| up.after(tcb.snd_una))
 }
 
-/// The byte `offset` bytes into the payload.
+/// The byte at `offset` in the payload.
 fn byte_at(arena: &Arena, segment: &Segment, offset: u32) -> Option<u8> {
     let (mut slot, mut offset) = (segment.payload.front(), offset as usize);
     while slot.is_some() {

@@ -14,11 +14,11 @@ fn fields_in_the_handshake() {
     }
 }
 
-/// Appendix A.2: few packets cannot have wrapped ACE; for many, the option tells, or the worst is assumed.
+/// Appendix A.2: few packets cannot wrap ACE; for many, the option decides, or the worst is assumed.
 #[test]
 fn safest_likely_case() {
     let mut accurate = Accurate::new();
-    assert_eq!(accurate.safest(0, 10, 1_000, None), 0, "a peer that joins ACKs from the first on");
+    assert_eq!(accurate.safest(0, 10, 1_000, None), 0, "a peer that coalesces ACKs from the first on");
     let mut accurate = Accurate::new();
     assert_eq!(accurate.safest(1, 1, 1_000, None), 1);
     assert_eq!(accurate.safest(3, 7, 1_000, None), 3);
@@ -30,5 +30,5 @@ fn safest_likely_case() {
     for _ in 0..1_000 {
         accurate.safest(0, 20, 1_000, Some(0));
     }
-    assert_eq!(accurate.safest(0, 20, 1_000, None), 0, "a peer that joins ACKs loses none");
+    assert_eq!(accurate.safest(0, 20, 1_000, None), 0, "a peer that coalesces ACKs loses none");
 }

@@ -1,10 +1,10 @@
-//! BBR, version 3: a model of the path (bandwidth and round trip) instead of a window that grows until something is lost.
+//! BBR, version 3: a model of the path (bandwidth and round trip) instead of a window that grows until a loss.
 //!
-//! Read draft-ietf-ccwg-bbr §5 first; names and steps are the draft's. This file has the state, the order of the steps and the
-//! control parameters (§5.6); `path` the model of the path (§5.5), `phase` the state machine (§5.3), `loss` what losses do to
-//! both. Integers only: rates in bytes per second, volumes in bytes, times in microseconds, gains in percent; `INFINITY` is
-//! what was not measured or does not limit. It reads ACKs as `rate` samples; it knows neither segments nor
-//! timers. CE marks are not heeded.
+//! Read draft-ietf-ccwg-bbr §5 first; names and steps are the draft's. This file has the state, the order of the steps and
+//! the control parameters (§5.6); `path` the model of the path (§5.5), `phase` the state machine (§5.3), `loss` the effect
+//! of losses on both. Integers only: rates in bytes per second, volumes in bytes, times in microseconds, gains in percent;
+//! `INFINITY` stands for a value that was not measured or does not limit. The input is ACKs as `rate` samples, without
+//! segments or timers. CE marks are ignored.
 
 mod loss;
 mod path;
@@ -15,7 +15,7 @@ pub(crate) use loss::Lost;
 use crate::tcp::pacing::quantum;
 use crate::tcp::rate::Sample;
 
-/// What does not limit.
+/// Value of a bound that does not limit.
 const INFINITY: u64 = u64::MAX;
 /// BBR.PacingMarginPercent
 const PACING_MARGIN_PERCENT: u64 = 1;
@@ -80,12 +80,12 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// The connection as BBR sees it at an event.
+/// State of the connection at an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) now_us: u64,
     pub(crate) mss: u32,
-    /// C.cwnd; BBR moves it.
+    /// C.cwnd; BBR changes it.
     pub(crate) cwnd: u32,
     /// C.InitialCwnd
     pub(crate) initial_cwnd: u32,
@@ -105,7 +105,7 @@ pub(crate) struct Flow {
     pub(crate) in_recovery: bool,
 }
 
-/// See the module's text; the names are the draft's where the comment says nothing else.
+/// See the module's text; the names are the draft's unless the comment says otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr {
     phase: Phase,
@@ -132,7 +132,7 @@ pub(crate) struct Bbr {
     // Aggregation.
     extra_acked_start_us: u64,
     extra_acked_delivered: u64,
-    /// extra_acked_filter: the largest of the last rounds and of those before, and the round when the former began.
+    /// extra_acked_filter: the largest of the last rounds and of those before, and the round at which the former began.
     extra_acked_filter: [u64; 2],
     extra_acked_round: u64,
     // Full pipe.
@@ -166,11 +166,11 @@ pub(crate) struct Bbr {
     prior_cwnd: u32,
     idle_restart: bool,
     undo: Undo,
-    /// Of a small generator: flows must not probe in step.
+    /// State of a small generator: flows must not probe in step.
     random: u64,
 }
 
-/// What a loss episode for nothing gives back.
+/// State restored after a spurious loss episode.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     phase: Option<Phase>,
@@ -246,8 +246,8 @@ impl Bbr {
         self.phase
     }
 
-    /// UpdateOnACK, once everything that the ACK tells is known. Returns whether samples count as
-    /// application-limited from now on (MarkConnectionAppLimited).
+    /// UpdateOnACK, after the ACK has been evaluated. Returns true when samples count as application-limited from now on
+    /// (MarkConnectionAppLimited).
     pub(crate) fn on_ack(&mut self, flow: &mut Flow, sample: &Sample) -> bool {
         if !self.has_round_trip && flow.srtt_us != 0 {
             self.init_pacing_rate(flow);
@@ -270,7 +270,7 @@ impl Bbr {
         mark
     }
 
-    /// HandleRestartFromIdle: nothing is under way, the application had nothing to send, and now has.
+    /// HandleRestartFromIdle: nothing is in flight, the application had nothing to send, and now has.
     pub(crate) fn on_idle_restart(&mut self, flow: &mut Flow) {
         if !flow.app_limited {
             return;
@@ -331,7 +331,7 @@ impl Bbr {
         self.bdp().min(flow.cwnd as u64)
     }
 
-    /// InflightWithHeadroom: leaves 15 percent to others.
+    /// InflightWithHeadroom: leaves 15 percent to other flows.
     fn inflight_with_headroom(&self, flow: &Flow) -> u64 {
         if self.inflight_longterm == INFINITY {
             return INFINITY;
@@ -379,7 +379,7 @@ impl Bbr {
         flow.cwnd = flow.cwnd.max(self.prior_cwnd);
     }
 
-    /// A number below `bound`.
+    /// A pseudo-random number below `bound`.
     fn random_below(&mut self, bound: u64) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

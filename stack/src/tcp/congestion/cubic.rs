@@ -1,19 +1,19 @@
 //! CUBIC. Read RFC 9438 §4 first. Integers only; windows in bytes, time in milliseconds.
 //!
-//! W(t) = C (t - K)^3 + W_max with C = 0.4 segments/s^3, beta = 0.7. The Reno-friendly window is
-//! kept beside it, and fast convergence is on. Slow start is not here.
+//! W(t) = C (t - K)^3 + W_max with C = 0.4 segments/s^3, beta = 0.7. The Reno-friendly window is kept beside it, and fast
+//! convergence is on. Slow start is in [`Window`].
 
 use super::Window;
 
-/// How late an ACK may come because the peer delays it (RFC 9293 §3.8.6.3), milliseconds.
+/// Maximum lateness of an ACK that the peer delays (RFC 9293 §3.8.6.3), milliseconds.
 const ACK_DELAY_MS: u32 = 500;
 
-/// Linux computes its target once a tick, of 4 ms with the tick that most distributions choose, and rounds it up to a whole
-/// segment: in the first tick of an epoch its window grows by a segment per round trip. Where round trips are so short that
-/// losses are a few milliseconds apart that is most of the time, and who did not would have three quarters of its share.
+/// Linux computes its target once a tick, of 4 ms in most distributions, and rounds it up to a whole segment: in the first
+/// tick of an epoch its window grows by a segment per round trip. When round trips are so short that losses are a few
+/// milliseconds apart that is most of the time, and a flow without this rule would get three quarters of its share.
 const FIRST_TICK_MS: u32 = 4;
 
-/// What CUBIC remembers between loss episodes.
+/// State of CUBIC between loss episodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cubic {
     /// Window before the last reduction, bytes; 0: no loss yet.
@@ -26,13 +26,13 @@ pub(crate) struct Cubic {
     epoch_start_ms: u32,
     /// Time from the epoch's start to the plateau, milliseconds.
     k_ms: u32,
-    /// When the window was last in use, milliseconds.
+    /// Time at which the window was last in use, milliseconds.
     used_ms: u32,
     in_epoch: bool,
 }
 
 impl Cubic {
-    /// Whether nothing would be lost by forgetting it.
+    /// Returns true when dropping it loses nothing.
     pub(crate) fn is_quiet(&self) -> bool {
         self.w_max == 0 && self.cwnd_prior == 0 && !self.in_epoch
     }
@@ -40,14 +40,15 @@ impl Cubic {
     /// RFC 9438 §4.6, §4.7: the new ssthresh.
     pub(crate) fn on_loss(&mut self, window: &Window, flight: u32) -> u32 {
         let cwnd = window.cwnd;
-        // Fast convergence: release bandwidth to newcomers.
+        // Fast convergence: release bandwidth to new flows.
         self.w_max = if cwnd < self.w_max { (cwnd as u64 * 17 / 20) as u32 } else { cwnd };
         self.cwnd_prior = cwnd;
         self.in_epoch = false;
         ((flight.min(cwnd) as u64 * 7 / 10) as u32).max(2 * window.mss)
     }
 
-    /// RFC 9438 §4.8: a timeout ends the epoch. The next begins with congestion avoidance: K is 0 there, and W_max the window.
+    /// RFC 9438 §4.8: a timeout ends the epoch. The next begins with congestion avoidance: K is then 0, and W_max the
+    /// window.
     pub(crate) fn on_timeout(&mut self) {
         self.in_epoch = false;
         self.w_max = 0;
@@ -60,11 +61,11 @@ impl Cubic {
         }
         self.leave_out_idle_time(now_ms, srtt_us / 1_000);
         let elapsed_ms = now_ms.wrapping_sub(self.epoch_start_ms) as u64;
-        // The target is where the curve will be one round trip from now.
+        // The target is the curve's value one round trip from now.
         let target =
             self.curve(elapsed_ms + srtt_us as u64 / 1_000, window.mss).clamp(window.cwnd as u64, window.cwnd as u64 * 3 / 2);
         let is_near = (1..FIRST_TICK_MS * 1_000).contains(&srtt_us);
-        // An epoch that begins where the last loss was has no way to make good.
+        // An epoch that starts at the window of the last loss has nothing to regain.
         let begins = elapsed_ms < FIRST_TICK_MS as u64 && self.k_ms > 0;
         let target = target.max(window.cwnd as u64 + if is_near && begins { window.mss as u64 } else { 0 });
         let growth = (target - window.cwnd as u64) * acked as u64 / window.cwnd.max(1) as u64;
@@ -76,7 +77,7 @@ impl Cubic {
         window.cwnd = cubic.max(self.w_est.min(super::CWND_MAX));
     }
 
-    /// RFC 9438 §4.2: t does not include times when the window was not in use. While it is, ACKs come every round trip.
+    /// RFC 9438 §4.2: t excludes times when the window was not in use. While it is, ACKs come every round trip.
     fn leave_out_idle_time(&mut self, now_ms: u32, srtt_ms: u32) {
         let gap_ms = now_ms.wrapping_sub(self.used_ms);
         if gap_ms > srtt_ms + ACK_DELAY_MS {
@@ -105,7 +106,7 @@ impl Cubic {
     }
 }
 
-/// The largest integer whose cube is at most `value`.
+/// The largest integer with a cube of at most `value`.
 fn cube_root(value: u64) -> u32 {
     let (mut low, mut high) = (0u64, 2_642_245);
     while low < high {

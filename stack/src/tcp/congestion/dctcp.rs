@@ -1,7 +1,7 @@
-//! DCTCP: the window is reduced by as much as there were marks. Read RFC 8257 §3 first; the variables are the RFC's.
+//! DCTCP: the window is reduced in proportion to the marks. Read RFC 8257 §3 first; the variables are the RFC's.
 //!
-//! Integers only: the share of marked bytes is counted in 1/1024, g = 1/16. Losses and growth are Reno's. The
-//! receiver's part (which ACK says ECE) is in `tcp::ecn`.
+//! Integers only: the share of marked bytes is in 1/1024, g = 1/16. Losses and growth are Reno's. The receiver's part (ECE
+//! in ACKs) is in `tcp::ecn`.
 
 use super::Window;
 use crate::tcp::sequence::SeqNum;
@@ -11,7 +11,7 @@ const ALL: u32 = 1_024;
 /// g = 1/16.
 const GAIN_SHIFT: u32 = 4;
 
-/// What DCTCP remembers.
+/// State of DCTCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dctcp {
     /// 1 - DCTCP.Alpha: §3.3 begins with an alpha of 1.
@@ -25,7 +25,7 @@ pub(crate) struct Dctcp {
 }
 
 impl Dctcp {
-    /// §3.3 (1-8): `acked` bytes were acknowledged, up to `ack`, `marked` of them with a mark; `nxt` is SND.NXT.
+    /// §3.3 (1-8): takes `acked` acknowledged bytes, up to `ack`, `marked` of them with a mark; `nxt` is SND.NXT.
     pub(crate) fn on_ack(&mut self, ack: SeqNum, nxt: SeqNum, acked: u32, marked: u32) {
         self.acked = self.acked.saturating_add(acked);
         self.marked = self.marked.saturating_add(marked);
@@ -36,7 +36,7 @@ impl Dctcp {
         let marked = self.marked.min(self.acked);
         let share = (marked as u64 * ALL as u64 / self.acked.max(1) as u64) as u32;
         let alpha = ALL - self.unmarked;
-        // As Linux: alpha falls to 0, though a sixteenth of little is nothing.
+        // Linux: alpha falls to 0, though a sixteenth of a small value rounds to 0.
         let fall = if alpha == 0 { 0 } else { (alpha >> GAIN_SHIFT).max(1) };
         self.unmarked = ALL - (alpha - fall + (share >> GAIN_SHIFT)).min(ALL);
         self.window_end = Some(nxt);
@@ -44,7 +44,7 @@ impl Dctcp {
         self.marked = 0;
     }
 
-    /// `bytes` of those that were counted, or will be, had a mark: for feedback that comes by itself.
+    /// Counts `bytes` as marked, for feedback that is separate from the ACK of those bytes (before or after).
     pub(crate) fn mark(&mut self, bytes: u32) {
         self.marked = self.marked.saturating_add(bytes);
     }

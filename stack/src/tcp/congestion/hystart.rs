@@ -1,8 +1,8 @@
 //! HyStart++: leaves the first slow start when the round trip grows, before the queue overflows.
 //!
-//! Read RFC 9406 §4.2, §4.3 first; names and steps are the RFC's. Rounds are counted by sequence numbers.
-//! Only the first slow start of a connection has it: later ones end at a threshold that a loss has set.
-//! L is infinite: stretched ACKs come from receivers that coalesce, and Linux does not cut them either.
+//! Read RFC 9406 §4.2, §4.3 first; names and steps are the RFC's. Rounds are counted by sequence numbers. Only the first
+//! slow start of a connection has it: later ones end at a threshold that a loss has set. L is infinite: stretched ACKs come
+//! from receivers that coalesce, and Linux does not limit them either.
 
 use crate::tcp::sequence::SeqNum;
 
@@ -23,7 +23,7 @@ const CSS_ROUNDS: u8 = 5;
 /// No measurement.
 const INFINITY: u32 = u32::MAX;
 
-/// An ACK as slow start sees it.
+/// An ACK in slow start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     /// SEG.ACK
@@ -32,11 +32,11 @@ pub(crate) struct Round {
     pub(crate) nxt: SeqNum,
     /// Bytes newly acknowledged.
     pub(crate) acked: u32,
-    /// The round trip that this ACK has measured, microseconds; 0: none.
+    /// The round-trip sample of this ACK, microseconds; 0: none.
     pub(crate) rtt_us: u32,
 }
 
-/// What is remembered in the first slow start; see the module's text.
+/// State of the first slow start; see the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HyStart {
     /// windowEnd: the round is over when this is acknowledged.
@@ -49,13 +49,13 @@ pub(crate) struct HyStart {
     css_baseline_min_rtt_us: u32,
     /// rttSampleCount
     rtt_samples: u8,
-    /// Rounds of conservative slow start that are over.
+    /// Number of finished rounds of conservative slow start.
     css_rounds: u8,
     /// `window_end` has been set: a round has begun.
     in_round: bool,
     /// `most_until` has been set.
     in_window: bool,
-    /// Most bytes under way in this window of data, and where it ends.
+    /// Most bytes in flight in this window of data, and its end.
     most_under_way: u32,
     most_until: SeqNum,
 }
@@ -84,12 +84,12 @@ impl HyStart {
         self.css_baseline_min_rtt_us != INFINITY
     }
 
-    /// Nothing is known of this window of data.
+    /// Clears the record of this window of data.
     pub(crate) fn forget_most_under_way(&mut self) {
         (self.most_under_way, self.in_window) = (0, false);
     }
 
-    /// RFC 7661, as Linux: how much was under way in this window of data at most, when `under_way` bytes were before an ACK.
+    /// RFC 7661, Linux: most bytes in flight in this window of data, when `under_way` were in flight before an ACK.
     #[inline]
     pub(crate) fn most_under_way(&mut self, under_way: u32, ack: SeqNum, nxt: SeqNum) -> u32 {
         let most = self.most_under_way.max(under_way);
@@ -99,7 +99,7 @@ impl HyStart {
         most
     }
 
-    /// An ACK in the first slow start while the window was in use.
+    /// Handles an ACK in the first slow start while the window was in use.
     pub(crate) fn on_ack(&mut self, window: &mut Window, round: &Round) {
         let end = if self.in_round { self.window_end } else { round.nxt };
         (self.window_end, self.in_round) = (end, true);
@@ -117,7 +117,7 @@ impl HyStart {
         }
     }
 
-    /// The start of a round. Returns whether conservative slow start has lasted long enough.
+    /// Starts a round. Returns true when conservative slow start has lasted long enough.
     fn begin_round(&mut self, nxt: SeqNum) -> bool {
         if self.is_conservative() {
             self.css_rounds += 1;
@@ -136,7 +136,7 @@ impl HyStart {
         }
     }
 
-    /// For rounds with enough samples: does the delay grow?
+    /// Enters conservative slow start when the delay grows, in rounds with enough samples.
     fn enter_conservative_if_delayed(&mut self) {
         let (current, last) = (self.current_round_min_rtt_us, self.last_round_min_rtt_us);
         if self.rtt_samples < N_RTT_SAMPLE || current == INFINITY || last == INFINITY {
@@ -149,7 +149,7 @@ impl HyStart {
         }
     }
 
-    /// The delay has become smaller again: leaving slow start would have been too early.
+    /// Returns to standard slow start when the delay has become smaller again.
     fn return_if_spurious(&mut self) {
         if self.rtt_samples >= N_RTT_SAMPLE && self.current_round_min_rtt_us < self.css_baseline_min_rtt_us {
             self.css_baseline_min_rtt_us = INFINITY;

@@ -1,9 +1,9 @@
-//! Congestion control: how many bytes may be under way.
+//! Congestion control: the limit of bytes in flight.
 //!
-//! One file per algorithm. The window itself (`cwnd`, `ssthresh`) stands in the control block, since output
-//! reads it for every packet; what an algorithm remembers beyond that is a [`cubic::Cubic`] in the cold object,
-//! in the first slow start a [`hystart::HyStart`], or a [`bbr::Bbr`]. `control` (for BBR `model`) says when: bytes
-//! acknowledged, a loss episode begins, a timeout. Nothing here sends or knows segments.
+//! One file per algorithm. The window itself (`cwnd`, `ssthresh`) is in the control block, since output reads it for every
+//! packet; further state of an algorithm is a [`cubic::Cubic`] in the cold object, in the first slow start a
+//! [`hystart::HyStart`], or a [`bbr::Bbr`]. `control` (for BBR `model`) calls it: bytes acknowledged, start of a loss
+//! episode, timeout. Nothing here sends or knows segments.
 
 pub(crate) mod bbr;
 pub(crate) mod cubic;
@@ -13,7 +13,7 @@ pub(crate) mod newreno;
 
 use crate::config::CongestionControl;
 
-/// What an algorithm works on; bytes.
+/// The window that an algorithm works on; bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) cwnd: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Window {
 
 /// "Arbitrarily high" (RFC 5681 §3.1).
 pub(crate) const SSTHRESH_INITIAL: u32 = u32::MAX;
-/// No window grows beyond this.
+/// Largest window.
 pub(crate) const CWND_MAX: u32 = 1 << 30;
 
 /// RFC 6928 §2: `segments` (10), but not more than max(2 MSS, 14600) bytes for ten.
@@ -32,15 +32,14 @@ pub(crate) fn initial_window(mss: u32, segments: u8) -> u32 {
 }
 
 impl Window {
-    /// Whether the window still grows exponentially.
+    /// Returns true while the window grows exponentially.
     #[inline]
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 §3.1 with RFC 3465's byte counting, L = 2 (in effect: the ACK of a stretch of any
-    /// length counts whole, as the sender is paced by its own ACK clock). Returns what is left of
-    /// `acked` when ssthresh was reached.
+    /// RFC 5681 §3.1 with RFC 3465's byte counting, L = 2 (in effect: a stretched ACK of any length counts whole, as the
+    /// sender is paced by its own ACK clock). Returns the part of `acked` left over when ssthresh was reached.
     #[inline]
     pub(crate) fn slow_start(&mut self, acked: u32) -> u32 {
         let grown = self.cwnd.saturating_add(acked).min(self.ssthresh).min(CWND_MAX);
@@ -49,7 +48,7 @@ impl Window {
         acked - used.min(acked)
     }
 
-    /// `acked` bytes were acknowledged in congestion avoidance while the window was in use.
+    /// Takes `acked` bytes acknowledged in congestion avoidance while the window was in use.
     pub(crate) fn on_ack(
         &mut self,
         algorithm: CongestionControl,
@@ -65,7 +64,7 @@ impl Window {
         self.cwnd = self.cwnd.min(CWND_MAX);
     }
 
-    /// The peer reports marks for the first time in this window: sets ssthresh only.
+    /// Takes the peer's first report of marks in this window: sets ssthresh only.
     pub(crate) fn on_ecn(&mut self, algorithm: CongestionControl, cubic: &mut cubic::Cubic, dctcp: &dctcp::Dctcp, flight: u32) {
         match algorithm {
             CongestionControl::Dctcp => self.ssthresh = dctcp.on_ecn(self),
@@ -73,7 +72,7 @@ impl Window {
         }
     }
 
-    /// A loss episode begins with `flight` bytes under way: sets ssthresh only; recovery moves cwnd.
+    /// Starts a loss episode with `flight` bytes in flight: sets ssthresh only; recovery moves cwnd.
     pub(crate) fn on_loss(&mut self, algorithm: CongestionControl, cubic: Option<&mut cubic::Cubic>, flight: u32) {
         self.ssthresh = match (algorithm, cubic) {
             (CongestionControl::Cubic, Some(cubic)) => cubic.on_loss(self, flight),

@@ -9,7 +9,7 @@ pub(crate) fn on_ack(window: &mut Window, acked: u32) {
     window.cwnd = window.cwnd.saturating_add((growth as u32).max(1));
 }
 
-/// RFC 5681 (4): half of what is under way, at least two segments.
+/// RFC 5681 (4): half of the bytes in flight, at least two segments.
 pub(crate) fn on_loss(window: &Window, flight: u32) -> u32 {
     (flight / 2).max(2 * window.mss)
 }

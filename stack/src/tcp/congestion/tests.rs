@@ -64,8 +64,8 @@ fn cubic_is_reno_friendly() {
     assert!(window.cwnd >= 15 * MSS, "{}", window.cwnd);
 }
 
-/// As Linux on a near path: in the first 4 ms of an epoch a segment per round trip; then no more until the window that is
-/// friendly to Reno, or the curve, is there too.
+/// Linux on a near path: in the first 4 ms of an epoch a segment per round trip; then no more until the Reno-friendly
+/// window, or the curve, has caught up.
 #[test]
 fn cubic_first_tick() {
     let mut cubic = Cubic::default();
@@ -94,7 +94,7 @@ fn initial_windows() {
     assert_eq!(initial_window(8_960, 10), 17_920);
 }
 
-/// RFC 9438 §4.8: after a timeout the plateau is where congestion avoidance begins, not where the loss was.
+/// RFC 9438 §4.8: after a timeout the plateau is at the start of congestion avoidance, not at the window of the loss.
 #[test]
 fn cubic_after_a_timeout() {
     let mut cubic = Cubic::default();

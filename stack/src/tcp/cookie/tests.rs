@@ -12,7 +12,7 @@ fn at(seconds: u64) -> Instant {
     Instant::from_millis(seconds * 1_000)
 }
 
-/// A cookie tells the MSS, rounded down to one of the table, in IPv4 and IPv6.
+/// A cookie encodes the MSS, rounded down to one of the table, in IPv4 and IPv6.
 #[test]
 fn tells_the_mss() {
     let secrets = Secrets::new(1);
@@ -26,7 +26,7 @@ fn tells_the_mss() {
     assert_eq!(check(&secrets, at(500), &wide, irs, cookie), Some(8_940));
 }
 
-/// A cookie is good for more than one minute and less than two.
+/// A cookie is valid for more than one minute and less than two.
 #[test]
 fn grows_old() {
     let secrets = Secrets::new(2);
@@ -38,7 +38,7 @@ fn grows_old() {
     }
 }
 
-/// A cookie is good for one flow, one ISN and one stack; of random numbers hardly any is a cookie.
+/// A cookie is valid for one flow, one ISN and one stack; hardly any random number is a cookie.
 #[test]
 fn cannot_be_guessed() {
     let (secrets, other) = (Secrets::new(3), Secrets::new(4));
@@ -52,8 +52,8 @@ fn cannot_be_guessed() {
     assert_eq!(hits.count(), 0);
 }
 
-/// A late segment of a connection that is over is no cookie, though as many bytes went each way as the other: the difference of
-/// SEG.ACK and SEG.SEQ is a cookie's then (seed 24028501408 of the simulator).
+/// A late segment of an ended connection is no cookie, even when equal numbers of bytes went each way: the difference of
+/// SEG.ACK and SEG.SEQ is then a cookie's (seed 24028501408 of the simulator).
 #[test]
 fn equal_bytes_each_way_are_no_cookie() {
     let secrets = Secrets::new(8);
@@ -65,7 +65,7 @@ fn equal_bytes_each_way_are_no_cookie() {
     assert_eq!(taken.count(), 0);
 }
 
-/// The timestamp tells window scale, SACK and ECN; it never lies in the future and at most 2^6 ms in the past.
+/// The timestamp encodes window scale, SACK and ECN; it never lies in the future and at most 2^6 ms in the past.
 #[test]
 fn timestamps_tell_options() {
     let config = TcpConfig::default();

@@ -11,8 +11,8 @@ fn key(n: u32) -> FlowKey {
     }
 }
 
-/// Against a map: insertions, removals and lookups while the table grows, with real hashes and with
-/// hashes of which all but 6 bits are equal.
+/// Compares with a map: insertions, removals and lookups while the table grows, with real hashes and with hashes of which
+/// all but 6 bits are equal.
 #[test]
 fn like_a_map() {
     for (seed, mask) in [(1u64, u32::MAX), (2, u32::MAX), (3, 0x3f)] {
@@ -54,7 +54,7 @@ fn kinds() {
     assert_eq!(table.find(1, |t| t == Target::TimeWait(7)), Some(Target::TimeWait(7)));
 }
 
-/// The key of the hash matters, and neighboring flows spread over the buckets.
+/// The hash depends on its key, and neighboring flows spread over the buckets.
 #[test]
 fn the_hash_is_keyed_and_spreads() {
     let (a, b) = (FlowHasher::new(1), FlowHasher::new(2));

@@ -10,7 +10,7 @@ fn flow(remote: &str, local: &str) -> FlowKey {
     FlowKey { local: ip(local), remote: ip(remote), local_port: 80, remote_port: 1_000 }
 }
 
-/// The cookies are Linux's: these are what its tests expect for that key, and for a key of zeros.
+/// The cookies are Linux's: its tests expect these values for that key, and for a key of zeros.
 #[test]
 fn cookies_are_those_of_linux() {
     let flow = flow("192.0.2.1", "192.168.0.1");
@@ -28,5 +28,5 @@ fn what_cookies_depend_on() {
     assert_eq!(cookie(&KEY, &one), cookie(&KEY, &FlowKey { remote_port: 9, ..one }));
     assert_ne!(Shared::new(1, None).keys, Shared::new(2, None).keys);
     let own = FastOpenKeys { primary: KEY, backup: Some([1; 16]) };
-    assert_eq!(Shared::new(1, Some(own)).keys, own, "what was configured");
+    assert_eq!(Shared::new(1, Some(own)).keys, own, "the configured keys");
 }

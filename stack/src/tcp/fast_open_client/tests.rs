@@ -2,7 +2,7 @@ use core::net::Ipv4Addr;
 
 use super::*;
 
-/// So many peers are remembered at most, and the one known longest is forgotten first.
+/// The cache has an upper bound, and the peer known longest is dropped first.
 #[test]
 fn the_cache_is_bounded() {
     let ip = |n: u32| IpAddr::V4(Ipv4Addr::from_bits(n));

@@ -4,7 +4,7 @@ fn key(port: u16) -> FlowKey {
     FlowKey { local: [10, 0, 0, 1].into(), remote: [10, 0, 0, 2].into(), local_port: port, remote_port: 80 }
 }
 
-/// RFC 9293 MUST-8: within one flow the number moves on by one every four microseconds.
+/// RFC 9293 MUST-8: within one flow the number advances by one every four microseconds.
 #[test]
 fn numbers_follow_the_clock() {
     let secrets = Secrets::new(1);

@@ -1,7 +1,7 @@
 use super::*;
 use alloc::vec::Vec;
 
-/// Asks for `acks` ACKs, of which every one that waits does so in vain, and says which waited.
+/// Asks for `acks` ACKs, every delay of which is useless; returns the numbers of the delayed ones.
 fn in_vain(patience: &mut Patience, acks: u32) -> Vec<u32> {
     let mut waited = Vec::new();
     for n in 0..acks {
@@ -13,7 +13,7 @@ fn in_vain(patience: &mut Patience, acks: u32) -> Vec<u32> {
     waited
 }
 
-/// Between two waits are 64 ACKs, then twice as many each time, up to 32,768.
+/// There are 64 ACKs between two delays, then twice as many each time, up to 32,768.
 #[test]
 fn waits_in_vain_become_rare() {
     let waited = in_vain(&mut Patience::default(), 140_000);
@@ -21,8 +21,8 @@ fn waits_in_vain_become_rare() {
     assert_eq!(gaps, [64, 128, 256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768, 32_768, 32_768]);
 }
 
-/// An application that answers in time but once in a hundred requests makes 64 ACKs go at once each time; one that was
-/// impatient with all before is as good as new after as many answers in time.
+/// An application that is late with one answer in hundreds makes 64 ACKs go at once each time; a long history of useless
+/// delays is forgotten after as many useful ones.
 #[test]
 fn one_slow_answer_among_many() {
     let mut patience = Patience::default();

@@ -25,7 +25,7 @@ fn some(counters: &mut PortCounters, secrets: &Secrets, key: &FlowKey, count: us
     (0..count).map(one).collect()
 }
 
-/// RFC 6056 §2, §3.3.4: to one destination every port of the range comes once before one comes again.
+/// RFC 6056 §2, §3.3.4: to one destination every port of the range is used once before one is used again.
 #[test]
 fn no_port_comes_back_early() {
     for seed in 0..20 {
@@ -36,7 +36,8 @@ fn no_port_comes_back_early() {
     }
 }
 
-/// Destinations begin anywhere, and otherwise under another seed; what goes to one rarely shows in the ports to another.
+/// Searches start at different ports per destination and per seed; use by one destination rarely shows in the ports of
+/// another.
 #[test]
 fn destinations_are_apart() {
     let (mut counters, secrets) = (PortCounters::new(7), Secrets::new(7));
@@ -46,13 +47,13 @@ fn destinations_are_apart() {
     assert!((10..60).contains(&moved_by_one), "{moved_by_one} of 100 have a counter for themselves");
     first.sort_unstable();
     first.dedup();
-    assert!(first.len() > 80, "{} different beginnings", first.len());
+    assert!(first.len() > 80, "{} different starts", first.len());
     let (mut counters, secrets) = (PortCounters::new(8), Secrets::new(8));
     let other: Vec<u16> = (0..100).map(|number| some(&mut counters, &secrets, &key(number, 80), 1)[0]).collect();
     assert!(other.iter().zip(&again).filter(|(one, other)| one == other).count() < 10);
 }
 
-/// The last free port is found; when there is none the answer says so. A range that is none has no port.
+/// The last free port is found; a full range returns none. An inverted range has no port.
 #[test]
 fn a_full_range() {
     let (mut counters, secrets) = (PortCounters::new(1), Secrets::new(1));

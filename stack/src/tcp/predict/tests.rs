@@ -3,7 +3,7 @@ use alloc::vec;
 use super::*;
 use crate::wire::tcp::{FIN, Header, Options, SYN};
 
-/// The short look at a header says what the long one says, and knows when it cannot.
+/// The fast parser reads the same values from a header as the full one, and rejects what it cannot read.
 #[test]
 fn a_plain_header_is_read_as_any_other() {
     let time = Timestamps { value: 0x0102_0304, echo: 0xfefd_fcfb };
@@ -33,7 +33,7 @@ fn a_plain_header_is_read_as_any_other() {
     assert!(Plain::parse(&bytes).is_none(), "no options, but data that looks like them");
 }
 
-/// No flag but PSH is left out of the word.
+/// The word includes every flag except PSH.
 #[test]
 fn the_word_tells_flags_apart() {
     let parse = |flags| {

@@ -17,8 +17,7 @@ fn proportional() {
     assert!((ssthresh - MSS..=ssthresh).contains(&pipe), "{pipe}");
 }
 
-/// With most of the window lost: what was delivered is sent, a segment more if SND.UNA moved; never beyond
-/// ssthresh.
+/// With most of the window lost: as much is sent as was delivered, a segment more if SND.UNA moved; never beyond ssthresh.
 #[test]
 fn conservative_and_slow_start() {
     let mut prr = Prr { recover_fs: 20 * MSS, delivered: 3 * MSS, out: 3 * MSS, ..Prr::default() };
@@ -28,7 +27,7 @@ fn conservative_and_slow_start() {
     assert_eq!(prr.send_count(9 * MSS, true, 9 * MSS, 10 * MSS, MSS), MSS);
 }
 
-/// The fast retransmission goes even if the share rounds to nothing.
+/// The fast retransmission is sent even if the share rounds to nothing.
 #[test]
 fn first() {
     let mut prr = Prr { recover_fs: 20 * MSS, ..Prr::default() };
@@ -47,7 +46,7 @@ fn without_sack() {
     assert_eq!((prr.acknowledged(MSS), prr.duplicates), (0, MSS));
 }
 
-/// RFC 6675 §5 (3): what the window had let out before goes besides, new data alone.
+/// RFC 6675 §5 (3): what the window had allowed before is sent in addition, new data only.
 #[test]
 fn withheld() {
     let mut prr = Prr { recover_fs: 18 * MSS, ..Prr::default() };

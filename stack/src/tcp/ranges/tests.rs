@@ -7,7 +7,7 @@ fn list(ranges: &Ranges<u8>) -> Vec<(u32, u32, u8)> {
     ranges.iter().map(|r| (r.start.0, r.end.0, r.value)).collect()
 }
 
-/// Later values replace earlier ones; equal neighbours join; the count of bytes follows.
+/// Later values replace earlier ones; equal neighbors merge; the count of bytes follows.
 #[test]
 fn add_and_remove() {
     let mut ranges = Ranges::default();
@@ -25,7 +25,7 @@ fn add_and_remove() {
     assert_eq!((list(&ranges), ranges.bytes()), (vec![(10, 40, 3)], 30));
 }
 
-/// What is in ranges and what is between them, also across the wrap.
+/// Visits the pieces in ranges and between them, also across the wrap.
 #[test]
 fn pieces() {
     let base = SeqNum(u32::MAX - 15);

@@ -8,12 +8,12 @@ fn at(n: u32) -> SeqNum {
     SeqNum(u32::MAX - 2_500) + n * MSS
 }
 
-/// Sends segment `n` with `in_flight` segments under way, itself included.
+/// Sends segment `n` with `in_flight` segments in flight, itself included.
 fn send(rate: &mut Rate, now_us: u64, n: u32, in_flight: u32) {
     rate.sent(now_us, at(n), MSS, in_flight * MSS, false);
 }
 
-/// A segment each millisecond for 10 ms, acknowledged 10 ms later, again one each millisecond: a million bytes per second.
+/// A segment each millisecond for 10 ms, acknowledged 10 ms later, one per millisecond: a million bytes per second.
 #[test]
 fn a_steady_stream() {
     let mut rate = Rate::default();
@@ -57,7 +57,7 @@ fn too_short_to_be_true() {
     assert_eq!(rate.take_sample(3_000).delivery_rate, 0);
 }
 
-/// After the application ran dry, samples are marked until all that was under way then is delivered.
+/// After the application has run dry, samples are marked until everything then in flight is delivered.
 #[test]
 fn application_limited() {
     let mut rate = Rate::default();
@@ -74,13 +74,13 @@ fn application_limited() {
     assert!(!rate.is_application_limited(), "the bubble has left");
     send(&mut rate, 15 * MS, 4, 2);
     rate.acknowledged(20 * MS, at(4));
-    assert!(rate.take_sample(1).app_limited, "sent while the bubble was under way");
+    assert!(rate.take_sample(1).app_limited, "sent while the bubble was in flight");
     rate.acknowledged(25 * MS, at(5));
     assert!(!rate.take_sample(1).app_limited);
 }
 
-/// SACKed bytes count once; part of a super-segment counts as part; a lost part and its retransmission have records of
-/// their own.
+/// SACKed bytes count once; part of a super-segment counts as part; a lost part and its retransmission have separate
+/// records.
 #[test]
 fn sack_loss_and_retransmission() {
     let mut rate = Rate::default();

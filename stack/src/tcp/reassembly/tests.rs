@@ -37,7 +37,7 @@ fn newest_block_first() {
     reassembly.clear(&arena);
 }
 
-/// Who is told of the youngest in a report is told of the others before, the oldest first; all are told of twice.
+/// Intervals that a report of the youngest leaves out are reported before it, the oldest first; all are reported twice.
 /// RFC 2018 §4.
 #[test]
 fn what_a_report_leaves_out_is_told_before() {
@@ -57,7 +57,7 @@ fn what_a_report_leaves_out_is_told_before() {
     reassembly.clear(&arena);
 }
 
-/// The list is bounded, and what is refused is given back.
+/// The list is bounded, and refused data is freed.
 #[test]
 fn bounded() {
     let arena = arena();
@@ -71,7 +71,7 @@ fn bounded() {
     assert_eq!(arena.free(Class::Small) + arena.free(Class::Large), 1536);
 }
 
-/// RFC 2018 §8: what is given up is the farthest, and its memory comes back.
+/// RFC 2018 §8: the farthest interval is dropped first, and its memory is freed.
 #[test]
 fn the_farthest_is_given_up_first() {
     let arena = arena();

@@ -1,8 +1,8 @@
-//! Segments as headers tell of them.
+//! Estimates from segment headers.
 
 use crate::tcp::tally::Tally;
 
-/// The option of the timestamps is in every segment and not part of the size; SACK blocks take from it.
+/// The timestamps option is in every segment and not part of the size; SACK blocks reduce the payload.
 #[test]
 fn options() {
     let mut tally = Tally::new(0, 0);

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The first measurement sets both; then 7/8 and 3/4 of the old remain.
+/// The first sample sets both; then 7/8 and 3/4 of the old remain.
 #[test]
 fn rfc_6298_section_2() {
     let (srtt, rttvar) = measure(0, 0, 100_000);

@@ -8,7 +8,7 @@ fn outstanding(una: u32, nxt: u32) -> Outstanding {
     Outstanding { una: SeqNum(una), nxt: SeqNum(nxt), mss: 100, lost_before: SeqNum(una) }
 }
 
-/// Blocks merge, repeat without effect, and vanish below SND.UNA; nonsense changes nothing.
+/// Blocks merge, repeat without effect, and vanish below SND.UNA; invalid blocks change nothing.
 #[test]
 fn blocks() {
     let mut board = Scoreboard::default();
@@ -40,13 +40,13 @@ fn is_lost() {
     assert!(board.is_first_lost(100));
 }
 
-/// Ten segments, the first and third lost, five SACKed: what is under way and what comes next.
+/// Ten segments, the first and third lost, five SACKed: checks the estimate in flight and the next segments.
 #[test]
 fn pipe_and_next_segment() {
     let mut board = Scoreboard::default();
     let out = outstanding(0, 1_000);
     board.update(out.una, out.nxt, &[block(100, 200), block(300, 700)]);
-    // 700..1000 is not lost; 0..100 and 200..300 are, not yet sent again.
+    // 700..1000 is not lost; 0..100 and 200..300 are, not yet retransmitted.
     assert_eq!(board.pipe(&out), 300);
     assert_eq!(board.next_segment(&out, false), Some((SeqNum(0), SeqNum(100))));
     board.high_rxt = SeqNum(100);
@@ -57,7 +57,7 @@ fn pipe_and_next_segment() {
     assert_eq!(board.next_segment(&out, false), None);
 }
 
-/// After a timeout all that is not SACKed below `recover` is lost and is sent again in order.
+/// After a timeout all data below `recover` that is not SACKed is lost and is retransmitted in order.
 #[test]
 fn after_a_timeout() {
     let mut board = Scoreboard::default();

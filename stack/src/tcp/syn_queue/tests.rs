@@ -19,7 +19,7 @@ fn record(port: u16, listener: u32) -> HalfOpen {
     }
 }
 
-/// A line keeps the order of arrival, whatever is removed from its front, middle and end.
+/// A line keeps the order of arrival when records are removed from its front, middle and end.
 #[test]
 fn lines() {
     let mut queue = SynQueue::new(8);
@@ -56,7 +56,7 @@ fn two_lines() {
     assert_eq!((one.len(), two.len()), (2, 1));
 }
 
-/// A slot that is used again and again has one entry in the wheel, which moves on when it comes up.
+/// A slot that is reused many times has one entry in the wheel, which moves on when it expires.
 #[test]
 fn one_entry_per_slot() {
     let mut queue = SynQueue::new(1);

@@ -2,7 +2,7 @@ use alloc::vec::Vec;
 
 use super::*;
 
-/// The first entry brings the room for all; only one that was not foreseen makes the table move.
+/// The first entry reserves space for all; only an entry beyond the maximum makes the table move.
 #[test]
 fn a_table_grows_in_place() {
     let mut table = Vec::new();
@@ -15,7 +15,7 @@ fn a_table_grows_in_place() {
     assert!(table.into_iter().eq(0..=100_000));
 }
 
-/// More than there are addresses: it grows by steps.
+/// More entries than addresses: the table grows in steps.
 #[test]
 fn a_table_that_cannot_be_had_grows_in_steps() {
     let mut table: Vec<[u64; 1 << 18]> = Vec::new();

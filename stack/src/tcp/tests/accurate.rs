@@ -1,4 +1,4 @@
-//! RFC 9768: the handshake and its fallbacks, counters in both directions, ways that garble.
+//! RFC 9768: the handshake and its fallbacks, counters in both directions, paths that garble.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::tcp::accurate::{ace, set_ace};
 use crate::wire::tcp::{ACK, ByteCounters, CWR, ECE, Header, SYN};
 
 impl Seg {
-    /// With AE, CWR and ECE as this number.
+    /// Sets AE, CWR and ECE to this number.
     fn ace(mut self, number: u32) -> Seg {
         let mut header = Header { flags: self.flags, ..Header::default() };
         set_ace(&mut header, number);
@@ -37,7 +37,7 @@ fn syn() -> Seg {
     seg(SYN, 0, 0).mss(MSS as u16).ace(0b111)
 }
 
-/// A connection that the peer has opened and asked for accurate feedback in; its last ACK says `last`.
+/// A connection opened by a peer that asked for accurate feedback; its last ACK says `last`.
 fn accepted(last: Seg) -> Rig {
     let mut rig = Rig::with(speaking(Ecn::AccuratePassive));
     let listener = rig.listen(newreno(), 16);
@@ -53,7 +53,7 @@ fn agreed() -> Rig {
     accepted(seg(ACK, 1, 1).ace(0b010).counts(1, 0, 1))
 }
 
-/// Table 2: what a server answers, by what it is asked and by the mark that the SYN had.
+/// Table 2: the server's answer, by the request and by the mark that the SYN had.
 #[test]
 fn passive_handshake() {
     let answer = |ecn: Ecn, syn: Seg| {
@@ -76,10 +76,10 @@ fn passive_handshake() {
     assert_eq!(answer(Ecn::Off, syn()), (0, false));
 }
 
-/// Table 2: what a client makes of the answers.
+/// Table 2: the client's reaction to each answer.
 #[test]
 fn active_handshake() {
-    // The answer, what the ACK of it says, and how data goes.
+    // The answer, the ACE of its ACK, and the mark of data.
     let cases = [
         (0b010, 0b010, ECT_0),
         (0b011, 0b010, NOT_ECT), // our SYN was not marked
@@ -101,7 +101,7 @@ fn active_handshake() {
     }
 }
 
-/// Table 3: the ACK of the SYN-ACK says how that has arrived; a mark on it counts.
+/// Table 3: the ACK of the SYN-ACK reflects the SYN-ACK's field; a mark on it counts.
 #[test]
 fn reflection() {
     for (field, reflected, first) in [(NOT_ECT, 0b010, 5), (ECT_1, 0b011, 5), (ECT_0, 0b100, 5), (CE, 0b110, 6)] {
@@ -115,7 +115,7 @@ fn reflection() {
     }
 }
 
-/// §3.1.4.1: a SYN that is lost is sent once more as it was, then without a question.
+/// §3.1.4.1: a lost SYN is sent once more unchanged, then without the request.
 #[test]
 fn lost_syns() {
     let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
@@ -132,7 +132,7 @@ fn lost_syns() {
     assert!(!rig.info().ecn);
 }
 
-/// §3.1.1: two ends that open at once agree on what both ask for.
+/// §3.1.1: two ends that open at once agree on the mode that both ask for.
 #[test]
 fn simultaneous_opens() {
     let cases = [
@@ -156,7 +156,7 @@ fn simultaneous_opens() {
     }
 }
 
-/// §3.1.5: a server that has said, or heard, nothing of ECN in a handshake marks nothing, and gives feedback all the same.
+/// §3.1.5: a server that has sent, or received, no ECN in a handshake marks nothing, and gives feedback all the same.
 #[test]
 fn a_handshake_in_doubt_marks_nothing() {
     for is_asked_again in [false, true] {
@@ -181,7 +181,7 @@ fn a_handshake_in_doubt_marks_nothing() {
     }
 }
 
-/// §3.1.4.2, §3.2.3.2.2: a SYN-ACK that is lost is sent without the option, then without an answer.
+/// §3.1.4.2, §3.2.3.2.2: a lost SYN-ACK is sent again without the option, then without an answer.
 #[test]
 fn lost_syn_acks() {
     let mut rig = Rig::with(speaking(Ecn::AccuratePassive));
@@ -205,12 +205,12 @@ fn receiver_counts() {
     assert_eq!(sent[0].options.counters(), Some(ByteCounters::all([1, 100, 1])));
     rig.receive(seg(ACK, 101, 1).ace(5).data(100).ecn(ECT_0));
     let sent = rig.sent();
-    assert_eq!(sent[0].options.counters(), Some(ByteCounters::all([1, 100, 101])), "a change is told at once");
+    assert_eq!(sent[0].options.counters(), Some(ByteCounters::all([1, 100, 101])), "a change is reported at once");
     rig.receive(seg(ACK, 201, 1).ace(5).data(100).ecn(ECT_1));
     assert_eq!(rig.sent()[0].options.counters(), Some(ByteCounters::all([101, 100, 101])));
     rig.receive_all([301, 401, 501].map(|at| seg(ACK, at, 1).ace(5).data(100).ecn(CE)));
     assert_eq!(numbers(&rig.sent()), vec![(9 & 7, ECT_0)], "the count wraps in its three bits");
-    // Marked ACKs are told when there are three; what answers them never answers an answer.
+    // Marked ACKs are reported when there are three; the ACKs that report them never answer each other.
     rig.receive(seg(ACK, 601, 1).ace(5).ecn(CE));
     rig.receive(seg(ACK, 601, 1).ace(5).ecn(CE));
     assert_eq!(rig.sent(), vec![]);
@@ -218,7 +218,7 @@ fn receiver_counts() {
     assert_eq!(numbers(&rig.sent()), vec![(12 & 7, ECT_0)]);
 }
 
-/// The option is for peers whose options have arrived; and it can be switched off.
+/// The option goes only to peers that have sent it; and it can be switched off.
 #[test]
 fn options_only_to_who_sends_them() {
     let mut rig = accepted(seg(ACK, 1, 1).ace(0b010));
@@ -229,7 +229,7 @@ fn options_only_to_who_sends_them() {
     assert!(rig.next_sent().1[0].options.counters().is_some());
 }
 
-/// §3.2.3.2.1: the first data of a client leaves room to the option; no segment becomes larger than a full one.
+/// §3.2.3.2.1: the first data of a client leaves space for the option; no segment exceeds a full one.
 #[test]
 fn option_beside_the_first_data() {
     let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
@@ -242,7 +242,7 @@ fn option_beside_the_first_data() {
     assert_eq!(shape, vec![(MSS - 12, true), (MSS, false), (MSS, false), (12, true)]);
 }
 
-/// The option rides on data that leaves room for it, and never makes a full segment larger.
+/// Data that leaves space for the option carries it; a full segment never grows for it.
 #[test]
 fn options_beside_data() {
     let mut rig = agreed();
@@ -267,10 +267,10 @@ fn sender_reacts() {
     assert_eq!(rig.count(Counter::TcpDeliveredCe), 10);
     assert_eq!(rig.info().congestion_state, 2);
     assert_eq!(rig.info().ssthresh_bytes, 5 * MSS);
-    assert!(after.iter().all(|segment| segment.number() == 5), "CWR is no signal of its own here");
+    assert!(after.iter().all(|segment| segment.number() == 5), "CWR has no meaning of its own here");
 }
 
-/// Header prediction goes on while the count stays, and after it has changed.
+/// Header prediction works while the count stays, and after it has changed.
 #[test]
 fn prediction() {
     let mut rig = agreed();
@@ -280,7 +280,7 @@ fn prediction() {
     let before = hits(&rig);
     rig.receive(seg(ACK, 101, 1).ace(5).data(100).ecn(ECT_0).counts(1, 0, 1));
     assert_eq!(hits(&rig), before + 1);
-    assert_eq!(rig.next_sent().1[0].options.counters(), Some(ByteCounters::all([1, 0, 201])), "the short way counts too");
+    assert_eq!(rig.next_sent().1[0].options.counters(), Some(ByteCounters::all([1, 0, 201])), "the fast path counts too");
     rig.send(1, 2 * MSS);
     rig.sent();
     rig.receive(seg(ACK, 201, 1 + MSS).ace(6).counts(1, MSS, 1));
@@ -294,14 +294,14 @@ fn prediction() {
     assert_eq!(hits(&rig), before + 1);
 }
 
-/// Appendix A.2: when one ACK covers more packets than ACE can count, the option tells; without it the worst counts.
+/// Appendix A.2: when one ACK covers more packets than ACE can count, the option decides; without it the worst case counts.
 #[test]
 fn stretched_acks() {
     for (counts, marks) in [(Some((1, 0, 1 + 11 * MSS)), 0), (Some((1, 8 * MSS, 1 + 3 * MSS)), 8), (None, 8)] {
         let mut rig = agreed();
         rig.send(1, MSS);
         rig.sent();
-        // A peer that does not join its ACKs.
+        // A peer that does not coalesce its ACKs.
         rig.receive(seg(ACK, 1, 1 + MSS).ace(5));
         rig.send(1 + MSS, 10 * MSS);
         rig.sent();
@@ -314,7 +314,7 @@ fn stretched_acks() {
     }
 }
 
-/// An old ACK that comes late says nothing.
+/// A late old ACK has no effect.
 #[test]
 fn reordered_acks() {
     let mut rig = agreed();
@@ -327,7 +327,7 @@ fn reordered_acks() {
     assert_eq!(rig.info().marks.delivered_ce, 2);
 }
 
-/// §3.2.2.3, §3.2.2.4: where fields or flags are changed on the way, feedback goes on and marking ends.
+/// §3.2.2.3, §3.2.2.4: when the path changes fields or flags, feedback goes on and marking ends.
 #[test]
 fn garbled_ways() {
     // The client's ACK says that our SYN-ACK was ECN-capable, or nothing at all.
@@ -339,13 +339,13 @@ fn garbled_ways() {
         rig.receive(seg(ACK, 1, 101).ace(5).data(100).ecn(CE));
         assert_eq!(numbers(&rig.sent()), vec![(6, NOT_ECT)]);
     }
-    // What is unused today is let through.
+    // Values unused today are accepted.
     for last in [0b001, 0b101, 0b111] {
         let mut rig = accepted(seg(ACK, 1, 1).ace(last));
         rig.send(1, 100);
         assert_eq!(rig.sent()[0].ecn, ECT_0, "{last:03b}");
     }
-    // Somebody clears the flags of segments that are not SYNs.
+    // The path clears the flags of segments other than SYNs.
     let mut rig = agreed();
     rig.send(1, MSS);
     rig.sent();
@@ -355,7 +355,7 @@ fn garbled_ways() {
     assert_eq!(rig.sent()[0].ecn, NOT_ECT);
 }
 
-/// The ACK of the handshake is lost: the first data is no reflection but a count.
+/// The ACK of the handshake is lost: the first data carries no reflection but a count.
 #[test]
 fn data_completes_the_handshake() {
     let mut rig = accepted(seg(ACK, 1, 1).ace(6).data(100).ecn(CE));
@@ -366,7 +366,7 @@ fn data_completes_the_handshake() {
     assert_eq!(rig.info().marks.delivered_ce, 1);
 }
 
-/// A classic peer of an accurate host speaks RFC 3168 with all that belongs to it.
+/// With a classic peer an accurate host follows RFC 3168 completely.
 #[test]
 fn classic_fallback() {
     let mut rig = Rig::with(speaking(Ecn::AccurateRequest));
@@ -386,7 +386,7 @@ in_both_families! {
     segments_that_vanish
 }
 
-/// With SACK, and options both ways.
+/// A connection with SACK, and options both ways.
 fn agreed_with_sack(family: Family) -> Rig {
     let mut config = speaking(Ecn::AccuratePassive);
     config.tcp.sack = true;
@@ -400,8 +400,8 @@ fn agreed_with_sack(family: Family) -> Rig {
     rig
 }
 
-/// RFC 9768 §3.2.2.3: a way that marks everything, whatever the sender does, is no congestion: what leaves is not
-/// ECN-capable any more. One packet without a mark, and it may be.
+/// RFC 9768 §3.2.2.3: a path that marks everything, whatever the sender does, indicates no congestion: packets are no longer
+/// ECN-capable. After one packet without a mark they stay ECN-capable.
 fn marked_for_ever(family: Family) {
     for (spared, field) in [(None, NOT_ECT), (Some(3), ECT_0)] {
         let mut rig = agreed_with_sack(family);
@@ -413,7 +413,7 @@ fn marked_for_ever(family: Family) {
             rig.receive(seg(ACK, 1, 1 + n * MSS).ace(count & 7));
             rig.sent();
         }
-        assert_eq!(rig.info().cwnd_bytes, 2 * MSS, "every mark was heeded");
+        assert_eq!(rig.info().cwnd_bytes, 2 * MSS, "every mark was counted");
         rig.receive(seg(ACK, 1, 1 + 40 * MSS).ace((count + 5) & 7));
         rig.send(1 + 40 * MSS, 100);
         let sent = rig.sent();
@@ -422,7 +422,7 @@ fn marked_for_ever(family: Family) {
     }
 }
 
-/// RFC 9768 §3.2.3.2.3: an ACK with the option and a D-SACK that the peer does not seem to have had: the next ones go without.
+/// RFC 9768 §3.2.3.2.3: an ACK with the option and a D-SACK seems not to have reached the peer: the next go without.
 fn acks_that_vanish(family: Family) {
     let mut rig = agreed_with_sack(family);
     let data = |at: u32| seg(ACK, at, 1).ace(5).data(100).ecn(ECT_0);
@@ -430,13 +430,13 @@ fn acks_that_vanish(family: Family) {
     assert!(has_option(&mut rig, data(1)));
     assert!(has_option(&mut rig, data(1)), "the first report");
     assert!(has_option(&mut rig, data(101)), "which has arrived");
-    assert!(has_option(&mut rig, data(101)), "one about something else");
+    assert!(has_option(&mut rig, data(101)), "a report about another range");
     assert!(!has_option(&mut rig, data(101)), "which seems not to have arrived");
     assert!(!has_option(&mut rig, data(201)), "and so it stays");
-    assert_eq!(rig.receive_and_next(data(301).ecn(CE))[0].number(), 6, "the header tells marks as before");
+    assert_eq!(rig.receive_and_next(data(301).ecn(CE))[0].number(), 6, "the header reports marks as before");
 }
 
-/// Two timeouts in a row: what carries the option may be what does not arrive.
+/// Two timeouts in a row: the path may drop segments with the option.
 fn segments_that_vanish(family: Family) {
     let mut rig = agreed_with_sack(family);
     rig.send(1, 100);
@@ -454,7 +454,7 @@ fn segments_that_vanish(family: Family) {
 }
 
 impl Rig {
-    /// What is sent when `segment` has come, at once or soon.
+    /// Segments sent after `segment` has arrived, at once or soon.
     fn receive_and_next(&mut self, segment: Seg) -> Vec<Seg> {
         self.receive(segment);
         let sent = self.sent();

@@ -1,6 +1,6 @@
-//! What a receiver that lies about what it has can make a model of the path believe (Savage et al., 1999).
+//! Effect of a lying receiver on a rate-based congestion control (Savage et al., 1999).
 //!
-//! A bottleneck of a megabyte a second and 20 ms stand between the sender and the receiver's ACKs.
+//! A bottleneck of a megabyte a second and 20 ms are between the sender and the receiver's ACKs.
 
 use alloc::collections::VecDeque;
 
@@ -15,19 +15,19 @@ in_both_families! {
     acknowledgments_of_the_future
 }
 
-/// Bytes that the bottleneck lets through in a millisecond.
+/// Bytes that the bottleneck passes per millisecond.
 const PER_MS: u32 = 1_000;
 const DELAY_MS: u64 = 20;
 const RUN_MS: u64 = 3_000;
 
-/// What the sender has believed at most (of the pace: once it has started), bytes per second.
+/// Largest values that the sender has believed (of the pace: once it has started), bytes per second.
 #[derive(Debug, Default)]
 struct Believed {
     rate: u64,
     pacing: u64,
-    /// At the end.
+    /// At the end of the run.
     last_pacing: u64,
-    /// Most bytes that were sent in one millisecond.
+    /// Most bytes sent in one millisecond.
     sent_per_ms: u32,
     acknowledged: u32,
 }
@@ -37,8 +37,8 @@ fn sender(family: Family) -> Rig {
     Rig::accepted_over(family, Rig::config(), options)
 }
 
-/// Runs a sender that always has data against a receiver that makes `parts` of each ACK, or (`honest`: no) acknowledges what
-/// has only been sent.
+/// Runs a sender that always has data against a receiver that splits each ACK into `parts`, or (`honest` false) acknowledges
+/// data that has only been sent.
 fn run(family: Family, parts: u32, honest: bool) -> Believed {
     let mut rig = sender(family);
     let (mut queued, mut sent, mut served, mut acked) = (1, 1, 1, 1);
@@ -63,7 +63,7 @@ fn run(family: Family, parts: u32, honest: bool) -> Believed {
                 rig.receive(seg(ACK, 1, acked + news * part / parts));
                 let info = rig.info();
                 believed.rate = believed.rate.max(info.delivery_rate);
-                // It starts with what the handshake's round trip, which is none here, makes of the first window.
+                // The pace starts with the handshake's round trip, which is 0 here, and the first window.
                 if ms > RUN_MS / 2 {
                     believed.pacing = believed.pacing.max(info.pacing_rate);
                 }
@@ -75,13 +75,13 @@ fn run(family: Family, parts: u32, honest: bool) -> Believed {
     Believed { last_pacing: rig.info().pacing_rate, acknowledged: acked - 1, ..believed }
 }
 
-/// However many ACKs say it, no more was delivered than was: the estimate stays at the bottleneck's rate, and so does the pace.
+/// Split ACKs report no more delivered data: the estimate stays at the bottleneck's rate, and so does the pace.
 fn divided_acknowledgments(family: Family) {
     let (honest, divided) = (run(family, 1, true), run(family, 50, true));
     let bottleneck = u64::from(PER_MS) * 1_000;
     for believed in [&honest, &divided] {
         assert!(believed.rate <= bottleneck * 11 / 10, "{believed:?}");
-        // It probes with 1.25 times the estimate.
+        // BBR probes with 1.25 times the estimate.
         assert!(believed.pacing <= bottleneck * 14 / 10, "{believed:?}");
         assert!(believed.last_pacing <= bottleneck * 14 / 10, "{believed:?}");
         assert!(believed.acknowledged > PER_MS * RUN_MS as u32 / 2, "{believed:?}");
@@ -89,7 +89,7 @@ fn divided_acknowledgments(family: Family) {
     assert!(divided.last_pacing <= honest.last_pacing * 3 / 2, "{divided:?} and {honest:?}");
 }
 
-/// Who acknowledges what is still on its way makes the path look short, but not faster than the sender has sent.
+/// Acknowledging data still on its way makes the path look short, but not faster than the sender has sent.
 fn acknowledgments_before_the_data(family: Family) {
     for parts in [1, 20] {
         let believed = run(family, parts, false);
@@ -99,7 +99,7 @@ fn acknowledgments_before_the_data(family: Family) {
     }
 }
 
-/// What was never sent cannot be acknowledged, so nothing is believed of it.
+/// ACKs of data never sent are not believed.
 fn acknowledgments_of_the_future(family: Family) {
     let mut rig = sender(family);
     rig.send(1, 10_000);

@@ -34,21 +34,21 @@ in_both_families! {
     text_for_a_reader
 }
 
-/// RFC 1122 §4.2.2.13: both directions are shut, so nobody reads what comes: RST, and the application hears of it.
+/// RFC 1122 §4.2.2.13: both directions are shut, so arriving data has no reader: RST, and the application gets the error.
 fn text_for_nobody(family: Family) {
     for acknowledged in [false, true] {
         let mut rig = Rig::accepted_over(family, Rig::config(), TcpOptions::default());
         let now = rig.now;
         rig.stack.shutdown_read(now, rig.id);
         rig.receive(seg(ACK | PSH, 1, 1).data(10));
-        assert_eq!(rig.read(1), Ok(10), "one direction is open, and what comes can be read");
+        assert_eq!(rig.read(1), Ok(10), "one direction is open, and arriving data can be read");
         rig.events();
         rig.stack.shutdown_write(now, rig.id);
         assert_eq!(rig.next_sent().1[0].brief(), (ACK | FIN, 1, 11, 0));
         let ack = if acknowledged { 2 } else { 1 };
         rig.receive(seg(ACK, 11, ack));
         rig.receive(seg(ACK | PSH, 1, ack).data(10));
-        assert!(rig.sent().iter().all(|segment| segment.flags & RST == 0), "that has come before");
+        assert!(rig.sent().iter().all(|segment| segment.flags & RST == 0), "a duplicate");
         rig.receive(seg(ACK | PSH, 11, ack).data(10));
         let sent = rig.sent();
         assert_eq!((sent.len(), sent[0].flags & RST), (1, RST));
@@ -58,7 +58,7 @@ fn text_for_nobody(family: Family) {
     }
 }
 
-/// Who has only shut its own direction reads on; and the FIN alone is text for nobody's reader either way.
+/// With only its own direction shut, an application reads on; a FIN without data causes no reset either way.
 fn text_for_a_reader(family: Family) {
     for read_shut in [false, true] {
         let mut rig = Rig::accepted_over(family, Rig::config(), TcpOptions::default());
@@ -118,7 +118,7 @@ fn passive_close() {
     rig.assert_no_leak();
 }
 
-/// RFC 9293 §3.10.7.4, second: a reset in LAST-ACK. The stream of the peer has ended before; that it was reset is told once.
+/// RFC 9293 §3.10.7.4, second: a reset in LAST-ACK. The peer's stream has ended before; the reset is reported once.
 #[test]
 fn reset_in_last_ack() {
     let mut rig = open();
@@ -164,7 +164,7 @@ fn half_close() {
     assert_eq!(refused, Err(SendError::Closed));
 }
 
-/// Who keeps the socket is told when the last FIN has been acknowledged, whoever has closed first.
+/// An application that keeps the socket is signalled when the last FIN has been acknowledged, whichever end closed first.
 #[test]
 fn the_end_is_news() {
     let early: [&[Seg]; 3] = [&[seg(ACK | FIN, 1, 1)], &[], &[]];
@@ -185,7 +185,7 @@ fn the_end_is_news() {
     }
 }
 
-/// A lost FIN is sent again.
+/// A lost FIN is retransmitted.
 #[test]
 fn fin_retransmission() {
     let mut rig = open();
@@ -209,7 +209,7 @@ fn close_with_unread_data() {
     rig.assert_no_leak();
 }
 
-/// Data for an application that has gone is reset.
+/// Data for an application that has closed is reset.
 #[test]
 fn data_after_close() {
     let mut rig = open();
@@ -223,7 +223,7 @@ fn data_after_close() {
     rig.assert_no_leak();
 }
 
-/// Abort: RST, and the name is stale at once.
+/// Abort: RST, and the id is stale at once.
 #[test]
 fn abort() {
     let mut rig = open();
@@ -236,7 +236,7 @@ fn abort() {
     rig.assert_no_leak();
 }
 
-/// RFC 9293 §3.10.5: who has sent and received a FIN is forgotten without a word; who could not send all yet says so.
+/// RFC 9293 §3.10.5: after FINs both ways a connection is dropped silently; with unsent data it sends RST.
 #[test]
 fn abort_behind_both_ends() {
     for waiting in [0, 50_000] {
@@ -267,7 +267,7 @@ fn fin_wait_2_timeout() {
     assert!(rig.events().contains(&closed(&rig)));
 }
 
-/// The peer resets: the error is told, what was received stays readable.
+/// The peer resets: the error is reported, received data stays readable.
 /// RFC 9293 MUST-12.
 #[test]
 fn reset_by_the_peer() {
@@ -312,7 +312,7 @@ fn time_wait() {
     assert_eq!(rig.count(Counter::TimeWaitRecycled), 1);
 }
 
-/// An event of a connection that has gone says nothing about the one that has its place now: news of that are told once.
+/// An event of a connection that is gone says nothing about the next one at its index; the events of that are reported once.
 #[test]
 fn events_of_the_place_before() {
     let mut rig = Rig::with(Rig::config());
@@ -329,14 +329,14 @@ fn events_of_the_place_before() {
         rig.receive(seg(ACK | PSH, 1, 1).data(10));
         rig.id
     });
-    assert_eq!(here.index, gone.index, "the same place");
+    assert_eq!(here.index, gone.index, "the same index");
     let is_news_of = |id| move |event: &Event| matches!(event, Event::Ready { socket, .. } if *socket == id);
     while rig.stack.poll_event().is_some_and(|event| !is_news_of(gone)(&event)) {}
     rig.receive(seg(ACK | PSH, 11, 1).data(10));
     assert_eq!(rig.events().iter().filter(|event| is_news_of(here)(event)).count(), 1);
 }
 
-/// Closing a listener resets what waits in its queue.
+/// Closing a listener resets the connections in its queue.
 #[test]
 fn close_a_listener() {
     let mut rig = Rig::with(Rig::config());
@@ -352,7 +352,7 @@ fn close_a_listener() {
     assert_eq!(
         rig.events().last(),
         Some(&Event::Closed { socket: listener, cookie: 78, time_wait: false }),
-        "nobody has named the other"
+        "the other has no name"
     );
     rig.listen(TcpOptions::default(), 16);
 }

@@ -1,4 +1,4 @@
-//! Segments of one burst that are joined, and those that are not.
+//! Coalescing of segments in one burst, and its limits.
 
 use alloc::vec;
 
@@ -15,7 +15,7 @@ fn segment(n: u32) -> Seg {
     seg(ACK, 1 + n * MSS, 1).data(MSS)
 }
 
-/// What follows without a gap is one segment: worked on once, read whole, acknowledged once.
+/// Consecutive segments are one segment: processed once, read whole, acknowledged once.
 #[test]
 fn a_burst_is_one_segment() {
     let mut rig = open();
@@ -28,7 +28,7 @@ fn a_burst_is_one_segment() {
     rig.assert_no_leak();
 }
 
-/// A gap, another ACK, another window, a FIN or nothing to add: each stays a segment of its own, and all is delivered.
+/// A gap, another ACK, another window, a FIN or no data: each stays a segment of its own, and all is delivered.
 #[test]
 fn what_differs_stays_apart() {
     for next in [
@@ -46,7 +46,7 @@ fn what_differs_stays_apart() {
     }
 }
 
-/// Timestamps that differ say when each segment was sent: they are kept apart.
+/// Segments with different timestamps were sent at different times: they are not coalesced.
 #[test]
 fn timestamps_stay_apart() {
     let mut rig = Rig::with(crate::StackConfig { seed: 7, ..crate::StackConfig::default() });
@@ -56,7 +56,7 @@ fn timestamps_stay_apart() {
     assert_eq!(rig.read(1), Ok(3 * MSS as usize));
 }
 
-/// A joined segment that was received in part already is trimmed as any other.
+/// A coalesced segment that was received in part already is trimmed like any other.
 #[test]
 fn joined_overlap() {
     let mut rig = open();

@@ -38,7 +38,7 @@ pub(super) const DEFAULT: TcpOptions = TcpOptions {
     reuse_port: false,
 };
 
-/// In order: the data is there, and an answer carries the ACK.
+/// In order: the data is readable, and an answer carries the ACK.
 #[test]
 fn request_and_response() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -93,7 +93,7 @@ fn segmentation_and_initial_window() {
     assert_eq!(rig.sent().len(), 4, "slow start: two for two, and two more");
 }
 
-/// The peer's window is never exceeded, and its opening lets data go.
+/// The peer's window is never exceeded, and its opening releases data.
 #[test]
 fn peers_window() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -105,7 +105,7 @@ fn peers_window() {
     assert_eq!(rig.sent().len(), 2);
 }
 
-/// Nagle with Minshall's change: one small segment under way holds the next small one back.
+/// Nagle with Minshall's change: one small segment in flight holds the next small one back.
 /// RFC 9293 SHLD-7.
 #[test]
 fn nagle() {
@@ -119,7 +119,7 @@ fn nagle() {
     assert_eq!(rig.brief(), vec![(ACK | PSH, 11, 1, 20)], "both writes in one segment");
 }
 
-/// The tail of a large write does not wait for full segments under way.
+/// The tail of a large write does not wait for full segments in flight.
 #[test]
 fn nagle_lets_a_tail_go() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -128,7 +128,7 @@ fn nagle_lets_a_tail_go() {
     assert_eq!(lengths, vec![MSS as usize, MSS as usize, 10]);
 }
 
-/// Autocork: what is written before the turn transmits leaves together, also with TCP_NODELAY; no timer holds anything.
+/// Autocork: data written before the stack transmits leaves together, also with TCP_NODELAY; no timer holds anything.
 #[test]
 fn writes_of_one_turn() {
     let mut rig = Rig::accepted(Rig::config(), NO_DELAY);
@@ -137,10 +137,10 @@ fn writes_of_one_turn() {
     }
     assert_eq!(rig.brief(), vec![(ACK | PSH, 1, 1, 50)]);
     rig.send(51, 10);
-    assert_eq!(rig.brief(), vec![(ACK | PSH, 51, 1, 10)], "what comes later does not wait");
+    assert_eq!(rig.brief(), vec![(ACK | PSH, 51, 1, 10)], "later writes do not wait");
 }
 
-/// TCP_NODELAY sends each write; TCP_CORK only full segments until it is pulled.
+/// TCP_NODELAY sends each write; TCP_CORK only full segments until it is removed.
 /// RFC 9293 MUST-17.
 #[test]
 fn no_delay_and_cork() {
@@ -174,8 +174,8 @@ fn out_of_order() {
     rig.assert_no_leak();
 }
 
-/// RFC 2018 §8: data out of order may fill the buffer's memory; what comes next in order displaces the farthest of it,
-/// so that the stream goes on.
+/// RFC 2018 §8: out-of-order data may fill the buffer's memory; the next data in order displaces the farthest of it, so that
+/// the stream goes on.
 #[test]
 fn data_in_order_displaces_data_out_of_order() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { receive_buffer_bytes: 4_096, ..DEFAULT });
@@ -196,7 +196,7 @@ fn data_in_order_displaces_data_out_of_order() {
     rig.assert_no_leak();
 }
 
-/// With SACK agreed, gaps are reported, the newest block first.
+/// With SACK negotiated, gaps are reported, the newest block first.
 #[test]
 fn sack_blocks() {
     let mut config = Rig::config();
@@ -212,7 +212,7 @@ fn sack_blocks() {
     }
 }
 
-/// What was received before is cut off, duplicates are acknowledged again.
+/// Bytes received before are trimmed, duplicates are acknowledged again.
 #[test]
 fn overlap() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -224,7 +224,7 @@ fn overlap() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 151, 0)]);
 }
 
-/// A FIN that comes before the data in front of it closes when the gap is filled.
+/// A FIN that arrives before the data in front of it closes when the gap is filled.
 #[test]
 fn early_fin() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -235,7 +235,7 @@ fn early_fin() {
     assert_eq!(rig.read(151), Err(ReceiveError::EndOfStream));
 }
 
-/// A reset is no end of stream: what came before it is read, then that it failed.
+/// A reset is no end of stream: the data before it is read, then the error.
 #[test]
 fn reset_after_data() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -245,7 +245,7 @@ fn reset_after_data() {
     assert_eq!(rig.read(101), Err(ReceiveError::Failed(SocketError::Reset)));
 }
 
-/// The window closes as the buffer fills, never shrinks, and reopening is announced.
+/// The window closes as the buffer fills, never shrinks, and its reopening is announced.
 /// RFC 9293 MUST-39.
 #[test]
 fn own_window() {
@@ -273,7 +273,7 @@ fn own_window() {
     assert_eq!((update.len(), update[0].ack, update[0].window), (1, edge, 8_192));
 }
 
-/// What a scaled window promises is kept to the last byte, however its edge was rounded.
+/// A scaled window's promise is kept to the last byte, despite the rounding of its edge.
 #[test]
 fn scaled_window() {
     let mut rig = Rig::with(Rig::config());
@@ -310,7 +310,7 @@ fn tiny_segments() {
     assert_eq!(rig.read(1), Ok(1_000));
 }
 
-/// A cork holds less than a segment only while there is room to make it one.
+/// A cork holds less than a segment only while there is space to complete it.
 #[test]
 fn a_full_buffer_is_not_corked() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { cork: true, send_buffer_bytes: 4_096, ..DEFAULT });
@@ -322,7 +322,7 @@ fn a_full_buffer_is_not_corked() {
     assert_eq!(rig.sent().len(), 0, "held again");
 }
 
-/// The send buffer bounds what is queued; acknowledged data makes room and says so.
+/// The send buffer bounds queued data; acknowledged data makes space and signals it.
 #[test]
 fn send_buffer() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { send_buffer_bytes: 10_000, ..DEFAULT });
@@ -335,7 +335,7 @@ fn send_buffer() {
     assert_eq!(rig.stack.send_space(rig.id), 5_000);
 }
 
-/// Bytes that change between frames keep their checksums: many odd writes, resegmented.
+/// Bytes that move between frames keep their checksums: many odd writes, resegmented.
 #[test]
 fn odd_writes() {
     let mut rig = Rig::accepted(Rig::config(), DEFAULT);
@@ -352,7 +352,7 @@ fn odd_writes() {
     assert!(seen > at - MSS);
 }
 
-/// The MTU of our own link becomes smaller: what is under way is cut anew, and later segments fit.
+/// The MTU of our own link becomes smaller: data in flight is resegmented, and later segments fit.
 #[test]
 fn a_smaller_link_gets_smaller_segments() {
     let mut rig = Rig::accepted(Rig::config(), NO_DELAY);
@@ -361,11 +361,11 @@ fn a_smaller_link_gets_smaller_segments() {
     let sent: vec::Vec<usize> = rig.brief().iter().map(|segment| segment.3).collect();
     assert_eq!(sent, [mss, mss, 3_000 - 2 * mss]);
     rig.stack.set_interface(rig.now, 0, link(1_000));
-    assert_eq!(rig.sent().iter().map(|segment| segment.payload.len()).max(), Some(960), "sent again in smaller pieces");
+    assert_eq!(rig.sent().iter().map(|segment| segment.payload.len()).max(), Some(960), "retransmitted in smaller pieces");
     rig.receive(seg(ACK, 1, 3_001));
     assert_eq!(rig.send(3_001, 2_000), 2_000);
     assert!(rig.sent().iter().all(|segment| segment.payload.len() <= 960));
-    // A larger link changes nothing for those who have agreed on less.
+    // A larger link changes nothing for connections with a smaller negotiated size.
     rig.stack.set_interface(rig.now, 0, link(9_000));
     rig.receive(seg(ACK, 1, 5_001));
     assert_eq!(rig.send(5_001, 2_000), 2_000);

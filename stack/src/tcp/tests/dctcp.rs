@@ -1,4 +1,4 @@
-//! RFC 8257 over a connection: who asks, what ACKs say, how the window follows.
+//! RFC 8257 over a connection: the negotiation, the ACKs, the window.
 
 use alloc::vec;
 
@@ -22,7 +22,7 @@ fn accepted() -> Rig {
     rig
 }
 
-/// As Linux: DCTCP asks for ECN and answers it, whatever is configured; all its packets are marked.
+/// Linux: DCTCP asks for ECN and answers it, whatever is configured; all its packets are marked.
 #[test]
 fn everything_is_marked() {
     let mut rig = Rig::with(speaking(Ecn::Off));
@@ -51,7 +51,7 @@ fn without_consent() {
     assert_eq!(rig.info().congestion_state, 0);
 }
 
-/// §3.2, figure 1: when marks begin or end, what came before is acknowledged on its own.
+/// §3.2, figure 1: when marks begin or end, earlier data is acknowledged separately.
 #[test]
 fn receiver_reports_exactly() {
     let mut rig = accepted();
@@ -92,7 +92,7 @@ fn sender_reduces_in_proportion() {
     assert!(window.cwnd_bytes > 10 * MSS, "{}", window.cwnd_bytes);
 }
 
-/// §3.4: a loss is a loss: half.
+/// §3.4: a loss halves the window.
 #[test]
 fn losses() {
     let mut rig = accepted();

@@ -1,4 +1,4 @@
-//! Segments that lie: RFC 5961, PAWS, hostile options.
+//! Invalid and hostile segments: RFC 5961, PAWS, hostile options.
 
 use alloc::vec;
 
@@ -36,7 +36,7 @@ fn blind_syn() {
     assert_eq!(rig.state(), State::Established);
 }
 
-/// RFC 5961 §5.2: data whose ACK is far off is not taken.
+/// RFC 5961 §5.2: data with an ACK that is far off is not accepted.
 #[test]
 fn blind_data() {
     let mut rig = open();
@@ -48,7 +48,7 @@ fn blind_data() {
     assert_eq!(rig.read(1), Ok(0));
 }
 
-/// RFC 7323 §5.3: an old timestamp is dropped and acknowledged; a RST is not subject to it.
+/// RFC 7323 §5.3: an old timestamp is dropped and acknowledged; a RST is exempt.
 #[test]
 fn paws() {
     let mut rig = Rig::with(crate::StackConfig::default());
@@ -63,7 +63,7 @@ fn paws() {
     assert_eq!(rig.state(), State::Closed);
 }
 
-/// RFC 7323 §3.2: where timestamps were agreed on, a segment without one is dropped, unless it is to be as with Linux.
+/// RFC 7323 §3.2: with timestamps negotiated, a segment without one is dropped, unless Linux's behavior is configured.
 #[test]
 fn without_timestamp() {
     for (required, taken) in [(true, 0), (false, 10)] {
@@ -96,8 +96,8 @@ fn urgent() {
     assert_eq!(rig.read(1), Ok(10));
 }
 
-/// Random segments near and far from the window, with random flags: nothing panics, no frame is
-/// lost, and whatever is delivered is the stream.
+/// Random segments near and far from the window, with random flags: nothing panics, no frame is lost, and the delivered data
+/// is the stream.
 #[test]
 fn noise() {
     for seed in 1..40u64 {

@@ -8,7 +8,7 @@ use crate::stats::Counter;
 use crate::tcp::State;
 use crate::wire::tcp::{ACK, CWR, ECE, FIN, PSH, RST, SYN};
 
-/// A connection that the peer has opened and asked for ECN in.
+/// A connection opened by a peer that asked for ECN.
 fn accepted() -> Rig {
     accepted_with(speaking(Ecn::Passive), false)
 }
@@ -33,7 +33,7 @@ fn answers(ecn: Ecn, syn: Seg) -> u8 {
     rig.sent()[0].flags
 }
 
-/// §6.1.1: who is asked answers with ECE alone; one flag alone, or a mark on the SYN, is no question.
+/// §6.1.1: the answer to a request is ECE alone; one flag alone, or a mark on the SYN, is no request.
 #[test]
 fn passive_handshake() {
     let asks = || seg(SYN | ECE | CWR, 0, 0);
@@ -62,7 +62,7 @@ fn active_handshake() {
     }
 }
 
-/// Linux's default asks for nothing.
+/// Linux's default does not ask.
 #[test]
 fn passive_does_not_ask() {
     let mut rig = Rig::with(speaking(Ecn::Passive));
@@ -70,7 +70,7 @@ fn passive_does_not_ask() {
     assert_eq!(rig.sent()[0].flags, SYN);
 }
 
-/// §6.1.1.1: a SYN that was lost is sent again without the question; a late yes does not count then.
+/// §6.1.1.1: a lost SYN is sent again without the request; a late yes does not count then.
 #[test]
 fn fallback() {
     let mut rig = Rig::with(speaking(Ecn::Request));
@@ -87,7 +87,7 @@ fn fallback() {
     assert_eq!(rig.next_sent().1[0].flags, SYN | ECE | CWR);
 }
 
-/// As Linux: a reset refuses the connection, whatever the SYN has asked for.
+/// Linux: a reset refuses the connection, whatever the SYN has asked for.
 #[test]
 fn refused() {
     let mut rig = Rig::with(speaking(Ecn::Request));
@@ -97,7 +97,7 @@ fn refused() {
     assert!(matches!(rig.events()[..], [crate::Event::Failed { error: crate::SocketError::Refused, .. }]));
 }
 
-/// Both open at once, both ask.
+/// Both ends open at once, both ask.
 #[test]
 fn simultaneous() {
     let mut rig = Rig::with(speaking(Ecn::Request));
@@ -110,7 +110,7 @@ fn simultaneous() {
     assert!(rig.info().ecn);
 }
 
-/// §6.1.3: a mark is echoed in every ACK until the sender says that it has heard.
+/// §6.1.3: a mark is echoed in every ACK until the sender confirms it.
 #[test]
 fn receiver_echoes() {
     let mut rig = accepted();
@@ -120,14 +120,14 @@ fn receiver_echoes() {
     let brief = |sent: vec::Vec<Seg>| sent.iter().map(Seg::brief).collect::<vec::Vec<_>>();
     assert_eq!(brief(rig.next_sent().1), vec![(ACK | ECE, 1, 201, 0)]);
     rig.send(1, 10);
-    assert_eq!(rig.brief(), vec![(ACK | ECE | PSH, 1, 201, 10)], "data says it too");
+    assert_eq!(rig.brief(), vec![(ACK | ECE | PSH, 1, 201, 10)], "data carries it too");
     rig.receive(seg(ACK | CWR, 201, 11).data(100).ecn(ECT_0));
     assert_eq!(rig.brief(), vec![(ACK, 11, 301, 0)]);
     rig.receive(seg(ACK | CWR, 301, 11).data(100).ecn(CE));
     assert_eq!(rig.brief(), vec![(ACK | ECE, 11, 401, 0)], "a new mark on the packet that says CWR");
 }
 
-/// Marks count on data in the window only, and only where ECN was agreed on.
+/// Marks count only on data in the window, and only with ECN negotiated.
 #[test]
 fn marks_that_do_not_count() {
     let mut rig = accepted();
@@ -141,7 +141,7 @@ fn marks_that_do_not_count() {
     assert_eq!(rig.next_sent().1[0].brief(), (ACK, 1, 101, 0));
 }
 
-/// §6.1.2: the window is halved once per window, CWR says so on the first new data and only there.
+/// §6.1.2: the window is halved once per window, CWR is in the first new data and only there.
 #[test]
 fn sender_reacts_once() {
     let mut rig = accepted();
@@ -171,7 +171,7 @@ fn sender_reacts_once() {
     assert!(rig.info().ssthresh_bytes < 5 * MSS);
 }
 
-/// A reduction ends in the fast path's favour: header prediction works before, and again after.
+/// Header prediction works before a reduction, and again after it.
 #[test]
 fn prediction() {
     let mut rig = accepted();
@@ -190,7 +190,7 @@ fn prediction() {
     assert_eq!(rig.count(Counter::TcpHpHits), before + 1);
 }
 
-/// §6.1.5: what is sent again is not marked; losses in the window of a mark do not reduce it again.
+/// §6.1.5: retransmissions are not marked; losses in the window of a mark do not reduce it again.
 #[test]
 fn losses_with_marks() {
     let mut rig = accepted();
@@ -209,7 +209,7 @@ fn losses_with_marks() {
     assert_eq!(rig.info().ssthresh_bytes, ssthresh);
 }
 
-/// A loss reduces the window and says so; echoes in its recovery do nothing more.
+/// A loss reduces the window and sends CWR; echoes in its recovery have no further effect.
 #[test]
 fn marks_in_recovery() {
     let mut rig = accepted_with(speaking(Ecn::Passive), true);
@@ -229,7 +229,7 @@ fn marks_in_recovery() {
     assert!(new[0].flags & CWR != 0);
 }
 
-/// A timeout tells CWR too; the probe of a closed window and FINs are not marked.
+/// A timeout sends CWR too; the probe of a closed window and FINs are not marked.
 #[test]
 fn what_is_not_marked() {
     let mut rig = accepted();

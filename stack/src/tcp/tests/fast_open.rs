@@ -1,4 +1,4 @@
-//! Fast Open (RFC 7413), both sides, and every way back to an ordinary handshake.
+//! Fast Open (RFC 7413), both sides, and every fallback to an ordinary handshake.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ impl Seg {
     }
 }
 
-/// A client that has got a cookie with its first connection, which is reset again; ports move on.
+/// A client that got a cookie with its first connection, which was then reset; ports move on.
 fn client_with_cookie(config: StackConfig) -> Rig {
     let mut rig = Rig::with(config);
     rig.connect(fast());
@@ -79,7 +79,7 @@ fn client() {
     assert_eq!(rig.brief(), vec![(ACK | PSH, 1_001, 1, 10)]);
 }
 
-/// What does not fit into the SYN follows after the handshake.
+/// Data that does not fit the SYN follows after the handshake.
 #[test]
 fn client_with_more_than_fits() {
     let mut rig = client_with_cookie(config(1));
@@ -131,7 +131,7 @@ fn client_syn_lost() {
     assert_eq!(rig.info().unacked_bytes, 0);
 }
 
-/// After two lost SYNs with data in a row ordinary ones are sent for a while.
+/// After two lost SYNs with data in a row, ordinary ones are sent for a while.
 #[test]
 fn client_holds_data_back() {
     let mut rig = client_with_cookie(config(1));
@@ -154,7 +154,7 @@ fn client_holds_data_back() {
     assert!(rig.stack.fast_open_room(rig.id).is_some(), "and then it is tried again");
 }
 
-/// The rest after a black hole is for all peers, and grows.
+/// The rest after a black hole applies to all peers, and grows.
 #[test]
 fn client_black_hole() {
     let mut config = config(1);
@@ -191,7 +191,7 @@ fn client_tries_the_experimental_option() {
     }
 }
 
-/// Without a cookie where that is agreed on; not at all where the client's bit is off.
+/// Data goes without a cookie if that is configured; without the client's bit there is no Fast Open.
 #[test]
 fn client_without_cookie() {
     let mut rig = Rig::with(config(5));
@@ -206,7 +206,7 @@ fn client_without_cookie() {
     assert_eq!(rig.state(), State::Established);
 }
 
-/// A SYN that waits goes when the application will not write; closing forgets it.
+/// A waiting SYN goes when the application will not write; closing drops it.
 #[test]
 fn client_without_data() {
     let mut rig = client_with_cookie(config(1));
@@ -282,7 +282,7 @@ fn server_side() {
     rig.assert_idle();
 }
 
-/// The ACK of the SYN-ACK alone leaves the data under its timer.
+/// The ACK of the SYN-ACK alone leaves the data to its timer.
 #[test]
 fn server_data_lost() {
     let (mut rig, listener, cookie) = server(2, serving());
@@ -294,8 +294,8 @@ fn server_data_lost() {
     assert_eq!(rig.next_sent().1.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK | PSH, 1, 501, 700)]);
 }
 
-/// A router refuses the data before the SYN-ACK is acknowledged: nothing is sent again that would begin with the SYN, and
-/// the timer sends the data in smaller pieces after the handshake.
+/// A router refuses the data before the SYN-ACK is acknowledged: no retransmission begins with the SYN, and the timer sends
+/// the data in smaller pieces after the handshake.
 #[test]
 fn server_data_too_large() {
     let (mut rig, listener, cookie) = server(2, serving());
@@ -308,7 +308,7 @@ fn server_data_too_large() {
     assert_eq!(rig.next_sent().1.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK, 1, 501, 560)]);
 }
 
-/// The SYN-ACK is sent again, without cookie, when its time is over or the SYN comes again; then it is given up.
+/// The SYN-ACK is sent again, without cookie, on its timeout or for a repeated SYN; at last the connection fails.
 #[test]
 fn server_syn_ack_lost() {
     let (mut rig, listener, cookie) = server(2, serving());
@@ -324,8 +324,8 @@ fn server_syn_ack_lost() {
     assert!(rig.events().contains(&failed));
 }
 
-/// RFC 9293 §3.8.6, RFC 7323 §2.2: the window that went out with data is more than a SYN-ACK can say. One that is sent again
-/// does not take it back, though memory has become scarce.
+/// RFC 9293 §3.8.6, RFC 7323 §2.2: the window sent with data is larger than a SYN-ACK can express. A repeated SYN-ACK does
+/// not withdraw it, though memory has become scarce.
 #[test]
 fn server_window_after_another_syn_ack() {
     let (mut rig, listener, cookie) = server(2, serving());
@@ -346,7 +346,7 @@ fn server_window_after_another_syn_ack() {
     drop(held);
 }
 
-/// A bad cookie, or none, makes an ordinary handshake; the good one is told, the data not acknowledged.
+/// A bad cookie, or none, leads to an ordinary handshake with a valid cookie; the data is not acknowledged.
 #[test]
 fn server_bad_cookie() {
     let (mut rig, listener, cookie) = server(2, serving());
@@ -363,7 +363,7 @@ fn server_bad_cookie() {
     assert_eq!((answer[0].brief(), answer[0].told()), ((SYN | ACK, 0, 1, 0), None));
 }
 
-/// A listener that does not ask for it, or a stack that does not serve it, gives no cookies.
+/// A listener without the option, or a stack that does not serve it, gives no cookies.
 #[test]
 fn server_off() {
     for (bits, options) in [(2, TcpOptions::default()), (1, serving())] {
@@ -377,7 +377,7 @@ fn server_off() {
     assert_eq!(open_early(&mut rig, listener, &[], 100)[0].brief(), (SYN | ACK, 0, 101, 0), "no cookie is required");
 }
 
-/// A cookie of the backup key is good and earns a new one; one of an older key is not.
+/// A cookie of the backup key is valid and gets a new one; one of an older key is not.
 #[test]
 fn server_keys() {
     let (mut rig, listener, old) = server(2, serving());
@@ -394,7 +394,7 @@ fn server_keys() {
     assert_eq!(open_early(&mut rig, listener, &new, 10)[0].brief(), (SYN | ACK, 0, 1, 0));
 }
 
-/// RFC 7413 §5.1: so many at most; those that were reset keep their place for a minute, and no longer.
+/// RFC 7413 §5.1: the number is limited; connections that were reset count for another minute, and no longer.
 #[test]
 fn server_limit() {
     let (mut rig, listener, cookie) = server(2, TcpOptions { fast_open_queue: 2, ..TcpOptions::default() });
@@ -413,14 +413,14 @@ fn server_limit() {
     rig.now = Instant::from_millis(rig.now.as_millis() + 60_000);
     rig.ports.1 = 2_011;
     assert_eq!(open_early(&mut rig, listener, &cookie, 10)[0].ack, 11);
-    // Who finishes gives the place back at once.
+    // A finished handshake frees the place at once.
     rig.receive(seg(ACK, 11, 1));
     rig.now = Instant::from_millis(rig.now.as_millis() + 1);
     rig.ports.1 = 2_012;
     assert_eq!(open_early(&mut rig, listener, &cookie, 10)[0].ack, 11);
 }
 
-/// A reset before the handshake is over is one for the application; closing sends its FIN early.
+/// A reset before the handshake is over reaches the application; closing sends its FIN early.
 #[test]
 fn server_ends_early() {
     let (mut rig, listener, cookie) = server(2, serving());
@@ -443,7 +443,7 @@ fn server_ends_early() {
     rig.assert_no_leak();
 }
 
-/// A SYN with a FIN opens nothing, cookie or not.
+/// A SYN with a FIN opens nothing, with or without a cookie.
 #[test]
 fn server_fin_in_the_syn() {
     let (mut rig, listener, cookie) = server(2, serving());

@@ -1,4 +1,4 @@
-//! SYN floods (RFC 4987): what is remembered stays bounded, and who means it gets in.
+//! SYN floods (RFC 4987): state stays bounded, and honest clients are served.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ in_both_families! {
     old_cookies
 }
 
-/// Packets of any source, to port `port` of the stack.
+/// Packets from any source, to port `port` of the stack.
 struct Crowd {
     rig: Rig,
     burst: Burst,
@@ -70,7 +70,7 @@ impl Crowd {
         self.burst.push(frame);
     }
 
-    /// The pushed packets arrive; what is sent, with its destination.
+    /// Processes the pushed packets; returns the packets sent, with their destination.
     fn turn(&mut self) -> Vec<(IpAddr, Header)> {
         self.rig.stack.receive(self.rig.now, 0, &mut self.burst);
         while self.rig.stack.transmit(self.rig.now, &mut self.rig.out) {}
@@ -88,7 +88,7 @@ impl Crowd {
         self.rig.stack.listen(local, backlog, TcpOptions::default(), port as u64).expect("the port is free")
     }
 
-    /// A whole handshake from `client`, with all options. Returns whether it was answered.
+    /// A whole handshake from `client`, with all options. Returns true when it was answered.
     fn open(&mut self, client: Client) -> bool {
         let options = |echo| Options::of_syn(1_460, Some(7), true, Some(Timestamps { value: 500, echo }));
         self.push(client, SYN, SeqNum(0), options(0));
@@ -116,7 +116,7 @@ fn attacker(family: Family, n: u64) -> Client {
     Client { ip, port: u16::from_le_bytes([d, e]), sequence: SeqNum((random >> 32) as u32), to: 80 }
 }
 
-/// Everybody else, one after another.
+/// Honest clients, one after another.
 fn honest(family: Family, n: u64) -> Client {
     Client { ip: family.remote(), port: 1_000 + n as u16, sequence: SeqNum(n as u32 * 77_777), to: 80 }
 }
@@ -126,8 +126,8 @@ fn route_for_all(crowd: &mut Crowd) {
     crowd.rig.stack.set_routes(vec![crate::Route { destination: any, gateway: None, interface: 0, metric: 0, source: None }]);
 }
 
-/// Sends `syns` SYNs of the flood in bursts of 64; after each burst one honest client opens. Returns how many
-/// honest ones tried and how many were accepted.
+/// Sends `syns` SYNs of the flood in bursts of 64; after each burst one honest client opens. Returns the numbers of honest
+/// clients that tried and that were accepted.
 fn flood(crowd: &mut Crowd, listener: SocketId, syns: u64) -> (u64, u64) {
     let (mut tried, mut accepted, family) = (0, 0, crowd.rig.family);
     for burst in 0..syns / 64 {
@@ -161,8 +161,8 @@ fn half_open(crowd: &Crowd) -> usize {
     count
 }
 
-/// RFC 4987 §3.6: under a flood of a million SYNs every honest client is served, and no more is remembered than
-/// the listener's queue holds.
+/// RFC 4987 §3.6: under a flood of a million SYNs every honest client is served, and the state stays within the listener's
+/// queue.
 fn flood_with_cookies(family: Family) {
     let mut crowd = Crowd::new(family, StackConfig { seed: 5, ..StackConfig::default() });
     route_for_all(&mut crowd);
@@ -175,8 +175,8 @@ fn flood_with_cookies(family: Family) {
     crowd.rig.assert_no_leak();
 }
 
-/// RFC 4987 §3.3: without cookies the oldest of the flood make room, and who answers sooner than a queue's
-/// length of SYNs is served.
+/// RFC 4987 §3.3: without cookies the oldest of the flood make space, and a client that answers within a queue's length of
+/// SYNs is served.
 fn flood_without_cookies(family: Family) {
     let mut config = StackConfig { seed: 6, ..StackConfig::default() };
     config.tcp.syn_cookies = SynCookies::Off;
@@ -190,7 +190,7 @@ fn flood_without_cookies(family: Family) {
     assert!(crowd.rig.count(Counter::TcpReqQFullDrop) > 190_000);
 }
 
-/// A flood of one port leaves the others their queues.
+/// A flood of one port leaves the other ports their queues.
 fn flood_of_one_port(family: Family) {
     let mut config = StackConfig { seed: 7, syn_queue_max: 64, ..StackConfig::default() };
     config.tcp.syn_cookies = SynCookies::Off;
@@ -210,7 +210,7 @@ fn flood_of_one_port(family: Family) {
     assert!(half_open(&crowd) <= 32);
 }
 
-/// What a cookie's connection has agreed on: with timestamps everything, without them the MSS alone.
+/// Options of a cookie's connection: with timestamps everything, without them the MSS alone.
 fn cookie_connections(family: Family) {
     let mut config = Rig::config();
     config.tcp = crate::TcpConfig { syn_cookies: SynCookies::Always, ..crate::TcpConfig::default() };
@@ -218,7 +218,7 @@ fn cookie_connections(family: Family) {
     rig.accept_with(TcpOptions::default(), seg(SYN, 0, 0).mss(1_400).scale(3).sack_permitted().time(100, 0));
     let info = rig.info();
     assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (3, 9, true, true));
-    // Rounded down to what a cookie can tell.
+    // Rounded down to what a cookie can encode.
     let (of_1400, of_1460) = if family == Family::Ipv4 { (1_300, 1_460) } else { (1_220, 1_440) };
     assert_eq!((info.send_mss, info.rtt_us), (of_1400 - 12, 0));
     assert_eq!(rig.count(Counter::SyncookiesRecv), 1);
@@ -232,7 +232,7 @@ fn cookie_connections(family: Family) {
     assert_eq!(rig.read(1), Ok(100));
 }
 
-/// An ACK without a good cookie is reset; before any cookie was sent it is not even looked at.
+/// An ACK without a valid cookie is reset; before any cookie was sent it is not even checked.
 fn false_cookies(family: Family) {
     let mut rig = Rig::of(family, StackConfig { syn_queue_max: 1, ..Rig::config() });
     rig.listen(TcpOptions::default(), 16);
@@ -255,7 +255,7 @@ fn false_cookies(family: Family) {
     assert_eq!(rig.sent().iter().filter(|segment| segment.flags & RST != 0).count(), 0);
 }
 
-/// A cookie is not good for ever, and not for a listener that has stopped sending them.
+/// A cookie is not valid for ever, and not for a listener that has stopped sending them.
 fn old_cookies(family: Family) {
     let mut config = Rig::config();
     config.tcp.syn_cookies = SynCookies::Always;
@@ -268,10 +268,10 @@ fn old_cookies(family: Family) {
     assert_eq!(rig.brief(), vec![(RST, 1, 0, 0)]);
     rig.now = Instant::from_millis(rig.now.as_millis() + 240_000);
     rig.receive(seg(ACK, 1, 1));
-    assert_eq!(rig.count(Counter::SyncookiesFailed), 1, "by then nobody looks");
+    assert_eq!(rig.count(Counter::SyncookiesFailed), 1, "by then it is not checked");
 }
 
-/// With cookies, too, where nothing is remembered of a SYN.
+/// No handshake begins that cannot be accepted; also with cookies, which keep no state of a SYN.
 fn no_handshake_begins_that_could_not_be_accepted(family: Family) {
     for cookies in [SynCookies::WhenFull, SynCookies::Always] {
         let mut config = StackConfig { seed: 8, ..StackConfig::default() };
@@ -282,7 +282,7 @@ fn no_handshake_begins_that_could_not_be_accepted(family: Family) {
         assert!(crowd.open(honest(family, 1)) && crowd.open(honest(family, 2)));
         assert!(!crowd.open(honest(family, 3)));
         assert_eq!(crowd.rig.count(Counter::ListenOverflows), 1);
-        // The one that is accepted takes the place that another might have had.
+        // The accepted connection takes a place that another might have had.
         assert!(crowd.rig.stack.accept(listener, 1).is_ok());
         crowd.rig.stack.set_room(listener, 1);
         assert!(!crowd.open(honest(family, 3)));

@@ -1,4 +1,4 @@
-//! What data segments tell of data that is missing (RFC 2018 §3), and the room that it takes (RFC 6691).
+//! SACK blocks in data segments (RFC 2018 §3), and the space that they take (RFC 6691).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,7 +29,7 @@ fn blocks(segment: &Seg) -> Vec<(u32, u32)> {
     segment.options.sack().iter().map(|block| (block.left.0, block.right.0)).collect()
 }
 
-/// A response goes out while requests are missing: it says so itself, and no ACK goes beside it.
+/// A response is sent while requests are missing: it carries the SACK block itself, and no ACK goes beside it.
 /// RFC 2018 §3.
 fn a_response_tells_of_a_gap(family: Family) {
     let mut rig = Rig::of(family, with_sack());
@@ -39,13 +39,13 @@ fn a_response_tells_of_a_gap(family: Family) {
     let sent = rig.sent();
     assert_eq!(sent.iter().map(Seg::brief).collect::<Vec<_>>(), vec![(ACK | PSH, 1, 1, 50)]);
     assert_eq!(blocks(&sent[0]), vec![(201, 301)]);
-    // What comes later is told by what goes later, the newest first.
+    // Later data reports later gaps, the newest first.
     rig.receive(seg(ACK | PSH, 401, 51).data(100));
     rig.send(51, 50);
     let sent = rig.sent();
     assert_eq!(sent.len(), 1);
     assert_eq!(blocks(&sent[0]), vec![(401, 501), (201, 301)]);
-    // The gap is filled: there is nothing more to tell.
+    // The gap is filled: there is nothing more to report.
     rig.receive(seg(ACK | PSH, 1, 101).data(200));
     rig.receive(seg(ACK | PSH, 301, 101).data(100));
     rig.send(101, 50);
@@ -54,8 +54,8 @@ fn a_response_tells_of_a_gap(family: Family) {
     assert_eq!(blocks(&sent[0]), vec![]);
 }
 
-/// Blocks take their room from full segments, as many as fit beside timestamps: none is longer than the MSS and the header
-/// that it was agreed for.
+/// Blocks take their space from full segments, as many as fit beside timestamps: no segment is longer than the MSS and the
+/// header that it was negotiated for.
 /// RFC 6691 §2, RFC 9293 MUST-16.
 #[test]
 fn full_segments_have_room_for_blocks() {
@@ -65,7 +65,7 @@ fn full_segments_have_room_for_blocks() {
     rig.accept_with(newreno(), seg(SYN, 0, 0).mss(MSS as u16).sack_permitted().time(5, 0));
     for n in 1..=4 {
         rig.receive(seg(ACK, 1 + 200 * n, 1).time(6, 0).data(100));
-        assert_eq!(rig.sent().len(), 1, "nothing else is there to tell of it");
+        assert_eq!(rig.sent().len(), 1, "nothing else reports it");
     }
     rig.send(1, 5 * MSS);
     let sent = rig.sent();
@@ -80,7 +80,7 @@ fn full_segments_have_room_for_blocks() {
     assert_eq!(stream, super::rig::stream(1, 5 * MSS));
 }
 
-/// A full segment with blocks is a full one to Nagle's rule: what follows it may go. Without the gap the size is as before.
+/// A full segment with blocks is a full one to Nagle's rule: the next one may go. Without the gap the size is as before.
 #[test]
 fn a_full_segment_stays_one() {
     let mut rig = accepted(with_sack());
@@ -96,7 +96,7 @@ fn a_full_segment_stays_one() {
     assert_eq!(rig.brief(), vec![(ACK | PSH, 11 + MSS - ONE_BLOCK, 201, MSS as usize)]);
 }
 
-/// What is sent again tells too, and leaves room for it.
+/// Retransmissions carry blocks too, and leave space for them.
 #[test]
 fn retransmissions_tell_of_gaps() {
     let mut config = with_sack();
@@ -113,7 +113,7 @@ fn retransmissions_tell_of_gaps() {
     assert_eq!(sent[2].brief(), (ACK, 1 + 2 * room as u32, 1, 2 * ONE_BLOCK as usize));
 }
 
-/// What has come twice is said once, in an ACK of its own, in front of the data.
+/// A duplicate is reported once, in an ACK of its own, in front of the data.
 /// RFC 2883 §4.
 #[test]
 fn duplicates_are_told_once() {
@@ -138,7 +138,7 @@ fn without_sack_a_gap_has_an_ack_of_its_own() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0), (ACK | PSH, 1, 1, 50)]);
 }
 
-/// A FIN without data tells of gaps as well.
+/// A FIN without data carries blocks as well.
 #[test]
 fn a_fin_tells_of_a_gap() {
     let mut rig = accepted(with_sack());
@@ -150,7 +150,7 @@ fn a_fin_tells_of_a_gap() {
     assert_eq!(blocks(&sent[0]), vec![(101, 201)]);
 }
 
-/// The smallest MSS that is believed keeps half of its room for data, whatever there is to tell.
+/// The smallest accepted MSS keeps half of its space for data, however many blocks there are.
 #[test]
 fn the_smallest_segments_carry_data_still() {
     let mut rig = Rig::with(with_sack());
@@ -173,7 +173,7 @@ fn the_smallest_segments_carry_data_still() {
     assert_eq!(got, stream(1, 1_000));
 }
 
-/// Both ends send and both have lost a segment: each learns it from the other's data, and no timer has to come.
+/// Both ends send and both have lost a segment: each learns it from the other's data, without a timer.
 #[test]
 fn losses_in_both_directions_are_repaired_at_once() {
     let mut config = with_sack();
@@ -181,7 +181,7 @@ fn losses_in_both_directions_are_repaired_at_once() {
     let mut rig = accepted(config);
     rig.send(1, 5 * MSS);
     assert_eq!(rig.sent().len(), 5);
-    // The peer's first segment is lost, and so was ours; what it has of ours its data tells.
+    // The peer's first segment is lost, and so is ours; its data reports what it has of ours.
     rig.receive(seg(ACK, 1_001, 1).sack(1 + MSS, 1 + 5 * MSS).data(1_000));
     let sent = rig.sent();
     assert_eq!(sent[0].brief(), (ACK, 1, 1, (MSS - ONE_BLOCK) as usize));
@@ -192,10 +192,10 @@ fn losses_in_both_directions_are_repaired_at_once() {
 
 in_both_families!(a_response_tells_of_a_gap);
 
-/// A burst in which five packets are missing: of the five intervals that it leaves one ACK has room for three beside timestamps, so
-/// there are two, the first of which tells of the older ones. With one, the peer's RACK took what it was not told of for lost
-/// or reordered: a sender with BBR on a path of 1 Gbit/s, 20 ms and 1 % loss counted ten reorderings in 3 s (none with a kernel
-/// that receives) and had 0.86 times the rate.
+/// A burst in which five packets are missing leaves five intervals. One ACK has space for three beside timestamps, so there
+/// are two, the first of which reports the older ones. With one ACK, the peer's RACK took the unreported segments for lost
+/// or reordered: a sender with BBR on a path of 1 Gbit/s, 20 ms and 1 % loss counted ten reorderings in 3 s (none with a
+/// kernel as receiver) and had 0.86 times the rate.
 /// RFC 2018 §4, RFC 5681 §4.2.
 #[test]
 fn a_burst_with_many_gaps_has_several_acks() {
@@ -212,7 +212,7 @@ fn a_burst_with_many_gaps_has_several_acks() {
     // Once more, since an ACK may be lost.
     let told = burst(&mut rig, &[301, 1_201]);
     assert_eq!(told, [vec![(801, 901), (601, 701)], vec![(1_201, 1_301), (201, 501), (1_001, 1_101)]]);
-    // What was told twice is told as far as there is room.
+    // Intervals reported twice are reported again as far as there is space.
     let told = burst(&mut rig, &[1_401]);
     assert_eq!(told, [vec![(1_401, 1_501), (1_201, 1_301), (201, 501)]]);
     // Duplicates take one of the blocks.
@@ -220,9 +220,10 @@ fn a_burst_with_many_gaps_has_several_acks() {
     assert_eq!(told, [vec![(1_401, 1_501)], vec![(1_601, 1_701), (1_601, 1_701), (1_801, 1_901)]]);
 }
 
-/// What came before a hole was filled is told with what was acknowledged then: a hole's repair was sent later than the rest of
-/// the burst, and a kernel that heard of it first, on a path of 1 Gbit/s, 20 ms and 1 % loss, sent 60 segments again that had
-/// arrived. What came after it is told with the new number. RFC 2018 §4, RFC 8985 §6.2.
+/// Intervals that came before a hole was filled are reported with the acknowledgment of that time. The hole's repair was
+/// sent later than the rest of the burst: a kernel that heard of it first, on a path of 1 Gbit/s, 20 ms and 1 % loss,
+/// retransmitted 60 segments that had arrived. Intervals that came after it are reported with the new number. RFC 2018 §4,
+/// RFC 8985 §6.2.
 #[test]
 fn gaps_are_told_with_what_was_acknowledged_when_they_grew() {
     let mut config = with_sack();
@@ -230,13 +231,13 @@ fn gaps_are_told_with_what_was_acknowledged_when_they_grew() {
     let told = |starts: &[u32], scaled: bool| {
         let mut rig = Rig::with(config.clone());
         let syn = seg(SYN, 0, 0).mss(MSS as u16).sack_permitted().time(5, 0);
-        // Without a scale so little that the window's field can say it.
+        // Without a scale, small enough for the window's field.
         let options = TcpOptions { receive_buffer_bytes: if scaled { 0 } else { 32 << 10 }, ..newreno() };
         rig.accept_with(options, if scaled { syn.scale(7) } else { syn });
         let scale = rig.info().receive_scale;
         assert_eq!(scale > 0, scaled);
         let edge_of = |segment: &Seg| segment.ack + (u32::from(segment.window) << scale);
-        // What is out of the window is answered, with a window that has its scale.
+        // A segment out of the window is answered, with a scaled window.
         rig.receive(seg(ACK, 0, 1).time(6, 0));
         let mut edge = edge_of(&rig.sent()[0]);
         rig.receive_burst(&starts.iter().map(|&start| seg(ACK, start, 1).time(6, 0).data(100)).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ use crate::stats::Counter;
 use crate::tcp::State;
 use crate::wire::tcp::{ACK, RST, SYN};
 
-/// Passive open: SYN, SYN-ACK with MSS and what the peer offered too, ACK, accept.
+/// Passive open: SYN, SYN-ACK with MSS and the options that the peer offered too, ACK, accept.
 #[test]
 fn passive_open() {
     let rig = Rig::accepted(Rig::config(), TcpOptions::default());
@@ -19,7 +19,7 @@ fn passive_open() {
     assert_eq!((rig.info().send_scale, rig.info().receive_scale), (0, 0));
 }
 
-/// With all options offered, all are agreed; timestamps make full segments 12 bytes smaller.
+/// With all options offered, all are negotiated; timestamps make full segments 12 bytes smaller.
 /// RFC 9293 MUST-14, MUST-16.
 #[test]
 fn passive_open_with_options() {
@@ -28,11 +28,11 @@ fn passive_open_with_options() {
     let info = rig.info();
     assert_eq!((info.send_scale, info.receive_scale, info.timestamps, info.sack), (3, 9, true, true));
     assert_eq!(info.send_mss, 1_448);
-    // The window of the ACK was not that of a SYN: it is scaled.
+    // The window of the ACK is not that of a SYN: it is scaled.
     assert_eq!(info.send_window, 65_535 << 3);
 }
 
-/// Active open: SYN with our options, SYN-ACK, ACK; the application is told.
+/// Active open: SYN with our options, SYN-ACK, ACK; the application gets the event.
 #[test]
 fn active_open() {
     let mut rig = Rig::with(crate::StackConfig::default());
@@ -49,7 +49,7 @@ fn active_open() {
     assert_eq!(rig.info().send_mss, 1_000);
 }
 
-/// SYN is sent again after 1, 2, 4 ... seconds, six times; then the open has failed.
+/// The SYN is sent again after 1, 2, 4 ... seconds, six times; then the open has failed.
 /// RFC 9293 MUST-22.
 #[test]
 fn syn_retransmission() {
@@ -64,7 +64,7 @@ fn syn_retransmission() {
     assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::TimedOut }]);
 }
 
-/// SYN-ACK is sent again after 1, 2, 4, 8, 16 seconds; then the record is forgotten.
+/// The SYN-ACK is sent again after 1, 2, 4, 8, 16 seconds; then the record is dropped.
 #[test]
 fn syn_ack_retransmission() {
     let mut rig = Rig::with(Rig::config());
@@ -89,7 +89,7 @@ fn refused() {
     rig.connect(TcpOptions::default());
     assert_eq!(rig.sent().len(), 1);
     rig.receive(seg(RST | ACK, 0, 2));
-    assert_eq!(rig.events(), vec![], "an ACK of what was not sent proves nothing");
+    assert_eq!(rig.events(), vec![], "an ACK of unsent data proves nothing");
     rig.sent();
     rig.receive(seg(RST | ACK, 0, 1));
     assert_eq!(rig.events(), vec![Event::Failed { socket: rig.id, cookie: NAME, error: SocketError::Refused }]);
@@ -113,7 +113,7 @@ fn simultaneous_open() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 1, 0)]);
 }
 
-/// RFC 9293 §3.10.7.3, fourth: what comes with the SYN-ACK is processed from the URG bit on.
+/// RFC 9293 §3.10.7.3, fourth: a SYN-ACK's contents are processed from the URG bit on.
 #[test]
 fn urgent_data_with_the_syn_ack() {
     let mut rig = Rig::with(Rig::config());
@@ -125,7 +125,7 @@ fn urgent_data_with_the_syn_ack() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 11, 0)]);
 }
 
-/// A peer that has begun anew, with a SYN inside the window of the record of its last life, is asked; its reset makes room.
+/// A restarted peer, with a SYN inside the window of its old record, gets a challenge; its reset makes space.
 #[test]
 fn another_syn_for_a_record() {
     let mut rig = Rig::with(Rig::config());
@@ -164,7 +164,7 @@ fn closed_port() {
     rig.assert_no_leak();
 }
 
-/// A full accept queue drops SYNs and the last ACK, and counts both; the client's SYN-ACK comes again.
+/// A full accept queue drops SYNs and the last ACK, and counts both; the client gets the SYN-ACK again.
 #[test]
 fn accept_queue_overflow() {
     let mut rig = Rig::with(Rig::config());
@@ -196,7 +196,7 @@ fn accept_queue_overflow() {
     rig.stack.accept(listener, 3).expect("the third one had another chance");
 }
 
-/// The SYN queue is bounded; without cookies a further SYN costs a record.
+/// The SYN queue is bounded; without cookies a further SYN displaces a record.
 #[test]
 fn syn_queue_overflow() {
     let mut config = crate::StackConfig { syn_queue_max: 2, ..Rig::config() };
@@ -231,7 +231,7 @@ fn ports() {
     let mut seen = alloc::collections::BTreeSet::new();
     for _ in 0..50 {
         let id = rig.stack.connect(rig.now, None, remote, TcpOptions::default(), 0).expect("ports are free");
-        let (local, _) = rig.stack.addresses(id).expect("the name is good");
+        let (local, _) = rig.stack.addresses(id).expect("the id is valid");
         assert!((32_768..=60_999).contains(&local.port));
         assert!(seen.insert(local.port));
     }
@@ -240,8 +240,8 @@ fn ports() {
     assert_eq!(again, Err(crate::ConnectError::InUse));
 }
 
-/// SO_REUSEPORT: listeners that all have it serve one address, each its flows; who has it not is refused; when one goes the
-/// others serve what was its.
+/// SO_REUSEPORT: the listeners of a reuseport group serve one address, each its flows; one without the option is refused;
+/// when one closes the others serve its flows.
 #[test]
 fn listeners_that_share_a_port() {
     let mut rig = Rig::with(Rig::config());

@@ -1,5 +1,5 @@
-//! What a hostile network can do, and the bound on each: forged resets, SYNs, ACKs and data (RFC 5961), reassembly
-//! attacks, ACKs that lie, window games, ICMP that lies (RFC 5927).
+//! Attacks from a hostile network, and the bound on each: forged resets, SYNs, ACKs and data (RFC 5961), reassembly attacks,
+//! false ACKs, window manipulation, false ICMP (RFC 5927).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,7 +46,7 @@ fn open(family: Family) -> Rig {
     Rig::accepted_over(family, Rig::config(), TcpOptions::default())
 }
 
-/// A connection whose peer takes `window` bytes and has got `sent` of them.
+/// A connection to a peer that takes `window` bytes and has got `sent` of them.
 fn sending(family: Family, sent: u32, window: u16) -> Rig {
     let mut rig = Rig::of(family, Rig::config());
     let listener = rig.listen(NO_DELAY, 16);
@@ -84,7 +84,7 @@ fn syn_injection(family: Family) {
     assert_eq!((rig.state(), answers), (State::Established, 2));
 }
 
-/// RFC 5961 §7: for the whole stack so many challenge ACKs a second, and nobody knows how many.
+/// RFC 5961 §7: challenge ACKs per second are limited for the whole stack, by a number that no peer knows.
 fn challenge_limit(family: Family) {
     let mut rig = Rig::of(family, StackConfig { replies_per_second: 20, ..Rig::config() });
     let listener = rig.listen(TcpOptions::default(), 64);
@@ -113,7 +113,7 @@ fn challenge_limit(family: Family) {
     assert!(counts.len() > 1, "every second the same: {counts:?}");
 }
 
-/// RFC 5961 §5.2: ACKs beyond what was sent, or older than a window, change nothing.
+/// RFC 5961 §5.2: ACKs beyond sent data, or older than a window, change nothing.
 fn ack_injection(family: Family) {
     let mut rig = sending(family, 5_000, 60_000);
     let before = rig.info();
@@ -138,8 +138,7 @@ fn data_injection(family: Family) {
     assert_eq!(rig.read(1), Ok(1_000));
 }
 
-/// Segments of one byte with a gap before each hold no more memory than the receive buffer allows for, and the
-/// stream goes on.
+/// Segments of one byte with a gap before each hold no more memory than the receive buffer allows, and the stream goes on.
 fn tiny_segments(family: Family) {
     let options = TcpOptions { receive_buffer_bytes: 65_536, ..TcpOptions::default() };
     let mut rig = Rig::accepted_over(family, Rig::config(), options);
@@ -154,7 +153,7 @@ fn tiny_segments(family: Family) {
     assert!(rig.read(1).expect("the connection lives") >= 3);
 }
 
-/// Overlapping segments with other bytes: what came first stays, in whatever order the pieces come.
+/// Overlapping segments with other bytes: the first bytes stay, in any order of the pieces.
 fn overlaps(family: Family) {
     for seed in 0..200u64 {
         let mut rig = open(family);
@@ -180,7 +179,7 @@ fn overlaps(family: Family) {
     }
 }
 
-/// Savage et al. (1999), RFC 3465: however many ACKs a segment is divided into, the window grows by its bytes.
+/// Savage et al. (1999), RFC 3465: into however many ACKs a segment is divided, the window grows by its bytes.
 fn ack_division(family: Family) {
     let mut rig = sending(family, 14_600, 65_535);
     let before = rig.info().cwnd_bytes;
@@ -191,7 +190,7 @@ fn ack_division(family: Family) {
     assert!(rig.info().cwnd_bytes <= before + 1_460);
 }
 
-/// An ACK of what is not sent yet does not let the window grow.
+/// An ACK of data not sent yet does not let the window grow.
 fn optimistic_ack(family: Family) {
     let mut rig = sending(family, 50_000, 65_535);
     let (cwnd, flight) = (rig.info().cwnd_bytes, rig.info().unacked_bytes);
@@ -202,7 +201,7 @@ fn optimistic_ack(family: Family) {
     assert_eq!((rig.info().cwnd_bytes, rig.info().unacked_bytes), (cwnd, flight));
 }
 
-/// Forged duplicate ACKs let no more out than the peer's window holds, and with SACK nothing at all.
+/// Forged duplicate ACKs release no more than the peer's window holds, and with SACK nothing at all.
 fn duplicate_ack_spoofing(family: Family) {
     let mut rig = sending(family, 60_000, 30_000);
     for _ in 0..10_000 {
@@ -222,7 +221,7 @@ fn duplicate_ack_spoofing(family: Family) {
     assert_eq!((rig.info().cwnd_bytes, rig.info().unacked_bytes), (before.cwnd_bytes, before.unacked_bytes));
 }
 
-/// SACK blocks for what was never sent, empty ones and ones turned around tell nothing.
+/// SACK blocks for data never sent, empty ones and reversed ones have no effect.
 fn sack_lies(family: Family) {
     let mut rig = Rig::of(family, StackConfig::default());
     rig.accept_with(NO_DELAY, seg(SYN, 0, 0).mss(1_460).sack_permitted());
@@ -250,7 +249,7 @@ fn timestamp_lies(family: Family) {
     }
 }
 
-/// A window that shrinks below what is under way stops what is new, and nothing else.
+/// A window that shrinks below the bytes in flight stops new data, and nothing else.
 fn shrunk_window(family: Family) {
     let mut rig = sending(family, 8_000, 6_000);
     assert_eq!(rig.info().unacked_bytes, 5_840);
@@ -260,8 +259,8 @@ fn shrunk_window(family: Family) {
     assert_eq!(rig.sent().iter().map(|segment| segment.payload.len()).sum::<usize>(), 2_160);
 }
 
-/// A window that stays shut is asked for again and again; the user timeout (RFC 5482) bounds that, and without an
-/// application to hold it a connection does not stay.
+/// A window that stays shut is probed again and again; the user timeout (RFC 5482) bounds that, and without an application a
+/// connection ends.
 fn zero_window_stall(family: Family) {
     let timeout = TcpOptions { user_timeout: Duration::from_secs(30), ..NO_DELAY };
     for (options, orphan) in [(timeout, false), (NO_DELAY, true)] {
@@ -290,8 +289,8 @@ fn zero_window_stall(family: Family) {
     }
 }
 
-/// Many connections whose windows stay shut (sockstress): they leave frames to others, and are gone some time after
-/// the application has given them up.
+/// Many connections with windows that stay shut (sockstress): they leave frames to others, and end some time after the
+/// application has closed them.
 fn sockstress(family: Family) {
     let mut rig = Rig::of(family, Rig::config());
     let listener = rig.listen(NO_DELAY, 1_000);
@@ -322,7 +321,8 @@ fn sockstress(family: Family) {
     rig.assert_no_leak();
 }
 
-/// Single bytes with holes between them, on many connections: each keeps a small frame, and enough of those are left to answer others.
+/// Single bytes with holes between them, on many connections: each keeps a small frame, and enough of those are left to
+/// answer others.
 #[test]
 fn bytes_with_holes_between_them_leave_small_frames_to_others() {
     let mut rig = Rig::of(Family::Ipv4, Rig::config());
@@ -343,13 +343,13 @@ fn bytes_with_holes_between_them_leave_small_frames_to_others() {
     assert!(rig.arena.free(Class::Small) >= rig.arena.capacity(Class::Small) / 8 - 1);
     rig.ports.1 = 2_000;
     rig.receive(seg(SYN, 0, 0).mss(1_460));
-    assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 1, 0)], "a stranger is answered");
+    assert_eq!(rig.brief(), vec![(SYN | ACK, 0, 1, 0)], "a new peer is answered");
     rig.receive(seg(ACK, 1, 1).data(5));
     rig.id = rig.stack.accept(listener, 2_000).expect("it is there");
     assert_eq!(rig.read(1), Ok(5));
 }
 
-/// An ICMP error about a segment of ours at `sequence` arrives; `word` is the second one of its header.
+/// Delivers an ICMP error about a segment of ours at `sequence`; `word` is the second one of its header.
 pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, word: u32, sequence: u32) {
     let iss = rig.iss.expect("the stack has sent a SYN");
     let (family, local, remote) = (rig.family, rig.family.local(), rig.family.remote());
@@ -376,7 +376,7 @@ pub(super) fn icmp(rig: &mut Rig, kind: u8, code: u8, word: u32, sequence: u32) 
     rig.stack.receive(rig.now, 0, &mut burst);
 }
 
-/// A router says that no more than `mtu` bytes pass.
+/// Delivers a router's message that no more than `mtu` bytes pass.
 fn too_big(rig: &mut Rig, mtu: u32, sequence: u32) {
     match rig.family {
         Family::Ipv4 => icmp(rig, 3, 4, mtu, sequence),
@@ -384,7 +384,7 @@ fn too_big(rig: &mut Rig, mtu: u32, sequence: u32) {
     }
 }
 
-/// RFC 5927 §5, RFC 5461: an error about what is not under way is not believed; one about what is, is a hint only.
+/// RFC 5927 §5, RFC 5461: an error about data not in flight is ignored; one about data in flight is a hint only.
 fn icmp_hard_errors(family: Family) {
     let mut rig = sending(family, 5_000, 60_000);
     let errors: &[(u8, u8)] = match family {
@@ -400,8 +400,8 @@ fn icmp_hard_errors(family: Family) {
     assert!(rig.events().iter().all(|event| !matches!(event, Event::Failed { .. })));
 }
 
-/// RFC 5927 §7, RFC 1191, RFC 8201 §4: a smaller MTU is believed for what is under way alone, never below 552 (1280 in
-/// IPv6), and none makes segments larger.
+/// RFC 5927 §7, RFC 1191, RFC 8201 §4: a smaller MTU is accepted for data in flight alone, never below 552 (1280 in IPv6),
+/// and none makes segments larger.
 fn icmp_mtu_lies(family: Family) {
     let mut rig = sending(family, 5_000, 60_000);
     for sequence in [5_001, 100_000, 0u32.wrapping_sub(10)] {
@@ -416,7 +416,8 @@ fn icmp_mtu_lies(family: Family) {
     }
 }
 
-/// RFC 1191 §6, RFC 8201 §5.2: what one connection has learnt of the path, the next one starts with; ten minutes later it asks anew.
+/// RFC 1191 §6, RFC 8201 §5.2: the next connection starts with the path MTU that an earlier one has learnt; ten minutes
+/// later it is searched anew.
 fn path_mtu_is_remembered(family: Family) {
     let mut rig = sending(family, 5_000, 60_000);
     too_big(&mut rig, 1_300, 1);

@@ -1,4 +1,4 @@
-//! Two sockets of one stack talk without a device.
+//! Two sockets of one stack exchange data without a device.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ fn stack(role: Role) -> (Stack, Arena) {
     (stack, arena)
 }
 
-/// Turns until nothing is due at `now`; what happened.
+/// Runs the stack until nothing is due at `now`; returns the events.
 fn turn(stack: &mut Stack, now: Instant) -> Vec<Event> {
     let mut out = [Burst::default()];
     let mut events = Vec::new();
@@ -40,7 +40,7 @@ fn turn(stack: &mut Stack, now: Instant) -> Vec<Event> {
         }
         stack.handle_timeout(now);
     }
-    panic!("it does not end");
+    panic!("the stack does not come to rest");
 }
 
 fn receive(stack: &mut Stack, id: SocketId) -> Result<Vec<u8>, ReceiveError> {
@@ -57,7 +57,7 @@ fn receive(stack: &mut Stack, id: SocketId) -> Result<Vec<u8>, ReceiveError> {
     }
 }
 
-/// Over both families: a megabyte from client to server, closed from both ends, and every frame comes back.
+/// Over both families: a megabyte from client to server, closed from both ends, and every frame is freed.
 #[test]
 fn a_transfer() {
     for ip in addresses() {
@@ -82,7 +82,7 @@ fn a_transfer() {
                             sent += 1;
                         });
                     };
-                    stack.send_with(client, count, &mut fill).expect("there is room");
+                    stack.send_with(client, count, &mut fill).expect("there is space");
                 }
                 turn(&mut stack, now);
                 received.extend(receive(&mut stack, accepted).expect("no end yet"));
@@ -102,7 +102,7 @@ fn a_transfer() {
     }
 }
 
-/// A port that nobody serves: refused where the address is ours alone, the kernel's matter where it has it too.
+/// A port without a listener: refused when the address is ours alone, left to the kernel when the kernel has it too.
 #[test]
 fn ports_that_nobody_serves() {
     for ip in addresses() {

@@ -1,4 +1,4 @@
-//! What an idle connection holds.
+//! Memory of an idle connection.
 
 use super::rig::*;
 use crate::config::StackConfig;
@@ -8,7 +8,7 @@ use crate::wire::tcp::{ACK, SYN};
 
 const CONNECTIONS: u16 = 4_096;
 
-/// Bytes of all tables that grow with connections.
+/// Size of all tables that grow with connections, bytes.
 fn memory(tcp: &Tcp) -> usize {
     let parts = [
         ("control blocks", tcp.tcbs.len() * size_of::<crate::tcp::tcb::Tcb>()),
@@ -21,7 +21,7 @@ fn memory(tcp: &Tcp) -> usize {
     parts.iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// Opens as many connections as there are; the peer's ports are 1000 and up.
+/// Opens `CONNECTIONS` connections; the peer's ports are 1000 and up.
 fn crowd() -> Rig {
     let mut rig = Rig::with(StackConfig { seed: 7, ..StackConfig::default() });
     let listener = rig.listen(TcpOptions::default(), 16);
@@ -44,14 +44,14 @@ fn an_idle_connection_fits_its_budget() {
     let rig = crowd();
     let each = memory(rig.stack.tcp()) / usize::from(CONNECTIONS);
     assert!(each <= 280, "{each} bytes for each idle connection");
-    assert_eq!(rig.stack.tcp().shared.tallies.memory(), 0, "nobody has said anything");
+    assert_eq!(rig.stack.tcp().shared.tallies.memory(), 0, "no connection has exchanged data");
     let [large, small] =
         [ringway_shm::Class::Large, ringway_shm::Class::Small].map(|class| rig.arena.capacity(class) - rig.arena.free(class));
     assert_eq!((large, small), (0, 0), "frames");
 }
 
-/// Who sends small messages has no page of the first slow start, and the window stands; whoever has half of the window under
-/// way has one, and it grows.
+/// A connection that sends small messages has no page of the first slow start, and its window stays; one with half of the
+/// window in flight has a page, and its window grows.
 #[test]
 fn small_messages_take_no_page_of_the_first_slow_start() {
     let options = TcpOptions { no_delay: true, ..TcpOptions::default() };

@@ -1,4 +1,4 @@
-//! Packetization-layer path MTU discovery: a path that swallows large segments, and one that has become wider.
+//! Packetization-layer path MTU discovery: a path that drops large segments, and one that has become wider.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use crate::config::{CongestionControl, MtuProbing, StackConfig, TcpOptions};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, SYN};
 
-/// A connection with SACK whose segments above `MSS` bytes of payload nobody has asked for.
+/// A connection with SACK; no ICMP reports a smaller MTU for segments up to `MSS` bytes of payload.
 fn open(probing: MtuProbing) -> Rig {
     let mut config = StackConfig { seed: 7, ..StackConfig::default() };
     config.tcp.timestamps = false;
@@ -24,12 +24,12 @@ fn lengths(sent: &[Seg]) -> Vec<usize> {
     sent.iter().map(|segment| segment.payload.len()).collect()
 }
 
-/// The end of what was sent.
+/// End of the sent data.
 fn end(sent: &[Seg]) -> u32 {
     sent.iter().map(|segment| segment.seq + segment.payload.len() as u32).max().expect("something was sent")
 }
 
-/// RFC 4821 §7.7: three timeouts in a row, and segments shrink to the base; what passes stays the size.
+/// RFC 4821 §7.7: after three timeouts in a row segments shrink to the base; a size that passes stays.
 #[test]
 fn black_hole() {
     let mut rig = open(MtuProbing::BlackHole);
@@ -86,7 +86,7 @@ fn search_upwards() {
     assert_eq!((rig.count(Counter::TcpMtupSuccess), rig.count(Counter::TcpMtupFail)), (6, 0));
 }
 
-/// RFC 4821 §7.6.2: a lost probe is sent again in segments that pass, and costs no window.
+/// RFC 4821 §7.6.2: a lost probe is retransmitted in segments that pass, and costs no window.
 #[test]
 fn lost_probe() {
     let mut rig = open(MtuProbing::Always);

@@ -1,4 +1,4 @@
-//! ACKs keep the neighbor confirmed (RFC 4861 §7.3.1), whichever path of the stack takes them.
+//! ACKs keep the neighbor confirmed (RFC 4861 §7.3.1), on every path of the stack.
 
 use alloc::vec::Vec;
 
@@ -17,7 +17,7 @@ const ARP: [u8; 2] = [8, 6];
 const IPV4: [u8; 2] = [8, 0];
 const HEADER: usize = 14;
 
-/// A segment of the peer arrives in an Ethernet frame.
+/// Delivers a segment of the peer in an Ethernet frame.
 fn arrive(rig: &mut Rig, segment: Seg) {
     let (mut packets, mut burst) = (Burst::default(), Burst::default());
     rig.push(&segment, &mut packets);
@@ -27,7 +27,7 @@ fn arrive(rig: &mut Rig, segment: Seg) {
     rig.stack.receive(rig.now, 0, &mut burst);
 }
 
-/// The peer's answer to an ARP request.
+/// Delivers the peer's answer to an ARP request.
 fn answer(rig: &mut Rig, request: &[u8]) {
     let (sender, target) = (&request[28..32], &request[38..42]);
     let reply = [&OWN[..], &PEER, &ARP, &request[14..20], &[0, 2], &PEER, target, &OWN, sender].concat();
@@ -38,7 +38,7 @@ fn answer(rig: &mut Rig, request: &[u8]) {
     rig.stack.receive(rig.now, 0, &mut burst);
 }
 
-/// What the stack sends: segments, and how many ARP requests. `answers`: the peer answers those.
+/// Segments that the stack sends, and number of its ARP requests. `answers`: the peer answers those.
 fn sent(rig: &mut Rig, answers: bool) -> (Vec<Seg>, u32) {
     let (mut segments, mut requests) = (Vec::new(), 0);
     loop {
@@ -59,8 +59,8 @@ fn sent(rig: &mut Rig, answers: bool) -> (Vec<Seg>, u32) {
     }
 }
 
-/// A request every 200 ms for three minutes, each answered, each answer acknowledged by the next request, of a peer that
-/// answers no ARP request after the handshake: how many were answered, and how many ARP requests went out.
+/// Runs a request every 200 ms for three minutes, each answered, each answer acknowledged by the next request, of a peer
+/// that answers no ARP request after the handshake. Returns the number of answers, and of ARP requests sent.
 fn three_minutes(slow_path_alone: bool) -> (u32, u32) {
     let interface = Interface { medium: Medium::Ethernet, mac: MacAddress(OWN), ..link(1_500) };
     let mut rig = Rig::over(Family::Ipv4, StackConfig { seed: 7, ..StackConfig::default() }, interface);
@@ -92,7 +92,7 @@ fn three_minutes(slow_path_alone: bool) -> (u32, u32) {
             answered += 1;
         }
     }
-    assert_eq!(rig.stack.shortest_ways() == 0, slow_path_alone, "the path that is meant was taken");
+    assert_eq!(rig.stack.shortest_ways() == 0, slow_path_alone, "the intended path was taken");
     (answered, requests)
 }
 

@@ -1,4 +1,4 @@
-//! Flow groups that leave for another stack: who still comes is told before it is answered, and who is here is known.
+//! Flow groups that migrate to another stack: late flows are recorded before they are answered, and present ones are known.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,8 +26,8 @@ fn all_but(group: FlowGroup) -> GroupSet {
     FlowGroup::all().filter(|&other| other != group).collect()
 }
 
-/// A SYN that was steered here before its group left: the flow is told of before the SYN-ACK is written, so that it can be
-/// kept here first. Its last ACK and its data are no news.
+/// A SYN that was steered here before its group left: the flow is recorded before the SYN-ACK is written, so that it can be
+/// kept here first. Its last ACK and its data are not recorded.
 #[test]
 fn who_comes_late_is_told_before_the_syn_ack() {
     let mut rig = Rig::with(Rig::config());
@@ -43,7 +43,7 @@ fn who_comes_late_is_told_before_the_syn_ack() {
     assert_eq!(*rig.stack.newcomers(), []);
 }
 
-/// Nobody is told of where no group leaves, or another one.
+/// No flow is recorded when no group migrates, or another one.
 #[test]
 fn who_comes_to_a_group_that_stays_is_not_told() {
     let mut rig = Rig::with(Rig::config());
@@ -57,7 +57,7 @@ fn who_comes_to_a_group_that_stays_is_not_told() {
     assert_eq!(*rig.stack.newcomers(), []);
 }
 
-/// Half open, open and in TIME-WAIT a connection is known; when that is over, it is not.
+/// A connection is known while half open, open and in TIME-WAIT, and no longer.
 #[test]
 fn a_connection_is_known_until_time_wait_ends() {
     let mut rig = Rig::with(Rig::config());

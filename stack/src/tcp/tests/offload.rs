@@ -1,4 +1,4 @@
-//! What the link does for us: super-segments, partial checksums, gathering; and what it does not.
+//! Offloads of the link: super-segments, partial checksums, gathering; and a link without them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use crate::ip::Interface;
 use crate::wire::checksum;
 use crate::wire::tcp::{ACK, FIN, Header, SYN};
 
-/// A packet as it is handed to the device.
+/// A packet as the device gets it.
 struct Packet {
     frames: usize,
     checksum: Checksum,
@@ -49,8 +49,8 @@ fn offloading() -> Rig {
     rig
 }
 
-/// The initial window leaves as one packet of ten segments, its checksum left to the link: the
-/// field holds the folded sum of the pseudo-header.
+/// The initial window leaves as one packet of ten segments, its checksum left to the link: the field holds the folded sum of
+/// the pseudo-header.
 #[test]
 fn super_segment() {
     let mut rig = offloading();
@@ -68,7 +68,7 @@ fn super_segment() {
     assert_eq!(checksum::sum(&packet.bytes[..20]), 0xffff);
 }
 
-/// A link may bound the segments of a packet besides its bytes, or make its bounds smaller while a connection lives.
+/// A link may limit the segments of a packet besides its bytes, or reduce its limits while a connection lives.
 #[test]
 fn few_segments_to_a_packet() {
     let mut rig = offloading();
@@ -111,7 +111,7 @@ fn packet_limit() {
     assert_eq!(rig.info().bytes_acked, 200_000);
 }
 
-/// One lost segment of a super-segment is sent again alone.
+/// One lost segment of a super-segment is retransmitted alone.
 #[test]
 fn lost_in_the_middle() {
     let mut rig = offloading();
@@ -145,7 +145,7 @@ fn plain_link() {
     assert_eq!(bytes, stream(1, 3 * MSS + 7));
 }
 
-/// Small messages ride in the frame of their header, also where the link gathers.
+/// Small messages share the frame of their header, also when the link gathers.
 #[test]
 fn small_messages_are_one_frame() {
     let mut rig = offloading();
@@ -154,14 +154,14 @@ fn small_messages_are_one_frame() {
     assert_eq!((packets.len(), packets[0].frames), (1, 1));
 }
 
-/// A super-segment that arrives is one segment: delivered whole, one ACK, its FIN taken.
+/// A received super-segment is one segment: delivered whole, one ACK, its FIN taken.
 #[test]
 fn received_super_segment() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
     rig.receive_in_pieces(seg(ACK | FIN, 1, 1).data(40_000), 1_900);
     assert_eq!(rig.brief(), vec![(ACK, 1, 40_002, 0)]);
     assert_eq!(rig.read(1), Ok(40_000));
-    // What overlaps is cut off across frames.
+    // Overlap is trimmed across frames.
     let mut rig = Rig::accepted(Rig::config(), TcpOptions::default());
     rig.receive(seg(ACK, 1, 1).data(1_000));
     rig.receive_in_pieces(seg(ACK, 501, 1).data(9_500), 700);
@@ -169,7 +169,7 @@ fn received_super_segment() {
     rig.assert_no_leak();
 }
 
-/// A super-segment with SACK blocks is cut into segments that have room for them.
+/// A super-segment with SACK blocks is split into segments that have space for them.
 /// RFC 2018 §3, RFC 6691 §2.
 #[test]
 fn super_segments_tell_of_gaps() {
@@ -181,11 +181,11 @@ fn super_segments_tell_of_gaps() {
     rig.receive(seg(ACK, 101, 1).data(100));
     rig.send(1, 20 * MSS);
     let packets = transmit(&mut rig);
-    assert_eq!(packets.len(), 1, "the data tells of the gap");
+    assert_eq!(packets.len(), 1, "the data reports the gap");
     let (header, len) = Header::parse(&packets[0].bytes[20..]).expect("a good header");
     assert_eq!((header.options.sack().len(), len), (1, 32));
     assert_eq!(packets[0].segmentation, Some((MSS - 12) as u16));
-    // As much as the window lets out, in segments of that size.
+    // As much as the window allows, in segments of that size.
     let room = MSS - 12;
     assert_eq!(payload(&packets[0]).1, stream(1, 10 * MSS / room * room));
 }

@@ -1,4 +1,4 @@
-//! Socket options that change what goes over the wire, or when.
+//! Socket options that change the segments on the wire, or their timing.
 
 use alloc::vec;
 
@@ -17,12 +17,12 @@ fn wake_ups(rig: &mut Rig) -> usize {
     rig.events().iter().filter(|event| matches!(event, Event::Ready { .. })).count()
 }
 
-/// TCP_NOTSENT_LOWAT: as much may be queued beyond what was sent, and half of it must have gone before a writer is woken.
+/// TCP_NOTSENT_LOWAT limits the unsent bytes in the queue; half of them must be sent before a writer is woken.
 #[test]
 fn low_water() {
     let options = TcpOptions { not_sent_low_water: 4 * MSS, no_delay: true, ..defaults() };
     let mut rig = Rig::accepted(Rig::config(), options);
-    // The window of ten segments goes; four more may wait.
+    // The window of ten segments is sent; four more may wait.
     assert_eq!(rig.send(1, 10 * MSS), 4 * MSS as usize);
     assert_eq!(rig.sent().len(), 4);
     assert_eq!(rig.send(1 + 4 * MSS, 4 * MSS), 4 * MSS as usize);
@@ -43,7 +43,7 @@ fn low_water() {
     assert!(rig.info().unsent_bytes * 2 < 4 * MSS);
 }
 
-/// TCP_DEFER_ACCEPT: nobody is offered a connection before data has come.
+/// TCP_DEFER_ACCEPT: no connection is offered before data has come.
 #[test]
 fn deferred_until_data() {
     let mut rig = Rig::with(Rig::config());
@@ -59,7 +59,7 @@ fn deferred_until_data() {
     assert_eq!(rig.read(1), Ok(5));
 }
 
-/// Linux, syn_ack_recalc: the SYN-ACK is not sent again while that lasts; the last one asks for an ACK, which ends it.
+/// Linux, syn_ack_recalc: the SYN-ACK is not retransmitted during the wait; the last one asks for an ACK, which ends it.
 #[test]
 fn deferred_until_it_is_too_long() {
     let mut rig = Rig::with(Rig::config());
@@ -92,7 +92,7 @@ fn attempts_to_connect() {
     assert!(rig.events().contains(&failed));
 }
 
-/// TCP_WINDOW_CLAMP: from the SYN on, and for good.
+/// TCP_WINDOW_CLAMP: from the SYN on, and permanently.
 #[test]
 fn clamped_window() {
     let mut rig = Rig::with(Rig::config());
@@ -109,7 +109,7 @@ fn clamped_window() {
     }
 }
 
-/// A listener's clamp is its connections' too.
+/// A listener's clamp applies to its connections.
 #[test]
 fn clamped_listener() {
     let mut rig = Rig::with(Rig::config());
@@ -120,7 +120,7 @@ fn clamped_listener() {
     assert!(rig.next_sent().1.iter().all(|segment| segment.window <= 3_000));
 }
 
-/// TCP_LINGER2: how long an orphan waits in FIN-WAIT-2.
+/// TCP_LINGER2: time that an orphan waits in FIN-WAIT-2.
 #[test]
 fn patience_in_fin_wait_2() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { fin_timeout: Some(Duration::from_secs(5)), ..defaults() });
@@ -134,7 +134,7 @@ fn patience_in_fin_wait_2() {
     assert_eq!(rig.events().len(), 1, "it is over");
 }
 
-/// TCP_LINGER2, negative: not at all; the peer is told.
+/// TCP_LINGER2, negative: no wait; the peer gets a reset.
 #[test]
 fn no_patience_in_fin_wait_2() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { fin_timeout: Some(Duration::ZERO), ..defaults() });
@@ -145,7 +145,7 @@ fn no_patience_in_fin_wait_2() {
     assert_eq!(rig.events().len(), 1);
 }
 
-/// tcp(7), TCP_CORK: 200 ms are the most that a partial segment waits.
+/// tcp(7), TCP_CORK: a partial segment waits 200 ms at most.
 #[test]
 fn a_cork_holds_for_200_ms() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { cork: true, ..defaults() });
@@ -163,7 +163,7 @@ fn a_cork_holds_for_200_ms() {
     rig.assert_idle();
 }
 
-/// As Linux: TCP_QUICKACK lasts until the connection answers what it receives.
+/// Linux: TCP_QUICKACK lasts until the connection answers what it receives.
 #[test]
 fn quick_acks_end_with_an_answer() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: Some(true), ..defaults() });
@@ -176,7 +176,7 @@ fn quick_acks_end_with_an_answer() {
     assert_eq!(rig.next_sent().1[0].brief(), (ACK, 21, 21, 0));
 }
 
-/// TCP_QUICKACK switched off: ACKs wait, also where the first segments of a connection are acknowledged at once.
+/// TCP_QUICKACK switched off: ACKs are delayed, also when the first segments of a connection would be acknowledged at once.
 #[test]
 fn quick_acks_switched_off() {
     let mut config = Rig::config();
@@ -195,7 +195,7 @@ fn quick_acks_switched_off() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 31, 0)]);
 }
 
-/// A sender that does not answer keeps its quick ACKs.
+/// A receiver that does not answer keeps its quick ACKs.
 #[test]
 fn quick_acks_of_a_reader_stay() {
     let mut rig = Rig::accepted(Rig::config(), TcpOptions { quick_ack: Some(true), ..defaults() });
@@ -207,5 +207,5 @@ fn quick_acks_of_a_reader_stay() {
     rig.send(1, 20);
     rig.sent();
     rig.receive(seg(ACK | PSH, 51, 21).data(10));
-    assert_eq!(rig.brief(), vec![(ACK, 21, 61, 0)], "what was sent long after was no answer");
+    assert_eq!(rig.brief(), vec![(ACK, 21, 61, 0)], "data sent long after is no answer");
 }

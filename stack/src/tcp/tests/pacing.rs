@@ -7,8 +7,8 @@ use super::rig::*;
 use crate::config::TcpOptions;
 use crate::wire::tcp::ACK;
 
-/// RFC 6298 §5.4: what the pace holds back for seconds goes at the timeout, or the connection would die of timeouts in
-/// which it has sent nothing.
+/// RFC 6298 §5.4: a segment that the pace holds back for seconds is sent at the timeout. Otherwise the connection would fail
+/// after timeouts in which it has sent nothing.
 #[test]
 fn a_timeout_does_not_wait_for_the_pace() {
     let options = TcpOptions { pacing_rate_max: 10, ..newreno() };
@@ -22,7 +22,7 @@ fn a_timeout_does_not_wait_for_the_pace() {
     }
 }
 
-/// At a segment each millisecond: what the credit of 2 ms lets out at once, then one each tick, and nothing is due after.
+/// At a segment each millisecond: the credit of 2 ms is sent at once, then one segment each tick, and nothing is due after.
 #[test]
 fn a_segment_each_millisecond() {
     let options = TcpOptions { pacing_rate_max: MSS as u64 * 1_000, ..TcpOptions::default() };

@@ -1,4 +1,4 @@
-//! IP_MTU_DISCOVER: what the headers of segments say, and who is believed. Linux 6.18 answers the same messages so.
+//! IP_MTU_DISCOVER: the headers of segments, and the reaction to routers. Linux 6.18 answers the same messages in this way.
 
 use alloc::vec::Vec;
 
@@ -12,7 +12,7 @@ fn asking(discovery: PathMtuDiscovery) -> TcpOptions {
     TcpOptions { path_mtu_discovery: discovery, no_delay: true, ..newreno() }
 }
 
-/// The IP headers of what the stack transmits now; their checksums are good.
+/// IP headers of the packets that the stack transmits now; their checksums are valid.
 fn headers(rig: &mut Rig) -> Vec<ipv4::Header> {
     while rig.stack.transmit(rig.now, &mut rig.out) {}
     let mut headers = Vec::new();
@@ -32,7 +32,8 @@ const ALL: [PathMtuDiscovery; 6] = [
     PathMtuDiscovery::Omit,
 ];
 
-/// `Want` and `Do` say "don't fragment"; what may be cut bears an identification of its own (RFC 6864 §4.1), also the SYN.
+/// `Want` and `Do` set "don't fragment"; other packets each have an identification of their own (RFC 6864 §4.1), also the
+/// SYN.
 #[test]
 fn may_be_cut() {
     for (mode, whole) in ALL.into_iter().zip([false, true, true, false, false, false]) {
@@ -58,7 +59,7 @@ fn may_be_cut() {
     }
 }
 
-/// Of a packet that the link cuts into several segments each gets a number: the next packet's number is not among them.
+/// Each segment that the link splits a packet into gets a number: the next packet's number is not among them.
 #[test]
 fn numbers_of_super_segments() {
     let mut rig = Rig::on(Rig::config(), true, 65_536, true);
@@ -72,7 +73,7 @@ fn numbers_of_super_segments() {
     assert!(second[0].identification.wrapping_sub(first[0].identification) >= 4);
 }
 
-/// An accepted connection has its listener's choice, and another one from the next segment on.
+/// An accepted connection has its listener's choice, and a new one from the next segment on.
 #[test]
 fn inherited_and_changed() {
     let mut rig = Rig::accepted(Rig::config(), asking(PathMtuDiscovery::Dont));
@@ -83,7 +84,7 @@ fn inherited_and_changed() {
     assert!(headers(&mut rig)[0].dont_fragment);
 }
 
-/// RFC 1191 §6.4, as Linux: `Want`, `Do` and `Probe` make segments smaller at once; the others let routers cut.
+/// RFC 1191 §6.4, Linux: `Want`, `Do` and `Probe` make segments smaller at once; the others let routers fragment.
 #[test]
 fn routers_are_heard_or_not() {
     for (mode, heard) in ALL.into_iter().zip([false, true, true, true, false, false]) {

@@ -10,7 +10,7 @@ use crate::config::{CongestionControl, StackConfig, TcpOptions};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, SYN};
 
-/// Of every round trip in these tests, milliseconds.
+/// Round trip in these tests, milliseconds.
 pub(super) const RTT_MS: u64 = 40;
 
 pub(super) fn at(n: u32) -> u32 {
@@ -21,7 +21,7 @@ pub(super) fn sequences(rig: &mut Rig) -> Vec<u32> {
     rig.sent().iter().map(|segment| (segment.seq - 1) / MSS).collect()
 }
 
-/// `count` segments are under way since now; the round trip is known.
+/// A connection with a measured round trip and `count` segments in flight from now.
 pub(super) fn under_way(count: u32) -> Rig {
     let mut config = StackConfig { ..Rig::config() };
     config.tcp.sack = true;
@@ -40,7 +40,7 @@ pub(super) fn under_way(count: u32) -> Rig {
     rig
 }
 
-/// As `under_way`, after a first segment that took a round trip: segments count from 1.
+/// Like `under_way`, after a first segment that took a round trip: segments count from 1.
 pub(super) fn measured(count: u32) -> Rig {
     let mut rig = under_way(1);
     rig.wait_ms(RTT_MS);
@@ -72,7 +72,7 @@ fn tail_loss_is_recovered_by_the_probe() {
     assert_eq!(rig.count(Counter::TcpTimeouts), 0);
 }
 
-/// §7.2: several segments under way: two round trips; the SACK of the probe shows the losses before it.
+/// §7.2: with several segments in flight the probe comes after two round trips; its SACK shows the losses before it.
 #[test]
 fn several_lost_at_the_tail() {
     let mut rig = measured(6);
@@ -93,7 +93,7 @@ fn several_lost_at_the_tail() {
     assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpTimeouts)), (0, 0));
 }
 
-/// §7.2: on a link of a tenth of a millisecond, a peer that gets its processor some milliseconds late is not probed.
+/// §7.2: on a link of a tenth of a millisecond, a peer that gets its processor some milliseconds late causes no probe.
 #[test]
 fn a_peer_that_is_late_is_not_probed() {
     let mut rig = under_way(1);
@@ -106,15 +106,15 @@ fn a_peer_that_is_late_is_not_probed() {
     rig.send(at(200), 3 * MSS);
     rig.sent();
     rig.wait_ms(7);
-    assert_eq!(sequences(&mut rig), [], "nothing is sent again");
+    assert_eq!(sequences(&mut rig), [], "nothing is retransmitted");
     assert_eq!(rig.count(Counter::TcpLossProbes), 0);
     let (elapsed, probe) = rig.next_sent();
     assert!((1..=3).contains(&elapsed), "{elapsed}");
     assert_eq!(probe.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(202)]);
 }
 
-/// §7.2: what follows an ACK at once, and is more than one segment, has the probe of several segments. It waited 200 ms more, as for
-/// the ACK of one segment that the peer delays, since the timer had been started by the first of them.
+/// §7.2: more than one segment sent at once after an ACK has the probe timeout of several segments. It was 200 ms longer, as
+/// for one segment with a delayed ACK, since the timer had been started by the first of them.
 #[test]
 fn several_segments_behind_an_ack_are_probed_early() {
     let mut rig = measured(3);
@@ -128,8 +128,9 @@ fn several_segments_behind_an_ack_are_probed_early() {
     assert_eq!(probe.iter().map(|s| s.seq).collect::<Vec<_>>(), vec![at(6)]);
 }
 
-/// The probe is due, but others use the turn up; before it goes, everything is acknowledged. What waits for the window goes
-/// then. It stayed for ever: the probe that was not needed ended the turn, and nothing under way means no timer.
+/// The probe is due, but others use the call's budget up; before it is sent, everything is acknowledged. Data that waits for
+/// the window is then sent. It stayed for ever: the unneeded probe ended the turn, and with nothing in flight there is no
+/// timer.
 #[test]
 fn acknowledged_before_the_probe_goes() {
     let mut rig = under_way(0);
@@ -179,7 +180,7 @@ fn unanswered_probe() {
     assert_eq!((rig.count(Counter::TcpLossProbes), rig.count(Counter::TcpTimeouts)), (1, 1));
 }
 
-/// §6.2, step 4: a segment that comes late by less than a quarter of the round trip is not sent again.
+/// §6.2, step 4: a segment that is late by less than a quarter of the round trip is not retransmitted.
 #[test]
 fn reordering_within_the_window() {
     let mut rig = measured(4);
@@ -190,7 +191,7 @@ fn reordering_within_the_window() {
     rig.receive(seg(ACK, 1, at(5)));
     assert_eq!((rig.info().total_retransmits, rig.info().congestion_state), (0, 0));
     assert_eq!(rig.count(Counter::TcpSackReorder), 1);
-    // Now that reordering is known, even three segments above the hole are no reason, for a while.
+    // Now that reordering is known, even three segments above the hole do not count as a loss for a while.
     rig.send(at(5), 6 * MSS);
     assert_eq!(sequences(&mut rig).len(), 6);
     rig.wait_ms(RTT_MS);
@@ -200,8 +201,8 @@ fn reordering_within_the_window() {
     assert_eq!(rig.info().total_retransmits, 0);
 }
 
-/// §6.2, step 2: each segment that arrives renews RACK.rtt, also one that was sent before the newest: on a path whose round trips
-/// become longer, the hole has that much more time. The newest segment alone had renewed it.
+/// §6.2, step 2: each arriving segment renews RACK.rtt, also one that was sent before the newest: on a path with growing
+/// round trips, the hole has that much more time. Only the newest segment had renewed it.
 #[test]
 fn a_late_segment_renews_the_round_trip() {
     let mut rig = measured(2);
@@ -239,8 +240,9 @@ fn three_above() {
     assert_eq!(sequences(&mut rig), vec![1]);
 }
 
-/// RFC 5681 §3.1: FlightSize is what was under way when the loss was found. ACKs that come in one burst with the news have made
-/// room that nobody could use yet: where the window was the limit, it is the whole window. It was what the burst had left of it.
+/// RFC 5681 §3.1: FlightSize is the bytes in flight when the loss was found. ACKs in one burst with the report of the loss
+/// have made space that could not be used yet: when the window was the limit, it is the whole window. It was only what the
+/// burst had left in flight.
 #[test]
 fn a_burst_that_brings_acks_and_the_news_of_a_loss() {
     let mut rig = under_way(0);
@@ -253,7 +255,7 @@ fn a_burst_that_brings_acks_and_the_news_of_a_loss() {
     assert_eq!(rig.info().ssthresh_bytes, 15 * MSS / 2, "half of ten, and five acknowledged in slow start");
 }
 
-/// A retransmission that is lost is sent a third time when something sent after it has arrived.
+/// A lost retransmission is sent a third time when something sent after it has arrived.
 #[test]
 fn lost_retransmission() {
     let mut rig = measured(8);
@@ -266,11 +268,11 @@ fn lost_retransmission() {
     assert!(sequences(&mut rig).starts_with(&[9]));
     rig.wait_ms(RTT_MS);
     rig.receive(seg(ACK, 1, at(1)).sack(at(9), at(10)).sack(at(2), at(9)));
-    assert_eq!(sequences(&mut rig)[0], 1, "sent again after a round trip, without a timeout");
+    assert_eq!(sequences(&mut rig)[0], 1, "retransmitted after a round trip, without a timeout");
     assert_eq!((rig.count(Counter::TcpLostRetransmit), rig.count(Counter::TcpTimeouts)), (1, 0));
 }
 
-/// §6.3: after a timeout the segments that are old are lost; with the ACK they follow.
+/// §6.3: after a timeout the old segments are lost; they follow with the ACK.
 #[test]
 fn timeout() {
     let mut rig = measured(3);
@@ -285,8 +287,8 @@ fn timeout() {
     assert_eq!(rig.info().congestion_state, 0);
 }
 
-/// One extent holds `count` segments, of which the first have left as one packet (the link cuts it up); the round trip is known, and so is
-/// reordering if `reordered`.
+/// A connection with a measured round trip and one extent of `count` segments, the first of which were sent as one
+/// packet (the link splits it); with `reordered`, reordering is known.
 fn under_way_in_one_extent(count: u32, reordered: bool) -> Rig {
     let mut config = StackConfig { ..Rig::config() };
     config.tcp.sack = true;
@@ -309,19 +311,19 @@ fn under_way_in_one_extent(count: u32, reordered: bool) -> Rig {
     let content = Content::new(stream(at(3), count * MSS));
     let extent = rig.arena.frame_of(&content, 0..(count * MSS) as usize).expect("there are extents");
     rig.stack.send_frame(rig.id, extent).expect("there is room");
-    assert_eq!(rig.sent().len(), 1, "one packet for the link to cut");
+    assert_eq!(rig.sent().len(), 1, "one packet for the link to split");
     rig
 }
 
-/// Who leaves the cutting to the link has many segments in one extent. A loss among them is found by those behind it as any
-/// other. It was not: an extent spoke of its last byte alone, and only a probe or timeout repaired it.
+/// When the link does the splitting, one extent has many segments. A loss among them is found by those behind it like any
+/// other. It was not: an extent had only the time of its last byte, and only a probe or timeout repaired it.
 #[test]
 fn a_loss_within_an_extent() {
     let mut rig = under_way_in_one_extent(8, false);
     rig.wait_ms(RTT_MS);
     rig.receive(seg(ACK, 1, at(5)).sack(at(6), at(9)));
     assert_eq!(sequences(&mut rig), vec![5]);
-    // A second one, in the same extent that has been sent again in part.
+    // A second one, in the same extent, part of which was retransmitted.
     rig.receive(seg(ACK, 1, at(5)).sack(at(10), at(11)).sack(at(6), at(9)));
     assert_eq!(sequences(&mut rig), vec![9]);
     rig.wait_ms(RTT_MS);
@@ -329,9 +331,9 @@ fn a_loss_within_an_extent() {
     assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpTimeouts)), (0, 0));
 }
 
-/// An extent may leave in parts, as the window opens. When each of them left is remembered: a SACK of the second part shows that
-/// what is missing of the first, sent a round trip earlier, is lost, though reordering is known. The whole extent had counted
-/// as sent with its last part.
+/// An extent may be sent in parts, as the window opens. Each part has its xmit time: a SACK of the second part shows that
+/// what is missing of the first, sent a round trip earlier, is lost, though reordering is known. The whole extent had
+/// counted as sent with its last part.
 #[test]
 fn parts_of_an_extent_have_times_of_their_own() {
     let mut rig = under_way_in_one_extent(40, true);

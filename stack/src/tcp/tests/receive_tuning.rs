@@ -7,7 +7,7 @@ use crate::wire::tcp::{ACK, PSH, SYN};
 const TRUST: u32 = 128 << 10;
 const FULL: u32 = MSS - 12;
 
-/// Window scaling, and timestamps if `timed`.
+/// A connection with window scaling, and timestamps if `timed`.
 fn scaled(options: TcpOptions, timed: bool) -> Rig {
     let mut config = Rig::config();
     config.tcp.timestamps = timed;
@@ -17,16 +17,16 @@ fn scaled(options: TcpOptions, timed: bool) -> Rig {
     rig
 }
 
-/// The window that the stack would tell now, bytes; its shift is 6 for two MiB.
+/// The window that the stack would advertise now, bytes; its shift is 6 for two MiB.
 fn window(rig: &Rig) -> u32 {
     rig.info().receive_window
 }
 
-/// A peer that sends `per_round` bytes each round trip of `rtt_ms`, read at once. Returns the window after each round.
+/// Runs a peer that sends `per_round` bytes each round trip of `rtt_ms`, read at once. Returns the window after each round.
 fn rounds(rig: &mut Rig, timed: bool, rtt_ms: u64, per_round: u32, count: u32) -> alloc::vec::Vec<u32> {
     let mut at = 1;
     let mut windows = alloc::vec::Vec::new();
-    // What arrives in a round answers what was sent in the one before.
+    // Arrivals of a round answer what was sent in the one before.
     let (mut echo, mut next_echo) = (0, 0);
     for round in 0..count {
         let mut left = per_round.min(window(rig));
@@ -48,7 +48,7 @@ fn rounds(rig: &mut Rig, timed: bool, rtt_ms: u64, per_round: u32, count: u32) -
     windows
 }
 
-/// Who reads 120 KiB in each round trip is given twice that, by timestamps and without.
+/// An application that reads 120 KiB in each round trip gets twice that, by timestamps and without.
 #[test]
 fn grows_with_what_is_read() {
     for timed in [true, false] {
@@ -63,7 +63,7 @@ fn grows_with_what_is_read() {
     }
 }
 
-/// A slow stream, however long, is not given more than the trust.
+/// A slow stream, however long, gets no more than `TRUST`.
 #[test]
 fn slow_streams_stay_small() {
     let mut rig = scaled(TcpOptions::default(), true);
@@ -71,7 +71,7 @@ fn slow_streams_stay_small() {
     assert!(windows.iter().all(|&window| window <= TRUST), "{windows:?}");
 }
 
-/// Messages smaller than a segment measure nothing where there are timestamps, however many come; the first full segment begins.
+/// With timestamps, messages smaller than a segment start no measurement, however many come; the first full segment does.
 #[test]
 fn messages_are_not_measured() {
     let mut rig = scaled(TcpOptions::default(), true);
@@ -90,7 +90,7 @@ fn messages_are_not_measured() {
     assert_eq!(rig.stack.tcp().ledgers(), 1);
 }
 
-/// Who does not read gets nothing, whatever the peer sends.
+/// An application that does not read gets nothing, whatever the peer sends.
 #[test]
 fn unread_data_earns_nothing() {
     let mut rig = scaled(TcpOptions::default(), true);
@@ -104,7 +104,7 @@ fn unread_data_earns_nothing() {
         rig.wait_ms(50);
         rig.sent();
     }
-    // Every ACK may round the edge up by what the scaled field cannot say.
+    // Every ACK may round the edge up by the bits that the scaled field lacks.
     let rounded = at / FULL * (1 << 9);
     assert!(at - 1 <= TRUST + FULL + rounded, "{at}");
     assert!(window(&rig) < FULL);

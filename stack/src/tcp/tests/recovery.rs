@@ -8,7 +8,7 @@ use crate::config::{StackConfig, TcpOptions};
 use crate::stats::Counter;
 use crate::wire::tcp::{ACK, SYN};
 
-/// Ten segments are under way.
+/// A connection with ten segments in flight.
 fn ten_under_way(sack: bool) -> Rig {
     let mut config = StackConfig { ..Rig::config() };
     config.tcp.sack = sack;
@@ -29,8 +29,8 @@ fn sequences(rig: &mut Rig) -> Vec<u32> {
     rig.sent().iter().map(|segment| (segment.seq - 1) / MSS).collect()
 }
 
-/// RFC 5681 §3.2: the third duplicate ACK retransmits; the window is halved; the first two let a new
-/// segment out each (RFC 3042).
+/// RFC 5681 §3.2: the third duplicate ACK retransmits; the window is halved; each of the first two releases a new segment
+/// (RFC 3042).
 #[test]
 fn fast_retransmit() {
     let mut rig = ten_under_way(false);
@@ -40,7 +40,7 @@ fn fast_retransmit() {
     assert_eq!(sequences(&mut rig), vec![11]);
     rig.receive(seg(ACK, 1, at(0)));
     assert_eq!(sequences(&mut rig), vec![0]);
-    // Half of the ten: what limited transmit has added MUST NOT count (RFC 5681 §3.2 (2)).
+    // Half of the ten: segments added by limited transmit MUST NOT count (RFC 5681 §3.2 (2)).
     assert_eq!(rig.info().ssthresh_bytes, 5 * MSS);
     // PRR (RFC 9937): twelve unacknowledged, three of them arrived, one lost, and the retransmission.
     assert_eq!(rig.info().cwnd_bytes, 9 * MSS);
@@ -51,7 +51,8 @@ fn fast_retransmit() {
     assert!(rig.info().cwnd_bytes <= 5 * MSS);
 }
 
-/// The ACKs of `burst` come one after the other, or all at once: what leaves, in order of its sequence numbers.
+/// Delivers the ACKs of `burst` one after the other, or all at once; returns the segments sent, in order of sequence
+/// numbers.
 fn sent_after(mut rig: Rig, burst: &[Seg], at_once: bool) -> Vec<u32> {
     let mut sent = Vec::new();
     if at_once {
@@ -67,8 +68,8 @@ fn sent_after(mut rig: Rig, burst: &[Seg], at_once: bool) -> Vec<u32> {
     sent
 }
 
-/// RFC 6675 §5 (3), RFC 3042: limited transmit is not lost to ACKs that come in one burst with those that begin recovery, and
-/// neither is what an ACK in front of them has let out.
+/// RFC 6675 §5 (3), RFC 3042: limited transmit is not lost to ACKs in one burst with those that begin recovery, and neither
+/// are segments that an ACK in front of them has released.
 #[test]
 fn limited_transmit_within_a_burst() {
     let burst: Vec<Seg> = (2..=9).map(|n| seg(ACK, 1, at(0)).sack(at(1), at(n))).collect();
@@ -86,7 +87,7 @@ fn limited_transmit_within_a_burst() {
         [seg(ACK, 1, at(2))].into_iter().chain((4..=10).map(|n| seg(ACK, 1, at(2)).sack(at(3), at(n)))).collect();
     let one_by_one = sent_after(ten_under_way(true), &burst, false);
     assert_eq!(one_by_one, [2, 10, 11, 12, 13, 14, 15, 16]);
-    // PRR rounds otherwise where it has to say it in one word.
+    // PRR rounds differently when it computes the count in one step.
     assert_eq!(sent_after(ten_under_way(true), &burst, true), one_by_one[..7]);
 }
 
@@ -103,7 +104,7 @@ fn newreno_partial_ack() {
     assert_eq!(rig.info().congestion_state, 3);
 }
 
-/// RFC 3465 §2.3, RFC 6582 §3.2: an ACK of a part of what was sent again retransmits nothing more.
+/// RFC 3465 §2.3, RFC 6582 §3.2: an ACK of a part of a retransmission retransmits nothing more.
 #[test]
 fn newreno_divided_ack() {
     let mut rig = ten_under_way(false);
@@ -113,13 +114,13 @@ fn newreno_divided_ack() {
     rig.sent();
     for bytes in 1..100 {
         rig.receive(seg(ACK, 1, at(0) + bytes));
-        assert!(rig.sent().iter().all(|segment| segment.seq > at(9)), "sent again at the ACK of {bytes} bytes");
+        assert!(rig.sent().iter().all(|segment| segment.seq > at(9)), "retransmitted at the ACK of {bytes} bytes");
     }
     rig.receive(seg(ACK, 1, at(1)));
     assert_eq!(sequences(&mut rig)[0], 1);
 }
 
-/// RFC 6675: with SACK only the holes are sent again, and pipe lets new data follow.
+/// RFC 6675: with SACK only the holes are retransmitted, and pipe lets new data follow.
 #[test]
 fn sack_recovery() {
     let mut rig = ten_under_way(true);
@@ -136,13 +137,13 @@ fn sack_recovery() {
     assert_eq!(again[0], 5);
     assert!(again[1..].iter().all(|&n| n >= 12), "{again:?}");
     rig.receive(seg(ACK, 1, at(10)));
-    assert_eq!(rig.info().congestion_state, 3, "recovery lasts until what was under way is acknowledged");
+    assert_eq!(rig.info().congestion_state, 3, "recovery lasts until the flight at its start is acknowledged");
     rig.receive(seg(ACK, 1, at(12)));
     assert_eq!(rig.info().congestion_state, 0);
     assert_eq!(rig.info().total_retransmits, 2);
 }
 
-/// Header prediction comes back when a duplicate ACK turns out to be reordering.
+/// Header prediction resumes when a duplicate ACK turns out to be reordering.
 #[test]
 fn prediction_after_a_duplicate_ack() {
     let mut rig = ten_under_way(false);
@@ -153,7 +154,7 @@ fn prediction_after_a_duplicate_ack() {
     assert_eq!(rig.count(Counter::TcpHpHits), before + 1);
 }
 
-/// With SACK agreed, ACKs that report nothing are no duplicates: they answer probes or copies.
+/// With SACK negotiated, ACKs without a report are no duplicates: they answer probes or copies.
 #[test]
 fn duplicates_without_report() {
     let mut rig = ten_under_way(true);
@@ -163,7 +164,7 @@ fn duplicates_without_report() {
     assert_eq!(sequences(&mut rig), vec![]);
 }
 
-/// One ACK that reports a lot is enough: three segments above the hole.
+/// One ACK with a large report is enough: three segments above the hole.
 #[test]
 fn sack_without_three_acks() {
     let mut rig = ten_under_way(true);
@@ -194,7 +195,7 @@ fn retransmission_timeout() {
     assert_eq!(rig.count(Counter::TcpTimeouts), 4);
 }
 
-/// After a timeout SACKed data is not sent again.
+/// After a timeout SACKed data is not retransmitted.
 #[test]
 fn timeout_with_sack() {
     let mut rig = ten_under_way(true);
@@ -206,7 +207,7 @@ fn timeout_with_sack() {
     assert_eq!(sequences(&mut rig), vec![1, 3]);
 }
 
-/// Karn: a segment that was sent twice is no measurement of the round trip.
+/// Karn: a segment that was sent twice gives no sample of the round trip.
 /// RFC 9293 MUST-18.
 #[test]
 fn karn() {
@@ -224,7 +225,7 @@ fn karn() {
     assert_eq!(rig.info().rtt_us, rtt);
 }
 
-/// After fifteen timeouts the connection is given up.
+/// After fifteen timeouts the connection fails.
 /// RFC 9293 MUST-20.
 #[test]
 fn given_up() {
@@ -259,8 +260,8 @@ fn user_timeout() {
     assert!((3_000..7_000).contains(&(rig.now.as_millis() - start)));
 }
 
-/// RFC 9937 without SACK: with the window halved, less goes out than duplicate ACKs say has arrived, and the window is
-/// ssthresh at the end.
+/// RFC 9937 without SACK: with the window halved, less is sent than duplicate ACKs report, and the window is ssthresh at the
+/// end.
 #[test]
 fn proportional_without_sack() {
     let mut rig = ten_under_way(false);
@@ -269,7 +270,7 @@ fn proportional_without_sack() {
         rig.receive(seg(ACK, 1, at(0)));
         sent.push(sequences(&mut rig).len());
     }
-    // Limited transmit twice, the retransmission, then half of what arrives until five are under way, which then stay.
+    // Limited transmit twice, the retransmission, then half of the arrivals until five are in flight, which then stay.
     assert_eq!(sent, vec![1, 1, 1, 0, 0, 1, 0, 0, 1]);
     rig.receive(seg(ACK, 1, at(14)));
     assert_eq!((rig.info().congestion_state, rig.info().ssthresh_bytes), (0, 5 * MSS));

@@ -1,5 +1,5 @@
-//! The rig: one stack at 10.0.0.1 (or 2001:db8::1), a peer at 10.0.0.2 (or 2001:db8::2) that says what the test writes. Sequence
-//! numbers are relative: the stack's to its ISS, the peer's to its own.
+//! The rig: one stack at 10.0.0.1 (or 2001:db8::1), and a peer at 10.0.0.2 (or 2001:db8::2) that sends what the test writes.
+//! Sequence numbers are relative: the stack's to its ISS, the peer's to its own.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -36,12 +36,12 @@ pub(super) const ECT_1: u8 = 1;
 pub(super) const ECT_0: u8 = 2;
 pub(super) const CE: u8 = 3;
 
-/// The congestion control whose numbers are easily followed.
+/// The congestion control with easily followed numbers.
 pub(super) fn newreno() -> TcpOptions {
     TcpOptions { congestion_control: CongestionControl::NewReno, ..TcpOptions::default() }
 }
 
-/// A stack that speaks ECN like this.
+/// A stack with this ECN mode.
 pub(super) fn speaking(ecn: Ecn) -> StackConfig {
     let mut config = Rig::config();
     config.tcp.ecn = ecn;
@@ -71,13 +71,13 @@ pub(super) fn seg(flags: u8, seq: u32, ack: u32) -> Seg {
 }
 
 impl Seg {
-    /// With `len` bytes of the stream in which byte n is `n % 251`.
+    /// Adds `len` bytes of the stream in which byte n is `n % 251`.
     pub(super) fn data(mut self, len: u32) -> Seg {
         self.payload = stream(self.seq, len);
         self
     }
 
-    /// With URG and this urgent pointer.
+    /// Adds URG and this urgent pointer.
     pub(super) fn urgent(mut self, pointer: u16) -> Seg {
         self.flags |= URG;
         self.urgent = pointer;
@@ -114,13 +114,13 @@ impl Seg {
         self
     }
 
-    /// A SACK block in the stack's relative sequence numbers.
+    /// Adds a SACK block in the stack's relative sequence numbers.
     pub(super) fn sack(mut self, left: u32, right: u32) -> Seg {
         self.options.push_sack(SackBlock { left: SeqNum(left), right: SeqNum(right) });
         self
     }
 
-    /// What matters in most tests: flags, seq, ack, payload bytes.
+    /// The fields checked by most tests: flags, seq, ack, payload bytes.
     pub(super) fn brief(&self) -> (u8, u32, u32, usize) {
         (self.flags, self.seq, self.ack, self.payload.len())
     }
@@ -131,7 +131,7 @@ pub(super) fn stream(start: u32, len: u32) -> Vec<u8> {
     (start..start + len).map(|n| (n % 251) as u8).collect()
 }
 
-/// A link that packets go onto as they are.
+/// A link that carries packets unchanged.
 pub(super) fn link(mtu: u16) -> Interface {
     Interface {
         name: "test".into(),
@@ -158,9 +158,9 @@ pub(super) struct Rig {
     pub(super) iss: Option<SeqNum>,
     pub(super) events: Vec<Event>,
     pub(super) ports: (u16, u16),
-    /// The link does without checksums.
+    /// The link needs no checksums.
     pub(super) unsummed: bool,
-    /// The device copies short packets to small frames, as those over packet sockets do.
+    /// The device copies short packets to small frames, like packet-socket devices.
     pub(super) small: bool,
     pub(super) id: SocketId,
     pub(super) family: Family,
@@ -171,7 +171,7 @@ impl Rig {
         Rig::of(Family::Ipv4, config)
     }
 
-    /// A rig that speaks this family alone.
+    /// A rig with this address family alone.
     pub(super) fn of(family: Family, config: StackConfig) -> Rig {
         Rig::over(family, config, link(family.mtu()))
     }
@@ -212,12 +212,12 @@ impl Rig {
         config
     }
 
-    /// A connection that the peer has opened: no options but the MSS.
+    /// A connection opened by the peer: no options but the MSS.
     pub(super) fn accepted(config: StackConfig, options: TcpOptions) -> Rig {
         Rig::accepted_over(Family::Ipv4, config, options)
     }
 
-    /// As `accepted`, of this family.
+    /// Like `accepted`, of this family.
     pub(super) fn accepted_over(family: Family, config: StackConfig, options: TcpOptions) -> Rig {
         let mut rig = Rig::of(family, config);
         let syn = seg(SYN, 0, 0).mss(MSS as u16);
@@ -225,7 +225,7 @@ impl Rig {
         rig
     }
 
-    /// A connection that the peer has opened with `syn`.
+    /// Opens a connection from the peer with `syn`.
     pub(super) fn accept_with(&mut self, options: TcpOptions, syn: Seg) {
         let time = syn.options.timestamps;
         let listener = self.listen(options, 16);
@@ -243,7 +243,7 @@ impl Rig {
         assert_eq!(self.sent(), vec![]);
     }
 
-    /// As `accept_with`, without a look at what is sent.
+    /// Like `accept_with`, without checking what is sent.
     pub(super) fn listen_and_accept(&mut self, options: TcpOptions, syn: Seg) {
         let listener = self.listen(options, 16);
         self.receive(syn);
@@ -255,7 +255,7 @@ impl Rig {
         self.id = self.stack.accept(listener, COOKIE).expect("one connection waits");
     }
 
-    /// The segment arrives as one packet whose payload lies in frames of `piece` bytes.
+    /// Delivers the segment as one packet with its payload in frames of `piece` bytes.
     pub(super) fn receive_in_pieces(&mut self, segment: Seg, piece: usize) {
         let mut burst = Burst::default();
         let payload = segment.payload.clone();
@@ -291,13 +291,13 @@ impl Rig {
         self.id = self.stack.connect(self.now, Some(local), remote, options, COOKIE).expect("there is a route");
     }
 
-    /// Moves time without looking at timers in between.
+    /// Moves time without handling timers in between.
     pub(super) fn wait_ms(&mut self, millis: u64) {
         self.now += crate::Duration::from_millis(millis);
         self.stack.handle_timeout(self.now);
     }
 
-    /// Moves time to the next timer, as an engine does, until something is sent; how long it took.
+    /// Moves time to the next timer, like an engine, until something is sent; returns also the elapsed milliseconds.
     pub(super) fn next_sent(&mut self) -> (u64, Vec<Seg>) {
         let start = self.now.as_millis();
         let sent = self.sent();
@@ -320,12 +320,12 @@ impl Rig {
         self.receive_all([segment]);
     }
 
-    /// The segments arrive in one burst.
+    /// Delivers the segments in one burst.
     pub(super) fn receive_all<const N: usize>(&mut self, segments: [Seg; N]) {
         self.receive_burst(&segments);
     }
 
-    /// The segments arrive in one burst.
+    /// Delivers the segments in one burst.
     pub(super) fn receive_burst(&mut self, segments: &[Seg]) {
         let mut burst = Burst::default();
         for segment in segments {
@@ -362,12 +362,12 @@ impl Rig {
         burst.push(frame);
     }
 
-    /// From whom to whom what arrives goes.
+    /// Source and destination of arriving packets.
     fn inward(&self) -> (IpAddr, IpAddr) {
         (self.family.remote(), self.family.local())
     }
 
-    /// What the stack transmits now.
+    /// Segments that the stack transmits now.
     pub(super) fn sent(&mut self) -> Vec<Seg> {
         while self.stack.transmit(self.now, &mut self.out) {}
         let mut segments = Vec::new();
@@ -379,7 +379,7 @@ impl Rig {
         segments
     }
 
-    /// As `sent`, flags, seq, ack and length only.
+    /// Like `sent`, flags, seq, ack and length only.
     pub(super) fn brief(&mut self) -> Vec<(u8, u32, u32, usize)> {
         self.sent().iter().map(Seg::brief).collect()
     }
@@ -423,7 +423,7 @@ impl Rig {
         self.stack.send_with(self.id, len as usize, &mut copy).unwrap_or(0)
     }
 
-    /// Everything that can be read now; checks that it is the test stream from `start` on.
+    /// Reads everything that is readable; checks that it is the test stream from `start` on. Returns its length.
     pub(super) fn read(&mut self, start: u32) -> Result<usize, ReceiveError> {
         let mut total = 0;
         loop {
@@ -444,7 +444,7 @@ impl Rig {
     }
 
     pub(super) fn info(&self) -> TcpInfo {
-        self.stack.info(self.id).expect("the name is good")
+        self.stack.info(self.id).expect("the id is valid")
     }
 
     pub(super) fn state(&self) -> State {
@@ -455,7 +455,7 @@ impl Rig {
         self.stack.counters().get(counter)
     }
 
-    /// Timers that are left from before come up without effect; then nothing is due any more.
+    /// Lets leftover timers expire without effect; then checks that nothing more is due.
     pub(super) fn assert_idle(&mut self) {
         for _ in 0..100 {
             let Some(at) = self.stack.poll_timeout() else { return };
@@ -466,7 +466,7 @@ impl Rig {
         panic!("timers do not end");
     }
 
-    /// All frames are back in the arena.
+    /// Checks that all frames are back in the arena.
     pub(super) fn assert_no_leak(&mut self) {
         self.out[0].clear();
         assert_eq!(self.arena.free(Class::Large), self.arena.capacity(Class::Large));

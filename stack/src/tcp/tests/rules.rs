@@ -1,4 +1,4 @@
-//! Rules of RFC 9293 that no other test shows.
+//! Rules of RFC 9293 that no other test covers.
 
 use core::net::Ipv4Addr;
 
@@ -23,7 +23,7 @@ fn options(change: impl FnOnce(&mut TcpOptions)) -> TcpOptions {
     options
 }
 
-/// The IP headers of what the stack sends now.
+/// IP headers of the packets that the stack sends now.
 fn ip_headers(rig: &mut Rig) -> Vec<Vec<u8>> {
     while rig.stack.transmit(rig.now, &mut rig.out) {}
     let mut headers = Vec::new();
@@ -46,7 +46,7 @@ fn windows_are_unsigned() {
     assert_eq!(sent, 65_535 / MSS as usize * MSS as usize);
 }
 
-/// RFC 9293 MUST-5, MUST-65: an option that belongs on a SYN does no harm on data, and we never send it there.
+/// RFC 9293 MUST-5, MUST-65: a SYN's option does no harm on data, and we never send it there.
 #[test]
 fn syn_options_later() {
     let mut rig = open();
@@ -58,7 +58,7 @@ fn syn_options_later() {
     assert_eq!(sent[0].options.maximum_segment_size, None);
 }
 
-/// RFC 9293 MUST-11: refused after a simultaneous open, the application that opened actively is told.
+/// RFC 9293 MUST-11: refused after a simultaneous open, the application that opened actively gets the error.
 #[test]
 fn reset_after_a_simultaneous_open() {
     let mut rig = Rig::with(Rig::config());
@@ -80,7 +80,7 @@ fn default_segment_size() {
     assert_eq!(lengths[0], 536);
 }
 
-/// RFC 9293 MUST-14, MUST-67: our SYN names what the link can carry, less both headers.
+/// RFC 9293 MUST-14, MUST-67: our SYN offers the link's size, less both headers.
 #[test]
 fn announced_segment_size() {
     let mut rig = Rig::with(Rig::config());
@@ -88,7 +88,7 @@ fn announced_segment_size() {
     assert_eq!(rig.sent()[0].options.maximum_segment_size, Some(1_460));
 }
 
-/// RFC 9293 MUST-25, MUST-28: nobody is kept alive unasked, and then after two idle hours.
+/// RFC 9293 MUST-25, MUST-28: keepalive is off by default, and then starts after two idle hours.
 #[test]
 fn keepalive_defaults() {
     assert!(!TcpOptions::default().keepalive);
@@ -100,7 +100,7 @@ fn keepalive_defaults() {
     assert_eq!((after, probe.len()), (7_200_000, 1));
 }
 
-/// RFC 9293 MUST-34: the peer takes back window that was used already; what is under way counts, the rest waits.
+/// RFC 9293 MUST-34: the peer withdraws window that was used already; data in flight counts, the rest waits.
 #[test]
 fn a_window_that_shrinks() {
     let mut rig = open();
@@ -146,7 +146,7 @@ fn listeners_of_two_addresses() {
     assert!(matches!(rig.events()[..], [Event::Accepted { cookie: 1, .. }]));
 }
 
-/// RFC 9293 MUST-43, MUST-44, MUST-45: the local address is the one named, else IP's choice, and stays.
+/// RFC 9293 MUST-43, MUST-44, MUST-45: the local address is the one named, otherwise IP's choice, and stays.
 #[test]
 fn local_addresses() {
     let remote = SocketAddress { ip: REMOTE.into(), port: 1_000 };
@@ -167,7 +167,7 @@ fn local_addresses() {
     }
 }
 
-/// RFC 9293 MUST-46: nobody can be called at an address of many, or of none.
+/// RFC 9293 MUST-46: no connection can be opened to a multicast, broadcast or unspecified address.
 #[test]
 fn unreachable_addresses() {
     let mut rig = Rig::with(Rig::config());
@@ -188,7 +188,7 @@ fn field_values_of_the_application() {
     assert_eq!((headers.len(), headers[0][1], headers[0][8]), (1, 0x28, 3));
 }
 
-/// RFC 9293 MUST-58, MUST-59: segments that come together are answered by one ACK, of the last.
+/// RFC 9293 MUST-58, MUST-59: segments that arrive together are answered by one ACK, of the last.
 #[test]
 fn acknowledgments_are_aggregated() {
     let mut rig = open();
@@ -199,7 +199,7 @@ fn acknowledgments_are_aggregated() {
     assert_eq!(rig.brief(), vec![(ACK, 1, 1 + 6 * MSS, 0)]);
 }
 
-/// RFC 9293 MUST-60, MUST-61: what is queued leaves without being asked, and its last segment says PSH.
+/// RFC 9293 MUST-60, MUST-61: queued data is sent without a request, and its last segment has PSH.
 #[test]
 fn the_last_segment_is_pushed() {
     let mut rig = open();

@@ -6,14 +6,14 @@ use crate::wire::tcp::{ACK, SYN};
 
 const INITIAL: u32 = 256 << 10;
 
-/// A peer whose window is no limit.
+/// A connection to a peer with an unlimited window.
 fn wide(options: TcpOptions) -> Rig {
     let mut rig = Rig::with(Rig::config());
     rig.accept_with(options, seg(SYN, 0, 0).mss(MSS as u16).scale(10));
     rig
 }
 
-/// Fills the buffer and has everything that is sent acknowledged, `count` times. Returns how much could be queued at a time.
+/// Fills the buffer and acknowledges everything sent, `count` times. Returns the bytes that could be queued at a time.
 fn rounds(rig: &mut Rig, count: u32) -> u32 {
     let (mut at, mut acknowledged) = (1, 1);
     for _ in 0..count {
@@ -28,7 +28,7 @@ fn rounds(rig: &mut Rig, count: u32) -> u32 {
     at - acknowledged
 }
 
-/// Who fills the buffer while the window grows gets twice the window, and its writer is told.
+/// A connection that fills the buffer while the window grows gets twice the window, and its writer is signalled.
 #[test]
 fn grows_with_the_window() {
     let mut rig = wide(newreno());
@@ -41,7 +41,7 @@ fn grows_with_the_window() {
     assert!(!rig.events().is_empty());
 }
 
-/// The configured maximum ends it.
+/// The configured maximum bounds the growth.
 #[test]
 fn grows_up_to_the_maximum() {
     let mut config = Rig::config();
@@ -51,7 +51,7 @@ fn grows_up_to_the_maximum() {
     assert_eq!(rounds(&mut rig, 10), 200_000);
 }
 
-/// SO_SNDBUF is what it says, whatever the window; and other options change nothing about what has grown.
+/// SO_SNDBUF is exact, whatever the window; other options do not change a grown buffer.
 #[test]
 fn what_was_asked_for_stays() {
     let mut rig = wide(TcpOptions { send_buffer_bytes: 50_000, ..newreno() });
@@ -64,7 +64,7 @@ fn what_was_asked_for_stays() {
     assert!(rig.stack.send_queued(rig.id) as u32 == grown);
 }
 
-/// A buffer that is cut while memory is short promises that an ACK tells of room: only what an ACK does tell of is cut.
+/// A buffer cut while memory is short promises that an ACK signals space: only a buffer for which an ACK does so is cut.
 #[test]
 fn what_is_cut_is_told_of_when_it_is_acknowledged() {
     for queued in 1..=8u32 {

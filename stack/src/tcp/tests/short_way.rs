@@ -1,5 +1,5 @@
-//! The short ways (`predict`, `small`, `ip::plain`) do what the long way does: two stacks hear and are told the same, one
-//! takes the long way only, and nobody can tell which.
+//! The fast paths (`predict`, `small`, `ip::plain`) do the same as the slow path: two stacks get the same input, one takes
+//! the slow path only, and their output is equal.
 
 use alloc::format;
 use alloc::string::String;
@@ -16,13 +16,13 @@ use crate::stats::Counter;
 use crate::tcp::isn::mix;
 use crate::wire::tcp::{ACK, FIN, PSH, SYN};
 
-/// The stack with the short ways, the one without, and their peer.
+/// The stack with the fast paths, the one without, and their peer.
 struct Twins {
     rigs: [Rig; 2],
     random: u64,
-    /// What the peer sends next.
+    /// Next sequence number of the peer.
     next: u32,
-    /// What the stack has sent, and what the peer has acknowledged of that.
+    /// End of the data sent by the stack, and the peer's acknowledgment of it.
     sent: u32,
     acknowledged: u32,
     /// The timestamp that the peer echoes.
@@ -64,7 +64,7 @@ impl Twins {
         if self.echo == 0 { segment } else { segment.time(self.rigs[0].now.as_millis() as u32, self.echo) }
     }
 
-    /// What the peer says in one burst.
+    /// The peer's next burst.
     fn say(&mut self) -> Vec<Seg> {
         let len = [1, 64, 200, 1_400][self.below(4) as usize];
         let flags = if self.below(2) == 0 { ACK } else { ACK | PSH };
@@ -113,7 +113,7 @@ impl Twins {
         }
     }
 
-    /// The same happens to both.
+    /// Applies the same step to both.
     fn step(&mut self) {
         match self.below(10) {
             0..5 => {
@@ -163,7 +163,7 @@ impl Twins {
     }
 }
 
-/// All that can be seen of a stack from outside but which way it has taken.
+/// Everything visible from outside, except the path taken.
 fn visible(rig: &Rig) -> String {
     let mut counters = *rig.stack.counters().values();
     counters[Counter::TcpHpHits as usize] = 0;
@@ -171,7 +171,7 @@ fn visible(rig: &Rig) -> String {
     format!("{:?} {:?} {counters:?} {memory:?}", rig.stack.info(rig.id), rig.stack.readiness(rig.id))
 }
 
-/// Random conversations, with everything in them that a short way must leave to the long one.
+/// Random conversations, with every case that a fast path must leave to the slow path.
 fn nobody_can_tell(family: Family) {
     let mut hits = 0;
     for seed in 0..120 {
@@ -186,11 +186,11 @@ fn nobody_can_tell(family: Family) {
         twins.rigs.iter_mut().for_each(|rig| rig.receive_burst(core::slice::from_ref(&last)));
         twins.compare();
     }
-    assert!(hits > 1_000, "{hits} segments took a short way");
+    assert!(hits > 1_000, "{hits} segments took a fast path");
 }
 
-/// Requests and responses, as a server sees most: everything takes the short ways, both in and out, and soon again after a
-/// loss, which CUBIC and RACK remember for long.
+/// Requests and responses, a server's usual traffic: everything takes the fast paths, in and out, and soon again after a
+/// loss, though CUBIC and RACK keep its state for long.
 fn requests_and_responses(family: Family) {
     for seed in [1, 5] {
         let mut twins = Twins::new(family, seed, true, true);
@@ -203,7 +203,7 @@ fn requests_and_responses(family: Family) {
             twins.rigs.iter_mut().for_each(|rig| rig.wait_ms(250));
             twins.compare();
         }
-        assert!(twins.rigs[0].count(Counter::TcpRetransSegs) > 1, "nobody has acknowledged");
+        assert!(twins.rigs[0].count(Counter::TcpRetransSegs) > 1, "the peer has not acknowledged");
         twins.acknowledged = twins.sent;
         for _ in 0..3 {
             exchange(&mut twins, 1);
@@ -215,7 +215,7 @@ fn requests_and_responses(family: Family) {
     }
 }
 
-/// Options that need the long way shut the shortest ones at once, and open them again when they are taken back.
+/// Options that need the slow path close the shortest fast paths at once, and open them again when they are reset.
 fn options_that_need_the_long_way(family: Family) {
     let plain = TcpOptions { no_delay: true, ..TcpOptions::default() };
     let modelled = TcpOptions { congestion_control: CongestionControl::Bbr, ..plain };
@@ -224,7 +224,7 @@ fn options_that_need_the_long_way(family: Family) {
     exchange(&mut twins, 20);
     for unusual in [modelled, paced] {
         twins.set_options(unusual);
-        // Of these the first request may still be taken as before: the model is made when something is sent.
+        // The first request may still take the fast path: the model is made when something is sent.
         exchange(&mut twins, 1);
         let before = twins.rigs[0].stack.shortest_ways();
         exchange(&mut twins, 5);
@@ -237,7 +237,7 @@ fn options_that_need_the_long_way(family: Family) {
     }
 }
 
-/// So many requests of 64 bytes, each answered.
+/// Runs `count` requests of 64 bytes, each answered.
 fn exchange(twins: &mut Twins, count: u32) {
     for _ in 0..count {
         twins.acknowledged = twins.sent;

@@ -1,4 +1,4 @@
-//! What TCP_INFO counts: segments, bytes, times, rates.
+//! Counters of TCP_INFO: segments, bytes, times, rates.
 
 use alloc::vec;
 
@@ -10,7 +10,7 @@ fn plain() -> Rig {
     Rig::accepted(Rig::config(), TcpOptions { no_delay: true, ..TcpOptions::default() })
 }
 
-/// With SACK, so that losses and duplicates are reported.
+/// A connection with SACK, so that losses and duplicates are reported.
 fn with_sack() -> Rig {
     let mut config = Rig::config();
     config.tcp.sack = true;
@@ -40,7 +40,7 @@ fn segments() {
     assert_eq!((info.delivered, info.bytes_retransmitted), (4, 0));
 }
 
-/// A timeout is an episode until something is acknowledged; what was sent again counts twice as sent.
+/// A timeout is an episode until something is acknowledged; retransmitted data counts twice as sent.
 #[test]
 fn timeouts() {
     let mut rig = plain();
@@ -86,7 +86,7 @@ fn clocks() {
     assert_eq!((rig.info().busy_ms, rig.info().window_limited_ms, rig.info().buffer_limited_ms), (100, 40, 0));
 }
 
-/// Limited by the send buffer while all of it is under way and the application has more to write.
+/// Limited by the send buffer while all of it is in flight and the application has more to write.
 #[test]
 fn full_buffer() {
     let options = TcpOptions { send_buffer_bytes: 4 * MSS, no_delay: true, ..TcpOptions::default() };
@@ -100,17 +100,17 @@ fn full_buffer() {
     rig.send(1 + 4 * MSS, MSS);
     rig.sent();
     rig.wait_ms(15);
-    assert_eq!((rig.info().busy_ms, rig.info().buffer_limited_ms), (75, 60), "it has written what it had");
+    assert_eq!((rig.info().busy_ms, rig.info().buffer_limited_ms), (75, 60), "it has no more to write");
 }
 
-/// Two windows of ten segments, each a round trip of 100 ms: so much is delivered in that time.
+/// Two windows of ten segments, each in a round trip of 100 ms: that much is delivered per round trip.
 #[test]
 fn delivery_rate() {
     let mut rig = plain();
     let window = 10 * MSS;
     for round in 0..2 {
         let start = 1 + round * window;
-        // More than fits, so that the application is not what limits.
+        // More than fits, so that the application is not the limit.
         rig.send(start + round * 10 * MSS, 2 * window);
         let sent = rig.sent().len() as u32;
         assert!(sent >= 10);
@@ -122,7 +122,7 @@ fn delivery_rate() {
     assert!(!info.application_limited);
 }
 
-/// A message and its acknowledgment: its size in a round trip, and no more was wanted.
+/// A message and its acknowledgment: the rate is its size per round trip, limited by the application.
 #[test]
 fn rate_of_messages() {
     let mut rig = plain();
@@ -137,7 +137,7 @@ fn rate_of_messages() {
     assert_eq!((info.delivery_rate, info.application_limited), (expected, true));
 }
 
-/// The third segment arrives first, and something comes twice.
+/// The third segment arrives first, and one arrives twice.
 #[test]
 fn disorder() {
     let mut rig = with_sack();
@@ -157,7 +157,7 @@ fn disorder() {
     assert_eq!(rig.info().duplicates, 2);
 }
 
-/// Times since payload was sent and came are apart from the time since anything came.
+/// Times since payload was sent and received are separate from the time since any segment arrived.
 #[test]
 fn last_times() {
     let mut rig = plain();
@@ -172,7 +172,7 @@ fn last_times() {
     assert_eq!((info.last_data_sent_ms, info.last_data_received_ms, info.last_received_ms), (207, 107, 7));
 }
 
-/// Who uses a block after another begins at zero, ledger and all.
+/// A reused block starts at zero, ledger included.
 #[test]
 fn a_block_used_again() {
     let mut rig = plain();
@@ -195,8 +195,8 @@ fn a_block_used_again() {
     assert_eq!(rig.events(), vec![]);
 }
 
-/// Who has only been opened has no tally, and tells what it counts all the same; a window update later opens one, and the time
-/// since data came is the time since the connection was opened.
+/// A connection without data has no tally, and reports its counts all the same; a later window update makes one, and the
+/// time since data arrived is the time since the connection was opened.
 #[test]
 fn opened_only() {
     let mut rig = plain();
@@ -212,7 +212,7 @@ fn opened_only() {
     assert!(rig.stack.tcp().shared.tallies.memory() > 0);
 }
 
-/// As many tallies as have had data at the same time: they are used again.
+/// There are as many tallies as have had data at the same time: they are reused.
 #[test]
 fn a_tally_used_again() {
     let mut rig = plain();

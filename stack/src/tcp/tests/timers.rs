@@ -10,7 +10,7 @@ use crate::stats::Counter;
 use crate::wire::tcp::{ACK, PSH, SYN};
 use crate::{Duration, SocketAddress};
 
-/// A closed window is probed with doubling waits; data goes when it opens.
+/// A closed window is probed with doubling waits; data is sent when it opens.
 /// RFC 9293 MUST-35, MUST-36, MUST-37, SHLD-29, SHLD-30.
 #[test]
 fn zero_window() {
@@ -50,7 +50,7 @@ fn silly_window() {
     assert_eq!(sent.iter().map(Seg::brief).collect::<alloc::vec::Vec<_>>(), vec![(ACK, 11, 1, 20)]);
 }
 
-/// Keepalive: after the idle time, then by interval; without answers the connection is given up.
+/// Keepalive: after the idle time, then by interval; without answers the connection fails.
 /// RFC 9293 MUST-24, MUST-26, MUST-27, MUST-29.
 #[test]
 fn keepalive() {
@@ -88,7 +88,7 @@ fn idle_is_idle() {
     assert!(rig.now.as_millis() < 12_000, "what is left is the SYN-ACK's timer");
 }
 
-/// A thousand connections with keepalive wake the stack by themselves only.
+/// A thousand connections that are never answered wake the stack by their timers alone, and all fail.
 #[test]
 fn many_timers() {
     let mut rig = Rig::with(Rig::config());
@@ -109,7 +109,7 @@ fn many_timers() {
     assert_eq!(rig.events().len(), 1_000);
 }
 
-/// A connection whose round trip takes so long, measured often enough to be believed.
+/// A connection with a round trip of `millis`, measured often enough to dominate the estimate.
 fn with_round_trip(config: StackConfig, millis: u64) -> Rig {
     let mut rig = Rig::accepted(config, TcpOptions::default());
     for n in 0..60 {
@@ -137,14 +137,14 @@ fn a_delayed_ack_for_each_round_trip() {
     }
 }
 
-/// The same when the wheel's entry was a timer's that stood for nothing any more and came up just before the delay's end.
+/// The same when the wheel's entry was a stale timer's that expired just before the delay's end.
 #[test]
 fn a_delayed_ack_behind_another_timer() {
     for before in 1..=4 {
         let mut config = Rig::config();
         (config.tcp.quick_start_segments, config.tcp.delayed_ack) = (0, Duration::from_millis(20));
         let mut rig = with_round_trip(config, 100);
-        // Old entries come up first; then one is left of a retransmission timer.
+        // Old entries expire first; then one of a retransmission timer is left.
         rig.assert_idle();
         rig.send(61, 1);
         rig.sent();
@@ -156,8 +156,8 @@ fn a_delayed_ack_behind_another_timer() {
     }
 }
 
-/// Each ACK waits for its own time, whatever an earlier one has left, which went out with an answer: in the same tick, before
-/// the end of the earlier delay and after it.
+/// Each ACK has its own delay, after an earlier one went out with an answer: in the same tick, before the end of the earlier
+/// delay and after it.
 #[test]
 fn a_delayed_ack_after_one_that_an_answer_has_carried() {
     for millis in [1, 4, 12, 40, 100] {
@@ -181,21 +181,21 @@ fn a_delayed_ack_after_one_that_an_answer_has_carried() {
     }
 }
 
-/// A connection of 4 ms on which we have sent data; the sequence numbers of both sides go on at 1 and 61.
+/// A connection of 4 ms on which we have sent data; the sequence numbers of both sides continue at 1 and 61.
 fn conversation() -> Rig {
     let mut config = Rig::config();
     config.tcp.quick_start_segments = 0;
     with_round_trip(config, 4)
 }
 
-/// The peer's next message: two full segments, the last one pushed. Returns what it is to be acknowledged with.
+/// Delivers the peer's next message: two full segments, the last one pushed. Returns the acknowledgment to expect.
 fn message(rig: &mut Rig, sequence: u32) -> u32 {
     rig.receive(seg(ACK, sequence, 61).data(MSS));
     rig.receive(seg(ACK | PSH, sequence + MSS, 61).data(MSS));
     sequence + 2 * MSS
 }
 
-/// A client that writes 4 KiB and waits for the answer had an ACK of its own for each request, a packet in four.
+/// A client that writes 4 KiB and waits for the answer got a separate ACK for each request, a packet in four.
 #[test]
 fn the_answer_acknowledges_a_message_of_two_segments() {
     let mut rig = conversation();
@@ -207,7 +207,7 @@ fn the_answer_acknowledges_a_message_of_two_segments() {
     rig.assert_idle();
 }
 
-/// What was due by two full segments waits after all when the message ends in the same turn, and has its delay.
+/// An ACK due for two full segments is delayed after all when the message ends in the same burst.
 #[test]
 fn the_end_of_a_message_is_waited_for_though_its_start_was_due() {
     let mut rig = conversation();
@@ -236,7 +236,7 @@ fn after_an_answer_that_did_not_come_messages_are_acknowledged_at_once() {
     assert_eq!(rig.next_sent().1[0].brief(), (ACK, 61, next, 0));
 }
 
-/// A peer whose congestion window ended with each of its program's writes had no ACK until the delay was over, 1 ms for
+/// A peer with a congestion window that ended with each write of its program got no ACK until the delay was over, 1 ms for
 /// every 64 windows: a kernel that sent 2 MiB with a window of 1.4 MB had less than half of its rate.
 #[test]
 fn a_peer_that_is_kept_waiting_is_so_ever_more_rarely() {
@@ -255,7 +255,7 @@ fn a_peer_that_is_kept_waiting_is_so_ever_more_rarely() {
     assert_eq!(waits, [0, 65, 194, 451, 964, 1_989]);
 }
 
-/// What is more than 256 KiB does not wait for an answer, however much room there is and whoever has pushed it.
+/// More than 256 KiB does not wait for an answer, however large the buffer is, with or without PSH.
 #[test]
 fn a_large_message_is_acknowledged_while_it_comes() {
     let mut config = Rig::config();
@@ -275,7 +275,7 @@ fn a_large_message_is_acknowledged_while_it_comes() {
     assert_eq!(rig.brief(), [(ACK, 61, next, 0)]);
 }
 
-/// RFC 5681 §4.2: every second full segment, when there is no reason to think that an answer follows.
+/// RFC 5681 §4.2: every second full segment is acknowledged, when no answer is expected.
 #[test]
 fn two_segments_are_acknowledged_at_once() {
     let mut config = Rig::config();
@@ -304,7 +304,7 @@ fn a_large_message_is_acknowledged_at_once() {
     assert_eq!(rig.brief(), [(ACK, 61, 1 + segments * MSS, 0)]);
 }
 
-/// A server of few requests woke up for each of them once more, a millisecond later, and found nothing to do.
+/// A server with few requests woke up once more for each of them, a millisecond later, without work.
 #[test]
 fn nobody_wakes_for_an_ack_that_an_answer_has_carried() {
     let mut rig = conversation();
@@ -312,10 +312,10 @@ fn nobody_wakes_for_an_ack_that_an_answer_has_carried() {
     rig.send(61, 1);
     assert_eq!(rig.brief(), [(ACK | PSH, 61, 11, 1)]);
     let delay_end = Some(rig.now + Duration::from_millis(1));
-    assert_eq!(rig.stack.poll_timeout(), delay_end, "it is kept for the next one");
+    assert_eq!(rig.stack.poll_timeout(), delay_end, "the deadline is kept for the next one");
     rig.stack.forget_ended_delays();
     assert!(rig.stack.poll_timeout() > delay_end, "only a timer of what was sent before is left");
-    // What comes in the same tick has its delay all the same.
+    // An ACK for data in the same tick has its delay all the same.
     rig.receive(seg(ACK | PSH, 11, 62).data(10));
     rig.stack.forget_ended_delays();
     let (waited_ms, sent) = rig.next_sent();

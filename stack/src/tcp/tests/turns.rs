@@ -1,4 +1,4 @@
-//! How much one call writes, beside small messages and without.
+//! Amount that one call writes, beside small messages and without.
 
 use super::rig::*;
 use crate::config::TcpOptions;
@@ -7,7 +7,7 @@ use crate::wire::tcp::{ACK, SYN};
 const STREAM: (u16, u16) = (80, 1_000);
 const SMALL: (u16, u16) = (81, 1_001);
 
-/// Payload that one call writes; turns end with the segment that fills them.
+/// Payload bytes that one call writes; a turn ends with the segment that fills it.
 fn one_call(rig: &mut Rig) -> usize {
     rig.stack.transmit(rig.now, &mut rig.out);
     let mut bytes = 0;
@@ -19,14 +19,15 @@ fn one_call(rig: &mut Rig) -> usize {
     bytes
 }
 
-/// Accepts a connection from an end whose window is 8 MiB.
+/// Accepts a connection from a peer with a window of 8 MiB.
 fn open(rig: &mut Rig, ports: (u16, u16)) {
     (rig.ports, rig.iss) = (ports, None);
     let options = TcpOptions { no_delay: true, send_buffer_bytes: 8 << 20, ..TcpOptions::default() };
     rig.accept_with(options, seg(SYN, 0, 0).mss(MSS as u16).scale(7));
 }
 
-/// A stream writes 512 KiB a call; here 320 while another connection sends small messages, and for eight calls after the last.
+/// A stream writes 512 KiB a call; here 320 while another connection sends small messages, and for eight calls after the
+/// last.
 #[test]
 fn a_stream_writes_less_beside_small_messages() {
     let mut config = Rig::config();
@@ -50,7 +51,7 @@ fn a_stream_writes_less_beside_small_messages() {
     (rig.ports, (rig.id, rig.iss)) = (SMALL, small);
     rig.send(1, 100);
     (rig.ports, (rig.id, rig.iss)) = (STREAM, stream);
-    assert_eq!(one_call(&mut rig) >> 16, 8, "with the small message, which nobody could foresee");
+    assert_eq!(one_call(&mut rig) >> 16, 8, "with the small message, which was not expected");
     for call in 0..8 {
         assert_eq!(one_call(&mut rig) >> 16, 5, "call {call}");
     }

@@ -33,7 +33,7 @@ fn duplicates_below_the_acknowledgment() {
     assert_eq!(blocks(&rig.sent()[0]), vec![(4_001, 4_501)]);
 }
 
-/// RFC 2883 §4.2: what came twice out of order is the first block, the block that holds it the second.
+/// RFC 2883 §4.2: a range received twice out of order is the first block, the block that contains it the second.
 #[test]
 fn duplicates_out_of_order() {
     let mut rig = under_way(0);
@@ -67,7 +67,7 @@ fn no_report_without_sack() {
     assert!(rig.sent().iter().all(|segment| blocks(segment).is_empty()));
 }
 
-/// A timeout after a probe; where it stands then: (cwnd, ssthresh) from before it.
+/// A timeout after a probe; returns (cwnd, ssthresh) from before it.
 fn timed_out(rig: &mut Rig) -> (u32, u32) {
     rig.next_sent();
     let before = (rig.info().cwnd_bytes, rig.info().ssthresh_bytes);
@@ -76,8 +76,8 @@ fn timed_out(rig: &mut Rig) -> (u32, u32) {
     before
 }
 
-/// RFC 5682 §3, step 3b: after a spurious timeout new data is tried, the ACK of what was never sent again
-/// proves it, and the windows are as before.
+/// RFC 5682 §3, step 3b: after a spurious timeout new data is sent, the ACK of data never retransmitted proves it, and the
+/// windows are restored.
 #[test]
 fn spurious_timeout_is_undone() {
     let mut rig = measured(4);
@@ -85,7 +85,7 @@ fn spurious_timeout_is_undone() {
     rig.send(at(5), 4 * MSS);
     // The ACK of the first transmission, late.
     rig.receive(seg(ACK, 1, at(2)));
-    assert_eq!(sequences(&mut rig), vec![5, 6], "new data, not what may be lost");
+    assert_eq!(sequences(&mut rig), vec![5, 6], "new data, not data that may be lost");
     rig.receive(seg(ACK, 1, at(3)));
     assert_eq!((rig.count(Counter::TcpSpuriousRtos), rig.info().congestion_state), (1, 0));
     assert!(rig.info().cwnd_bytes >= before.0);
@@ -126,14 +126,14 @@ fn eifel() {
     assert_eq!(rig.sent()[0].seq, 1);
     rig.wait_ms(2);
     rig.receive(seg(ACK, 1, 1).sack(end(1), end(6)).time(1_040, echo));
-    assert_eq!(rig.info().congestion_state, 3, "duplicate ACKs echo what came before the gap");
+    assert_eq!(rig.info().congestion_state, 3, "duplicate ACKs echo a timestamp from before the gap");
     rig.receive(seg(ACK, 1, end(6)).time(1_042, echo));
     assert_eq!((rig.info().congestion_state, rig.count(Counter::TcpFullUndo)), (0, 1));
     assert!(rig.info().cwnd_bytes >= before.0);
     assert_eq!(rig.info().ssthresh_bytes, before.1);
 }
 
-/// A DSACK for all that was sent again undoes the reduction.
+/// A DSACK for all retransmitted data undoes the reduction.
 #[test]
 fn dsack_undoes() {
     let mut rig = measured(6);
@@ -150,8 +150,8 @@ fn dsack_undoes() {
     assert_eq!(rig.info().ssthresh_bytes, before.1);
 }
 
-/// RFC 9937: ten under way, one lost, the window halved: a segment for every other ACK, and at the end the
-/// window is ssthresh.
+/// RFC 9937: ten in flight, one lost, the window halved: a segment for every other ACK, and at the end the window is
+/// ssthresh.
 #[test]
 fn proportional_rate() {
     let mut rig = measured(10);

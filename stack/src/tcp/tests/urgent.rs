@@ -13,7 +13,7 @@ fn open() -> Rig {
     Rig::accepted(Rig::config(), TcpOptions { cork: true, ..TcpOptions::default() })
 }
 
-/// What the application was told: `Urgent` and `Ready` in their order.
+/// Events for the application: true for `Urgent`, false for `Ready`, in their order.
 fn told(rig: &mut Rig) -> Vec<bool> {
     let is_urgent = |event: &Event| matches!(event, Event::Urgent { .. });
     let news = |event: &Event| is_urgent(event) || matches!(event, Event::Ready { .. });
@@ -31,7 +31,7 @@ fn the_pointer_is_behind_the_byte() {
     assert_eq!(rig.stack.urgent(rig.id), None, "the application has read beyond it");
 }
 
-/// RFC 9293 MUST-32, MUST-33: the application learns of urgent data before it sees it, and how far away it is.
+/// RFC 9293 MUST-32, MUST-33: the application learns of urgent data before it sees it, and of its distance.
 #[test]
 fn it_is_announced_before_it_comes() {
     let mut rig = open();
@@ -48,7 +48,7 @@ fn it_is_announced_before_it_comes() {
     assert_eq!(rig.stack.urgent(rig.id), Some(Urgent { at: 1_004, byte: Some((1_005 % 251) as u8) }));
 }
 
-/// A byte that comes out of order is known at once; pointers to what was received, and older ones, are nothing new.
+/// A byte that arrives out of order is known at once; pointers to received data, and older ones, are ignored.
 #[test]
 fn old_pointers_are_ignored() {
     let mut rig = open();
@@ -66,7 +66,7 @@ fn old_pointers_are_ignored() {
     rig.assert_no_leak();
 }
 
-/// RFC 9293 MUST-30, MUST-62: URG goes with every segment that begins before the end of the urgent data, corked or not.
+/// RFC 9293 MUST-30, MUST-62: URG is in every segment that begins before the end of the urgent data, corked or not.
 #[test]
 fn segments_point_at_the_end() {
     let mut rig = open();
@@ -80,7 +80,7 @@ fn segments_point_at_the_end() {
     assert_eq!(sent, vec![(false, 0)], "that was before");
 }
 
-/// RFC 6093 §2.1: an end that the field cannot name is pointed at as far as it goes, and again when sent again.
+/// RFC 6093 §2.1: an end that the field cannot express is pointed at as far as it goes, and again in a retransmission.
 #[test]
 fn a_far_end() {
     let mut rig = open();

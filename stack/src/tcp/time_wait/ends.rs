@@ -1,6 +1,6 @@
 //! Pairs of addresses that several records share: each pair is kept once, with the number of its records.
 //!
-//! Promises: no more pairs than records; a pair goes with its last record. A place is good while a record holds it.
+//! Promises: no more pairs than records; a pair is freed with its last record. An index is valid while a record holds it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// The place of a pair, for one record more.
+    /// Index of a pair, for one record more.
     pub(super) fn hold(&mut self, local: IpAddr, remote: IpAddr) -> u32 {
         if let Some(&place) = self.places.get(&(local, remote)) {
             self.pairs[place as usize].records += 1;
@@ -44,13 +44,13 @@ impl Ends {
         place
     }
 
-    /// Local and remote address at a place.
+    /// Local and remote address at an index.
     pub(super) fn of(&self, place: u32) -> (IpAddr, IpAddr) {
         let pair = &self.pairs[place as usize];
         (pair.local, pair.remote)
     }
 
-    /// One record less.
+    /// Counts one record less.
     pub(super) fn release(&mut self, place: u32) {
         let pair = &mut self.pairs[place as usize];
         pair.records -= 1;
@@ -60,13 +60,13 @@ impl Ends {
         }
     }
 
-    /// Bytes of the pairs.
+    /// Size of the pairs in bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
         self.pairs.capacity() * size_of::<Pair>() + self.places.len() * size_of::<((IpAddr, IpAddr), u32)>()
     }
 
-    /// Pairs that are held.
+    /// Number of pairs held.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.places.len()

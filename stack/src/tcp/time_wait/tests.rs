@@ -1,4 +1,4 @@
-//! What a record holds, and what it costs.
+//! Contents and cost of a record.
 
 use super::*;
 use crate::tcp::time_wait::Record;
@@ -24,7 +24,7 @@ fn ipv6(number: u32) -> Record {
 const COUNT: u32 = 100_000;
 const MINUTE_US: u64 = 60_000_000;
 
-/// 100,000 records take 32 bytes each; the ring, which doubles when it grows, never holds more than twice that.
+/// 100,000 records take 32 bytes each; the ring, which doubles when it grows, never takes more than twice that.
 #[test]
 fn a_hundred_thousand() {
     for make in [ipv4, ipv6] {
@@ -43,7 +43,7 @@ fn a_hundred_thousand() {
     }
 }
 
-/// A full ring loses its oldest record, and has room for no more than it may hold.
+/// A full ring drops its oldest record, and has space for no more than its maximum.
 #[test]
 fn full() {
     let mut rest = TimeWait::new(64, MINUTE_US);
@@ -56,7 +56,7 @@ fn full() {
     assert_eq!((rest.iter().count(), rest.memory().0), (64, 64 * 32));
 }
 
-/// A wait that begins anew, as often as the peer likes, displaces nobody's.
+/// A wait that restarts, as often as the peer likes, displaces no other record.
 #[test]
 fn begun_anew() {
     let mut rest = TimeWait::new(64, MINUTE_US);
@@ -71,7 +71,7 @@ fn begun_anew() {
     assert_eq!((rest.ring.len(), rest.get(older), rest.get(newest)), (2, Some(ipv4(1)), Some(ipv4(2))));
 }
 
-/// A record that is taken away gives its addresses back once.
+/// A removed record releases its addresses once.
 #[test]
 fn taken_away() {
     let mut rest = TimeWait::new(64, MINUTE_US);

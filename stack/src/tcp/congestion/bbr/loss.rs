@@ -1,22 +1,23 @@
-//! What losses do to BBR's model, and what is taken back when there were none. Read draft-ietf-ccwg-bbr §5.5.10,
-//! §5.5.11, §5.3.1.3 first.
+//! Effect of losses on BBR's model, and its undoing after a spurious episode. Read draft-ietf-ccwg-bbr §5.5.10, §5.5.11,
+//! §5.3.1.3 first.
 
 use super::{BETA, Bbr, Flow, INFINITY, Phase, Sample, Undo};
 
-/// BBR.LossThresh, as one in so many: 2 percent.
+/// BBR.LossThresh, as the divisor of 1: 2 percent.
 const LOSS_THRESH: u64 = 50;
-/// BBR.StartupFullLossCnt. The draft says 6: of 250 packets 1 percent of random loss takes as many in one of 25 rounds, and
-/// who leaves Startup that early needs 10 s and more to come to the path's rate. A queue that overflows loses more at once.
+/// BBR.StartupFullLossCnt. The draft says 6: with 250 packets a round and 1 percent of random loss, one round in 25 has as
+/// many, and a flow that leaves Startup that early needs 10 s and more to reach the path's rate. An overflowing queue loses
+/// more at once.
 const STARTUP_FULL_LOSS_COUNT: u32 = 10;
 
-/// A packet that is held lost now.
+/// A packet newly marked lost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lost {
     /// P.size, bytes.
     pub(crate) len: u32,
     /// P.tx_in_flight
     pub(crate) in_flight: u32,
-    /// Bytes lost since it was sent, with it: C.lost - P.lost.
+    /// Bytes lost since it was sent, itself included: C.lost - P.lost.
     pub(crate) lost: u64,
     /// P.is_app_limited
     pub(crate) app_limited: bool,
@@ -135,13 +136,12 @@ impl Bbr {
         };
     }
 
-    /// OnEnterFastRecovery, OnEnterRTO: before the caller says that recovery has begun. The window after a timeout is
-    /// the caller's.
+    /// OnEnterFastRecovery, OnEnterRTO: runs before the caller enters recovery. The caller sets the window after a timeout.
     pub(crate) fn on_episode(&mut self, flow: &Flow) {
         self.save_state_upon_loss(flow);
     }
 
-    /// Recovery is over.
+    /// Restores the window when recovery is over.
     pub(crate) fn on_recovered(&mut self, flow: &mut Flow) {
         self.restore_cwnd(flow);
     }
@@ -167,7 +167,7 @@ impl Bbr {
     }
 }
 
-/// InflightAtLoss: how much was under way when losses became too many, perhaps in the middle of the packet.
+/// InflightAtLoss: bytes in flight when losses became too many, perhaps in the middle of the packet.
 fn inflight_at_loss(packet: &Lost) -> u64 {
     let len = packet.len as u64;
     let inflight_prev = (packet.in_flight as u64).saturating_sub(len);

@@ -4,9 +4,9 @@ use super::{AckPhase, Bbr, Flow, INFINITY, MIN_PIPE_CWND, Phase, Sample};
 
 /// BBR.ProbeRTTDuration, microseconds.
 const PROBE_RTT_US: u64 = 200_000;
-/// Rounds without growth after which the pipe is full.
+/// Number of rounds without growth after which the pipe is full.
 const FULL_BW_ROUNDS: u8 = 3;
-/// Rounds after which Drain ends in any case.
+/// Number of rounds after which Drain ends in any case.
 const DRAIN_ROUNDS: u64 = 3;
 /// T_reno_bound, rounds.
 const RENO_ROUNDS: u64 = 63;
@@ -160,7 +160,7 @@ impl Bbr {
         }
     }
 
-    /// AdaptLongTermModel. Returns whether it has decided a transition.
+    /// AdaptLongTermModel. Returns true when it has changed the phase.
     fn adapt_long_term_model(&mut self, flow: &Flow, sample: &Sample) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
@@ -193,7 +193,7 @@ impl Bbr {
         self.probe_rtt_cwnd = target.max(MIN_PIPE_CWND * flow.mss as u64);
     }
 
-    /// CheckProbeRTT. Returns whether samples are to count as application-limited.
+    /// CheckProbeRTT. Returns true when samples are to count as application-limited.
     pub(super) fn check_probe_rtt(&mut self, flow: &mut Flow, sample: &Sample) -> bool {
         if self.phase != Phase::ProbeRtt && self.min_rtt_expired && !self.idle_restart {
             self.save_cwnd(flow);

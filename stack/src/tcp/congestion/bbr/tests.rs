@@ -1,4 +1,5 @@
-//! BBR on a model of a path: a bottleneck with a queue, a fixed round trip, losses from a seed. Lost segments are not sent again.
+//! BBR on a simulated path: a bottleneck with a queue, a fixed round trip, losses from a seed. Lost segments are not
+//! retransmitted.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -18,14 +19,14 @@ struct Link {
     now_us: u64,
     bbr: Bbr,
     rate: Rate,
-    /// What the model is told; packets are of `MSS`.
+    /// The MSS reported to the model; packets are of `MSS`.
     mss: u32,
     cwnd: u32,
     next_us: u64,
     sent: u32,
-    /// Segments under way: number, when its ACK comes (`None`: lost).
+    /// Segments in flight: number, and time of the ACK (`None`: lost).
     under_way: VecDeque<(u32, Option<u64>)>,
-    /// When the bottleneck is free.
+    /// Time at which the bottleneck is free.
     free_us: u64,
     bottleneck: u64,
     rtt_us: u64,
@@ -36,7 +37,7 @@ struct Link {
     lost: u64,
     /// Phases in the order in which they began.
     phases: Vec<Phase>,
-    /// The application writes so many bytes per second; 0: without limit.
+    /// Bytes that the application writes per second; 0: without limit.
     application: u64,
     round_trips: Vec<u64>,
 }
@@ -121,11 +122,11 @@ impl Link {
         }
     }
 
-    /// Takes what arrives now; what was sent before it and has not is lost.
+    /// Processes the ACKs due now; older segments without one are lost.
     fn receive(&mut self) {
         while let Some(place) = self.under_way.iter().position(|(_, at)| at.is_some_and(|at| at <= self.now_us)) {
             for _ in 0..place {
-                let (number, _) = self.under_way.pop_front().expect("there are so many");
+                let (number, _) = self.under_way.pop_front().expect("the position is in the queue");
                 let view = self.view();
                 let (rate, bbr) = (&mut self.rate, &mut self.bbr);
                 rate.lost(SeqNum(number * MSS), SeqNum((number + 1) * MSS), &mut |packet, lost| {
@@ -140,7 +141,7 @@ impl Link {
             self.delivered += MSS as u64;
             let sample = self.rate.take_sample(1);
             self.round_trips.push(sample.rtt_us as u64);
-            // Those that were delivered need no record; those that were lost neither.
+            // Delivered segments need no record; lost ones neither.
             self.rate.acknowledged(self.now_us, SeqNum((number + 1) * MSS));
             self.rate.delivered = before;
             self.rate.take_sample(1);
@@ -155,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Runs for so many milliseconds; returns the bytes per second that were delivered.
+    /// Runs for `millis` milliseconds; returns the bytes delivered per second.
     fn run(&mut self, millis: u64) -> u64 {
         let before = self.delivered;
         for _ in 0..millis * 10 {
@@ -167,7 +168,7 @@ impl Link {
     }
 }
 
-/// Startup doubles the rate until the bandwidth is known, Drain empties the queue, ProbeBW cruises; the path is filled and the
+/// Startup doubles the rate until the bandwidth is known, Drain empties the queue, ProbeBW cruises; the path is full and the
 /// queue short.
 #[test]
 fn fills_the_path() {
@@ -187,7 +188,7 @@ fn fills_the_path() {
     }
 }
 
-/// Losses of 1 percent that say nothing of the path cost little.
+/// Random losses of 1 percent cost little.
 #[test]
 fn random_loss() {
     let mut link = Link::new();
@@ -197,7 +198,8 @@ fn random_loss() {
     assert!(rate > RATE * 80 / 100, "{rate} {:?}", link.phases);
 }
 
-/// A queue of a tenth of the path's capacity overflows when probed: the long-term bound is found, less than 2 percent are lost.
+/// A queue of a tenth of the path's capacity overflows when probed: the long-term bound is found, less than 2 percent are
+/// lost.
 #[test]
 fn shallow_queue() {
     let mut link = Link::new();
@@ -211,7 +213,7 @@ fn shallow_queue() {
     assert!(share < 20, "{share} in a thousand lost");
 }
 
-/// The path becomes twice as fast: found within some cycles. Then a third as fast: followed.
+/// The path becomes twice as fast: BBR finds that within some cycles. Then a third as fast: BBR follows.
 #[test]
 fn changing_bandwidth() {
     let mut link = Link::new();
@@ -229,7 +231,7 @@ fn changing_bandwidth() {
     assert!(mean < 2 * RTT_US, "{mean} us");
 }
 
-/// An application that writes a tenth of what the path carries does not lower the estimate, and is never out of Startup.
+/// An application that writes a tenth of the path's capacity does not lower the estimate, and never leaves Startup.
 #[test]
 fn application_limited() {
     let mut link = Link::new();
@@ -244,7 +246,7 @@ fn application_limited() {
     assert!(link.bbr.max_bw() >= estimate * 98 / 100, "{estimate} {}", link.bbr.max_bw());
 }
 
-/// After 10 s without a shorter round trip the window is halved for 200 ms to measure one; a longer path is found out.
+/// After 10 s without a shorter round trip the window is halved for 200 ms to measure one; a longer path is detected.
 #[test]
 fn probes_the_round_trip() {
     let mut link = Link::new();
@@ -256,7 +258,7 @@ fn probes_the_round_trip() {
     assert!(link.run(3_000) > RATE * 90 / 100);
 }
 
-/// Where segments have grown since (RFC 4821), the window of a measurement still holds four of them.
+/// After segments have grown (RFC 4821), the window of a measurement still holds four of them.
 #[test]
 fn measures_with_segments_that_have_grown() {
     let mut link = Link::new();
@@ -271,7 +273,7 @@ fn measures_with_segments_that_have_grown() {
     assert!(least >= 4 * link.mss, "{least}");
 }
 
-/// After 200 ms of Startup.
+/// A flow after 200 ms of Startup.
 fn in_startup() -> Link {
     let mut link = Link::new();
     link.run(200);
@@ -279,7 +281,7 @@ fn in_startup() -> Link {
     link
 }
 
-/// In Startup, at the end of a round of recovery: `count` packets of `of` were lost in it.
+/// A flow in Startup, at the end of a round of recovery in which `count` of `of` packets were lost.
 fn after_losses_in_startup(count: u32, of: u32) -> (Link, Flow) {
     let mut link = in_startup();
     let mut view = link.view();
@@ -296,7 +298,7 @@ fn after_losses_in_startup(count: u32, of: u32) -> (Link, Flow) {
     (link, view)
 }
 
-/// Losses of more than 2 percent end Startup, but not as few as chance takes.
+/// Losses of more than 2 percent end Startup, but not as few as random loss causes.
 #[test]
 fn too_many_losses_end_startup() {
     let phase = |count, of| after_losses_in_startup(count, of).0.bbr.phase();
@@ -305,7 +307,7 @@ fn too_many_losses_end_startup() {
     assert_ne!(phase(10, 250), Phase::Startup);
 }
 
-/// A loss episode in Startup that was none: back to Startup, with the window from before.
+/// A spurious loss episode in Startup: back to Startup, with the window from before.
 #[test]
 fn undo() {
     let (mut link, mut view) = after_losses_in_startup(10, 50);

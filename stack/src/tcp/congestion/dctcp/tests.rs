@@ -2,7 +2,7 @@ use super::*;
 
 const MSS: u32 = 1_000;
 
-/// One window after the other, ten segments each, `marked` of them with a mark.
+/// Acknowledges `count` windows of ten segments each, `marked` of them with a mark.
 fn windows(dctcp: &mut Dctcp, first: u32, count: u32, marked: u32) {
     for n in first..first + count {
         let nxt = SeqNum(n * 10 * MSS + 10 * MSS);
@@ -28,7 +28,7 @@ fn alpha() {
     assert!(dctcp.alpha() > 1_000, "{}", dctcp.alpha());
 }
 
-/// RFC 8257 §3.3 (9): half of the share of marks, at least two segments stay.
+/// RFC 8257 §3.3 (9): the window falls by half of the share of marks, to two segments at least.
 #[test]
 fn reduction() {
     let mut dctcp = Dctcp::default();

@@ -16,12 +16,12 @@ impl Flow {
         Flow { hystart: HyStart::default(), window, una: 0, nxt: 10 * MSS }
     }
 
-    /// The segments of one round are acknowledged, one by one, each with this round trip.
+    /// Acknowledges the segments of one round, one by one, each with this round trip.
     fn round(&mut self, rtt_us: u32) {
         let end = self.nxt;
         while self.una < end && self.window.ssthresh == SSTHRESH_INITIAL {
             self.una += MSS;
-            // What this ACK lets out belongs to the next round.
+            // Segments that this ACK allows belong to the next round.
             let nxt = if self.una == end { self.una + self.window.cwnd + MSS } else { self.nxt };
             let round = Round { ack: SeqNum(self.una), nxt: SeqNum(nxt), acked: MSS, rtt_us };
             self.hystart.on_ack(&mut self.window, &round);
@@ -43,8 +43,8 @@ fn steady() {
     assert!(!flow.hystart.is_conservative());
 }
 
-/// A round trip that is longer by an eighth (5 ms of 40): conservative slow start, and after five more rounds congestion
-/// avoidance where the window stands.
+/// A round trip longer by an eighth (5 ms of 40): conservative slow start, and after five more rounds congestion avoidance
+/// at the present window.
 #[test]
 fn delayed() {
     let mut flow = Flow::new();
@@ -59,7 +59,7 @@ fn delayed() {
         flow.round(60_000);
         rounds += 1;
     }
-    // The round in which it began, as the RFC counts, is one of the five.
+    // The round in which it began is one of the five, as the RFC counts.
     assert_eq!(rounds, 4);
     assert_eq!(flow.window.ssthresh, flow.window.cwnd);
     // A quarter each round.
@@ -91,7 +91,7 @@ fn resumed() {
     assert_eq!(flow.window.ssthresh, SSTHRESH_INITIAL);
 }
 
-/// Fewer than eight samples of a round say nothing.
+/// Fewer than eight samples of a round have no effect.
 #[test]
 fn few_samples() {
     let mut flow = Flow::new();
