@@ -19,7 +19,7 @@ impl Connection<'_, '_> {
     /// arrived. `rtt_us` is the round-trip sample, 0: none.
     #[inline(always)]
     pub(crate) fn grow_window(&mut self, acked: u32, news: u32, rtt_us: u32) {
-        // RFC 7661, Linux: in slow start a window that was at least half used may grow.
+        // RFC 7661, Linux: in slow start a window that was more than half used may grow.
         let in_slow_start = self.tcb.cwnd < self.tcb.ssthresh;
         if in_slow_start && self.may_be_half_used(acked) {
             return self.apart().grow_if_half_used(acked, news, rtt_us);
@@ -66,7 +66,7 @@ impl Connection<'_, '_> {
         self.tcb.notes_most() || is_half(self.tcb.flight() + acked, self.tcb.cwnd)
     }
 
-    /// Returns true when at least half of the window was in flight at some time in this window of data. Smaller flights are
+    /// Returns true when more than half of the window was in flight at some time in this window of data. Smaller flights are
     /// not recorded.
     fn note_most(&mut self, under_way: u32) -> bool {
         let (ack, nxt, cwnd) = (self.tcb.snd_una, self.tcb.snd_nxt, self.tcb.cwnd);

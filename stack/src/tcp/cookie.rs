@@ -90,7 +90,7 @@ fn restrict(agreed: Agreed) -> Agreed {
     Agreed { mss: agreed.mss, ..Agreed::default() }
 }
 
-/// The TSval of a cookie's SYN-ACK: at most 2^6 ms before `timestamp`, never after it.
+/// The TSval of a cookie's SYN-ACK: less than 2^6 ms before `timestamp`, never after it.
 fn timestamp(timestamp: u32, agreed: &Agreed) -> u32 {
     let scale = if agreed.scales { agreed.send_scale as u32 } else { NO_SCALING };
     let ecn = if agreed.ecn == EcnMode::Off { 0 } else { ECN_BIT };

@@ -83,7 +83,7 @@ fn timestamps_tell_options() {
                 ecn: if sack { EcnMode::Classic } else { EcnMode::Off },
             };
             let value = timestamp(now, &agreed_on);
-            assert!(now.wrapping_sub(value) < 128, "{now} {value}");
+            assert!(now.wrapping_sub(value) < 64, "{now} {value}");
             assert_eq!(agreed(&config, 1_460, Some(value), 99, 6), Some(agreed_on));
         }
     }
