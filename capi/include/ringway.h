@@ -120,6 +120,10 @@ void rw_poller_remove_datagrams(rw_poller *poller, rw_datagrams *socket);
 /* How many events were written; 0 after `timeout_ms` (-1: never) or rw_poller_notify. */
 int rw_poller_wait(rw_poller *poller, rw_event *events, int max, int timeout_ms);
 void rw_poller_notify(rw_poller *poller);
+/* For an event loop of the program's own (epoll, libuv): the descriptor is readable until rw_poller_try_wait, which never
+ * blocks, has returned 0. It stays the poller's: do not read, write or close it. */
+int rw_poller_fd(rw_poller *poller);
+int rw_poller_try_wait(rw_poller *poller, rw_event *events, int max);
 void rw_poller_free(rw_poller *poller);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 //! rw_poller: waiting for many.
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::slice;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -103,18 +104,34 @@ pub unsafe extern "C" fn rw_poller_remove_datagrams(poller: *const Poller, socke
     unsafe { remove(poller, socket) };
 }
 
+/// The events that the caller has room for.
+unsafe fn places<'a>(events: *mut Event, max: c_int) -> Answer<&'a mut [Event]> {
+    let max = usize::try_from(max).ok().filter(|&max| max > 0).ok_or(Errno(libc::EINVAL))?;
+    if events.is_null() {
+        return Err(Errno(libc::EFAULT));
+    }
+    // SAFETY: `max` says how many there is room for; they are only written to.
+    Ok(unsafe { slice::from_raw_parts_mut(events, max) })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rw_poller_wait(poller: *const Poller, events: *mut Event, max: c_int, timeout_ms: c_int) -> c_int {
     // SAFETY: as the crate says.
-    number(unsafe { borrow(poller) }.and_then(|poller| {
-        let max = usize::try_from(max).ok().filter(|&max| max > 0).ok_or(Errno(libc::EINVAL))?;
-        if events.is_null() {
-            return Err(Errno(libc::EFAULT));
-        }
-        // SAFETY: `max` says how many there is room for; they are only written to.
-        let places = unsafe { slice::from_raw_parts_mut(events, max) };
-        poller.wait(places, timeout_ms)
-    }))
+    let given = unsafe { borrow(poller).and_then(|poller| Ok((poller, places(events, max)?))) };
+    number(given.and_then(|(poller, places)| poller.wait(places, timeout_ms)))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_poller_try_wait(poller: *const Poller, events: *mut Event, max: c_int) -> c_int {
+    // SAFETY: as the crate says.
+    let given = unsafe { borrow(poller).and_then(|poller| Ok((poller, places(events, max)?))) };
+    number(given.and_then(|(poller, places)| poller.try_wait(places)))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rw_poller_fd(poller: *const Poller) -> c_int {
+    // SAFETY: as the crate says.
+    number(unsafe { borrow(poller) }.map(|poller| poller.poller.as_fd().as_raw_fd()))
 }
 
 #[unsafe(no_mangle)]
@@ -136,11 +153,21 @@ impl Poller {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
         self.poller.wait_for(&mut events, places.len(), timeout)?;
-        for (place, event) in places.iter_mut().zip(events.iter()) {
-            *place = Event { token: event.token, ready: bits(&event.readiness), unused: 0 };
-        }
-        Ok(events.len() as c_int)
+        Ok(write(&events, places))
     }
+
+    fn try_wait(&self, places: &mut [Event]) -> Answer<c_int> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        self.poller.try_wait_for(&mut events, places.len())?;
+        Ok(write(&events, places))
+    }
+}
+
+fn write(events: &[remote::Event], places: &mut [Event]) -> c_int {
+    for (place, event) in places.iter_mut().zip(events) {
+        *place = Event { token: event.token, ready: bits(&event.readiness), unused: 0 };
+    }
+    events.len() as c_int
 }
 
 fn bits(readiness: &remote::Readiness) -> u32 {

@@ -57,6 +57,8 @@ pub(crate) struct Idle {
     spin: Spin,
     /// What sets the limit of spinning; `None`: the configuration has.
     cost: Option<WakeupCost>,
+    /// For an event loop of the program's own: an epoll instance of everything that a wait here would wait for.
+    exposed: Option<OwnedFd>,
 }
 
 impl Idle {
@@ -67,7 +69,7 @@ impl Idle {
         let limit = spin_limit.unwrap_or_else(|| WakeupCost::default().spin_limit());
         let alarm = Alarm::new()?;
         epoll::add(&bells, &alarm, epoll::EventData::new_u64(ALARM), EDGE)?;
-        Ok(Idle { bells, alarm, spin: Spin::new(limit), cost })
+        Ok(Idle { bells, alarm, spin: Spin::new(limit), cost, exposed: None })
     }
 
     /// From now on every write to `bell`, an eventfd that nobody reads, ends a wait.
@@ -156,6 +158,33 @@ impl Idle {
             return Ok(is_called);
         }
         Ok(self.take_rings()? || is_called)
+    }
+
+    /// Opens the descriptor of [`exposed`](Self::exposed).
+    pub(crate) fn open_exposed(&mut self) -> io::Result<()> {
+        let exposed = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&exposed, &self.bells, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
+        self.exposed = Some(exposed);
+        Ok(())
+    }
+
+    /// Readable when the worker has something to do after [`expose`](Self::expose).
+    pub(crate) fn exposed(&self) -> Option<BorrowedFd<'_>> {
+        self.exposed.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Prepares for a wait at the exposed descriptor instead of in [`wait`](Self::wait): takes the rings so far, sets the
+    /// alarm, and adds the devices that are new. The kernel removes those that are closed.
+    pub(crate) fn expose(&mut self, now: Instant, until: Option<Instant>, devices: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let Some(exposed) = &self.exposed else { return Ok(()) };
+        self.take_rings()?;
+        for device in devices {
+            match epoll::add(exposed, device, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.alarm.keep(now, until)
     }
 
     /// Notes which bells rang, so that the next wait does not end for the same rings. Says whether one did, rather than the alarm.

@@ -99,7 +99,7 @@ pub struct Worker {
     pub(crate) native: Sockets,
     host: Box<dyn Host>,
     commands: Commands,
-    idle: Idle,
+    pub(crate) idle: Idle,
     capture: Option<CaptureWriter>,
     balance: Balance,
     /// Devices are told when more connections are open than this.
@@ -462,6 +462,19 @@ impl Worker {
             self.write_metrics();
         }
         Ok(())
+    }
+
+    /// Prepares for a wait in an event loop of the program's own, at [`Idle::exposed`]. Returns true when a turn has something to do
+    /// already.
+    pub(crate) fn arm(&mut self) -> io::Result<bool> {
+        let now = clock::now();
+        self.core.stack.forget_ended_delays();
+        let next = self.next_timeout(now);
+        let mut devices = Vec::with_capacity(DEVICE_FDS);
+        self.interfaces.wait_fds(&mut devices);
+        self.idle.expose(now, next, &devices)?;
+        let ready = self.attachments.arm(self.idle.spin_limit()) | self.interfaces.arm();
+        Ok(ready || self.stopping || next.is_some_and(|at| at <= now))
     }
 
     pub(crate) fn next_timeout(&self, now: Instant) -> Option<Instant> {

@@ -7,7 +7,7 @@ use std::process::Command;
 const PORT: &str = "5700";
 
 /// Compiles an example against the library that stands beside the `ringway` command.
-fn compile(net: &Net, name: &str) -> String {
+fn compile(net: &Net, name: &str, libraries_beside: &[&str]) -> String {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate stands in the workspace");
     let libraries = Path::new(RINGWAY).parent().expect("the command stands in a folder");
     let program = net.path(name);
@@ -20,6 +20,7 @@ fn compile(net: &Net, name: &str) -> String {
         .arg("-L")
         .arg(libraries)
         .arg("-lringway")
+        .args(libraries_beside)
         .arg(format!("-Wl,-rpath,{}", libraries.display()))
         .status()
         .expect("a C compiler");
@@ -31,7 +32,7 @@ fn compile(net: &Net, name: &str) -> String {
 #[test]
 fn examples_echo_and_ask() {
     let net = Net::new();
-    let (echo, ask) = (compile(&net, "echo"), compile(&net, "ask"));
+    let (echo, ask) = (compile(&net, "echo", &[]), compile(&net, "ask", &[]));
     let address = net.address(Server);
     let mut serving = net.spawn(Server, &[RINGWAY, "run", "-q", "--", &echo, PORT]);
     net.wait_printed(&mut serving, "ready");
@@ -44,4 +45,20 @@ fn examples_echo_and_ask() {
         let answer = net.run(Client, &["sh", "-c", &command]);
         assert_eq!(answer.stdout, format!("over {protocol}"), "{}", answer.stderr);
     }
+}
+
+/// A poller's descriptor in a loop of libuv: fifty connections of the kernel, and one of our own client.
+#[test]
+fn a_poller_works_in_a_loop_of_libuv() {
+    let net = Net::new();
+    let (uv, ask) = (compile(&net, "uv", &["-luv"]), compile(&net, "ask", &[]));
+    let address = net.address(Server);
+    let mut serving = net.spawn(Server, &[RINGWAY, "run", "-q", "--", &uv, PORT]);
+    net.wait_printed(&mut serving, "ready");
+    let asked = net.run(Client, &[RINGWAY, "run", "-q", "--", &ask, &address, PORT]);
+    assert!(asked.stdout.contains("every byte came back"), "{}\n{}", asked.stdout, asked.stderr);
+    let command = format!("for n in $(seq 50); do printf \"number $n\" | socat -t 2 - TCP:{address}:{PORT}; echo; done");
+    let answers = net.untouched(Server, || net.run(Client, &["sh", "-c", &command]));
+    let expected: String = (1..=50).map(|n| format!("number {n}\n")).collect();
+    assert_eq!(answers.stdout, expected, "{}", answers.stderr);
 }

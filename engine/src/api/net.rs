@@ -5,6 +5,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use ringway_device::Device;
 use ringway_shm::{Arena, Duration, Instant};
@@ -58,6 +59,10 @@ pub enum Event {
 }
 
 /// A worker on the calling thread: interfaces, a stack, native sockets.
+///
+/// In an event loop of the program's own (epoll, mio, tokio) the descriptor of [`AsFd`] stands for all of it: the program runs
+/// [`turn`](Net::turn) and takes the events until a turn finds nothing to do, calls [`arm`](Net::arm), and waits until the descriptor is
+/// readable. It stays the worker's: it must not be read, written or changed.
 pub struct Net {
     pub(super) worker: Worker,
     handle: WorkerHandle,
@@ -82,7 +87,8 @@ impl Net {
     pub fn new_at(now: Instant, mut config: WorkerConfig) -> io::Result<Net> {
         let beside_small = &mut config.stack.tcp.turn_beside_small_bytes;
         *beside_small = TURN_BESIDE_SMALL_BYTES.min(*beside_small);
-        let (worker, handle) = Worker::new_at(now, config, Box::new(Alone), Box::new(Alone))?;
+        let (mut worker, handle) = Worker::new_at(now, config, Box::new(Alone), Box::new(Alone))?;
+        worker.idle.open_exposed()?;
         Ok(Net { worker, handle, routes: Vec::new(), member: None })
     }
 
@@ -124,6 +130,20 @@ impl Net {
     /// Until there may be an event; it may return without one.
     pub fn wait(&mut self) -> io::Result<()> {
         self.worker.step()
+    }
+
+    /// Prepares to wait for the descriptor of [`AsFd`], after a turn that found nothing to do. Returns true when the next turn
+    /// has something to do already: then the program runs it instead of waiting. The descriptor is readable as soon as
+    /// something has arrived, a deadline has passed, or another thread calls the [`handle`](Net::handle).
+    ///
+    /// # Errors
+    /// epoll_ctl(2)'s and timerfd_settime(2)'s.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn arm(&mut self) -> io::Result<bool> {
+        let pending = self.worker.native.is_touched() || self.worker.native.has_news();
+        Ok(self.worker.arm()? || pending)
     }
 
     /// Waits, and hands each event to `serve`, until [`stop`](Net::stop), or `handle().stop()` on another thread.
@@ -226,6 +246,12 @@ impl Net {
     #[inline]
     pub(super) fn parts(&mut self) -> (&mut Sockets, &mut Core) {
         (&mut self.worker.native, &mut self.worker.core)
+    }
+}
+
+impl AsFd for Net {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.worker.idle.exposed().expect("`new_at` has opened it")
     }
 }
 

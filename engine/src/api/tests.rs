@@ -1,5 +1,6 @@
 mod futures;
 mod harness;
+mod loops;
 mod nets;
 mod random;
 mod tcp;

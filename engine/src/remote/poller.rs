@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -81,6 +81,9 @@ impl Source for Datagrams {
 }
 
 /// Waits for many sources of one session. For one waiting thread at a time; others may add and remove meanwhile.
+///
+/// In an event loop of the program's own (epoll, mio, tokio) the descriptor of [`AsFd`] stands for all sources: it is readable until
+/// [`try_wait`](Poller::try_wait) has returned no event. It stays the poller's: it must not be read, written or changed.
 pub struct Poller {
     session: Session,
     waiter: Waiter,
@@ -112,6 +115,7 @@ impl Poller {
     /// The service is gone, or all wait contexts of the session are in use.
     pub fn new(session: &Session) -> io::Result<Poller> {
         let (waiter, nudge) = Waiter::open_with_nudge(session.client())?;
+        waiter.watch_service(session.client())?;
         Ok(Poller { session: session.clone(), waiter, nudge, sources: Mutex::default(), notified: AtomicBool::new(false) })
     }
 
@@ -193,6 +197,38 @@ impl Poller {
         answer
     }
 
+    /// Fills `events` (after clearing it) with up to 1024 sources that can do something, without waiting.
+    ///
+    /// When there are none, the poller's descriptor becomes readable as soon as one can do something, or after
+    /// [`notify`](Self::notify). When there are some, it stays readable.
+    ///
+    /// # Errors
+    /// ECONNRESET when the service has died.
+    ///
+    /// # Blocking
+    /// Never.
+    pub fn try_wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
+        self.try_wait_for(events, EVENTS_MAX)
+    }
+
+    /// Like [`try_wait`](Self::try_wait), for up to `max` sources; the others come first the next time.
+    ///
+    /// # Errors
+    /// As `try_wait`.
+    pub fn try_wait_for(&self, events: &mut Vec<Event>, max: usize) -> io::Result<()> {
+        events.clear();
+        let client = self.session.client();
+        self.waiter.silence();
+        client.arm(self.waiter.context);
+        if self.collect(events, max) {
+            client.disarm(self.waiter.context);
+            self.ring();
+            return Ok(());
+        }
+        self.notified.store(false, Ordering::Release);
+        if client.service_alive() { Ok(()) } else { Err(gone()) }
+    }
+
     /// Looks at what is hot; whether anything can be done.
     fn collect(&self, events: &mut Vec<Event>, max: usize) -> bool {
         let mut sources = lock(&self.sources);
@@ -227,6 +263,12 @@ impl Poller {
 
 /// Sources that one wait looks at.
 const EVENTS_MAX: usize = 1024;
+
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.waiter.bell.as_fd()
+    }
+}
 
 impl Drop for Poller {
     fn drop(&mut self) {

@@ -1,6 +1,7 @@
 //! Programs that talk to each other over one service: a worker in a thread of its own, whose only interface leads nowhere.
 
 mod house;
+mod loops;
 
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};

@@ -45,6 +45,17 @@ impl Waiter {
         Ok((waiter, nudge))
     }
 
+    /// The end of the service makes the bell readable too.
+    pub(super) fn watch_service(&self, client: &Client) -> io::Result<()> {
+        let ends = epoll::EventFlags::HUP | epoll::EventFlags::ERR | epoll::EventFlags::ET;
+        Ok(client.with_control(|control| epoll::add(&self.bell, control, epoll::EventData::new_u64(0), ends))?)
+    }
+
+    /// Takes what has made the bell readable.
+    pub(super) fn silence(&self) {
+        while ringway_shm::sys::silence_bell(self.bell.as_raw_fd()) {}
+    }
+
     /// Sleeps until the bell rings, the service dies, `other` can be read, or the deadline has passed.
     pub(super) fn sleep(&self, client: &Client, other: Option<BorrowedFd<'_>>, deadline: Option<Instant>) -> io::Result<()> {
         let left = deadline.map(|at| at.since(clock::now()).as_nanos());
