@@ -26,7 +26,7 @@ pub(super) struct Automatic {
     /// `None`: for ever.
     pub(super) preferred_until: Option<Instant>,
     pub(super) valid_until: Option<Instant>,
-    /// True once the owner knows that new flows must not use the address.
+    /// True when new flows must not use the address.
     pub(super) deprecated: bool,
 }
 

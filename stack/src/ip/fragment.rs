@@ -1,5 +1,5 @@
-//! Outgoing datagrams that routers may fragment, or that must be fragmented here. Read RFC 791 §3.2, RFC 6864 §4, RFC 7739
-//! §5 first.
+//! Outgoing datagrams that routers may fragment, or that must be fragmented here. Read RFC 791 §3.2, RFC 6864 §4,
+//! RFC 7739 §5 first.
 //!
 //! Only datagrams that may be fragmented have an identification. An attacker that has not seen others of the same pair of
 //! addresses cannot guess it. A datagram is cut into as few fragments as the path MTU allows; without frames for all of them
