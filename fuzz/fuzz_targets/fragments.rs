@@ -1,4 +1,4 @@
-//! cargo-fuzz's way into the target of this name; its body is in `fuzz/targets`.
+//! cargo-fuzz entry point of the target of this name; its body is in `fuzz/targets`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| ringway_fuzz_targets::run("fragments", bytes));

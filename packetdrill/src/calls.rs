@@ -1,4 +1,4 @@
-//! The functions of the table: each turns C's arguments into a call of the machine and its answer into C's.
+//! Functions of the table: each converts C's arguments into a call of the machine and its answer into C's.
 
 use core::ffi::{c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
 
@@ -53,7 +53,7 @@ fn session(user: User) -> &'static Session {
     unsafe { &*user.cast::<Session>() }
 }
 
-/// The return value; errno is set when it is an error.
+/// Returns the call's value; sets errno when it is an error.
 fn answer(answer: &Answer) -> i64 {
     if answer.errno != 0 {
         // SAFETY: the C library's errno of this thread is always there.
@@ -67,12 +67,12 @@ fn refuse(errno: i32) -> c_int {
     answer(&Answer::error(errno)) as c_int
 }
 
-/// Whether a program passes nothing where something is to be: EFAULT.
+/// Returns true when a program passes null for something of nonzero size: EFAULT.
 fn is_missing<T>(pointer: *const T, count: usize) -> bool {
     pointer.is_null() && count > 0
 }
 
-/// As [`is_missing`], for the pieces of readv(2) and the like.
+/// The same test as [`is_missing`], for the pieces of readv(2) and the like.
 ///
 /// # Safety
 /// `pieces` is null or has `count` pieces.
@@ -81,7 +81,7 @@ unsafe fn are_missing(pieces: *const iovec, count: usize) -> bool {
     is_missing(pieces, count) || (0..count).any(|at| unsafe { is_missing((*pieces.add(at)).iov_base, (*pieces.add(at)).iov_len) })
 }
 
-/// Closes a descriptor of the process, which a machine's had the number of.
+/// Closes a descriptor of the process that stood for a descriptor of the machine.
 pub(crate) fn close_real(fd: c_int) {
     // SAFETY: `session` has opened it for the machine's descriptor, which has just gone.
     unsafe { libc::close(fd) };
@@ -133,7 +133,7 @@ extern "C" fn connect(user: User, fd: c_int, address: *const sockaddr, len: sock
     }
 }
 
-/// When SO_RCVTIMEO or SO_SNDTIMEO ends a call that begins now.
+/// Returns the time at which SO_RCVTIMEO or SO_SNDTIMEO ends a call that begins now.
 fn deadline(user: User, fd: c_int, sending: bool) -> Option<ringway_shm::Instant> {
     session(user).with(|machine| machine.patience(fd, sending).map(|span| machine.now() + span))
 }
@@ -146,7 +146,7 @@ fn transmit(user: User, fd: c_int, bytes: Vec<u8>, flags: c_int) -> ssize_t {
     answer(&session(user).call(Call::Send { fd, bytes, done: 0, flags }, deadline(user, fd, true))) as ssize_t
 }
 
-/// A send that connects, too (RFC 7413).
+/// Sends data and connects with it (RFC 7413).
 fn send_fast(user: User, fd: c_int, to: Option<std::net::SocketAddr>, bytes: Vec<u8>, flags: c_int) -> ssize_t {
     let call = Call::SendFast { fd, to, bytes, done: 0, begun: false, flags };
     answer(&session(user).call(call, deadline(user, fd, true))) as ssize_t
@@ -177,7 +177,7 @@ extern "C" fn recvfrom(
 ) -> ssize_t {
     let received = recv(user, fd, to, count, flags);
     if received >= 0 && !len.is_null() {
-        // A stream does not say from whom. SAFETY: `len` is valid when it is not null.
+        // A stream does not name the sender. SAFETY: `len` is valid when it is not null.
         unsafe { *len = 0 };
     }
     received
@@ -362,7 +362,7 @@ extern "C" fn poll(user: User, set: *mut pollfd, count: nfds_t, timeout_ms: c_in
     }
     let set = match count {
         0 => &mut [],
-        // SAFETY: the tool passes so many entries, and nobody else has them meanwhile.
+        // SAFETY: the tool passes so many entries, and no other code uses them meanwhile.
         _ => unsafe { core::slice::from_raw_parts_mut(set, count as usize) },
     };
     let deadline = wait_until(user, timeout_ms);
@@ -387,8 +387,8 @@ extern "C" fn netdev_send(user: User, packet: *const c_void, count: size_t) -> c
     0
 }
 
-/// The tool asks again for ever when it is told that there is an error. So nothing is an error at first, and then an
-/// empty packet, which it refuses: the script has failed.
+/// Asked for a packet, the tool retries for ever on an error. So silence is an error only the first few times, and then an
+/// empty packet, which the tool refuses: the script has failed.
 extern "C" fn netdev_receive(user: User, to: *mut c_void, count: *mut size_t, time_us: *mut c_longlong) -> c_int {
     match session(user).next_packet() {
         Ok(sent) => {
@@ -483,5 +483,5 @@ extern "C" fn splice(
 const TCP_CM_INQ: c_int = 36;
 /// linux/sockios.h
 const SIOCOUTQNSD: c_ulong = 0x894b;
-/// How often silence is an error before it is an empty packet.
+/// Times in a row that silence is an error before it is an empty packet.
 const ERRORS_MAX: u32 = 3;

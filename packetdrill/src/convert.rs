@@ -1,10 +1,10 @@
-//! C's structures as values and back. Every pointer is the tool's: its promise is C's own contract of the call.
+//! Converts C's structures to values and back. Every pointer is the tool's: C's own contract of the call guarantees it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libc::{iovec, msghdr, sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
-/// The address that a `sockaddr` names; a v4-mapped one is the one of IPv4.
+/// Returns the address that a `sockaddr` names; a v4-mapped address becomes an IPv4 address.
 ///
 /// # Safety
 /// `address` is null or has `len` bytes.
@@ -27,7 +27,7 @@ pub(crate) unsafe fn read_address(address: *const sockaddr, len: socklen_t) -> R
     }
 }
 
-/// Whether the address is of no family: what connect(2) takes to give a connection up.
+/// Returns true when the address family is AF_UNSPEC, with which connect(2) dissolves a connection.
 ///
 /// # Safety
 /// `address` is null or has `len` bytes.
@@ -36,7 +36,7 @@ pub(crate) unsafe fn is_unspecified_family(address: *const sockaddr, len: sockle
     !address.is_null() && len as usize >= 2 && i32::from(unsafe { (*address).sa_family }) == libc::AF_UNSPEC
 }
 
-/// Puts one message of an int into `message`'s control buffer, which is all that is in it then; nothing where it does not fit.
+/// Writes one control message with an int as the only content of `message`'s control buffer; none when it does not fit.
 ///
 /// # Safety
 /// `message` is valid, and its control buffer has the length that it says.
@@ -59,7 +59,7 @@ pub(crate) unsafe fn put_control(message: *mut msghdr, level: i32, kind: i32, va
     }
 }
 
-/// Writes an address as the socket's family wants it, cut to the room there is.
+/// Writes an address in the socket's family, cut to the size of `out`.
 ///
 /// # Safety
 /// `out` is null or has `*len` bytes; `len` is null or valid.
@@ -85,7 +85,7 @@ pub(crate) unsafe fn write_address(address: SocketAddr, inet6: bool, out: *mut s
     }
 }
 
-/// The bytes behind `count` pieces, one after the other.
+/// Returns the bytes of `count` pieces, concatenated.
 ///
 /// # Safety
 /// `pieces` has `count` entries, each of which names readable memory.
@@ -101,7 +101,7 @@ pub(crate) unsafe fn gather(pieces: *const iovec, count: usize) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes the pieces take together.
+/// Returns the total size of the pieces, bytes.
 ///
 /// # Safety
 /// `pieces` has `count` entries.
@@ -110,7 +110,7 @@ pub(crate) unsafe fn room(pieces: *const iovec, count: usize) -> usize {
     (0..count).map(|index| unsafe { pieces.add(index).read() }.iov_len).fold(0, usize::saturating_add)
 }
 
-/// Spreads `bytes` over the pieces.
+/// Distributes `bytes` over the pieces.
 ///
 /// # Safety
 /// `pieces` has `count` entries, each of which names writable memory.
@@ -126,7 +126,7 @@ pub(crate) unsafe fn scatter(mut bytes: &[u8], pieces: *const iovec, count: usiz
     }
 }
 
-/// A copy of `len` bytes at `from`; zeros when it is null.
+/// Copies `len` bytes at `from`; returns zeros when it is null.
 ///
 /// # Safety
 /// `from` is null or has `len` readable bytes.
@@ -139,7 +139,7 @@ pub(crate) unsafe fn copy_in(from: *const core::ffi::c_void, len: usize) -> Vec<
     bytes
 }
 
-/// Writes `bytes` to `to`, unless that is null.
+/// Writes `bytes` to `to`, unless `to` is null.
 ///
 /// # Safety
 /// `to` is null or has room for them.

@@ -1,13 +1,14 @@
 //! `libringway_packetdrill.so`: the stack for the stock packetdrill tool (`packetdrill --so_filename=... script.pkt`).
 //!
-//! Promises: every call that packetdrill may make is answered by the stack in virtual time; nothing reads a clock, no
-//! call waits for ever on the tool's main thread. Blocking calls come from the tool's second thread and sleep until the
-//! main thread has brought what they wait for. The main thread does nothing more before a call that has ended has returned, so
-//! that a script's outcome does not hang on which thread runs first. Descriptors are the process's own numbers, and settings of the
-//! system are read when they may have changed. Does not do: UDP, MTUs of routes, more than one instance at a time per tool.
+//! Promises: the stack answers every call that packetdrill may make in virtual time; nothing reads a clock, no call waits
+//! for ever on the tool's main thread. Blocking calls come from the tool's second thread and sleep until the main thread has
+//! caused what they wait for. When such a call ends, the main thread does nothing more until it has returned, so that a
+//! script's outcome does not depend on which thread runs first. Descriptors have the process's own numbers, and system
+//! settings are read when they may have changed. Does not do: UDP, MTUs of routes, more than one instance at a time per
+//! tool.
 //!
-//! `session` is the machine shared by the tool's two threads, `calls` are the functions of the table, `convert` reads
-//! and writes C's structures.
+//! `session` is the machine that the tool's two threads share, `calls` has the functions of the table, `convert` reads and
+//! writes C's structures.
 
 mod calls;
 mod convert;
@@ -18,7 +19,7 @@ use libc::{epoll_event, iovec, loff_t, msghdr, nfds_t, pollfd, size_t, sockaddr,
 
 type User = *mut c_void;
 
-/// The table that packetdrill has us fill: its own order, every function takes `userdata` first.
+/// Function table that packetdrill asks us to fill: in its order; every function takes `userdata` first.
 #[repr(C)]
 pub struct Interface {
     userdata: User,
@@ -40,7 +41,7 @@ pub struct Interface {
     sendmsg: extern "C" fn(User, c_int, *const msghdr, c_int) -> ssize_t,
     /// Variadic in C; the one further argument travels in a register all the same.
     fcntl: extern "C" fn(User, c_int, c_int, c_long) -> c_int,
-    /// As `fcntl`.
+    /// Variadic, like `fcntl`.
     ioctl: extern "C" fn(User, c_int, c_ulong, *mut c_void) -> c_int,
     close: extern "C" fn(User, c_int) -> c_int,
     shutdown: extern "C" fn(User, c_int, c_int) -> c_int,
@@ -58,8 +59,8 @@ pub struct Interface {
     splice: extern "C" fn(User, c_int, *mut loff_t, c_int, *mut loff_t, size_t, c_uint) -> ssize_t,
 }
 
-/// Fills `interface`. `flags` is what the tool was given by `--so_flags`: words `local_ip=` and `mtu=`; may be null. The MTU is that of
-/// the interface tun0, where there is one, if neither these nor the tool's own options name it.
+/// Fills `interface`. `flags` is the tool's `--so_flags`: words `local_ip=` and `mtu=`; may be null. When neither these nor
+/// the tool's own options name an MTU, it is that of the interface tun0, if it exists.
 ///
 /// # Safety
 /// `flags` is null or a C string; `interface` is valid for writing a whole table.

@@ -1,8 +1,8 @@
 //! The machine that the tool's two threads share.
 //!
-//! The tool's main thread brings packets and time; its second thread makes the calls that block. A call that waits is
-//! tried again by whoever makes something happen, so the outcome does not depend on which thread runs first: the answer
-//! and its time are fixed then, and the second thread only fetches them.
+//! The tool's main thread brings packets and time; its second thread makes the calls that block. Each event that may let a
+//! waiting call proceed tries it again at once, so the outcome does not depend on which thread runs first: the answer and
+//! its time are fixed then, and the second thread only fetches them.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,17 +23,17 @@ pub(crate) struct Session {
 pub(crate) struct State {
     machine: Movable,
     local: IpAddr,
-    /// As the tool was told; `None`: the interface's.
+    /// As given by the tool; `None`: the interface's.
     mtu: Option<u16>,
-    /// The settings of the system and the interface's MTU, as last read.
+    /// System settings and the interface's MTU, as last read.
     settings: (Sysctl, u16),
-    /// There has been a socket: settings that change now change a machine that runs.
+    /// True once a socket has existed: changed settings then change a running machine.
     begun: bool,
     waiting: Vec<Waiting>,
     next_ticket: u64,
-    /// The answers of calls that waited were given at these times; the thread asks for the time next.
+    /// Times at which waiting calls were answered; the thread asks for the time next.
     finished: Vec<(ThreadId, Instant)>,
-    /// How often in a row no packet came.
+    /// Number of polls in a row without a packet.
     silent: u32,
 }
 
@@ -63,8 +63,8 @@ impl Session {
         Session { main: thread::current().id(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// As [`lock`](Session::lock), once calls that have ended on the other thread have returned, if this is the main one: what it
-    /// does next comes after them, whichever thread runs first.
+    /// Locks like [`lock`](Session::lock); on the main thread, waits first until calls that have ended on the other thread
+    /// have returned. What the main thread does next then comes after them, whichever thread runs first.
     fn lock_in_order(&self) -> MutexGuard<'_, State> {
         let state = self.lock();
         if thread::current().id() != self.main {
@@ -80,7 +80,7 @@ impl Session {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Makes a call, waiting as long as it takes.
+    /// Makes a call and waits until it ends.
     pub(crate) fn call(&self, mut call: Call, deadline: Option<Instant>) -> Answer {
         let mut state = self.lock_in_order();
         if let Some(answer) = state.machine.0.attempt(&mut call) {
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    /// Nobody but the main thread brings anything: only timers can end the wait.
+    /// Waits on the main thread, which alone brings packets and time: only timers can end the wait.
     fn call_on_main(&self, state: &mut State, mut call: Call, deadline: Option<Instant>) -> Answer {
         let limit = state.machine.0.now() + PATIENCE;
         loop {
@@ -121,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Something has happened: calls that wait are tried again.
+    /// Retries waiting calls after an event.
     fn progress(&self, state: &mut State) {
         let State { machine, waiting, finished, .. } = state;
         let mut answered = false;
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Does something with the machine at once.
+    /// Applies `act` to the machine at once.
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut Machine) -> T) -> T {
         let mut state = self.lock_in_order();
         let result = act(&mut state.machine.0);
@@ -147,8 +147,8 @@ impl Session {
         result
     }
 
-    /// The settings of the system, which a script's commands change between its calls. `opens`: for the first socket the machine
-    /// begins with them.
+    /// Reads the system settings, which a script's commands change between its calls. `opens`: before the first socket the
+    /// machine is made anew with them.
     pub(crate) fn read_settings(&self, opens: bool) {
         let mut state = self.lock_in_order();
         let mut sysctl = Sysctl::default();
@@ -170,7 +170,7 @@ impl Session {
         state.settings = settings;
     }
 
-    /// Time goes on; whatever is due happens at its time.
+    /// Advances the time; each timer runs at its time.
     pub(crate) fn advance(&self, span: Duration) {
         let mut state = self.lock_in_order();
         let until = state.machine.0.now() + span;
@@ -183,7 +183,7 @@ impl Session {
         self.progress(&mut state);
     }
 
-    /// The time as the tool is to see it. A thread whose call has just ended sees when that was.
+    /// Returns the time for the tool. A thread whose call has just ended gets the time at which it ended.
     pub(crate) fn time(&self) -> Instant {
         let mut state = self.lock_in_order();
         let me = thread::current().id();
@@ -196,7 +196,7 @@ impl Session {
         state.machine.0.now()
     }
 
-    /// The next packet, going on to later timers until there is one. `None`: nothing will ever come.
+    /// Returns the next packet, advancing to later timers until there is one. `None`: no packet will ever come.
     pub(crate) fn next_packet(&self) -> Result<Sent, u32> {
         let mut state = self.lock_in_order();
         let limit = state.machine.0.now() + PATIENCE;
@@ -215,14 +215,14 @@ impl Session {
 }
 
 impl State {
-    /// The next timer of the stack or end of a call's patience.
+    /// Returns the time of the stack's next timer or of the next deadline of a call.
     fn next_due(&self) -> Option<Instant> {
         let unanswered = self.waiting.iter().filter(|waiting| waiting.answer.is_none());
         unanswered.filter_map(|waiting| waiting.deadline).chain(self.machine.0.next_timer()).min()
     }
 }
 
-/// What a call answers whose time is over.
+/// Returns the answer of a call whose deadline has passed.
 fn given_up(call: &Call) -> Answer {
     match call {
         Call::Send { done, .. } if *done > 0 => Answer::value(*done as i64),
@@ -233,15 +233,15 @@ fn given_up(call: &Call) -> Answer {
     }
 }
 
-/// A machine with these settings and MTU. Its descriptors are the process's: the tool closes what a script leaves open, and other
-/// files that it opens have other numbers.
+/// Makes a machine with these settings and MTU. Its descriptors are numbers of the process, so that the tool closes what a
+/// script leaves open, and other files that it opens get other numbers.
 fn machine(local: IpAddr, (sysctl, mtu): &(Sysctl, u16)) -> Movable {
     let mut machine = Machine::new(local, *mtu, sysctl);
     machine.number_by(|| Some(File::open("/dev/null").ok()?.into_raw_fd()));
     Movable(machine)
 }
 
-/// What the tool was told of the machine's address and MTU: its own options, `--name=value` or `--name value`, or words
+/// Returns the machine's address and MTU as given by the tool: its own options, `--name=value` or `--name value`, or words
 /// `name=value` of its flags; the last one counts.
 fn told(options: &[&str], flags: &str) -> (IpAddr, Option<u16>) {
     let value = |name: &str| {
@@ -259,7 +259,7 @@ fn told(options: &[&str], flags: &str) -> (IpAddr, Option<u16>) {
     (local, value("mtu").and_then(|text| text.parse().ok()).filter(|mtu| *mtu >= MTU_MIN))
 }
 
-/// The MTU of the interface that the tool's scripts name, where there is one.
+/// Returns the MTU of the interface that the tool's scripts name, if it exists.
 fn interface_mtu() -> u16 {
     let text = std::fs::read_to_string("/sys/class/net/tun0/mtu").unwrap_or_default();
     text.trim().parse().ok().filter(|mtu| *mtu >= MTU_MIN).unwrap_or(MTU_DEFAULT)
@@ -268,10 +268,11 @@ fn interface_mtu() -> u16 {
 const MTU_DEFAULT: u16 = 1_500;
 const MTU_MIN: u16 = 576;
 
-/// Virtual time that anything is waited for.
+/// Longest virtual time that a call waits.
 const PATIENCE: Duration = Duration::from_secs(48 * 3_600);
 const STEPS_MAX: usize = 1_000_000;
-/// How long the main thread waits until a call that has ended has returned; a thread that never comes back must not stop the tool.
+/// Longest time that the main thread waits for an ended call to return; a thread that never comes back must not stop the
+/// tool.
 const RETURN_MAX: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[cfg(test)]

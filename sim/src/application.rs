@@ -1,7 +1,7 @@
-//! Applications: what runs on a host and uses its sockets, driven by events alone.
+//! Applications: run on a host and use its sockets, driven by events alone.
 //!
-//! An application acts only when an event or its own clock tells it to, as a program under epoll
-//! does: an event that the stack forgets shows as a run that stands still.
+//! An application acts only on an event or on its own timer, like a program under epoll: when the stack forgets an event,
+//! the run stands still.
 
 use ringway_shm::Instant;
 use ringway_stack::{CongestionControl, Event, ReceiveError, SendError, SocketAddress, SocketId, Stack, TcpOptions};
@@ -10,59 +10,59 @@ use crate::check::{Failure, failure};
 use crate::pattern::Pattern;
 use crate::random::Random;
 
-/// What the two ends of a connection agree to do; both derive it from the client's port.
+/// What the two ends of a connection do; both derive it from the client's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Bytes from client to server.
     pub up_bytes: u64,
     /// Bytes from server to client.
     pub down_bytes: u64,
-    /// Largest piece that is written at once.
+    /// Largest write, bytes.
     pub write_max: usize,
-    /// Microseconds that a reader rests after each read; 0: none.
+    /// Microseconds that a reader pauses after each read; 0: none.
     pub rest_us: u64,
-    /// Bytes after which an end gives up by reset.
+    /// Bytes after which the client resets the connection.
     pub client_aborts_after: Option<u64>,
     /// The same for the server.
     pub server_aborts_after: Option<u64>,
     /// One write in so many is urgent (MSG_OOB, in line); 0: none.
     pub urgent_one_in: u64,
-    /// An end may give up although nobody has planned it.
+    /// An end may give up although no plan says so.
     pub gives_up: bool,
 }
 
-/// Writes in one direction of a connection, about: a million of one byte show what two thousand of some show.
+/// Approximate maximum of writes in one direction of a connection: a million one-byte writes show no more than two thousand.
 const WRITES_MAX: u64 = 2_000;
-/// Rests of one reader; then it reads on.
+/// Maximum number of pauses of one reader; then it reads on.
 const RESTS_MAX: u32 = 1_000;
 
-/// From what range plans are made.
+/// Ranges from which plans are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Plans {
     /// Seed of all plans.
     pub seed: u64,
-    /// Bytes in each direction: from, to.
+    /// Bytes from client to server: minimum, maximum.
     pub up_bytes: (u64, u64),
-    /// The other direction.
+    /// Bytes from server to client: minimum, maximum.
     pub down_bytes: (u64, u64),
-    /// Whether readers may be slow.
+    /// True when readers may be slow.
     pub slow_readers: bool,
     /// One connection in so many is aborted; 0: none.
     pub abort_one_in: u64,
     /// One write in so many is urgent; 0: none.
     pub urgent_one_in: u64,
-    /// A peer may hold an end up until that gives up.
+    /// A peer may stall an end until that end gives up.
     pub gives_up: bool,
 }
 
 impl Plans {
-    /// Plans without anything to do.
+    /// Plans in which no end does anything.
     pub fn nothing(seed: u64) -> Plans {
         let (up_bytes, down_bytes) = ((0, 0), (0, 0));
         Plans { seed, up_bytes, down_bytes, slow_readers: false, abort_one_in: 0, urgent_one_in: 0, gives_up: false }
     }
 
-    /// The plan of the connection from this client port.
+    /// Returns the plan of the connection from this client port.
     pub fn plan(&self, client_port: u16) -> Plan {
         let mut random = Random::new(self.seed ^ u64::from(client_port) << 32);
         let up_bytes = random.between(self.up_bytes.0, self.up_bytes.1);
@@ -83,7 +83,7 @@ impl Plans {
     }
 }
 
-/// Which end.
+/// End of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Opened actively.
@@ -92,10 +92,10 @@ pub enum Side {
     Server,
 }
 
-/// How a connection ended for one end.
+/// Result of a connection for one end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All bytes both ways, then FIN both ways.
+    /// All bytes and FINs in both directions.
     Complete,
     /// This end gave up as planned.
     Aborted,
@@ -156,7 +156,7 @@ impl Endpoint {
         }
     }
 
-    /// Does what can be done now. Returns whether anything was.
+    /// Does what can be done now. Returns true when it did anything.
     fn work(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
         if self.rests_until.is_some_and(|until| until <= now) {
             self.rests_until = None;
@@ -224,13 +224,13 @@ impl Endpoint {
         Ok(())
     }
 
-    /// RFC 9293 §3.8.5: the urgent byte is the one of the stream at its place, and not one that was never sent.
+    /// RFC 9293 §3.8.5: checks that the urgent byte is the stream's byte at its place, and one that was sent.
     fn check_urgent(&self, stack: &Stack) -> Result<(), Failure> {
         let Some(urgent) = stack.urgent(self.id) else { return Ok(()) };
         let (_, expected) = self.bytes();
         let wrong = urgent.byte.is_some_and(|byte| self.incoming.matching(urgent.at.into(), &[byte]) == 0);
         if self.plan.urgent_one_in == 0 || u64::from(urgent.at) >= expected || wrong {
-            return failure(format!("{:?}: {urgent:?} of {expected} bytes, which nobody has sent", self.side));
+            return failure(format!("{:?}: {urgent:?} of {expected} bytes, never sent", self.side));
         }
         Ok(())
     }
@@ -268,7 +268,7 @@ impl Endpoint {
         failure(format!("{:?}: the stream ended after {} of {expected} bytes", self.side, self.received))
     }
 
-    /// Returns whether it was reset though nobody had planned that.
+    /// Returns true when the connection was reset although no plan said so.
     fn on_failed(&mut self, now: Instant, stack: &mut Stack, error: ringway_stack::SocketError) -> bool {
         let Plan { client_aborts_after, server_aborts_after, gives_up, .. } = self.plan;
         let planned = client_aborts_after.is_some() || server_aborts_after.is_some() || gives_up;
@@ -283,7 +283,7 @@ impl Endpoint {
     }
 }
 
-/// A connection to be opened.
+/// Connection to be opened.
 #[derive(Clone, Copy, Debug)]
 struct Opening {
     local: Option<SocketAddress>,
@@ -291,7 +291,7 @@ struct Opening {
     side: Side,
 }
 
-/// What a host runs.
+/// The application of a host.
 #[derive(Debug)]
 pub struct Application {
     plans: Plans,
@@ -299,18 +299,18 @@ pub struct Application {
     options: TcpOptions,
     listener: Option<SocketId>,
     endpoints: Vec<Endpoint>,
-    /// Connections that it still has to open, the next one last.
+    /// Connections still to be opened, the next one last.
     to_open: Vec<Opening>,
     open_at_once: usize,
     mixed_control: bool,
     lost_peers: u64,
 }
 
-/// Cookie of a listener; endpoints are named by their index.
+/// User token of the listener; an endpoint's token is its index.
 const LISTENER: u64 = u64::MAX;
 
 impl Application {
-    /// An application that does nothing until told to listen or to connect.
+    /// Makes an application that does nothing until told to listen or to connect.
     pub fn new(plans: Plans, pattern: &Pattern, options: TcpOptions) -> Application {
         Application {
             plans,
@@ -325,12 +325,12 @@ impl Application {
         }
     }
 
-    /// Whether each connection that it opens has another congestion control than the one before.
+    /// Selects whether each opened connection uses another congestion control than the one before.
     pub fn mix_control(&mut self, mixed: bool) {
         self.mixed_control = mixed;
     }
 
-    /// Serves `local`.
+    /// Listens on `local`.
     ///
     /// # Panics
     /// When the stack refuses.
@@ -344,28 +344,28 @@ impl Application {
         (self.to_open, self.open_at_once) = (vec![opening; count], at_once);
     }
 
-    /// Opens one connection actively, whichever part it plays: for both ends at once
-    /// (RFC 9293 §3.5, simultaneous open). `local` and `remote` have the same port.
+    /// Opens one connection actively, in the role of either side, for a simultaneous open (RFC 9293 §3.5). `local` and
+    /// `remote` have the same port.
     pub fn connect_as(&mut self, side: Side, local: SocketAddress, remote: SocketAddress) {
         self.to_open.push(Opening { local: Some(local), remote, side });
     }
 
-    /// The ends of all connections so far: how each ended, if it has.
+    /// Returns the outcome of each connection so far, if it has ended.
     pub fn outcomes(&self) -> impl Iterator<Item = Option<Outcome>> + '_ {
         self.endpoints.iter().map(|endpoint| endpoint.outcome)
     }
 
-    /// Payload received in order.
+    /// Returns the payload bytes received in order.
     pub fn received_bytes(&self) -> u64 {
         self.endpoints.iter().map(|endpoint| endpoint.received).sum()
     }
 
-    /// Ends whose peer is gone though nobody had planned it: reset, or left alone.
+    /// Returns the number of ends whose peer is gone although no plan said so: reset, or left alone.
     pub fn lost_peers(&self) -> u64 {
         self.lost_peers
     }
 
-    /// Loses patience with the peers of all ends that still wait, if there are `most` at most. Returns whether it has.
+    /// Gives up all ends that still wait, if there are at most `most`. Returns true when it did.
     pub fn lose_patience(&mut self, now: Instant, stack: &mut Stack, most: u64) -> bool {
         let waits = |endpoint: &&mut Endpoint| !endpoint.gone && !endpoint.closed;
         let count = self.endpoints.iter_mut().filter(waits).count() as u64;
@@ -380,12 +380,12 @@ impl Application {
         true
     }
 
-    /// Whether it has opened all its connections and all of them are over.
+    /// Returns true when all its connections have been opened and have ended.
     pub fn is_done(&self) -> bool {
         self.to_open.is_empty() && self.endpoints.iter().all(|endpoint| endpoint.outcome.is_some() && endpoint.gone)
     }
 
-    /// What it waits for, for the report.
+    /// Describes what it waits for, for the report.
     pub fn describe(&self, stack: &Stack) -> String {
         let open = self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.gone);
         let lines = open.take(5).map(|(index, endpoint)| {
@@ -403,15 +403,15 @@ impl Application {
         format!("{} to open; {}", self.to_open.len(), lines.collect::<Vec<_>>().join("\n"))
     }
 
-    /// When it wants to work without an event.
+    /// Returns the time at which it wants to work without an event.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.endpoints.iter().filter(|endpoint| !endpoint.closed).filter_map(|endpoint| endpoint.rests_until).min()
     }
 
-    /// Takes one event.
+    /// Handles one event.
     ///
     /// # Errors
-    /// What the event says must not be.
+    /// When the event is one that must not happen.
     pub fn on_event(&mut self, now: Instant, stack: &mut Stack, event: Event) -> Result<(), Failure> {
         match event {
             Event::Accepted { listener, .. } => self.accept_all(stack, listener),
@@ -439,7 +439,7 @@ impl Application {
     }
 
     fn endpoint(&mut self, cookie: u64) -> Result<&mut Endpoint, Failure> {
-        let text = format!("an event for cookie {cookie}, which nobody has");
+        let text = format!("an event for unknown token {cookie}");
         self.endpoints.get_mut(cookie as usize).ok_or(Failure(text))
     }
 
@@ -448,17 +448,17 @@ impl Application {
             let Some((_, remote)) = stack.addresses(id) else { return failure("an accepted connection has no addresses") };
             let plan = self.plans.plan(remote.port);
             let mut endpoint = Endpoint::new(Side::Server, id, plan, &self.pattern, remote.port);
-            // What arrived before it was accepted was announced to the listener.
+            // Data that arrived before the accept was announced to the listener.
             endpoint.ready = true;
             self.endpoints.push(endpoint);
         }
         Ok(())
     }
 
-    /// Does what can be done now. Returns whether anything was.
+    /// Does what can be done now. Returns true when it did anything.
     ///
     /// # Errors
-    /// A stream is wrong.
+    /// When a stream is wrong.
     pub fn work(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
         let mut progress = self.open_more(now, stack)?;
         for endpoint in &mut self.endpoints {
@@ -484,7 +484,7 @@ impl Application {
             let Some((local, _)) = stack.addresses(id) else { return failure("a connection has no addresses") };
             let plan = self.plans.plan(local.port);
             let mut endpoint = Endpoint::new(opening.side, id, plan, &self.pattern, local.port);
-            // RFC 7413: what is written now may go with the SYN; with nothing to write the open would wait for ever.
+            // RFC 7413: data written now may go with the SYN; with nothing to write the open would wait for ever.
             endpoint.ready = self.options.fast_open;
             self.endpoints.push(endpoint);
         }

@@ -1,7 +1,7 @@
-//! Datagrams beside the streams: a host sends numbered ones and looks at those that come.
+//! Datagrams beside the streams: a host sends numbered datagrams and checks those that arrive.
 //!
-//! Promises: what is taken is what was sent, to the byte, whole, and no more often than the wire can have doubled it. Does
-//! not promise that it comes: the wire may lose it.
+//! Promises: each datagram arrives whole and unchanged, and no more often than the wire can have duplicated it. Does not
+//! promise arrival: the wire may lose it.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,20 @@ use crate::check::{Failure, failure};
 use crate::pattern::Pattern;
 use crate::random::Random;
 
-/// What is sent.
+/// Parameters of the datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagrams {
-    /// How many, each way.
+    /// Number of datagrams in each direction.
     pub count: u32,
-    /// Payload at most, bytes; at least four are sent.
+    /// Maximum payload, bytes; at least four are sent.
     pub bytes_max: u32,
-    /// Time between two.
+    /// Interval between two datagrams.
     pub every: Duration,
-    /// Of one size and one write where it is not zero: UDP_SEGMENT.
+    /// When not zero, so many datagrams of one size leave in one write: UDP_SEGMENT.
     pub train_of: u16,
 }
 
-/// One end of them.
+/// One end of the exchange.
 #[derive(Debug)]
 pub struct Beside {
     plan: Datagrams,
@@ -36,12 +36,12 @@ pub struct Beside {
     random: Random,
     next: u32,
     due: Instant,
-    /// How often each number has come.
+    /// Number of times that each datagram number has arrived.
     taken: BTreeMap<u32, u32>,
 }
 
 impl Beside {
-    /// Serves `local` and sends to `peer`; streams `outgoing` and `incoming` say what the bytes are.
+    /// Binds `local` and sends to `peer`; streams `outgoing` and `incoming` define the payload.
     ///
     /// # Panics
     /// When the stack refuses.
@@ -59,35 +59,35 @@ impl Beside {
         Beside { plan, id, peer: ends.1, outgoing, incoming, random, next: 0, due: Instant::ZERO, taken }
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub fn id(&self) -> SocketId {
         self.id
     }
 
-    /// Whether an event is about its socket.
+    /// Returns true when the event is about its socket.
     pub fn is_about(&self, event: &Event) -> bool {
         matches!(event, Event::Ready { socket, .. } if *socket == self.id)
     }
 
-    /// Whether all has been sent.
+    /// Returns true when all datagrams have been sent.
     pub fn is_done(&self) -> bool {
         self.next == self.plan.count
     }
 
-    /// How many different ones have come.
+    /// Returns the number of different datagrams that have arrived.
     pub fn taken(&self) -> usize {
         self.taken.len()
     }
 
-    /// When it sends next.
+    /// Returns the time of its next datagram.
     pub fn poll_timeout(&self) -> Option<Instant> {
         (!self.is_done()).then_some(self.due)
     }
 
-    /// Sends what is due and takes what has come. Returns whether anything was done.
+    /// Sends what is due and receives what has arrived. Returns true when it did anything.
     ///
     /// # Errors
-    /// What has come was not sent like that, or the stack refuses without reason.
+    /// When a datagram differs from what was sent, or the stack refuses without reason.
     pub fn work(&mut self, now: Instant, stack: &mut Stack) -> Result<bool, Failure> {
         let mut worked = false;
         while !self.is_done() && self.due <= now {
@@ -122,9 +122,9 @@ impl Beside {
             rest = tail;
         });
         match sent {
-            // What a full buffer does not take is lost, as on a wire.
+            // A datagram that a full buffer refuses is lost, as on a wire.
             Ok(_) | Err(UdpSendError::WouldBlock) => {}
-            // The pieces of a train are never fragmented: the path may be too narrow for them.
+            // Segments of a UDP_SEGMENT write are never fragmented: the path may be too narrow for them.
             Err(UdpSendError::MessageTooLong) if train > 0 => {}
             Err(error) => return failure(format!("datagram {} of {} bytes: {error:?}", self.next, payload.len())),
         }
@@ -133,7 +133,7 @@ impl Beside {
         Ok(())
     }
 
-    /// Number and bytes of a datagram.
+    /// Makes the datagram with this number.
     fn datagram(&self, number: u32, size: usize) -> Vec<u8> {
         let mut bytes = vec![0; size];
         bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -143,7 +143,7 @@ impl Beside {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let Some((number, rest)) = bytes.split_first_chunk() else {
-            return failure(format!("a datagram of {} bytes, which nobody has sent", bytes.len()));
+            return failure(format!("a datagram of {} bytes, never sent", bytes.len()));
         };
         let number = u32::from_be_bytes(*number);
         if number >= self.plan.count || self.incoming.matching(u64::from(number) * STRIDE, rest) < rest.len() {
@@ -155,9 +155,9 @@ impl Beside {
     }
 }
 
-/// Far from the endpoints' cookies and the listener's.
+/// Far from the user tokens of the endpoints and of the listener.
 const COOKIE: u64 = u64::MAX - 1;
 /// Streams do not overlap within one table.
 const STRIDE: u64 = 7_919;
-/// A wire doubles a packet once; one of a datagram's fragments may stand for another's.
+/// A wire duplicates a packet once; one of a datagram's fragments may stand for another's.
 const COPIES_MAX: u32 = 2;

@@ -2,12 +2,11 @@
 //!
 //! A seed is a list of calls for two ends, the *subject* and the *peer*. They are made twice over the same kind of wire
 //! ([`Link`]): first with the kernel's stack at both ends, then with the subject on `ringway run`. The peer is the kernel's
-//! both times. What each call answers must be the same: bytes, errno, readiness, and the states that TCP_INFO
-//! tells at both ends.
+//! both times. The answers must be equal: bytes, errno, readiness, and the TCP_INFO states at both ends.
 //!
-//! Promises: real time decides nothing; what takes time is asked again until it is as on the kernel, or a generous limit
-//! has passed. The namespaces have no name and end with the processes in them, however this one ends. Does not do: time,
-//! windows, anything on the wire (`sim::scenario` and the captures of the system tests do).
+//! Promises: real time decides nothing; an answer that takes time is asked again until it equals the kernel's, or a generous
+//! limit has passed. The namespaces have no name and end with the processes in them, even when this process crashes. Does
+//! not do: time, windows, anything on the wire (`sim::scenario` and the captures of the system tests do).
 
 mod agent;
 mod calls;
@@ -22,16 +21,16 @@ use ringway_shm::Duration;
 
 use crate::check::Failure;
 
-/// One step whose answer differs.
+/// A step whose answers differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What was asked.
+    /// The call.
     pub step: Step,
-    /// Its place among the seed's steps.
+    /// Its index among the seed's steps.
     pub at: usize,
-    /// What the kernel answered.
+    /// The kernel's answer.
     pub kernel: String,
-    /// What Ringway answered.
+    /// Ringway's answer.
     pub ringway: String,
 }
 
@@ -41,19 +40,19 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// What a seed has shown.
+/// Result of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// Calls that were compared, in order.
     pub steps: Vec<Step>,
-    /// Those that differ.
+    /// Steps whose answers differ.
     pub differences: Vec<Difference>,
 }
 
-/// Over what addresses the calls go.
+/// Address family of the calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
-    /// Those that the seed draws.
+    /// The family that the seed draws.
     #[default]
     Drawn,
     /// IPv4.
@@ -62,11 +61,11 @@ pub enum Family {
     Ipv6,
 }
 
-/// Makes the calls of `seed` on both and compares. A difference counts when it stays though the kernel
-/// is given more time to settle, as for ACKs that it delays.
+/// Makes the calls of `seed` on both and compares. A difference counts only if it remains when the kernel gets more time to
+/// settle, for instance for a delayed ACK.
 ///
 /// # Errors
-/// An end does not answer.
+/// When an end does not answer.
 pub fn compare(world: &mut World, seed: u64, family: Family) -> Result<Compared, Failure> {
     let mut calls = Calls::random(seed);
     calls.ipv6 = match family {
@@ -90,7 +89,7 @@ pub fn compare(world: &mut World, seed: u64, family: Family) -> Result<Compared,
     Ok(compared)
 }
 
-/// How long the kernel's answers must stay, attempt by attempt; it delays ACKs for 40 to 200 ms.
+/// Time that the kernel's answers must stay unchanged, by attempt; it delays ACKs for 40 to 200 ms.
 const PATIENCE_MS: [u64; 3] = [3, 250, 500];
 
 #[cfg(test)]

@@ -1,32 +1,32 @@
-//! What the wire does to packets: one options struct, made from a seed or by hand.
+//! Faults of the wire: one options struct, drawn from a seed or made by hand.
 
 use ringway_device::impair::Impairments;
 use ringway_shm::Duration;
 
 use crate::random::Random;
 
-/// A wire, the same in both directions.
+/// Faults of a wire, the same in both directions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// What happens to each packet.
+    /// Impairments of each packet.
     pub wire: Impairments,
     /// Probability that a blind attacker adds a forged segment after a burst, parts per million.
     pub forged_ppm: u32,
 }
 
 impl Faults {
-    /// A wire that only takes time.
+    /// Returns a wire that only delays.
     pub fn none(delay: Duration) -> Faults {
         Faults { wire: Impairments { delay, ..Impairments::default() }, forged_ppm: 0 }
     }
 
-    /// Whether everything arrives once, in the order in which it was sent, and from who says so.
+    /// Returns true when each packet arrives once, in order, without loss and from its true sender.
     pub fn keeps_order(&self) -> bool {
         let Impairments { loss_ppm, burst_start_ppm, reorder_ppm, duplicate_ppm, corrupt_ppm, rate_bits, .. } = self.wire;
         loss_ppm + burst_start_ppm + reorder_ppm + duplicate_ppm + corrupt_ppm + self.forged_ppm == 0 && rate_bits == 0
     }
 
-    /// The standing test of the project: 5 % loss, reordering, duplicates.
+    /// Returns the standard test wire: 5 % loss, reordering, duplicates.
     pub fn bad_wire() -> Faults {
         Faults {
             wire: Impairments {
@@ -42,7 +42,7 @@ impl Faults {
         }
     }
 
-    /// Any wire: from perfect to miserable.
+    /// Draws any wire, from perfect to very bad.
     pub fn random(random: &mut Random) -> Faults {
         let mut ppm = |high: u64| if random.one_in(3) { 0 } else { random.magnitude(high) as u32 };
         let (loss_ppm, burst_start_ppm, reorder_ppm) = (ppm(100_000), ppm(5_000), ppm(100_000));

@@ -1,8 +1,8 @@
 //! A blind attacker on the wire. Read RFC 5961 first.
 //!
-//! After some of the segments that pass it adds forged ones of the same connection: RST, SYN and ACK
-//! with numbers that an attacker who cannot see the connection would guess. None of them may harm
-//! it: a RST is only believed at exactly the next expected number, so that one is left out.
+//! It follows some of the segments that pass with forged ones of the same connection: RST, SYN and ACK with numbers that an
+//! attacker who cannot see the connection would guess. None of them may harm it. A RST takes effect only at exactly the next
+//! expected number, so that number is never used.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,12 +29,12 @@ pub struct Forge {
 }
 
 impl Forge {
-    /// Forges one segment after `ppm` in a million packets.
+    /// Wraps `inner`; forges a segment after `ppm` in a million packets.
     pub fn new(inner: Box<dyn Device>, arena: &Arena, seed: u64, ppm: u32) -> Forge {
         Forge { inner, arena: arena.clone(), random: Random::new(seed), ppm, forged: Burst::default() }
     }
 
-    /// A forged relative of the packet that starts with `first`; `None`: it is not TCP.
+    /// Forges a segment of the connection of the packet that starts with `first`; `None`: it is not TCP.
     fn forge(&mut self, first: &Frame) -> Option<Frame> {
         let link = first.bytes().get(..ethernet::HEADER_LEN)?;
         let network = first.bytes().get(ethernet::HEADER_LEN..)?;
@@ -75,7 +75,7 @@ impl Forge {
     }
 }
 
-/// The IP header of a forgery: that of `network`, for a segment without payload, and its ends.
+/// Returns the IP header of a forged segment, copied from `network` without payload, and its addresses.
 fn network_header(network: &[u8]) -> Option<(Vec<u8>, IpAddr, IpAddr)> {
     if let Some(header) = ipv4::Header::parse(network) {
         let header = Some(header).filter(|header| header.protocol == ipv4::PROTOCOL_TCP && header.header_len == 20)?;

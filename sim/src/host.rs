@@ -1,4 +1,4 @@
-//! A host: a stack, an impaired wire, an application, and the order of a turn.
+//! A host: a stack, an impaired wire, an application, and the order of its steps in one iteration.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv6Addr};
@@ -21,24 +21,24 @@ use crate::path::hop::Hop;
 use crate::path::liar::{Liar, Lie};
 use crate::path::rumor::Rumor;
 
-/// How a host is tied to the wire.
+/// Connection of a host to the wire.
 pub struct Wiring {
     /// The end of the wire.
     pub wire: Box<dyn Device>,
-    /// Where the wire delivers.
+    /// Arena into which the wire delivers.
     pub arena: Arena,
-    /// What befalls packets that the host sends.
+    /// Faults of the packets that the host sends.
     pub faults: Faults,
-    /// What else lies between the host and the wire.
+    /// Other middleware between the host and the wire.
     pub path: Path,
-    /// How the host lies.
+    /// The lie in the host's acknowledgments.
     pub lie: Option<Lie>,
-    /// Who watches.
+    /// The wire's checker.
     pub check: Rc<RefCell<WireCheck>>,
 }
 
 impl Wiring {
-    /// All that a packet passes on its way out, the last one first.
+    /// Returns the device: all middleware that a packet passes on its way out, the last one outermost.
     fn device(self, seed: u64) -> Watch {
         let Wiring { wire, arena, faults, path, lie, check } = self;
         let cuts = path.hop.is_some() && wire.capabilities().segmentation_max_bytes > 0;
@@ -52,21 +52,21 @@ impl Wiring {
     }
 }
 
-/// Dice of their own, so that the others of a seed fall as before.
+/// A separate random stream, so that the other draws of a seed stay as before.
 const RUMOR_SALT: u64 = 0x5927;
 const LIAR_SALT: u64 = 0x3465;
 
 /// One host on the wire.
 pub struct Host {
-    /// For reports.
+    /// Name in reports.
     pub name: &'static str,
     /// The stack under test.
     pub stack: Stack,
     /// Its frames.
     pub arena: Arena,
-    /// What runs on it.
+    /// Its application.
     pub application: Application,
-    /// Datagrams that it sends and takes beside that.
+    /// Its datagrams beside the application.
     pub beside: Option<Beside>,
     device: Watch,
     inbound: Burst,
@@ -74,7 +74,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The host 10.0.0.`number`/24 and fd00::`number`/64.
+    /// Makes the host 10.0.0.`number`/24 and fd00::`number`/64.
     pub fn new(name: &'static str, number: u8, config: StackConfig, wiring: Wiring, application: Application) -> Host {
         let capabilities = wiring.wire.capabilities();
         let arena = wiring.arena.clone();
@@ -108,16 +108,16 @@ impl Host {
         Host { name, stack, arena, application, beside: None, device, inbound, outbound }
     }
 
-    /// The address of the host `number`.
+    /// Returns the address of the host `number`.
     pub fn address(number: u8, ipv6: bool) -> IpAddr {
         if ipv6 { Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into() } else { [10, 0, 0, number].into() }
     }
 
-    /// One turn at `now`: packets in, timers, data that the window lets go, application, packets out.
-    /// Returns whether anything happened.
+    /// Runs one iteration at `now`: packets in, timers, data that the window allows, application, packets out. Returns true
+    /// when anything happened.
     ///
     /// # Errors
-    /// A checker of the application objects, or the device fails.
+    /// When a checker of the application finds an error, or the device fails.
     pub fn turn(&mut self, now: Instant) -> Result<bool, Failure> {
         let device_error = |error| Failure(format!("device: {error}"));
         let received = self.device.receive(now, &mut self.inbound).map_err(device_error)?;
@@ -147,24 +147,24 @@ impl Host {
         Ok(received > 0 || due || more || events > 0 || worked || sent > 0)
     }
 
-    /// Whether all that runs on it is over.
+    /// Returns true when its application and datagrams are done.
     pub fn is_done(&self) -> bool {
         self.application.is_done() && self.beside.as_ref().is_none_or(Beside::is_done)
     }
 
-    /// Gives up the datagrams' socket.
+    /// Closes the datagrams' socket.
     pub fn close_beside(&mut self, now: Instant) {
         if let Some(beside) = self.beside.take() {
             self.stack.close(now, beside.id());
         }
     }
 
-    /// Whether packets have arrived that the next turn would take.
+    /// Returns true when packets have arrived for the next iteration.
     pub fn has_waiting(&mut self) -> bool {
         self.device.arm()
     }
 
-    /// Its state in words, for reports.
+    /// Describes its state, for reports.
     pub fn describe(&self) -> String {
         let values = Counter::ALL.iter().map(|counter| (counter.name(), self.stack.counters().get(*counter)));
         let counters: Vec<String> = values.filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
@@ -179,7 +179,7 @@ impl Host {
         )
     }
 
-    /// When the next turn is due, if ever.
+    /// Returns the time of the next iteration, if any.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let beside = self.beside.as_ref().and_then(Beside::poll_timeout);
         let others = [self.stack.poll_timeout(), self.device.poll_timeout(), self.application.poll_timeout()];

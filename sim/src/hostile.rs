@@ -1,6 +1,6 @@
-//! Processes that attach to a service and do what no library does; `bin/hostile.rs` runs rounds of them.
+//! Processes that attach to a service and misbehave; `bin/hostile.rs` runs rounds of them.
 //!
-//! Promises: a seed decides all that a round does; it ends by itself. Does not do: looking at what becomes of the service.
+//! Promises: a seed decides all that a round does; a round ends by itself. Does not do: checking the effect on the service.
 
 mod attach;
 mod region;
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 
 use crate::random::Random;
 
-/// Bursts of writes, requests or connections in a round.
+/// Maximum number of bursts (writes, requests or connections) in a round.
 const BURSTS_MAX: u64 = 200;
 
-/// What a round does.
+/// Kind of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Random words over the region.
     Region,
-    /// Random requests in the form of the contract.
+    /// Random requests in the contract's format.
     Requests,
     /// Lies in control messages and descriptors.
     Attach,
 }
 
 impl Form {
-    /// All of them.
+    /// All forms.
     pub const ALL: [Form; 3] = [Form::Region, Form::Requests, Form::Attach];
 
-    /// Its name in arguments.
+    /// Returns its name in arguments.
     pub fn name(self) -> &'static str {
         match self {
             Form::Region => "region",
@@ -40,26 +40,26 @@ impl Form {
     }
 }
 
-/// What a round works with.
+/// State of a round.
 pub struct Round {
     socket: PathBuf,
     peer: IpAddr,
     random: Random,
-    /// Bursts that are still to be done.
+    /// Bursts still to be made.
     bursts: u64,
 }
 
 impl Round {
-    /// A round against the service at `socket`, whose requests lead to `peer` for the most part.
+    /// Makes a round against the service at `socket`, whose requests mostly lead to `peer`.
     pub fn new(socket: &Path, peer: IpAddr, mut random: Random) -> Round {
         let bursts = random.between(0, BURSTS_MAX);
         Round { socket: socket.to_path_buf(), peer, random, bursts }
     }
 
-    /// Does it.
+    /// Runs the round.
     ///
     /// # Errors
-    /// The service refuses, or has ended.
+    /// When the service refuses, or has ended.
     pub fn play(mut self, form: Form) -> io::Result<()> {
         match form {
             Form::Region => region::play(&mut self),
@@ -68,14 +68,14 @@ impl Round {
         }
     }
 
-    /// Counts one burst; `false` when the round is over.
+    /// Counts one burst; returns `false` when the round is over.
     fn goes_on(&mut self) -> bool {
         let more = self.bursts > 0;
         self.bursts = self.bursts.saturating_sub(1);
         more
     }
 
-    /// A group of its own.
+    /// Returns the token of a new group.
     fn token(&mut self) -> [u8; 16] {
         let mut token = [0; 16];
         token[..8].copy_from_slice(&self.random.number().to_le_bytes());
@@ -83,7 +83,7 @@ impl Round {
         token
     }
 
-    /// A word such as a contract breaks on: bounds, bits, small numbers, anything.
+    /// Draws a word that is likely to break a contract: bounds, bits, small numbers, any value.
     fn word(&mut self) -> u64 {
         let word = self.random.number();
         match word % 8 {

@@ -1,9 +1,8 @@
 //! The deterministic simulator: hosts, links and faults in virtual time, all from one seed.
 //!
-//! A host is a real stack on a memory wire with an impaired device in front; an application on it
-//! sends and checks bytes. Checkers watch the streams, the wire, the memory and the clock. The same
-//! seed gives the same run to the last packet, so a failure is replayed by its seed alone:
-//! `cargo run -p ringway-sim -- --seed N`.
+//! A host is a real stack on a memory wire with an impaired device in front; an application on it sends and checks bytes.
+//! Checkers verify the streams, the wire, the memory and the clock. The same seed gives the same run to the last packet, so
+//! that the seed alone replays a failure: `cargo run -p ringway-sim -- --seed N`.
 #![forbid(unsafe_code)]
 
 pub mod application;

@@ -1,9 +1,9 @@
 //! Runs scenarios from seeds: `ringway-sim [--seed N] [--count N] [--transfer BYTES] [--capture FILE] [--traced]`, or for a
 //! time: `ringway-sim --soak 60s [--threads N] [--seed N]`.
 //!
-//! Without arguments it runs a hundred random scenarios. `--capture` writes what the (last) run's hosts sent, `--traced` has the checker of
-//! captures look on. A soak tells
-//! how many ran, how fast, and all that failed. Each failure prints the command that replays it.
+//! Without arguments it runs a hundred random scenarios. `--capture` writes the packets of the (last) run's hosts,
+//! `--traced` also runs the checker of captures. A soak prints the number of scenarios, their rate, and all failures. Each
+//! failure prints the command that replays it.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs seeds for a time. The first one is the machine's time unless it is said, so that no two soaks are the same.
+/// Runs seeds for a time. The first seed defaults to the machine's time, so that no two soaks are the same.
 fn soak(arguments: &Arguments) -> ExitCode {
     let seed = arguments.seed.unwrap_or_else(|| ringway::clock::now().as_micros());
     let (count, threads) = (arguments.count.unwrap_or(u64::MAX), arguments.threads as usize);
@@ -70,7 +70,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
         println!("seed {seed}: {what}\nreplay: cargo run -p ringway-sim -- --seed {seed}");
     });
     println!(
-        "{} scenarios in {:.1} s, {:.1} a second, {} bytes compared, {} segments looked at, {} ends given up by their peers, {} failed",
+        "{} scenarios in {:.1} s, {:.1} a second, {} bytes compared, {} segments checked, {} ends given up by their peers, {} failed",
         tally.runs,
         tally.millis as f64 / 1_000.0,
         tally.rate(),
@@ -82,7 +82,7 @@ fn soak(arguments: &Arguments) -> ExitCode {
     if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the seeds that were asked for, up to the first that fails, and tells of each.
+/// Runs the requested seeds, up to the first that fails, and prints a line for each.
 fn replay(arguments: &Arguments) -> ExitCode {
     let seed = arguments.seed.unwrap_or(1);
     let count = arguments.count.unwrap_or(if arguments.seed.is_some() { 1 } else { 100 });

@@ -1,4 +1,4 @@
-//! Two hosts, one wire, and the clock: virtual time jumps to whatever is due next.
+//! Two hosts, one wire, and the clock: virtual time jumps to the next due time.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,24 +14,24 @@ use crate::host::Host;
 pub struct Network {
     /// The hosts.
     pub hosts: Vec<Host>,
-    /// What is seen on the wire.
+    /// The wire's checker.
     pub wire: Rc<RefCell<WireCheck>>,
     now: Instant,
     turns: u64,
 }
 
 impl Network {
-    /// A network at time zero.
+    /// Makes a network at time zero.
     pub fn new(hosts: Vec<Host>, wire: Rc<RefCell<WireCheck>>) -> Network {
         Network { hosts, wire, now: Instant::ZERO, turns: 0 }
     }
 
-    /// Virtual time.
+    /// Returns virtual time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Turns made by all hosts.
+    /// Returns the number of iterations of all hosts.
     pub fn turns(&self) -> u64 {
         self.turns
     }
@@ -39,8 +39,8 @@ impl Network {
     /// Runs until all applications are done.
     ///
     /// # Errors
-    /// A checker objects; nothing is due any more though somebody waits; it takes longer than
-    /// `limit` of virtual time; or turns at one instant do not end.
+    /// When a checker finds an error; when nothing is due though a host still waits; when the run takes longer than `limit`
+    /// of virtual time; or when iterations at one instant do not end.
     pub fn run_until_done(&mut self, limit: Duration) -> Result<(), Failure> {
         let end = self.now + limit;
         loop {
@@ -52,7 +52,7 @@ impl Network {
                 Some(at) if at <= end => self.now = self.now.max(at),
                 Some(_) => return self.explain(&format!("not done after {} ms", limit.as_millis())),
                 None if self.lose_patience() => {}
-                None => return self.explain("nothing is due and somebody waits"),
+                None => return self.explain("nothing is due, but a host still waits"),
             }
         }
     }
@@ -60,7 +60,7 @@ impl Network {
     /// Runs for `span`, whatever happens.
     ///
     /// # Errors
-    /// As for `run_until_done`, but nobody has to finish.
+    /// The errors of `run_until_done`, except that no host has to finish.
     pub fn run_for(&mut self, span: Duration) -> Result<(), Failure> {
         let end = self.now + span;
         loop {
@@ -74,17 +74,17 @@ impl Network {
         Ok(())
     }
 
-    /// Waits until TIME-WAIT is over and looks for what is left.
+    /// Waits until TIME-WAIT is over and checks for leaks.
     ///
     /// # Errors
-    /// Frames or sockets are left.
+    /// When frames or sockets are left.
     pub fn check_nothing_left(&mut self) -> Result<(), Failure> {
         self.run_for(Duration::from_secs(1_200))?;
         self.hosts.iter_mut().for_each(|host| host.close_beside(self.now));
         self.hosts.iter().try_for_each(memory::check_nothing_left)
     }
 
-    /// Turns until nobody has anything to do at this instant.
+    /// Runs iterations until no host has anything to do at this instant.
     fn settle(&mut self) -> Result<(), Failure> {
         for _ in 0..TURNS_AT_ONE_INSTANT_MAX {
             let mut busy = false;
@@ -102,23 +102,23 @@ impl Network {
             if let Some(violation) = violation {
                 return self.explain(&format!("on the wire: {violation}"));
             }
-            // A turn may have delivered what was under way to a host that had its turn before.
+            // An iteration may have delivered packets to a host whose iteration came before.
             if !busy && !self.hosts.iter_mut().any(Host::has_waiting) {
                 return Ok(());
             }
         }
-        self.explain("turns at one instant do not end")
+        self.explain("iterations at one instant do not end")
     }
 
-    /// How many peers host `at` may still lose: a stack that gives a connection up after its last retransmission tells nobody
-    /// (RFC 9293 §3.8.3), so the other end waits, or asks in vain and is reset.
+    /// Returns the number of peers that host `at` may still lose: a stack that gives a connection up after its last
+    /// retransmission sends nothing (RFC 9293 §3.8.3), so the other end waits, or probes and is reset.
     fn losses_left(&self, at: usize) -> Option<u64> {
         let others = self.hosts.iter().enumerate().filter(|(other, _)| *other != at);
         let given_up: u64 = others.map(|(_, host)| host.stack.counters().get(Counter::TcpAbortOnTimeout)).sum();
         given_up.checked_sub(self.hosts[at].application.lost_peers())
     }
 
-    /// What a program's own time limit is for: those whose peers have given up stop waiting. Returns whether anybody has.
+    /// Stands for a program's own timeout: ends whose peers have given up stop waiting. Returns true when an end stopped.
     fn lose_patience(&mut self) -> bool {
         let now = self.now;
         (0..self.hosts.len()).any(|at| {
@@ -132,12 +132,12 @@ impl Network {
         self.hosts.iter().filter_map(Host::poll_timeout).min()
     }
 
-    /// A failure with all that helps to understand it.
+    /// Makes a failure with all that helps to diagnose it.
     fn explain(&self, what: &str) -> Result<(), Failure> {
         let hosts: Vec<String> = self.hosts.iter().map(Host::describe).collect();
         failure(format!("{what} (at {} us)\n{}\n{}", self.now.as_micros(), hosts.join("\n"), self.wire.borrow().trace()))
     }
 }
 
-/// More turns than any honest burst of work needs.
+/// More iterations than any valid burst of work needs.
 const TURNS_AT_ONE_INSTANT_MAX: usize = 100_000;

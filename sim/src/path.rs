@@ -1,6 +1,6 @@
-//! What lies between two hosts beside the wire: a narrow hop, a liar, messages of routers. Each is a middleware of its own.
+//! Middleware between two hosts beside the wire: a narrow hop, a liar, ICMP messages of routers.
 //!
-//! They work on copies of whole packets: [`Packet`] is one, with its checksums completed.
+//! They work on copies of whole packets: a [`Packet`] has its checksums completed.
 
 pub mod hop;
 pub mod icmp;
@@ -12,29 +12,29 @@ use liar::Lie;
 use ringway_shm::{Arena, Burst, Checksum, Class, Frame, SegmentationKind};
 use ringway_stack::wire::checksum;
 
-/// What lies between a host and the wire: the same hop and rumors both ways, lies of each end.
+/// The path between a host and the wire: the same hop and ICMP lies both ways, lies of each end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// A hop that takes less than the hosts' links.
+    /// A hop with a smaller MTU than the hosts' links.
     pub hop: Option<Narrow>,
-    /// How client and server lie about what they receive.
+    /// Lies of client and server about what they receive.
     pub lies: [Option<Lie>; 2],
-    /// So many segments in a million are followed by an ICMP message that lies about them.
+    /// So many segments in a million are followed by a false ICMP message about them.
     pub rumor_ppm: u32,
 }
 
 /// A copy of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The link's header, if the link has one.
+    /// The link header, if the link has one.
     pub link: Vec<u8>,
-    /// From the IP header on (or whatever the link carries).
+    /// The packet from the IP header on (or whatever the link carries).
     pub network: Vec<u8>,
 }
 
 impl Packet {
-    /// A copy of `frames`, whose first `link_bytes` are the link's. `None`: shorter than that, or a train that only a
-    /// link that cuts could send.
+    /// Copies `frames`, whose first `link_bytes` are the link header. `None`: shorter than that, or a super-segment that
+    /// only a link with segmentation offload could send.
     pub fn copy(link_bytes: usize, frames: &[Frame]) -> Option<Packet> {
         let first = frames.first()?;
         if first.segmentation().kind != SegmentationKind::None {
@@ -57,8 +57,8 @@ impl Packet {
         Some(Packet { link: bytes, network })
     }
 
-    /// Appends the packet to `burst`, in frames of `arena`, in one where it fits: not every link gathers. Without frames it
-    /// is lost.
+    /// Appends the packet to `burst`, in frames of `arena`, in a single one when it fits: not every link gathers. Without
+    /// free frames the packet is lost.
     pub fn push(&self, arena: &Arena, burst: &mut Burst) {
         let mut rest = [&self.link[..], &self.network[..]].concat();
         let mut frames: Vec<Frame> = Vec::new();
@@ -74,7 +74,7 @@ impl Packet {
         frames.into_iter().for_each(|frame| burst.push(frame));
     }
 
-    /// The link header of a packet that comes back.
+    /// Returns the link header of a reply.
     pub fn link_back(&self) -> Vec<u8> {
         let mut link = self.link.clone();
         if link.len() >= MACS_LEN {
@@ -84,7 +84,7 @@ impl Packet {
     }
 }
 
-/// Takes the first packet of `burst` as its frames; empty: there is none.
+/// Takes the frames of the first packet of `burst`; empty: there is none.
 pub fn take(burst: &mut Burst) -> Vec<Frame> {
     let mut frames = Vec::new();
     while let Some(frame) = burst.pop() {
@@ -97,7 +97,7 @@ pub fn take(burst: &mut Burst) -> Vec<Frame> {
     frames
 }
 
-/// Both link addresses of an Ethernet header.
+/// Length of both link addresses of an Ethernet header.
 const MACS_LEN: usize = 12;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The bytes of a stream: any stretch of it can be written or checked without what came before.
+//! The bytes of a stream: any range of it can be written or checked without the bytes before it.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use crate::random::Random;
 /// A prime, so that no power-of-two displacement maps the table onto itself.
 const TABLE_BYTES: usize = 1_048_573;
 
-/// One for all seeds: a run is over in less time than a table of its own takes to make.
+/// Shared by all seeds: a run takes less time than making a table of its own.
 static TABLE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut random = Random::new(0);
     (0..TABLE_BYTES).map(|_| random.number() as u8).collect()
 });
 
-/// An endless stream of bytes: a random table, repeated, entered at the stream's own place.
+/// An endless stream of bytes: a random table, repeated, entered at the stream's own offset.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     table: &'static [u8],
@@ -22,12 +22,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The first stream of `seed`.
+    /// Returns the first stream of `seed`.
     pub fn new(seed: u64) -> Pattern {
         Pattern { table: &TABLE, seed, start: 0 }.stream(0)
     }
 
-    /// Another stream of the same seed.
+    /// Returns another stream of the same seed.
     pub fn stream(&self, number: u64) -> Pattern {
         let number = Random::new(self.seed ^ Random::new(number).number()).number();
         Pattern { start: (number % TABLE_BYTES as u64) as usize, ..*self }
@@ -46,7 +46,7 @@ impl Pattern {
         }
     }
 
-    /// How many of `bytes` are what stands from `offset` on.
+    /// Returns how many of `bytes` equal the stream from `offset` on, up to the first difference.
     pub fn matching(&self, offset: u64, bytes: &[u8]) -> usize {
         let mut at = self.place(offset);
         let mut done = 0;

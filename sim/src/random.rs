@@ -1,18 +1,18 @@
-//! Randomness from a seed: SplitMix64. Good enough for dice, not for secrets.
+//! Randomness from a seed: SplitMix64. Good for simulation, not for secrets.
 
-/// A stream of dice rolls.
+/// A stream of random numbers.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The stream of `seed`.
+    /// Makes the stream of `seed`.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
 
-    /// Any number.
+    /// Draws any number.
     pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -21,7 +21,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Draws a number from `low` to `high`, both included.
     ///
     /// # Panics
     /// When `low` is above `high`.
@@ -33,12 +33,12 @@ impl Random {
         }
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times`.
     pub fn one_in(&mut self, times: u64) -> bool {
         self.number().is_multiple_of(times)
     }
 
-    /// A number up to `high` with an even spread of magnitudes: small ones are as likely as large ones.
+    /// Draws a number up to `high` with an even spread of magnitudes: small ones are as likely as large ones.
     pub fn magnitude(&mut self, high: u64) -> u64 {
         let bits = self.between(0, u64::from(u64::BITS - high.leading_zeros()));
         let limit = 1u64.checked_shl(bits as u32).map_or(u64::MAX, |power| power - 1);

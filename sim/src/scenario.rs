@@ -1,4 +1,4 @@
-//! Scenarios: what a run consists of. Each is a value; the same value gives the same run.
+//! Scenarios: parameters of a run. Each is a value; the same value gives the same run.
 
 mod draw;
 mod traits;
@@ -27,43 +27,43 @@ use crate::random::Random;
 /// One run of a client and a server.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// From which everything random comes.
+    /// Source of all randomness.
     pub seed: u64,
     /// Over IPv6.
     pub ipv6: bool,
     /// The wire.
     pub faults: Faults,
-    /// What else is on the way.
+    /// Other middleware on the path.
     pub path: Path,
     /// Congestion notification of client and server.
     pub ecn: [Ecn; 2],
     /// The stacks of client and server; their seeds and ECN come from above.
     pub configs: [StackConfig; 2],
-    /// What the wire's ends can do.
+    /// Capabilities of the wire's ends.
     pub link: MemoryOptions,
     /// What the applications do.
     pub plans: Plans,
-    /// Connections in all.
+    /// Total number of connections.
     pub connections: usize,
-    /// Connections at a time.
+    /// Maximum number of connections open at a time.
     pub at_once: usize,
-    /// Of both ends.
+    /// Options of both ends.
     pub options: TcpOptions,
-    /// Of the server, where it is another.
+    /// The server's congestion control, which may differ from the client's.
     pub server_control: CongestionControl,
-    /// Each connection of the client has a congestion control of its own.
+    /// Each connection of the client uses another congestion control.
     pub mixed_control: bool,
-    /// Datagrams beside the streams, both ways.
+    /// Datagrams beside the streams, in both directions.
     pub datagrams: Option<Datagrams>,
-    /// Connections that wait to be accepted.
+    /// Backlog of the listener.
     pub backlog: u32,
     /// Frames of each class and host.
     pub frames: u32,
-    /// Virtual time at most.
+    /// Maximum virtual time.
     pub limit: Duration,
 }
 
-/// What a run did.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Payload bytes received in order, both directions.
@@ -72,20 +72,20 @@ pub struct Report {
     pub complete: u64,
     /// Client ends that ended otherwise.
     pub otherwise: u64,
-    /// Ends whose peer has given them up after its last retransmission.
+    /// Ends that the peer's stack has given up after its last retransmission.
     pub given_up: u64,
     /// Segments sent, before faults.
     pub segments: u64,
-    /// Segments sent again, both hosts.
+    /// Segments retransmitted, both hosts.
     pub retransmitted: u64,
     /// Virtual time, milliseconds.
     pub millis: u64,
-    /// Turns of both hosts.
+    /// Iterations of both hosts.
     pub turns: u64,
 }
 
 impl Scenario {
-    /// One connection that carries `bytes` from client to server over `faults`.
+    /// Makes one connection that carries `bytes` from client to server over `faults`.
     pub fn transfer(seed: u64, bytes: u64, faults: Faults) -> Scenario {
         Scenario {
             seed,
@@ -108,7 +108,7 @@ impl Scenario {
         }
     }
 
-    /// The same without anybody between the hosts: who sees only what they send understands all of it.
+    /// Removes all interference between the hosts: a checker that sees only what they send then understands all of it.
     pub fn undisturbed(mut self) -> Scenario {
         self.faults.forged_ppm = 0;
         self.path = Path::default();
@@ -118,16 +118,16 @@ impl Scenario {
     /// Runs it.
     ///
     /// # Errors
-    /// What a checker found.
+    /// When a checker finds an error.
     pub fn run(&self) -> Result<Report, Failure> {
         self.run_network(self.network())
     }
 
-    /// As `run`, and the checker of captures looks on: what it finds is a failure too. A RST at a forger's
-    /// wish is no end of a connection, so leave forgers out.
+    /// Runs it like `run`, with the checker of captures: its findings are failures too. Scenarios with a forger must not use
+    /// it: a forged RST does not end a connection.
     ///
     /// # Errors
-    /// What a checker found.
+    /// When a checker finds an error.
     pub fn run_traced(&self) -> Result<Report, Failure> {
         let network = self.network();
         network.wire.borrow_mut().look_on(vec![Host::address(1, self.ipv6), Host::address(2, self.ipv6)]);
@@ -149,10 +149,10 @@ impl Scenario {
         }
     }
 
-    /// As `run`, and what both hosts send goes into a capture file, at the time at which it is sent.
+    /// Runs it like `run`, and writes what both hosts send to a capture file, with the time at which it is sent.
     ///
     /// # Errors
-    /// What a checker found; the file cannot be written.
+    /// When a checker finds an error, or the file cannot be written.
     pub fn run_captured(&self, file: &str) -> Result<Report, Failure> {
         let network = self.network();
         let writer = File::create(file).and_then(|file| pcap::Writer::new(file, self.link.medium, pcap::SNAPLEN_MAX));
@@ -172,7 +172,7 @@ impl Scenario {
         Ok(report)
     }
 
-    /// The network of this scenario, before its first turn: host 0 is the client, host 1 the server.
+    /// Makes the network of this scenario, before its first iteration: host 0 is the client, host 1 the server.
     pub fn network(&self) -> Network {
         let wire = Rc::new(RefCell::new(WireCheck::default()));
         let arenas = [take_arena(self.frames), take_arena(self.frames)];
@@ -207,7 +207,7 @@ impl Scenario {
         Network::new(hosts, wire)
     }
 
-    /// The datagrams of host `number`.
+    /// Makes the datagrams of host `number`.
     fn beside(&self, stack: &mut Stack, plan: Datagrams, pattern: &Pattern, number: u8) -> Beside {
         let end = |number: u8| SocketAddress { ip: Host::address(number, self.ipv6), port: DATAGRAM_PORT };
         let stream = |number: u8| pattern.stream(DATAGRAM_STREAMS + u64::from(number));
@@ -216,7 +216,7 @@ impl Scenario {
         Beside::new(stack, plan, (end(number), end(other)), (stream(number), stream(other)), seed)
     }
 
-    /// On a wire that loses nothing every connection completes, unless somebody was to abort it.
+    /// Checks that on a wire that loses nothing every connection completes, unless an abort was planned.
     fn check_outcomes(&self, network: &Network) -> Result<(), Failure> {
         let outcomes: Vec<Option<Outcome>> = network.hosts[0].application.outcomes().collect();
         let lossless = self.faults.wire.loss_ppm + self.faults.wire.burst_start_ppm + self.faults.wire.corrupt_ppm == 0
@@ -245,7 +245,7 @@ impl Scenario {
     }
 }
 
-/// Tables for a few sockets: most of what a stack costs that lives for a second are those for many.
+/// Shrinks the tables to a few sockets: tables for many are most of the cost of a stack that lives for a second.
 fn with_small_tables(mut config: StackConfig) -> StackConfig {
     for max in [&mut config.connections_max, &mut config.time_wait_max, &mut config.neighbors_max, &mut config.udp.sockets_max] {
         *max = SOCKETS_MAX.min(*max);
@@ -254,11 +254,12 @@ fn with_small_tables(mut config: StackConfig) -> StackConfig {
 }
 
 thread_local! {
-    /// Arenas whose run has ended well, so that all their frames are free. Which slot is taken next means nothing to a run.
+    /// Arenas whose run has ended well, so that all their frames are free. The order in which slots are taken does not
+    /// affect a run.
     static ARENAS: RefCell<Vec<Arena>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An arena with so many frames of each class.
+/// Takes an arena with so many frames of each class.
 fn take_arena(frames: u32) -> Arena {
     let fits = |arena: &Arena| arena.capacity(Class::Large) == frames;
     let kept = ARENAS.with_borrow_mut(|arenas| arenas.iter().position(fits).map(|at| arenas.swap_remove(at)));

@@ -1,10 +1,10 @@
 //! The `.pkt` language: packets, system calls and assertions at points of time, run against one stack in virtual time.
 //!
-//! Promises: a script's outcome depends on its text alone; nothing in it is executed by a shell (settings by `sysctl` are
-//! understood, other commands ignored). Does not do: UDP, fuzzing lines.
+//! Promises: a script's outcome depends on its text alone; no shell runs any of it (`sysctl` settings are understood, other
+//! commands ignored). Does not do: UDP, fuzzing lines.
 //!
-//! `parse` makes events of the text, `packet` reads a packet's line, `bytes` makes bytes of it and back, `arguments` reads what
-//! stands between a call's parentheses, `evaluate` knows assertions, `run` does it all in order.
+//! `parse` makes events of the text, `packet` reads a packet's line, `bytes` converts it to bytes and back, `arguments`
+//! reads a call's arguments, `evaluate` evaluates assertions, `run` executes all in order.
 
 mod arguments;
 mod bytes;
@@ -19,15 +19,15 @@ pub use parse::Family;
 /// Runs one script over IPv4, unless it names another family. `Ok`: everything happened as written.
 ///
 /// # Errors
-/// What did not, with its line.
+/// Returns the first mismatch, with its line.
 pub fn run(text: &str) -> Result<(), String> {
     run_as(text, Family::Ipv4)
 }
 
-/// As `run`, over `family` unless the script names another.
+/// Runs one script over `family`, unless it names another.
 ///
 /// # Errors
-/// As `run`.
+/// Returns the first mismatch, with its line.
 pub fn run_as(text: &str, family: Family) -> Result<(), String> {
     let script = parse::parse(text, family)?;
     run::run(&script)
@@ -36,7 +36,7 @@ pub fn run_as(text: &str, family: Family) -> Result<(), String> {
 /// Reads a script without running it.
 ///
 /// # Errors
-/// What cannot be read, with its line.
+/// Returns the first syntax error, with its line.
 pub fn check(text: &str) -> Result<(), String> {
     parse::parse(text, Family::Ipv4).map(|_| ())
 }

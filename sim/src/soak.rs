@@ -1,7 +1,7 @@
 //! Soaks: random scenarios, seed after seed on several threads, until a time has passed.
 //!
-//! Promises: a scenario that fails or panics is told with its seed and ends nothing else; the seeds follow each other
-//! without gaps from the first one, so that a soak can be told again. Does not do: stop within a scenario.
+//! Promises: a scenario that fails or panics is reported with its seed and does not end the soak; the seeds follow each
+//! other without gaps from the first one, so that a soak can be repeated. Does not do: stop within a scenario.
 
 use std::panic::catch_unwind;
 use std::sync::Mutex;
@@ -14,45 +14,45 @@ use ringway_shm::Duration;
 use crate::check::Failure;
 use crate::scenario::Scenario;
 
-/// What to run.
+/// Parameters of a soak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Soak {
     /// The first seed.
     pub seed: u64,
-    /// Seeds at most.
+    /// Maximum number of seeds.
     pub count: u64,
-    /// How long new scenarios are begun, of the machine's time; `None`: until all seeds have run.
+    /// Real time during which new scenarios are started; `None`: until all seeds have run.
     pub span: Option<Duration>,
-    /// Threads; at least one runs.
+    /// Number of threads; at least one runs.
     pub threads: usize,
 }
 
-/// What has run.
+/// Result of a soak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Scenarios.
+    /// Number of scenarios.
     pub runs: u64,
-    /// Those that failed.
+    /// Number of scenarios that failed.
     pub failed: u64,
-    /// Payload bytes that were compared.
+    /// Payload bytes compared.
     pub received_bytes: u64,
-    /// Segments that were looked at.
+    /// Segments checked.
     pub segments: u64,
-    /// Ends whose peer has given them up after its last retransmission.
+    /// Ends that the peer's stack has given up after its last retransmission.
     pub given_up: u64,
-    /// The machine's time, milliseconds.
+    /// Real time, milliseconds.
     pub millis: u64,
 }
 
 impl Tally {
-    /// Scenarios per second.
+    /// Returns the number of scenarios per second.
     pub fn rate(&self) -> f64 {
         self.runs as f64 * 1_000.0 / self.millis.max(1) as f64
     }
 }
 
 impl Soak {
-    /// Runs it; `on_failure` hears of each seed that fails, at once.
+    /// Runs the soak; calls `on_failure` for each seed that fails, at once.
     pub fn run(&self, on_failure: &(dyn Fn(u64, &Failure) + Sync)) -> Tally {
         let (next, tally, start) = (AtomicU64::new(self.seed), Mutex::new(Tally::default()), clock::now());
         let work = || {
@@ -84,12 +84,12 @@ impl Soak {
             }
             work();
         });
-        let tally = *tally.lock().expect("all threads have ended well");
+        let tally = *tally.lock().expect("no thread panicked");
         Tally { millis: clock::now().since(start).as_millis(), ..tally }
     }
 }
 
-/// Runs the random scenario of `seed`; a panic is a failure like others.
+/// Runs the random scenario of `seed`; a panic counts as a failure.
 fn run_seed(seed: u64) -> Result<crate::scenario::Report, Failure> {
     let outcome = catch_unwind(|| Scenario::random(seed).run());
     outcome.unwrap_or_else(|panic| {
@@ -102,9 +102,9 @@ fn run_seed(seed: u64) -> Result<crate::scenario::Report, Failure> {
 /// Reads `90`, `90s`, `5m`, `2h`, and sums of them such as `1m30s`.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// Returns what is wrong with the text.
 pub fn parse_span(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("{text}: not a time such as 60s, 5m or 1h30m");
+    let wrong = || format!("expected a time such as 60s, 5m or 1h30m, got {text}");
     let mut rest = text;
     let mut seconds: u64 = 0;
     while !rest.is_empty() {
@@ -123,7 +123,7 @@ pub fn parse_span(text: &str) -> Result<Duration, String> {
     if seconds == 0 || seconds > SPAN_MAX_SECONDS { Err(wrong()) } else { Ok(Duration::from_secs(seconds)) }
 }
 
-/// A year: more is a slip.
+/// A year: a larger value is a mistake.
 const SPAN_MAX_SECONDS: u64 = 366 * 24 * 3_600;
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! A machine of one stack in virtual time, seen through Linux's socket calls: what a `.pkt` script acts on.
+//! A machine of one stack in virtual time behind Linux's socket calls: the system under test of a `.pkt` script.
 //!
 //! Promises: no clock, no thread, no kernel socket; the same calls with the same arguments give the same packets. Packets
-//! are raw IP. A call that would block answers `None` and is tried again after anything has happened. Does not do: UDP,
-//! signals.
+//! are raw IP. A call that would block returns `None` and is retried after any event. Does not do: UDP, signals.
 
 mod connections;
 mod fast_open;
@@ -27,13 +26,13 @@ pub use sysctl::Sysctl;
 /// A packet that the stack has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When.
+    /// Time of sending.
     pub at: Instant,
     /// From the first byte of the IP header.
     pub bytes: Vec<u8>,
 }
 
-/// A call that may have to wait, with what it has done so far.
+/// A call that may have to wait, with its progress so far.
 #[derive(Clone, Debug)]
 pub enum Call {
     /// accept(2)
@@ -49,14 +48,14 @@ pub enum Call {
         fd: i32,
         /// The peer.
         to: SocketAddr,
-        /// The handshake has begun.
+        /// True once the handshake has begun.
         begun: bool,
     },
     /// read(2) and all recv calls.
     Receive {
         /// The socket or pipe.
         fd: i32,
-        /// Bytes at most.
+        /// Maximum number of bytes.
         count: usize,
         /// MSG_PEEK and the like.
         flags: i32,
@@ -67,7 +66,7 @@ pub enum Call {
         fd: i32,
         /// The bytes.
         bytes: Vec<u8>,
-        /// How many are queued.
+        /// Number of bytes queued.
         done: usize,
         /// MSG_DONTWAIT and the like.
         flags: i32,
@@ -80,9 +79,9 @@ pub enum Call {
         to: Option<SocketAddr>,
         /// The bytes.
         bytes: Vec<u8>,
-        /// How many are queued.
+        /// Number of bytes queued.
         done: usize,
-        /// The handshake has begun.
+        /// True once the handshake has begun.
         begun: bool,
         /// MSG_DONTWAIT and the like.
         flags: i32,
@@ -91,16 +90,16 @@ pub enum Call {
     Poll {
         /// The set.
         set: Vec<(i32, i16)>,
-        /// When to give up.
+        /// End of the wait.
         deadline: Option<Instant>,
     },
     /// splice(2) between a pipe and a socket.
     Splice {
-        /// Where the bytes are.
+        /// Source of the bytes.
         from: i32,
-        /// Where they go.
+        /// Destination of the bytes.
         to: i32,
-        /// Bytes at most.
+        /// Maximum number of bytes.
         count: usize,
         /// SPLICE_F_NONBLOCK and the like.
         flags: u32,
@@ -109,27 +108,27 @@ pub enum Call {
     EpollWait {
         /// The instance.
         fd: i32,
-        /// Events at most.
+        /// Maximum number of events.
         count: usize,
-        /// When to give up.
+        /// End of the wait.
         deadline: Option<Instant>,
     },
 }
 
-/// What a call answers.
+/// Result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The return value; -1 with an error.
     pub value: i64,
     /// errno; 0 without an error.
     pub errno: i32,
-    /// Bytes that were received.
+    /// Bytes received.
     pub bytes: Vec<u8>,
-    /// TCP_CM_INQ, for who has asked for it: what can be received next.
+    /// TCP_CM_INQ, if enabled: number of bytes that can be received next.
     pub inq: Option<i32>,
-    /// The peer that was accepted.
+    /// Address of the accepted peer.
     pub peer: Option<SocketAddr>,
-    /// poll: what each entry reports.
+    /// poll: reported events of each entry.
     pub reported: Vec<i16>,
     /// epoll_wait: events and data.
     pub events: Vec<(u32, u64)>,
@@ -153,14 +152,14 @@ impl From<Result<i64, i32>> for Answer {
     }
 }
 
-/// Where a socket stands, as the machine sees it.
+/// State of a socket in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Fresh,
     Listening,
     Connecting,
     Connected,
-    /// Over; what was received can still be read.
+    /// Closed; received data can still be read.
     Closed,
 }
 
@@ -174,40 +173,40 @@ struct Socket {
     error: i32,
     read_shut: bool,
     write_shut: bool,
-    /// The handshake was completed once.
+    /// True once a handshake was completed.
     opened: bool,
-    /// connect(2) has said how it went.
+    /// True once connect(2) has reported its result.
     reported: bool,
     options: TcpOptions,
     linger_s: Option<u32>,
     receive_timeout: Duration,
     send_timeout: Duration,
-    /// Options that only have to be remembered.
+    /// Options that are only stored.
     remembered: BTreeMap<(i32, i32), Vec<u8>>,
-    /// The rest of a frame that was read in part, and bytes that were peeked at.
+    /// The rest of a partly read frame, and bytes that were peeked at.
     stash: VecDeque<u8>,
     end_of_stream: bool,
-    /// Bytes that the program has read, modulo 2^32.
+    /// Number of bytes that the program has read, modulo 2^32.
     read: u32,
-    /// The place of the urgent byte that MSG_OOB has fetched.
+    /// Position of the urgent byte that MSG_OOB has fetched.
     urgent_fetched: Option<u32>,
-    /// MSG_MORE holds the last bytes back: until something comes, or this time.
+    /// MSG_MORE holds the last bytes back until more data comes, or until this time.
     held_until: Option<Instant>,
-    /// A send waits for room.
+    /// True while a send waits for buffer space.
     blocked: bool,
-    /// The peer's FIN has come.
+    /// True once the peer's FIN has arrived.
     peer_closed: bool,
     info: Option<ringway_stack::TcpInfo>,
 }
 
 enum Descriptor {
     Socket(u64),
-    /// Index of the pipe; whether it is the writing end.
+    /// Index of the pipe; true for the writing end.
     Pipe(usize, bool),
     Epoll(waiting::Instance),
 }
 
-/// The machine.
+/// A machine.
 pub struct Machine {
     stack: Stack,
     arena: Arena,
@@ -221,11 +220,11 @@ pub struct Machine {
     next_cookie: u64,
     defaults: TcpOptions,
     config: TcpConfig,
-    /// Where the numbers of descriptors come from; `None`: the lowest that is free.
+    /// Source of descriptor numbers; `None`: the lowest free number.
     numbers: Option<fn() -> Option<i32>>,
 }
 
-/// Linux's defaults, where the product's own save packets, and what was set.
+/// Returns Linux's defaults where the product's own save packets, changed by the settings.
 fn tcp_config(sysctl: &Sysctl) -> TcpConfig {
     let mut config = TcpConfig {
         delayed_ack_min: Duration::from_millis(40),
@@ -257,7 +256,8 @@ fn interface(mtu: u16) -> Interface {
 }
 
 impl Machine {
-    /// A machine with one interface of `mtu` bytes and the address `local`; it has one of the other family too.
+    /// Makes a machine with one interface of `mtu` bytes and the address `local`; it also has an address of the other
+    /// family.
     pub fn new(local: IpAddr, mtu: u16, sysctl: &Sysctl) -> Machine {
         let arena = Arena::new(ArenaConfig { large: 16_384, small: 16_384 });
         let mut config = StackConfig {
@@ -271,7 +271,7 @@ impl Machine {
         };
         config.tcp = tcp_config(sysctl);
         let tcp = config.tcp.clone();
-        // Not the start of time: what "long ago" means must not be before it.
+        // Not the start of time, so that a time long ago can be represented.
         let now = Instant::from_millis(1_000_000);
         let mut stack = Stack::new(config, arena.clone(), now);
         stack.add_interface(interface(mtu));
@@ -298,12 +298,12 @@ impl Machine {
         machine
     }
 
-    /// Descriptors have numbers of the caller's from now on.
+    /// Sets the source of descriptor numbers.
     pub fn number_by(&mut self, numbers: fn() -> Option<i32>) {
         self.numbers = Some(numbers);
     }
 
-    /// The settings of the system have changed, or the interface has.
+    /// Applies changed system settings and a changed MTU.
     pub fn reconfigure(&mut self, mtu: u16, sysctl: &Sysctl) {
         self.defaults = sysctl.options();
         self.config = tcp_config(sysctl);
@@ -314,7 +314,7 @@ impl Machine {
         self.stack.set_interface(self.now, 0, interface(mtu));
     }
 
-    /// The time.
+    /// Returns the time.
     pub fn now(&self) -> Instant {
         self.now
     }
@@ -332,7 +332,7 @@ impl Machine {
         self.stack.set_routes(routes);
     }
 
-    /// A packet arrives. Its destination becomes an address of the machine: a script's packets are always for it.
+    /// Delivers a packet. Its destination becomes an address of the machine: a script's packets are always for it.
     pub fn deliver(&mut self, packet: &[u8]) {
         if let Some(destination) = unicast_destination(packet)
             && !self.addresses.contains(&destination)
@@ -355,8 +355,8 @@ impl Machine {
         }
     }
 
-    /// Whether a call that waits to send can go on now that the handshake has ended. As on Linux its data takes our ACK along:
-    /// nothing leaves before it has been tried again.
+    /// Returns true when a waiting send can proceed now that the handshake has ended. As on Linux its data carries our ACK:
+    /// nothing leaves before the send has been retried.
     fn wakes_writer(&mut self) -> bool {
         let mut woken = false;
         while let Some(event) = self.stack.poll_event() {
@@ -368,12 +368,12 @@ impl Machine {
         woken
     }
 
-    /// The next packet that has left.
+    /// Returns the next packet sent.
     pub fn next_sent(&mut self) -> Option<Sent> {
         self.sent.pop_front()
     }
 
-    /// Time goes on to `until`; everything due on the way happens at its time.
+    /// Advances the time to `until`; each timer on the way runs at its time.
     pub fn advance(&mut self, until: Instant) {
         for _ in 0..TIMERS_MAX {
             match self.next_timer() {
@@ -385,7 +385,7 @@ impl Machine {
         self.settle();
     }
 
-    /// Time goes on to the next timer; `false`: there is none before `limit`.
+    /// Advances the time to the next timer; `false`: there is none before `limit`.
     pub fn advance_to_timer(&mut self, limit: Instant) -> bool {
         match self.next_timer() {
             Some(at) if at <= limit => {
@@ -396,7 +396,7 @@ impl Machine {
         }
     }
 
-    /// When the next timer is due.
+    /// Returns the time of the next timer.
     pub fn next_timer(&self) -> Option<Instant> {
         self.sockets.values().filter_map(|socket| socket.held_until).chain(self.stack.poll_timeout()).min()
     }
@@ -408,7 +408,7 @@ impl Machine {
         self.settle();
     }
 
-    /// What MSG_MORE has held back may go: of all sockets, or of those whose time has come.
+    /// Releases data that MSG_MORE has held back: of all sockets, or of those whose time has come.
     fn release_held(&mut self, due: Option<Instant>) {
         for socket in self.sockets.values_mut() {
             let is_due = |until: &mut Instant| due.is_none_or(|now| *until <= now);
@@ -418,7 +418,7 @@ impl Machine {
         }
     }
 
-    /// Lets everything that can happen now happen: packets leave, events change sockets.
+    /// Runs the stack until nothing is left to do now: packets leave, events change sockets.
     fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             let more = self.stack.transmit(self.now, &mut self.outbound);
@@ -485,7 +485,7 @@ impl Machine {
         socket.phase = Phase::Closed;
     }
 
-    /// One attempt at a call. `None`: it waits; try again when something has happened.
+    /// Attempts a call once. `None`: it waits; retry it after an event.
     pub fn attempt(&mut self, call: &mut Call) -> Option<Answer> {
         let answer = match call {
             Call::Accept { fd, flags } => self.try_accept(*fd, *flags),
@@ -505,7 +505,7 @@ impl Machine {
     }
 
     fn lowest_free(&self) -> i32 {
-        (FIRST_DESCRIPTOR..).find(|fd| !self.descriptors.contains_key(fd)).expect("numbers do not end before memory does")
+        (FIRST_DESCRIPTOR..).find(|fd| !self.descriptors.contains_key(fd)).expect("memory ends before the numbers do")
     }
 
     fn install(&mut self, descriptor: Descriptor) -> i32 {
@@ -514,7 +514,7 @@ impl Machine {
         fd
     }
 
-    /// Gives the descriptor `from` the number `to`. `false`: there is none, or one of that number.
+    /// Renumbers the descriptor `from` to `to`. `false`: `from` does not exist, or `to` does.
     pub fn renumber(&mut self, from: i32, to: i32) -> bool {
         if self.descriptors.contains_key(&to) {
             return from == to;
@@ -538,7 +538,7 @@ impl Machine {
     }
 }
 
-/// Where a packet goes to, if that can be an address of one machine.
+/// Returns the packet's destination, if it can be an address of one machine.
 fn unicast_destination(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => {
@@ -565,12 +565,12 @@ fn append(stash: &mut VecDeque<u8>, frame: &Frame) {
     stash.extend(frame.bytes());
 }
 
-/// The machine's addresses where the caller names none; as the stock tool's.
+/// Addresses of the machine unless the caller names others; the same as the stock tool's.
 const DEFAULT_IPV4: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 const DEFAULT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1);
-/// As in a process that has the three standard ones.
+/// As in a process with the three standard descriptors.
 const FIRST_DESCRIPTOR: i32 = 3;
-/// Turns without an end are a fault of the stack; the script then fails instead of hanging.
+/// An endless loop is an error of the stack; the script then fails instead of hanging.
 const TURNS_MAX: usize = 100_000;
 const TIMERS_MAX: usize = 1_000_000;
 

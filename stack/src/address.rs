@@ -1,4 +1,4 @@
-//! Addresses: link, network and transport. IPv4 and IPv6 alike.
+//! Link, network and transport addresses, IPv4 and IPv6.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -10,13 +10,13 @@ impl MacAddress {
     /// ff:ff:ff:ff:ff:ff
     pub const BROADCAST: MacAddress = MacAddress([0xff; 6]);
 
-    /// Whether it names many: multicast or broadcast.
+    /// Returns true for a multicast or broadcast address.
     #[inline]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// The address that frames to a group carry (RFC 1112 §6.4, RFC 2464 §7).
+    /// Returns the destination address of frames to a group (RFC 1112 §6.4, RFC 2464 §7).
     pub const fn of_group(group: IpAddr) -> MacAddress {
         match group {
             IpAddr::V4(ip) => {
@@ -40,12 +40,12 @@ pub struct SocketAddress {
     pub port: u16,
 }
 
-/// An address and the length of its prefix.
+/// An address and its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {
     /// The address.
     pub ip: IpAddr,
-    /// Leading bits that name the network.
+    /// Number of leading bits that name the network.
     pub prefix_len: u8,
 }
 
@@ -62,25 +62,25 @@ impl core::str::FromStr for Cidr {
     }
 }
 
-/// The text is not an address, a slash and the length of a prefix.
+/// The text is not an address, a slash and a prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadCidr;
 
 impl core::fmt::Display for BadCidr {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("not an address and the length of its prefix, as in 10.0.0.1/24")
+        f.write_str("expected an address and its prefix length, as in 10.0.0.1/24")
     }
 }
 
 impl core::error::Error for BadCidr {}
 
 impl Cidr {
-    /// Whether `ip` is in the network that this names.
+    /// Returns true when `ip` is in this network.
     pub fn contains(&self, ip: IpAddr) -> bool {
         self.network() == Cidr { ip, prefix_len: self.prefix_len }.network() && self.ip.is_ipv4() == ip.is_ipv4()
     }
 
-    /// The network's first address as a number: all bits behind the prefix are zero.
+    /// Returns the network's first address as a number: all bits after the prefix are zero.
     pub(crate) fn network(&self) -> u128 {
         let (bits, width) = match self.ip {
             IpAddr::V4(ip) => (u128::from(u32::from(ip)), 32),
@@ -90,7 +90,7 @@ impl Cidr {
         bits.checked_shr(host_bits).and_then(|network| network.checked_shl(host_bits)).unwrap_or(0)
     }
 
-    /// The last address of an IPv4 network that has one for broadcast (RFC 3021: /31 and /32 have none).
+    /// Returns the broadcast address of an IPv4 network: its last one (RFC 3021: /31 and /32 have none).
     pub(crate) fn broadcast(&self) -> Option<Ipv4Addr> {
         match self.ip {
             IpAddr::V4(ip) if self.prefix_len < 31 => {

@@ -17,11 +17,11 @@ pub enum CongestionControl {
 }
 
 impl CongestionControl {
-    /// All of them. Applications name them by their place here.
+    /// All algorithms. Applications name them by their index here.
     pub const ALL: [CongestionControl; 4] =
         [CongestionControl::NewReno, CongestionControl::Cubic, CongestionControl::Bbr, CongestionControl::Dctcp];
 
-    /// The name that Linux gives it.
+    /// Returns Linux's name.
     pub fn name(self) -> &'static str {
         match self {
             CongestionControl::Cubic => "cubic",
@@ -31,16 +31,16 @@ impl CongestionControl {
         }
     }
 
-    /// The one with this name.
+    /// Returns the algorithm with this name.
     pub fn from_name(name: &str) -> Option<CongestionControl> {
         CongestionControl::ALL.into_iter().find(|algorithm| algorithm.name() == name)
     }
 }
 
-/// When SYN cookies (RFC 4987) answer instead of a place in the SYN queue; Linux tcp_syncookies 0, 1, 2.
+/// When SYN cookies (RFC 4987) replace an entry in the SYN queue; Linux tcp_syncookies 0, 1, 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SynCookies {
-    /// Never: a full queue loses its oldest record.
+    /// Never: a full queue drops its oldest record.
     Off,
     /// When the queue is full.
     #[default]
@@ -49,53 +49,54 @@ pub enum SynCookies {
     Always,
 }
 
-/// Explicit congestion notification: what is requested in our SYNs, and what is answered. Linux: net.ipv4.tcp_ecn.
+/// Explicit congestion notification: what our SYNs request, and what we accept. Linux: net.ipv4.tcp_ecn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ecn {
     /// 0: neither.
     Off,
-    /// 1: RFC 3168 is requested, and answered.
+    /// 1: requests and accepts RFC 3168.
     Request,
-    /// 2: RFC 3168 is answered.
+    /// 2: accepts RFC 3168.
     #[default]
     Passive,
-    /// 3: RFC 9768 is requested, and answered, as is RFC 3168.
+    /// 3: requests RFC 9768; accepts it and RFC 3168.
     AccurateRequest,
-    /// 4: RFC 9768 is answered; RFC 3168 is requested.
+    /// 4: accepts RFC 9768; requests RFC 3168.
     AccuratePassiveRequest,
-    /// 5: RFC 9768 is answered, as is RFC 3168.
+    /// 5: accepts RFC 9768 and RFC 3168.
     AccuratePassive,
 }
 
 impl Ecn {
-    /// From the number that Linux uses.
+    /// Converts Linux's number.
     pub fn from_number(number: u64) -> Option<Ecn> {
         use Ecn::{AccuratePassive, AccuratePassiveRequest, AccurateRequest, Off, Passive, Request};
         [Off, Request, Passive, AccurateRequest, AccuratePassiveRequest, AccuratePassive].get(number as usize).copied()
     }
 }
 
-/// RFC 7413, as Linux's tcp_fastopen.
+/// RFC 7413; the settings of Linux's tcp_fastopen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastOpenConfig {
     /// Active opens may carry data (bit 0).
     pub client: bool,
-    /// Listeners may take it (bit 1).
+    /// Listeners may accept such data (bit 1).
     pub server: bool,
     /// Data is sent without a cookie (bit 2).
     pub client_without_cookie: bool,
-    /// Data is taken without a cookie (bit 9).
+    /// Data is accepted without a cookie (bit 9).
     pub server_without_cookie: bool,
-    /// Listeners need not ask for it (bit 10).
+    /// Listeners need not enable it themselves (bit 10).
     pub every_listener: bool,
-    /// How long no data is sent in SYNs after those with data went lost and those without did not; zero: no matter.
+    /// Time without data in SYNs after SYNs with data were lost and SYNs without data were not; doubles each time; zero:
+    /// off.
     pub black_hole_rest: Duration,
-    /// Of listeners that have none of their own; `None`: made of the seed. Hosts behind one address share them.
+    /// Keys of listeners without keys of their own; `None`: derived from the seed. Hosts behind one address must share them.
     pub keys: Option<FastOpenKeys>,
 }
 
 impl FastOpenConfig {
-    /// What the number in Linux's net.ipv4.tcp_fastopen means.
+    /// Converts the number of Linux's net.ipv4.tcp_fastopen.
     pub fn from_bits(bits: u32) -> FastOpenConfig {
         FastOpenConfig {
             client: bits & 1 != 0,
@@ -109,49 +110,49 @@ impl FastOpenConfig {
     }
 }
 
-/// Secrets of which Fast Open cookies are made (RFC 7413 §4.1.2).
+/// Secrets from which Fast Open cookies are made (RFC 7413 §4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastOpenKeys {
     /// Makes cookies.
     pub primary: [u8; 16],
-    /// Cookies made with this one are still good.
+    /// Cookies made with this key are still accepted.
     pub backup: Option<[u8; 16]>,
 }
 
 /// Packetization-layer path MTU discovery (RFC 4821); Linux: tcp_mtu_probing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MtuProbing {
-    /// Only ICMP tells (RFC 1191). Linux: 0.
+    /// Only ICMP lowers the path MTU (RFC 1191). Linux: 0.
     Off,
-    /// When segments vanish. Linux: 1.
+    /// Probes when segments vanish. Linux: 1.
     #[default]
     BlackHole,
-    /// On every connection. Linux: 2.
+    /// Probes on every connection. Linux: 2.
     Always,
 }
 
 /// Limits and defaults of one stack.
 #[derive(Clone, Debug)]
 pub struct StackConfig {
-    /// Secret for ISNs, ports, hashes: everything that must not be guessed comes from here.
+    /// Secret from which ISNs, ports, hashes and all else that must not be guessed are derived.
     pub seed: u64,
-    /// Connections at most, in all states with a full control block.
+    /// Maximum number of connections, in all states with a full control block.
     pub connections_max: u32,
-    /// Listeners at most.
+    /// Maximum number of listeners.
     pub listeners_max: u32,
-    /// Half-open connections (SYN-RECEIVED records) at most; of one listener no more than its backlog.
+    /// Maximum number of half-open connections (SYN-RECEIVED records); of one listener no more than its backlog.
     pub syn_queue_max: u32,
-    /// TIME-WAIT records at most; the oldest goes when full.
+    /// Maximum number of TIME-WAIT records; when full, the oldest is dropped.
     pub time_wait_max: u32,
-    /// Neighbors at most.
+    /// Maximum number of neighbors.
     pub neighbors_max: u32,
-    /// Packets that wait for one unresolved neighbor.
+    /// Maximum number of packets that wait for one unresolved neighbor.
     pub neighbor_queue_max: u32,
-    /// Replies (RST, ICMP, challenge ACK) per second at most.
+    /// Maximum number of replies (RST, ICMP, challenge ACK) per second.
     pub replies_per_second: u32,
-    /// Memory that fragments which wait for others may hold, bytes; Linux ipfrag_high_thresh: 4 MiB.
+    /// Memory for fragments of incomplete datagrams, bytes; Linux ipfrag_high_thresh: 4 MiB.
     pub reassembly_memory_bytes: u32,
-    /// Destinations whose path MTU is remembered at most.
+    /// Maximum number of destinations whose path MTU is stored.
     pub path_mtus_max: u32,
     /// TCP defaults.
     pub tcp: TcpConfig,
@@ -162,7 +163,7 @@ pub struct StackConfig {
 /// Limits and defaults of UDP; a socket may override some with [`UdpOptions`].
 #[derive(Clone, Debug)]
 pub struct UdpConfig {
-    /// Sockets at most.
+    /// Maximum number of sockets.
     pub sockets_max: u32,
     /// Send buffer, bytes of memory; Linux net.core.wmem_default: 212,992.
     pub send_buffer_bytes: u32,
@@ -170,43 +171,43 @@ pub struct UdpConfig {
     pub receive_buffer_bytes: u32,
 }
 
-/// What is done about packets larger than the path takes: IP_MTU_DISCOVER.
+/// Treatment of packets larger than the path MTU: IP_MTU_DISCOVER.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathMtuDiscovery {
-    /// Fragment what is too large; "don't fragment" is set on what is not (Linux's default).
+    /// Fragments packets that are too large; sets "don't fragment" on all others (Linux's default).
     #[default]
     Want,
-    /// Never set "don't fragment".
+    /// Never sets "don't fragment".
     Dont,
-    /// Always set it; what is too large is refused.
+    /// Always sets "don't fragment"; refuses packets that are too large.
     Do,
-    /// As `Do`, but only the link's MTU counts, not what routers have said.
+    /// Like `Do`, but only the link's MTU counts, not the path MTU that routers report.
     Probe,
-    /// Only the link's MTU counts, and routers may cut.
+    /// Only the link's MTU counts, and routers may fragment.
     Interface,
-    /// As `Interface`, and what is too large is cut here.
+    /// Like `Interface`, and packets that are too large are fragmented here.
     Omit,
 }
 
 impl PathMtuDiscovery {
-    /// From the number that Linux uses (ip(7)).
+    /// Converts Linux's number (ip(7)).
     pub fn from_number(number: u32) -> Option<PathMtuDiscovery> {
         use PathMtuDiscovery::{Do, Dont, Interface, Omit, Probe, Want};
         [Dont, Want, Do, Probe, Interface, Omit].get(number as usize).copied()
     }
 
-    /// Whether datagrams are made for the path's MTU, not for the link's.
+    /// Returns true when datagrams are sized for the path MTU, not for the link's.
     pub(crate) fn is_learning(self) -> bool {
         matches!(self, PathMtuDiscovery::Want | PathMtuDiscovery::Dont | PathMtuDiscovery::Do)
     }
 }
 
-/// What an application may ask for on one UDP socket.
+/// Options of one UDP socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// SO_REUSEADDR: others that ask for it too may bind the same address.
+    /// SO_REUSEADDR: other sockets with this option may bind the same address.
     pub reuse_address: bool,
-    /// SO_REUSEPORT: as above, and datagrams are shared out among them by the hash of the flow.
+    /// SO_REUSEPORT: the same, and the sockets share the datagrams by a hash of the flow.
     pub reuse_port: bool,
     /// SO_BROADCAST
     pub broadcast: bool,
@@ -218,39 +219,39 @@ pub struct UdpOptions {
     pub type_of_service: u8,
     /// IP_TTL, IPV6_UNICAST_HOPS; zero: 64.
     pub time_to_live: u8,
-    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS; zero: what is sent to groups stays on this host.
+    /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS; zero: datagrams to groups stay on this host.
     pub multicast_time_to_live: u8,
-    /// IP_MULTICAST_IF, IPV6_MULTICAST_IF; `None`: as the routes say.
+    /// IP_MULTICAST_IF, IPV6_MULTICAST_IF; `None`: the routes decide.
     pub multicast_interface: Option<u32>,
-    /// IP_MULTICAST_LOOP: sockets of this host that have joined hear what is sent to their group.
+    /// IP_MULTICAST_LOOP: member sockets of this host receive datagrams sent to their group.
     pub multicast_loop: bool,
-    /// IP_MULTICAST_ALL: also groups that only other sockets have joined are heard.
+    /// IP_MULTICAST_ALL: the socket also receives from groups that only other sockets have joined.
     pub multicast_all: bool,
     /// SO_NO_CHECK (IPv4 only)
     pub no_checksum: bool,
     /// IP_MTU_DISCOVER
     pub path_mtu_discovery: PathMtuDiscovery,
-    /// IP_RECVERR: ICMP errors are kept for `udp_error_report`, also on an unconnected socket.
+    /// IP_RECVERR: `udp_error_report` returns ICMP errors, also for an unconnected socket.
     pub receive_errors: bool,
     /// SO_SNDBUF; zero: the default.
     pub send_buffer_bytes: u32,
     /// SO_RCVBUF; zero: the default.
     pub receive_buffer_bytes: u32,
-    /// UDP_SEGMENT; zero: none. A call may name another.
+    /// UDP_SEGMENT; zero: none. A call may give another size.
     pub segment_size: u16,
-    /// UDP_GRO: datagrams of one flow and size that come together are given as one message.
+    /// UDP_GRO: datagrams of one flow and size that arrive together are delivered as one message.
     pub coalesce: bool,
 }
 
 /// Defaults of TCP; a socket may override some with [`TcpOptions`].
 #[derive(Clone, Debug)]
 pub struct TcpConfig {
-    /// For new connections.
+    /// Algorithm of new connections.
     pub congestion_control: CongestionControl,
-    /// Largest send buffer to which a connection may grow, bytes; Linux: the third number of tcp_wmem, 4 MiB. BBR holds two
-    /// bandwidth-delay products, and a repair of a repair a third one.
+    /// Maximum size of a send buffer, bytes; Linux: the third number of tcp_wmem, 4 MiB. BBR needs two bandwidth-delay
+    /// products, and repairing a lost retransmission a third one.
     pub send_buffer_bytes: u32,
-    /// Send buffer before any growth, bytes.
+    /// Initial size of a send buffer, bytes.
     pub send_buffer_initial_bytes: u32,
     /// Receive buffer, bytes.
     pub receive_buffer_bytes: u32,
@@ -262,56 +263,55 @@ pub struct TcpConfig {
     pub rto_initial: Duration,
     /// RFC 9293 §3.8.6.3; Linux: 40 ms.
     pub delayed_ack: Duration,
-    /// ACKs are delayed by a quarter of the round trip, but at least by this; Linux: 40 ms.
+    /// Minimum ACK delay; ACKs are delayed by a quarter of the round trip; Linux: 40 ms.
     pub delayed_ack_min: Duration,
-    /// So many full segments at the start of a connection are acknowledged at once (Linux: 16); 0: the delay is the same
+    /// Number of full segments at the start of a connection that are acknowledged at once (Linux: 16); 0: the delay applies
     /// from the first segment on, which saves short exchanges a packet.
     pub quick_start_segments: u8,
-    /// Retransmissions of data before the connection is given up; Linux tcp_retries2: 15.
+    /// Maximum number of data retransmissions; Linux tcp_retries2: 15.
     pub retries: u8,
-    /// Retransmissions of SYN; Linux tcp_syn_retries: 6.
+    /// Maximum number of SYN retransmissions; Linux tcp_syn_retries: 6.
     pub syn_retries: u8,
-    /// So many retransmissions of a SYN come at equal distances before the distance doubles (Linux tcp_syn_linear_timeouts);
-    /// RFC 6298 (5.5): 0.
+    /// Number of SYN retransmissions at equal intervals before the interval doubles (Linux tcp_syn_linear_timeouts); RFC
+    /// 6298 (5.5): 0.
     pub syn_linear_timeouts: u8,
-    /// Retransmissions of SYN-ACK; Linux tcp_synack_retries: 5.
+    /// Maximum number of SYN-ACK retransmissions; Linux tcp_synack_retries: 5.
     pub synack_retries: u8,
-    /// How long a connection that has answered an impossible segment does not answer another one; Linux
-    /// tcp_invalid_ratelimit: 500 ms.
+    /// Minimum interval between a connection's answers to invalid segments; Linux tcp_invalid_ratelimit: 500 ms.
     pub invalid_interval: Duration,
     /// RFC 7413; Linux: clients only.
     pub fast_open: FastOpenConfig,
     /// RFC 4987
     pub syn_cookies: SynCookies,
-    /// How long a closed connection stays in TIME-WAIT; Linux: 60 s.
+    /// Time in TIME-WAIT; Linux: 60 s.
     pub time_wait: Duration,
-    /// How long an orphan waits in FIN-WAIT-2; Linux tcp_fin_timeout: 60 s.
+    /// Time of an orphan in FIN-WAIT-2; Linux tcp_fin_timeout: 60 s.
     pub fin_timeout: Duration,
     /// Idle time before keepalive; Linux: 2 h.
     pub keepalive_idle: Duration,
-    /// Time between keepalives; Linux: 75 s.
+    /// Interval between keepalives; Linux: 75 s.
     pub keepalive_interval: Duration,
     /// Unanswered keepalives before the connection is given up; Linux: 9.
     pub keepalive_probes: u8,
-    /// First and last port for active opens, when the caller names none.
+    /// First and last port for active opens without a given port.
     pub ephemeral_ports: (u16, u16),
     /// RFC 7323 timestamps.
     pub timestamps: bool,
-    /// RFC 7323 §3.2: segments without a timestamp are dropped where timestamps were agreed on; Linux takes them.
+    /// RFC 7323 §3.2: segments without a timestamp are dropped on connections with timestamps; Linux accepts them.
     pub timestamps_required: bool,
     /// RFC 7323 window scaling.
     pub window_scaling: bool,
     /// RFC 2018 selective acknowledgment.
     pub sack: bool,
-    /// RFC 8985 RACK: losses by time, where SACK is on; otherwise RFC 6675.
+    /// RFC 8985 RACK: detects losses by time, with SACK; otherwise RFC 6675.
     pub rack: bool,
-    /// RFC 8985 tail loss probes, where RACK is on.
+    /// RFC 8985 tail loss probes, with RACK.
     pub tail_loss_probe: bool,
-    /// RFC 5682 F-RTO, where RACK is on.
+    /// RFC 5682 F-RTO, with RACK.
     pub f_rto: bool,
     /// RFC 4821.
     pub mtu_probing: MtuProbing,
-    /// Payload bytes from which the search for the path MTU starts; Linux tcp_base_mss: 1024.
+    /// Payload bytes at which the search for the path MTU starts; Linux tcp_base_mss: 1024.
     pub mtu_base_mss: u16,
     /// RFC 6928 initial window, segments.
     pub initial_window: u8,
@@ -319,27 +319,29 @@ pub struct TcpConfig {
     pub pacing: bool,
     /// RFC 3168 and RFC 9768.
     pub ecn: Ecn,
-    /// RFC 9768 §3.2.3: counts of bytes are told in an option (Linux: tcp_ecn_option).
+    /// RFC 9768 §3.2.3: an option carries the byte counters (Linux: tcp_ecn_option).
     pub accurate_option: bool,
-    /// RFC 3168 §6.1.1.1: a SYN that is sent again does not ask for ECN (Linux: tcp_ecn_fallback).
+    /// RFC 3168 §6.1.1.1: a retransmitted SYN does not ask for ECN (Linux: tcp_ecn_fallback).
     pub ecn_fallback: bool,
     /// RFC 5681 §4.1: after an idle time the window restarts from its initial size (Linux: tcp_slow_start_after_idle).
     pub restart_after_idle: bool,
-    /// PSH also on the last segment of each train that Linux would hand to a link as one packet, so that a receiver which
-    /// coalesces does not wait; the least train, segments (Linux tcp_min_tso_segs: 2). 0: only where the data ends.
+    /// Sets PSH also on the last segment of each burst that Linux would give to a link as one packet, so that a coalescing
+    /// receiver does not wait; minimum burst, segments (Linux tcp_min_tso_segs: 2). 0: only at the end of the data.
     pub push_trains: u8,
-    /// Payload bytes that one call writes at most while small messages are sent as well; otherwise, and as the default, 512 KiB.
+    /// Maximum payload bytes that one `transmit` writes while small messages are sent too; otherwise, and by default, 512
+    /// KiB.
     pub turn_beside_small_bytes: u32,
 }
 
-/// What one socket chooses for itself.
+/// Options of one TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOptions {
     /// TCP_NODELAY: no Nagle.
     pub no_delay: bool,
     /// TCP_CORK: hold partial segments.
     pub cork: bool,
-    /// TCP_QUICKACK: ACKs go at once until the connection answers, or wait from the first segment on; `None`: not set.
+    /// TCP_QUICKACK: true: ACKs go at once until the connection answers; false: they wait from the first segment on; `None`:
+    /// not set.
     pub quick_ack: Option<bool>,
     /// SO_KEEPALIVE.
     pub keepalive: bool,
@@ -351,7 +353,7 @@ pub struct TcpOptions {
     pub keepalive_probes: u8,
     /// TCP_USER_TIMEOUT; zero: the default.
     pub user_timeout: Duration,
-    /// SO_SNDBUF; zero: as much as the congestion window asks for.
+    /// SO_SNDBUF; zero: as much as the congestion window needs.
     pub send_buffer_bytes: u32,
     /// SO_RCVBUF; zero: the default.
     pub receive_buffer_bytes: u32,
@@ -365,27 +367,27 @@ pub struct TcpOptions {
     pub type_of_service: u8,
     /// IP_TTL; zero: 64.
     pub time_to_live: u8,
-    /// TCP_FASTOPEN_CONNECT or MSG_FASTOPEN: an active open may wait for data that its SYN carries.
+    /// TCP_FASTOPEN_CONNECT or MSG_FASTOPEN: an active open may wait for data to send with its SYN.
     pub fast_open: bool,
     /// TCP_FASTOPEN_NO_COOKIE
     pub fast_open_without_cookie: bool,
-    /// TCP_FASTOPEN of a listener: connections at most that have sent data and not finished the handshake.
+    /// TCP_FASTOPEN of a listener: maximum number of connections with data and an unfinished handshake.
     pub fast_open_queue: u32,
-    /// TCP_NOTSENT_LOWAT: bytes that may be queued and not sent yet; zero: as many as the send buffer holds.
+    /// TCP_NOTSENT_LOWAT: maximum number of queued bytes not sent yet; zero: the send buffer's size.
     pub not_sent_low_water: u32,
-    /// TCP_DEFER_ACCEPT of a listener: so many SYN-ACKs are not sent again while the peer has not sent data; zero: a
-    /// connection is offered when the handshake is over.
+    /// TCP_DEFER_ACCEPT of a listener: number of SYN-ACK retransmissions that are skipped while the peer has not sent data;
+    /// zero: a connection can be accepted when its handshake is complete.
     pub defer_accept_retries: u8,
-    /// TCP_SYNCNT: retransmissions of the SYN; zero: the default.
+    /// TCP_SYNCNT: maximum number of SYN retransmissions; zero: the default.
     pub syn_retries: u8,
-    /// TCP_WINDOW_CLAMP: largest window that is told, bytes; zero: none.
+    /// TCP_WINDOW_CLAMP: largest window advertised, bytes; zero: none.
     pub window_clamp: u32,
-    /// TCP_LINGER2: how long an orphan waits in FIN-WAIT-2; `None`: the default; zero: not at all.
+    /// TCP_LINGER2: time of an orphan in FIN-WAIT-2; `None`: the default; zero: none.
     pub fin_timeout: Option<Duration>,
-    /// IP_MTU_DISCOVER, IPV6_MTU_DISCOVER: whether routers may cut segments, and whether they are believed.
+    /// IP_MTU_DISCOVER, IPV6_MTU_DISCOVER: whether routers may fragment segments, and whether their path MTU is used.
     pub path_mtu_discovery: PathMtuDiscovery,
-    /// SO_REUSEPORT of a listener: others that have it may serve the same address, and connections are shared out among them by
-    /// the hash of the flow.
+    /// SO_REUSEPORT of a listener: others with this option may listen on the same address, and share the connections by a
+    /// hash of the flow.
     pub reuse_port: bool,
 }
 

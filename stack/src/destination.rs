@@ -1,8 +1,9 @@
-//! Whose payload a packet carries, told before the packet is taken in, so that it can be read to where its reader wants it.
+//! Finds the connection of a packet before it is received, so that the device can read the payload straight to its reader's
+//! memory.
 //!
-//! A look and no more: the headers are those of [`wire`](crate::wire), nothing is counted or changed, and `receive` judges the
-//! packet as it judges all others. Only plain packets have an answer: Ethernet without a tag, no IP options, extension
-//! headers or fragments, a TCP connection that exists, and a length that is exactly the packet's.
+//! Only parses: it uses the headers of [`wire`](crate::wire), counts and changes nothing, and `receive` validates the packet
+//! like any other. Returns a result only for simple packets: Ethernet without a tag, no IP options, extension headers or
+//! fragments, an existing TCP connection, and exactly the packet's length.
 
 use core::net::IpAddr;
 
@@ -11,18 +12,18 @@ use crate::ip::Medium;
 use crate::tcp::FlowKey;
 use crate::wire::{ethernet, ipv4, ipv6, tcp};
 
-/// A connection for which a packet says it is.
+/// The connection that a packet claims to belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     /// The connection.
     pub socket: SocketId,
-    /// What its owner calls it.
+    /// Its owner's user token.
     pub cookie: u64,
-    /// Bytes of the packet's headers; payload is the rest.
+    /// Length of the packet's headers, bytes; the rest is payload.
     pub header_bytes: usize,
 }
 
-/// The flow of a packet of `len` bytes that begins with `head`, and how many bytes its headers have.
+/// Returns the flow of a packet of `len` bytes that begins with `head`, and the length of its headers.
 pub(crate) fn flow_of(medium: Medium, head: &[u8], len: usize) -> Option<(FlowKey, usize)> {
     let link_len = if medium == Medium::Ethernet { ethernet::HEADER_LEN } else { 0 };
     let packet = head.get(link_len..)?;
@@ -40,7 +41,7 @@ pub(crate) fn flow_of(medium: Medium, head: &[u8], len: usize) -> Option<(FlowKe
     Some((key, link_len + ip_len + tcp_len))
 }
 
-/// Destination, source, and the lengths of the header and of the packet.
+/// Returns destination, source, and the lengths of the header and of the packet.
 fn ends_of_ipv4(packet: &[u8]) -> Option<(IpAddr, IpAddr, usize, usize)> {
     let header = ipv4::Header::parse(packet)?;
     let is_plain = usize::from(header.header_len) == ipv4::HEADER_LEN
@@ -50,7 +51,7 @@ fn ends_of_ipv4(packet: &[u8]) -> Option<(IpAddr, IpAddr, usize, usize)> {
     is_plain.then(|| (header.destination.into(), header.source.into(), ipv4::HEADER_LEN, header.total_len.into()))
 }
 
-/// As of IPv4.
+/// Returns the same for IPv6.
 fn ends_of_ipv6(packet: &[u8]) -> Option<(IpAddr, IpAddr, usize, usize)> {
     let header = ipv6::Header::parse(packet)?;
     let total_len = ipv6::HEADER_LEN + usize::from(header.payload_len);

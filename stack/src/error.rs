@@ -1,8 +1,8 @@
-//! One small enum per operation: what the caller can do decides the type.
+//! One small enum per operation: the caller's possible reactions decide the variants.
 
 use crate::event::SocketError;
 
-/// Why `listen` was refused.
+/// Reason why `listen` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
     /// Another listener has the address and port.
@@ -13,10 +13,10 @@ pub enum ListenError {
     NotLocal,
 }
 
-/// Why `udp_bind` was refused.
+/// Reason why `udp_bind` was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindError {
-    /// Another socket has the address and port, and not both may share it.
+    /// Another socket has the address and port, and the two may not share it.
     InUse,
     /// No port is free.
     NoPort,
@@ -26,38 +26,38 @@ pub enum BindError {
     NotLocal,
 }
 
-/// Why a group was not joined or left.
+/// Reason why a group was not joined or left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupError {
-    /// The address is not that of a group, or of another family than the socket.
+    /// The address is not a group's, or not of the socket's family.
     NotMulticast,
-    /// There is no such interface, or none leads there.
+    /// There is no such interface, or no interface leads to the group.
     NoInterface,
-    /// The socket is in the group already.
+    /// The socket is already in the group.
     AlreadyMember,
     /// The socket is not in the group.
     NotMember,
-    /// The socket, or the interface, is in as many groups as it may be.
+    /// The socket, or the interface, has reached its limit of groups.
     Full,
     /// The name is stale.
     NotOpen,
 }
 
-/// Why `udp_send` took nothing.
+/// Reason why `udp_send` took nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpSendError {
-    /// The send buffer is full or no frame is free; `Event::Ready` follows when there is room.
+    /// The send buffer is full or no frame is free; `Event::Ready` follows when there is space.
     WouldBlock,
     /// The datagram, or with "don't fragment" its packet, is larger than can be sent.
     MessageTooLong,
-    /// No route leads there.
+    /// No route leads to the destination.
     NoRoute,
-    /// The destination is a broadcast address and the socket has no leave for those.
+    /// The destination is a broadcast address and the socket may not broadcast.
     BroadcastForbidden,
     /// Neither the call nor `udp_connect` names a destination.
     DestinationRequired,
-    /// The segment size is zero, or makes too many segments, or the destination is of another
-    /// family than the socket or has port 0.
+    /// The segment size is zero or makes too many segments, or the destination is of another family than the socket or has
+    /// port 0.
     Invalid,
     /// The socket was shut down for writing.
     Closed,
@@ -65,12 +65,12 @@ pub enum UdpSendError {
     NotOpen,
 }
 
-/// Why `connect` was refused at once.
+/// Reason why `connect` was refused at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// The 4-tuple is in use.
     InUse,
-    /// No port is free towards that peer, or the one that was named makes the flow another worker's.
+    /// No port is free towards that peer, or the given port makes the flow another worker's.
     NoPort,
     /// No route to the peer.
     NoRoute,
@@ -78,7 +78,7 @@ pub enum ConnectError {
     Full,
 }
 
-/// Why `accept` gave nothing.
+/// Reason why `accept` returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptError {
     /// No established connection is waiting.
@@ -87,7 +87,7 @@ pub enum AcceptError {
     NotListening,
 }
 
-/// Why `send` took nothing.
+/// Reason why `send` took nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The send buffer is full or no frame is free.
@@ -98,7 +98,7 @@ pub enum SendError {
     NotConnected,
 }
 
-/// Why `receive` gave nothing.
+/// Reason why `receive` returned nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiveError {
     /// Nothing has arrived.
@@ -111,7 +111,7 @@ pub enum ReceiveError {
     NotConnected,
 }
 
-/// What the errors are in words; they need no more than that of `Error`.
+/// Implements `Display` and `Error` with a text for each variant.
 macro_rules! words {
     // One macro instead of the same ten lines for each of the enums.
     ($($name:ident { $($variant:ident => $text:literal),* $(,)? })*) => {$(

@@ -1,15 +1,15 @@
-//! What the stack tells the engine: names of sockets and what changed.
+//! Events for the engine: names of sockets and what changed.
 
-/// Names a connection or a listener of one stack. Stale names are recognised by the generation.
+/// Names a connection or a listener of one stack. The generation identifies stale names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     /// Index in the slab.
     pub index: u32,
-    /// How often the index had been used before.
+    /// Number of earlier uses of the index.
     pub generation: u32,
 }
 
-/// Why a connection ended other than by FIN. `posix::errno` maps these.
+/// Reason why a connection ended other than by FIN. `posix::errno` maps these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SocketError {
     /// The peer reset the connection.
@@ -22,22 +22,22 @@ pub enum SocketError {
     HostUnreachable,
     /// ICMP: no route to the network.
     NetworkUnreachable,
-    /// ICMP: the protocol is not served.
+    /// ICMP: the host does not support the protocol.
     ProtocolUnreachable,
-    /// ICMPv6: a router's policy forbids the way.
+    /// ICMPv6: a router's policy prohibits the destination.
     Prohibited,
     /// The local side aborted.
     Aborted,
 }
 
-/// What can be done with a socket now. Level values: true as long as the condition holds.
+/// Operations that are possible on a socket now. Level values: true as long as the condition holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Bytes, a FIN, an error or (listener) a connection can be taken without waiting.
     pub readable: bool,
     /// Bytes can be queued, or an error can be taken, without waiting.
     pub writable: bool,
-    /// The peer has sent FIN and all before it was received.
+    /// The peer has sent FIN and everything before it was received.
     pub peer_closed: bool,
     /// Both directions are closed, or the connection was reset.
     pub hung_up: bool,
@@ -48,82 +48,83 @@ pub struct Readiness {
 pub struct Urgent {
     /// Bytes of the stream before it, modulo 2^32.
     pub at: u32,
-    /// The byte; `None`: it has not come yet.
+    /// The byte; `None`: it has not arrived yet.
     pub byte: Option<u8>,
 }
 
-/// Something happened on a socket; at most one of each kind per socket and turn.
+/// Something happened on a socket; at most one event of each kind per socket and iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An active open was answered: the connection is established.
     Connected {
         /// The connection.
         socket: SocketId,
-        /// What the application named it by.
+        /// Its user token.
         cookie: u64,
     },
     /// A listener has a new established connection to accept. `cookie` is the listener's.
     Accepted {
         /// The listener.
         listener: SocketId,
-        /// What the application named it by.
+        /// The listener's user token.
         cookie: u64,
     },
-    /// Readiness of a connection changed for the better: more to read, room to write, an end.
+    /// A connection became readable or writable, or ended.
     Ready {
         /// The connection.
         socket: SocketId,
-        /// What the application named it by.
+        /// Its user token.
         cookie: u64,
     },
-    /// There is news of urgent data: ask [`Stack::urgent`](crate::Stack::urgent). Comes before the `Ready` of the bytes.
+    /// Urgent data was announced or arrived: call [`Stack::urgent`](crate::Stack::urgent). Comes before the `Ready` of the
+    /// bytes.
     Urgent {
         /// The connection.
         socket: SocketId,
-        /// What the application named it by.
+        /// Its user token.
         cookie: u64,
     },
     /// The connection ended with an error (also for a failed active open).
     Failed {
         /// The connection.
         socket: SocketId,
-        /// What the application named it by.
+        /// Its user token.
         cookie: u64,
-        /// Why.
+        /// The reason.
         error: SocketError,
     },
     /// The socket is gone and its name invalid: closed and acknowledged, or TIME-WAIT took over.
     Closed {
         /// The connection.
         socket: SocketId,
-        /// What the application named it by.
+        /// Its user token.
         cookie: u64,
-        /// TIME-WAIT took over: its pair of addresses stays taken.
+        /// True when TIME-WAIT took over: its pair of addresses stays in use.
         time_wait: bool,
     },
-    /// A neighbor must be resolved by the kernel (links whose neighbors are mirrored).
+    /// The kernel must resolve a neighbor (links whose neighbors are mirrored).
     ResolveNeighbor {
         /// The interface.
         interface: u32,
         /// The neighbor.
         ip: core::net::IpAddr,
     },
-    /// Which addresses an interface has, has changed by itself.
+    /// The stack changed the addresses of an interface.
     Address {
         /// The interface.
         interface: u32,
-        /// What happened.
+        /// The change.
         change: AddressChange,
     },
 }
 
-/// What has happened to an address.
+/// Change of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressChange {
     /// It was made or checked and can be used now.
     Added(crate::Cidr),
-    /// It was made by the stack and is gone.
+    /// The stack had made it, and it is gone.
     Removed(core::net::IpAddr),
-    /// Somebody else on the link uses it. One that was being checked is not used; one in use is kept and defended.
+    /// Another host on the link uses it. If it was being checked, it is not used; if in use, it is kept and defended.
     Duplicate(core::net::IpAddr),
 }

@@ -1,18 +1,18 @@
-//! The two IP versions that tests speak, with the same numbers above them.
+//! The two IP versions in tests, with the same addresses and sizes above them.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::address::Cidr;
 use crate::wire::{checksum, ipv4, ipv6};
 
-/// Which IP a test speaks.
+/// IP version of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Ipv4,
     Ipv6,
 }
 
-/// Makes of each function a test for either family: `NAME::ipv4` and `NAME::ipv6`.
+/// Makes of each function a test for each family: `NAME::ipv4` and `NAME::ipv6`.
 macro_rules! in_both_families {
     ($($name:ident)*) => {$(
         mod $name {
@@ -30,24 +30,24 @@ macro_rules! in_both_families {
 }
 pub(crate) use in_both_families;
 
-/// The last part of an address.
+/// Last part of an address.
 const LOCAL: u8 = 1;
 const REMOTE: u8 = 2;
-/// What a segment carries on a link of 1,500 bytes in IPv4.
+/// MSS on a link of 1,500 bytes with IPv4.
 const MSS: u16 = 1_460;
 
 impl Family {
-    /// The stack's address.
+    /// Returns the stack's address.
     pub(crate) fn local(self) -> IpAddr {
         self.host(LOCAL)
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub(crate) fn remote(self) -> IpAddr {
         self.host(REMOTE)
     }
 
-    /// A host on the stack's link.
+    /// Returns the address of a host on the stack's link.
     pub(crate) fn host(self, number: u8) -> IpAddr {
         match self {
             Family::Ipv4 => Ipv4Addr::new(10, 0, 0, number).into(),
@@ -55,7 +55,7 @@ impl Family {
         }
     }
 
-    /// No address.
+    /// Returns the unspecified address.
     pub(crate) fn any(self) -> IpAddr {
         match self {
             Family::Ipv4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -63,7 +63,7 @@ impl Family {
         }
     }
 
-    /// Bytes of the IP header.
+    /// Returns the length of the IP header.
     pub(crate) fn header_len(self) -> usize {
         match self {
             Family::Ipv4 => ipv4::HEADER_LEN,
@@ -71,17 +71,17 @@ impl Family {
         }
     }
 
-    /// The link's; the same MSS fits in either family.
+    /// Returns the link's MTU; the same MSS fits in either family.
     pub(crate) fn mtu(self) -> u16 {
         MSS + 20 + self.header_len() as u16
     }
 
-    /// The stack's address with the prefix of its link.
+    /// Returns the stack's address with the prefix of its link.
     pub(crate) fn network(self) -> Cidr {
         Cidr { ip: self.local(), prefix_len: if self == Family::Ipv4 { 24 } else { 64 } }
     }
 
-    /// The protocol number of ICMP.
+    /// Returns the protocol number of ICMP.
     pub(crate) fn icmp(self) -> u8 {
         match self {
             Family::Ipv4 => 1,
@@ -106,7 +106,7 @@ impl Family {
         }
     }
 
-    /// The ECN field and the ends of a packet that the stack has sent, whose header must be good.
+    /// Returns the ECN field and the addresses of a packet that the stack has sent; its header must be valid.
     pub(crate) fn parse_header(self, bytes: &[u8]) -> (u8, (IpAddr, IpAddr)) {
         match self {
             Family::Ipv4 => {

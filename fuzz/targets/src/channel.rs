@@ -1,6 +1,6 @@
-//! The worker's end of a channel whose application writes anything anywhere.
+//! The worker's end of a channel whose application writes arbitrary words at arbitrary offsets.
 //!
-//! Input: steps; each scribbles a word into the region or does one of the things that an engine does.
+//! Input: steps; each writes a word into the region or does one of the things that an engine does.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,7 +12,7 @@ use crate::input::Input;
 
 const SHAPE: Shape =
     Shape { slots: 128, rx_large: 8, rx_small: 8, tx_large: 8, tx_small: 8, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
-/// Steps of one input.
+/// Maximum number of steps of one input.
 const STEPS_MAX: usize = 2000;
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -43,12 +43,12 @@ pub(crate) fn run(bytes: &[u8]) {
         assert_eq!(worker.tx_available(slot), 0);
     }
     worker.reclaim();
-    assert_eq!(worker.free_rx(), (SHAPE.rx_large, SHAPE.rx_small), "every chunk has come back");
-    assert_eq!((worker.lent_tx(), worker.free_rooms()), (0, SHAPE.rx_bulk + SHAPE.rx_middle), "those under frames too");
+    assert_eq!(worker.free_rx(), (SHAPE.rx_large, SHAPE.rx_small), "every chunk was returned");
+    assert_eq!((worker.lent_tx(), worker.free_rooms()), (0, SHAPE.rx_bulk + SHAPE.rx_middle), "also those under frames");
     assert_eq!(arena.free_extents(), arena.extents());
 }
 
-/// Something that an engine does.
+/// Does one of the things that an engine does.
 fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8, input: &mut Input<'_>) {
     let slot = u32::from(input.byte()) % SHAPE.slots;
     let mut bytes = [0xa5; 3000];
@@ -63,7 +63,7 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8
             }
         }
         3 => {
-            // Frames over what was pushed, some of them kept.
+            // Takes frames over what was pushed; some of them are kept.
             worker.tx_available(slot);
             frames.extend(worker.lend_tx(slot, arena, usize::from(input.word())));
             frames.truncate(usize::from(input.byte()) % 8);
@@ -74,7 +74,7 @@ fn act(worker: &mut Attachment, arena: &Arena, frames: &mut Vec<Frame>, step: u8
             worker.release_tx(slot, available as u32);
         }
         4 => {
-            // Payload that a device reads to the region, some of it dropped before it is pushed.
+            // Payload that a device reads to the region; some of it is dropped before it is pushed.
             frames.extend(worker.room_rx(arena, 16_384 + usize::from(input.word()) % 49_000));
             if !input.byte().is_multiple_of(4) {
                 let pushed = frames.pop().map(|frame| worker.push_room(slot, frame));

@@ -1,7 +1,8 @@
-//! What a stranger may send over a control connection: messages cut, too long, of any content, with descriptors of any kind and count.
+//! Untrusted input on a control connection: messages that are cut, too long, of any content, with descriptors of any kind
+//! and count.
 //!
-//! Input: messages; each says how many of its words are true, how long it is and which descriptors go with it. At the end no
-//! descriptor is left open: the broker's end has dropped what it was given, understood or not.
+//! Input: messages; each says how many of its words are valid, how long it is and which descriptors it carries. At the end
+//! no descriptor is left open: the broker's end has dropped all that it received, understood or not.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -20,13 +21,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::input::Input;
 
-/// Messages of one input.
+/// Maximum number of messages of one input.
 const MESSAGES_MAX: usize = 50;
-/// Descriptors with one message.
+/// Maximum number of descriptors of one message.
 const DESCRIPTORS_MAX: usize = 12;
-/// The first word of an honest message.
+/// First word of a valid message.
 const MAGIC: u32 = 0x5257_4348;
-/// The kinds of the contract are below this.
+/// Upper bound of the kinds that the contract defines.
 const KINDS: u32 = 20;
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -51,11 +52,11 @@ pub(crate) fn run(bytes: &[u8]) {
     drop(theirs);
     assert!(matches!(connection.receive(), Ok(ClientMessage::Gone)));
     drop(kinds);
-    // The end of the pipe: nobody holds its writer any more.
+    // The end of the pipe: no one holds its writer any more.
     assert_eq!(rustix::io::read(&reader, &mut [0; 1]), Ok(0), "a descriptor was kept");
 }
 
-/// What was understood is what was said.
+/// Checks that the parsed message fits the length and the descriptor count that were sent.
 fn judge(understood: ClientMessage, len: usize, count: usize) {
     let whole = len == MESSAGE_BYTES;
     match understood {
@@ -68,7 +69,7 @@ fn judge(understood: ClientMessage, len: usize, count: usize) {
     }
 }
 
-/// A message that is true in some parts.
+/// Makes a message that is valid in some parts.
 fn message(input: &mut Input<'_>) -> Vec<u8> {
     let honesty = input.byte();
     let mut message = vec![0; MESSAGE_BYTES];
@@ -100,7 +101,7 @@ fn send(socket: &OwnedFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> boo
     sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL).is_ok()
 }
 
-/// Descriptors of many kinds, the writer of the pipe among them.
+/// Makes descriptors of many kinds, among them the writer of the pipe.
 fn descriptors(writer: OwnedFd) -> Vec<OwnedFd> {
     let socket = |family, kind| socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("descriptors are left");
     vec![

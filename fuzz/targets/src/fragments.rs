@@ -7,7 +7,7 @@ use ringway_shm::Duration;
 use crate::host::{Host, address};
 use crate::input::Input;
 
-/// Fragments of one input.
+/// Maximum number of fragments of one input.
 const FRAGMENTS_MAX: usize = 512;
 
 pub(crate) fn run(bytes: &[u8]) {

@@ -1,7 +1,7 @@
 //! Frames from the wire to a stack with mixed interfaces.
 //!
-//! Input: for each frame a byte of decisions, two of length, its bytes. A decision may complete the checksums
-//! of IPv4 and of what it carries, so that mutations get behind them.
+//! Input: for each frame a byte of decisions, two of length, its bytes. A decision may complete the checksums of IPv4 and of
+//! its payload, so that mutations get past the checksum tests.
 
 use ringway_shm::Duration;
 use ringway_stack::wire::checksum;
@@ -9,7 +9,7 @@ use ringway_stack::wire::checksum;
 use crate::host::Host;
 use crate::input::Input;
 
-/// Frames of one input.
+/// Maximum number of frames of one input.
 const FRAMES_MAX: usize = 256;
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -38,7 +38,7 @@ pub(crate) fn run(bytes: &[u8]) {
     host.settle();
 }
 
-/// Makes the checksums of an IPv4 or IPv6 packet right.
+/// Writes correct checksums into an IPv4 or IPv6 packet.
 pub(crate) fn complete(frame: &mut [u8], link: usize) {
     let Some(packet) = frame.get_mut(link..) else { return };
     let (header_len, protocol, addresses) = match packet.first().map(|byte| byte >> 4) {

@@ -1,8 +1,9 @@
-//! A worker with several application groups: two write anything into their regions and are given descriptors and claims, the third one's
-//! bytes must be right.
+//! A worker with several application groups: two write arbitrary words into their regions and are given descriptors and
+//! claims; the bytes of the third group must stay correct.
 //!
-//! Input: steps; each scribbles a word into a hostile region, asks for something in a hostile group's name, or tells the worker what its
-//! service tells it of them. The honest group serves a client at another worker over a wire in memory, in virtual time.
+//! Input: steps; each writes a word into a hostile region, sends a request of a hostile group, or sends the worker what its
+//! service sends about such a group. The honest group serves a client at another worker over a wire in memory, in virtual
+//! time.
 
 use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
@@ -29,11 +30,11 @@ const SHAPE: Shape =
     Shape { slots: 128, rx_large: 8, rx_small: 16, tx_large: 8, tx_small: 16, tx_bulk: 4, rx_bulk: 4, rx_middle: 4 };
 const ARENA: ArenaConfig = ArenaConfig { large: 1_024, small: 1_024 };
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
-/// Steps of one input.
+/// Maximum number of steps of one input.
 const STEPS_MAX: usize = 400;
-/// Bytes that the honest group sends back.
+/// Number of bytes that the honest group sends back.
 const ECHO_BYTES: usize = 20_000;
-/// Turns within which they have come back, whatever the others do.
+/// Iterations within which all of them must be back, whatever the other groups do.
 const TURNS_MAX: u32 = 100_000;
 
 fn socket(ip: [u8; 4], port: u16) -> SocketAddr {
@@ -98,7 +99,7 @@ impl Net {
         self.now += Duration::from_micros(100);
     }
 
-    /// Asks a worker from another thread, as its service does, and lets it turn until it has answered.
+    /// Asks a worker from another thread, as its service does, and runs the worker until it has answered.
     fn ask<T: Send>(&mut self, worker: usize, question: impl FnOnce(&WorkerHandle) -> T + Send) -> T {
         let handle = self.handles[worker].clone();
         std::thread::scope(|scope| {
@@ -139,7 +140,7 @@ impl Net {
             }
             self.turn();
         }
-        panic!("an honest group's question is answered in the turn that takes it");
+        panic!("an honest group's request is answered in the iteration that takes it");
     }
 }
 
@@ -174,7 +175,7 @@ impl Honest {
         Honest { server, client, accepted, connected, sent: 0, echoed: Vec::new(), pending: Vec::new() }
     }
 
-    /// Moves what can move.
+    /// Sends and receives what is possible now.
     fn go_on(&mut self) {
         let mut buffer = [0; 2_000];
         let end = (self.sent + 700).min(ECHO_BYTES);
@@ -242,7 +243,7 @@ pub(crate) fn run(bytes: &[u8]) {
     }
 }
 
-/// What a group asks for, or what its service tells the worker of it.
+/// Sends a request of a group, or what its service sends the worker about it.
 fn act(net: &mut Net, group: &Group, step: u8, input: &mut Input<'_>) {
     let slot = SlotRef { index: u32::from(input.byte()) % (SHAPE.slots + 2), generation: input.distance() };
     let port = input.word();
@@ -255,7 +256,7 @@ fn act(net: &mut Net, group: &Group, step: u8, input: &mut Input<'_>) {
                 let datagram = Operation::Datagram { local, dual_stack: false };
                 let operation = [listen, connect, datagram, Operation::Info][usize::from(input.byte()) % 4];
                 group.client.submit(Request { slot, sequence: input.byte(), operation });
-                // What no request names yet is not sent; a slot that is the worker's by now takes it.
+                // Data of a slot that no request names yet is not sent; a slot that already belongs to the worker takes it.
                 group.client.send(slot, &[IoSlice::new(input.take(50))]).ok();
             }
         }
@@ -308,7 +309,7 @@ fn socket_path() -> PathBuf {
     std::env::temp_dir().join(format!("ringway-fuzz-{}-{number}", std::process::id()))
 }
 
-/// What another thread is about to send.
+/// Waits for what another thread is about to send.
 fn wait_for<T>(mut ask: impl FnMut() -> std::io::Result<T>) -> T {
     loop {
         match ask() {

@@ -8,14 +8,14 @@ use ringway_stack::{
     UdpConfig,
 };
 
-/// Frames of each class.
+/// Number of frames of each class.
 const FRAMES: u32 = 512;
-/// The port that is listened on.
+/// Port of the listener.
 pub(crate) const PORT: u16 = 80;
 
 thread_local! {
-    /// Taking and touching its memory costs more than what most inputs do with it, so all inputs share it: each gives back every
-    /// frame, or is a finding.
+    /// Taking and touching its memory costs more than what most inputs do with it, so all inputs share it: each input must
+    /// return every frame.
     static ARENA: Arena = Arena::new(ArenaConfig { large: FRAMES, small: FRAMES });
 }
 
@@ -28,13 +28,13 @@ pub(crate) struct Host {
     listeners: [SocketId; 2],
 }
 
-/// The host's address on interface 0 or 1, of family 4 or 6.
+/// Returns the host's address on interface 0 or 1, of family 4 or 6.
 pub(crate) fn address(interface: u8, ipv6: bool) -> IpAddr {
     if ipv6 { Ipv6Addr::new(0xfd00, interface.into(), 0, 0, 0, 0, 0, 1).into() } else { [10, 0, interface, 1].into() }
 }
 
 impl Host {
-    /// Interface 0 is Ethernet and all the stack's; interface 1 is raw IP and shared with a kernel.
+    /// Makes a host: interface 0 is Ethernet and the stack's alone; interface 1 is raw IP and shared with a kernel.
     pub(crate) fn new() -> Host {
         let arena = ARENA.with(Arena::clone);
         let config = StackConfig {
@@ -83,12 +83,12 @@ impl Host {
         stack.set_routes(routes.collect());
         let listeners = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|ip| {
             let anywhere = SocketAddress { ip, port: PORT };
-            stack.listen(anywhere, 8, TcpOptions::default(), 1).expect("nobody else has the port")
+            stack.listen(anywhere, 8, TcpOptions::default(), 1).expect("the port is free")
         });
         Host { stack, arena, now, out: [Burst::default(), Burst::default()], accepted: Vec::new(), listeners }
     }
 
-    /// Gives a packet to the stack, in one frame or, when large, in several.
+    /// Passes a packet to the stack, in one frame or, when large, in several.
     pub(crate) fn receive(&mut self, interface: u32, bytes: &[u8]) {
         let mut burst = Burst::default();
         let mut pieces = bytes.chunks(1500).peekable();
@@ -102,7 +102,7 @@ impl Host {
         }
     }
 
-    /// A turn: timers, events, packets out; returns what was sent, whole packets.
+    /// Runs one iteration (timers, events, packets out) and returns the packets sent, each whole.
     pub(crate) fn turn(&mut self) -> Vec<Vec<u8>> {
         if self.stack.poll_timeout().is_some_and(|at| at <= self.now) {
             self.stack.handle_timeout(self.now);
@@ -129,12 +129,12 @@ impl Host {
         sent
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn wait(&mut self, span: Duration) {
         self.now += span;
     }
 
-    /// Reads what has arrived in order.
+    /// Reads the data that has arrived in order.
     pub(crate) fn read(&mut self, socket: SocketId) -> Vec<u8> {
         let mut bytes = Vec::new();
         while let Ok(frame) = self.stack.take_frame(socket) {
@@ -144,7 +144,7 @@ impl Host {
         bytes
     }
 
-    /// Closes everything and lets hours pass: every frame must have come back.
+    /// Closes everything and advances the clock by hours; every frame must have been returned.
     ///
     /// # Panics
     /// When frames are missing.

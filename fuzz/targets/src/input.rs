@@ -1,6 +1,6 @@
-//! Bytes as a supply of decisions; when they are used up every decision is zero.
+//! Bytes as a supply of decisions; once they are used up, every decision is zero.
 
-/// What is left of the input.
+/// The unused rest of the input.
 pub(crate) struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -26,14 +26,14 @@ impl<'a> Input<'a> {
         u32::from(self.word()) << 16 | u32::from(self.word())
     }
 
-    /// Up to `count` bytes.
+    /// Takes up to `count` bytes.
     pub(crate) fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// A distance: mostly small, sometimes anything.
+    /// Takes a distance: mostly small, sometimes any value.
     pub(crate) fn distance(&mut self) -> u32 {
         match self.byte() {
             kind @ 0..=63 => u32::from(kind),

@@ -1,7 +1,7 @@
-//! The bodies of the fuzz targets: each takes bytes from anybody and must not panic, loop or lose memory.
+//! The bodies of the fuzz targets: each takes untrusted bytes and must not panic, loop or lose memory.
 //!
-//! They stand in a library of the ordinary workspace so that `cargo test` runs them over the seeds and a few
-//! thousand mutations (`tests/smoke.rs`); cargo-fuzz runs the same functions (`fuzz/fuzz_targets`).
+//! They are in a library of the ordinary workspace so that `cargo test` runs them over the seeds and a few thousand
+//! mutations (`tests/smoke.rs`); cargo-fuzz runs the same functions (`fuzz/fuzz_targets`).
 #![forbid(unsafe_code)]
 
 mod channel;
@@ -14,10 +14,10 @@ mod input;
 mod segments;
 mod texts;
 
-/// A body.
+/// Body of a target.
 pub type Body = fn(&[u8]);
 
-/// Every target by its name: that of its file in `fuzz/fuzz_targets` and of its folder in `fuzz/seeds`.
+/// All targets by name: that of the file in `fuzz/fuzz_targets` and of the folder in `fuzz/seeds`.
 pub const TARGETS: &[(&str, Body)] = &[
     ("frames", frames::run),
     ("tcp_options", segments::options),
@@ -37,7 +37,7 @@ pub const TARGETS: &[(&str, Body)] = &[
 /// Runs the target of this name.
 ///
 /// # Panics
-/// When there is none, or when the target finds something.
+/// When there is no such target, or when the target finds something.
 pub fn run(name: &str, bytes: &[u8]) {
     let (_, body) = TARGETS.iter().find(|(target, _)| *target == name).expect("the target is in the list");
     body(bytes);

@@ -1,4 +1,4 @@
-//! The TCP header, and a live connection whose peer sends anything.
+//! The TCP header, and a live connection whose peer sends arbitrary segments.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use crate::frames::complete;
 use crate::host::{Host, PORT, address};
 use crate::input::Input;
 
-/// Steps of one input.
+/// Maximum number of steps of one input.
 const STEPS_MAX: usize = 512;
 const PEER_PORT: u16 = 40_000;
 
-/// Reads a header, writes what was read, reads that: nothing may change.
+/// Reads a header, writes it, reads it again: both readings must be equal.
 pub(crate) fn options(bytes: &[u8]) {
     let Some((header, len)) = Header::parse(bytes) else { return };
     assert!((20..=60).contains(&len) && len <= bytes.len());
@@ -34,7 +34,7 @@ pub(crate) fn options(bytes: &[u8]) {
 struct Peer {
     host: Host,
     ipv6: bool,
-    /// What the peer sends next, and what it has received.
+    /// Next sequence number of the peer, and what it has received.
     next: u32,
     received: u32,
     first: u32,
@@ -98,7 +98,7 @@ impl Peer {
         self.host.receive(1, &packet);
     }
 
-    /// Lets the stack answer, and follows what it sends.
+    /// Runs the stack, and records what it sends.
     fn turn(&mut self) {
         let header_len = if self.ipv6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
         for packet in self.host.turn() {
@@ -110,13 +110,13 @@ impl Peer {
         }
     }
 
-    /// What an application does.
+    /// Makes one call of an application.
     fn act(&mut self, what: u8, amount: usize) {
         let Some(socket) = self.socket else { return };
         let stack = &mut self.host.stack;
         match what % 6 {
             0 => {
-                // A full buffer is an answer too.
+                // A full buffer is a valid answer too.
                 let sent = stack.send_with(socket, amount.max(1), &mut |piece| piece.fill(7));
                 assert!(sent.is_err() || sent.is_ok_and(|sent| sent > 0));
             }
@@ -133,7 +133,7 @@ impl Peer {
     }
 }
 
-/// Options that mean something: what they are is decided by a byte.
+/// Makes well-formed options; a byte of the input chooses which.
 fn some_options(input: &mut Input<'_>, received: u32) -> Vec<u8> {
     let long = |value: u32| value.to_be_bytes();
     match input.byte() % 6 {
@@ -151,7 +151,7 @@ fn some_options(input: &mut Input<'_>, received: u32) -> Vec<u8> {
     }
 }
 
-/// A live connection: segments relative to what is expected, the application's calls, time.
+/// Runs a live connection: segments relative to the expected sequence number, the application's calls, time.
 pub(crate) fn run(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let ipv6 = input.byte() & 1 != 0;
@@ -192,17 +192,17 @@ pub(crate) fn run(bytes: &[u8]) {
     peer.finish();
 }
 
-/// The byte at this distance from the first.
+/// Returns the byte at this distance from the first.
 fn content(at: u32) -> u8 {
     (at.wrapping_mul(31) >> 3) as u8
 }
 
-/// Pieces of one stream in any order, overlapping: what comes out is the stream.
+/// Sends pieces of one stream in any order, overlapping: the stack must deliver the stream.
 pub(crate) fn reassembly(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let ipv6 = input.byte() & 1 != 0;
     let mut peer = Peer::connect(ipv6, &[2, 4, 5, 180, 4, 2]);
-    let Some(socket) = peer.socket else { panic!("a plain handshake succeeds") };
+    let Some(socket) = peer.socket else { panic!("a handshake without options succeeds") };
     let mut read = 0_u32;
     for _ in 0..STEPS_MAX {
         if input.is_empty() {

@@ -1,24 +1,24 @@
-//! Readers: scripts, netlink answers, configuration, capture files.
+//! Parsers: scripts, netlink answers, configuration, capture files.
 
 use ringway_service::Config;
 
-/// Longest text that is read.
+/// Maximum length of a text, bytes.
 const TEXT_MAX: usize = 16 << 10;
 
-/// The `.pkt` language.
+/// Checks the `.pkt` language.
 pub(crate) fn script(bytes: &[u8]) {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]);
-    // Most texts are no scripts: that is an answer.
+    // Most texts are not scripts; an error is a valid answer.
     drop(ringway_sim::script::check(&text));
 }
 
-/// What the kernel answers and tells by netlink.
+/// Parses netlink answers and notifications of the kernel.
 pub(crate) fn netlink(bytes: &[u8]) {
     assert!(ringway_service::netlink::count_messages(bytes) <= bytes.len() / 16);
 }
 
-/// What the kernel answers when its packet filters are listed, and what is made of it: who is known better is not judged otherwise,
-/// and a rule that accepts at the end of each chain refuses nobody.
+/// Parses the kernel's listing of its packet filters and evaluates it: more knowledge of a packet must not reverse a
+/// verdict, and a rule that accepts at the end of each chain must refuse no packet.
 pub(crate) fn firewall(bytes: &[u8]) {
     use ringway_service::firewall::{Beginning, Flow, Judgment, LocalPort, Transport, count_messages, judge_messages};
     assert!(count_messages(bytes) <= bytes.len() / 16);
@@ -44,7 +44,7 @@ pub(crate) fn firewall(bytes: &[u8]) {
     }
 }
 
-/// The configuration file: what is read can be shown and read again.
+/// Parses the configuration file: a file that is read must survive being shown and read again.
 pub(crate) fn config(bytes: &[u8]) {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_MAX)]);
     match Config::parse("fuzz.toml", &text, Vec::new()) {
@@ -56,7 +56,7 @@ pub(crate) fn config(bytes: &[u8]) {
     }
 }
 
-/// Capture files and the rules that are held against them.
+/// Reads capture files and applies the checker's rules to them.
 pub(crate) fn capture(bytes: &[u8]) {
     let local = vec![[10, 0, 0, 1].into()];
     let options = ringway_trace::Options { local, ..ringway_trace::Options::default() };

@@ -1,11 +1,11 @@
-//! Every target over its seeds and a few thousand seeded mutations of them: no cargo-fuzz needed.
+//! Runs every target over its seeds and a few thousand seeded mutations of them, without cargo-fuzz.
 
 use std::fs;
 use std::path::Path;
 
 use ringway_fuzz_targets::{TARGETS, run};
 
-/// Mutations of each target; fewer of the one that makes workers and threads for each input.
+/// Number of mutations of each target; fewer for the one that makes workers and threads for each input.
 fn mutations(target: &str) -> u64 {
     if target == "groups" { 150 } else { 3_000 }
 }
@@ -36,7 +36,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// A few changes: bytes, runs of them, pieces of another seed.
+/// Applies a few changes: bytes, runs of bytes, pieces of another seed.
 fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(6) {
@@ -65,7 +65,7 @@ fn mutate(random: &mut Random, seeds: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Names the input when the target finds something: the panic's own message follows.
+/// Prints the input when the target panics; the panic's own message follows.
 struct Culprit<'a>(&'a str, &'a [u8]);
 
 impl Drop for Culprit<'_> {

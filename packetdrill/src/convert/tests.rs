@@ -1,4 +1,4 @@
-//! What is read from C's structures, and written to them.
+//! Reading and writing C's structures.
 
 use super::*;
 

@@ -12,11 +12,11 @@ fn the_tools_options_are_read() {
     assert_eq!(mtu(&["packetdrill", "--mtu=1400"], ""), Some(1_400));
     assert_eq!(mtu(&["packetdrill", "--mtu=1400"], "local_ip=10.0.0.1,mtu=9000"), Some(9_000));
     assert_eq!(mtu(&[], "mtu=7"), None);
-    // A script's name is no option.
+    // The name of a script is not an option.
     assert_eq!(mtu(&["packetdrill", "path mtu=1400.pkt", "pmtu=1300", "tests/--mtu=900/x.pkt"], ""), None);
 }
 
-/// The numbers of descriptors are the process's own: who closes them by the C library closes something.
+/// Descriptor numbers are the process's own: closing one through the C library closes a real descriptor.
 #[test]
 fn descriptors_are_real() {
     let session = Session::new("");

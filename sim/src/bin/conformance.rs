@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     print_table(&table)
 }
 
-/// Takes the options out of what was named: the families to run scripts over.
+/// Removes the options from the arguments and returns the families to run scripts over.
 fn families(named: &mut Vec<PathBuf>) -> Vec<Family> {
     let mut families = Vec::new();
     named.retain(|path| {

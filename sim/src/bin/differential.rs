@@ -1,8 +1,8 @@
 //! `differential [--seed N] [--count N] [--link veth|tap] [--family drawn|4|6] [--ringway PATH]`: the same socket calls on Ringway
 //! and on this machine's kernel.
 //!
-//! Needs root and the built `ringway` (by default beside this program). Prints each difference and the command that shows it
-//! again, then `N seeds, N calls, N differ`; the exit status says whether none did.
+//! Needs root and the built `ringway` (by default beside this program). Prints each difference and the command that
+//! reproduces it, then `N seeds, N calls, N differ`; the exit status says whether none did.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ fn link(text: &str) -> Result<Link, String> {
     match text {
         "veth" => Ok(Link::Veth),
         "tap" => Ok(Link::Tap),
-        _ => Err(format!("--link {text}: veth or tap")),
+        _ => Err(format!("--link: expected veth or tap, got {text}")),
     }
 }
 
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs all seeds; returns how many differ.
+/// Runs all seeds; returns the number of seeds that differ.
 fn run(arguments: &Arguments) -> Result<u64, Failure> {
     let mut world = World::new(&arguments.ringway, arguments.link)?;
     let (mut calls, mut differ) = (0, 0);
@@ -88,14 +88,14 @@ fn run(arguments: &Arguments) -> Result<u64, Failure> {
             }
             let first = compared.differences.iter().map(|difference| difference.at).min().unwrap_or(0);
             let before: Vec<String> = compared.steps[..first].iter().map(Step::to_string).collect();
-            println!("seed {seed} before that: {}", before.join("; "));
+            println!("seed {seed} preceding calls: {}", before.join("; "));
             let link = if arguments.link == Link::Tap { " --link tap" } else { "" };
             let family = match arguments.family {
                 Family::Drawn => "",
                 Family::Ipv4 => " --family 4",
                 Family::Ipv6 => " --family 6",
             };
-            println!("again: cargo run -p ringway-sim --bin differential -- --seed {seed}{link}{family}");
+            println!("reproduce: cargo run -p ringway-sim --bin differential -- --seed {seed}{link}{family}");
         }
     }
     println!("{} seeds, {calls} calls, {differ} differ", arguments.count);

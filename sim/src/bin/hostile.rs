@@ -1,11 +1,11 @@
-//! `hostile --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]`: processes that attach to a
-//! service and do what no library does.
+//! `hostile --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]`: processes that attach
+//! to a service and misbehave.
 //!
-//! A round is a process of its own, which works for a few milliseconds and then ends or is killed. It has one of three forms:
-//! `region` writes random words over its shared memory, `requests` asks for random things in the form that the contract has,
-//! `attach` lies in the control messages and in the descriptors beside them. A round that is refused counts as refused.
-//! The tool says how many rounds did what; whether the service and its other users notice is for the caller to see.
-//! The seed and the number of a round decide what the round does; when it is killed is up to the machine.
+//! A round is a process of its own, which works for a few milliseconds and then ends or is killed. It has one of three
+//! forms: `region` writes random words over its shared memory, `requests` sends random requests in the contract's format,
+//! `attach` lies in the control messages and in the descriptors they carry. A round that the service refuses counts as
+//! refused. The tool prints the number of rounds by result; the caller must check whether the service and its other users
+//! were affected. The seed and the number of a round decide what it does; the machine decides when a kill takes effect.
 #![forbid(unsafe_code)]
 
 use std::net::IpAddr;
@@ -17,9 +17,9 @@ use ringway_sim::hostile::{Form, Round};
 use ringway_sim::random::Random;
 
 const USAGE: &str = "usage: --socket PATH --rounds N [--seed N] [--form region|requests|attach|all] [--peer ADDRESS]";
-/// A round is killed after so long at most, microseconds; most have ended by then.
+/// Latest time at which a round is killed, microseconds; most have ended by then.
 const KILL_MICROS: u64 = 20_000;
-/// What a round ends with when the service has refused it.
+/// Exit code of a round that the service has refused.
 const REFUSED: u8 = 3;
 
 struct Arguments {
@@ -28,9 +28,9 @@ struct Arguments {
     seed: u64,
     /// `None`: each in turn.
     form: Option<Form>,
-    /// Where requests lead, beside random addresses.
+    /// Destination of requests, beside random addresses.
     peer: IpAddr,
-    /// The number of the round that this process is; `None`: it starts the others.
+    /// Number of the round that this process runs; `None`: it starts the others.
     round: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut peer = IpAddr::from([192, 0, 2, 1]);
     while let Some(word) = words.next() {
         let text = words.next().ok_or(format!("{word} needs a value; {USAGE}"))?;
-        let number = || text.parse::<u64>().map_err(|_| format!("{word} {text}: a number"));
+        let number = || text.parse::<u64>().map_err(|_| format!("{word}: expected a number, got {text}"));
         match word.as_str() {
             "--socket" => socket = Some(PathBuf::from(&text)),
             "--rounds" => rounds = Some(number()?),
@@ -49,7 +49,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
                 let named = Form::ALL.into_iter().find(|form| form.name() == text);
                 form = Some(named.ok_or(format!("{text}: unknown; {USAGE}"))?);
             }
-            "--peer" => peer = text.parse().map_err(|_| format!("{word} {text}: an address"))?,
+            "--peer" => peer = text.parse().map_err(|_| format!("{word}: expected an address, got {text}"))?,
             "--round" => round = Some(number()?),
             _ => return Err(format!("{word}: unknown; {USAGE}")),
         }
@@ -58,7 +58,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(Arguments { socket, rounds, seed, form, peer, round })
 }
 
-/// This process is one round.
+/// Runs one round in this process.
 fn play(arguments: &Arguments, number: u64) -> ExitCode {
     let random = Random::new(arguments.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let form = arguments.form.unwrap_or(Form::ALL[(number % 3) as usize]);
@@ -72,7 +72,7 @@ fn play(arguments: &Arguments, number: u64) -> ExitCode {
     }
 }
 
-/// Runs every round as a process; half of them are killed at an instant that chance chooses.
+/// Runs every round as a process; half of them are killed at a random instant.
 fn run(arguments: &Arguments, program: &Path) -> std::io::Result<ExitCode> {
     let (mut done, mut refused, mut killed) = (0, 0, 0);
     let mut random = Random::new(arguments.seed);

@@ -1,9 +1,9 @@
 //! `transfers [--seed N] [--count N] [--bytes N] [--mbit N] [--rtt-ms N] [--loss-ppm N] [--queue-packets N] [--control NAME]
-//! [--send-buffer N]`: one transfer from each seed over a long path in virtual time.
+//! [--send-buffer N]`: one transfer for each seed over a long path in virtual time.
 //!
-//! Prints the rate of each and its longest time without progress, which shows a stall that a mean hides; then how many stood still for longer
-//! than 150 ms (a retransmission timeout is 200 at least), how many stayed below half of the path's rate, and the median rate. The
-//! path's queue holds its bandwidth-delay product unless it is said.
+//! Prints the rate of each and its longest time without progress, which shows a stall that a mean hides; then the number
+//! that stood still for longer than 150 ms (a retransmission timeout is at least 200 ms), the number below half of the
+//! path's rate, and the median rate. Unless given, the path's queue holds its bandwidth-delay product.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -18,11 +18,11 @@ const USAGE: &str = "usage: [--seed N] [--count N] [--bytes N] [--mbit N] [--rtt
                      [--control cubic|newreno|bbr|dctcp] [--send-buffer N]";
 /// Bytes of a packet with its link header.
 const PACKET_BYTES: u64 = 1514;
-/// So many frames that the receiver's window is not bounded by them.
+/// Enough frames not to limit the receiver's window.
 const FRAMES: u32 = 65_536;
-/// Virtual time of one transfer at most, milliseconds.
+/// Maximum virtual time of one transfer, milliseconds.
 const PATIENCE_MS: u64 = 600_000;
-/// Milliseconds without progress that are a stall.
+/// Milliseconds without progress that count as a stall.
 const STALL_MS: u64 = 150;
 
 struct Arguments {
@@ -38,7 +38,7 @@ struct Arguments {
     send_buffer: Option<u32>,
 }
 
-/// What one transfer did.
+/// Result of one transfer.
 struct Outcome {
     mbit: u64,
     longest_ms: u64,
@@ -53,7 +53,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
         let text = words.next().ok_or(format!("{word} needs a value; {USAGE}"))?;
         let number = |most: u64| match text.parse::<u64>() {
             Ok(number) if number <= most => Ok(number),
-            _ => Err(format!("{word} {text}: a number up to {most}")),
+            _ => Err(format!("{word}: expected a number up to {most}, got {text}")),
         };
         match word.as_str() {
             "--seed" => arguments.seed = number(u64::MAX)?,
@@ -75,7 +75,7 @@ fn control_named(text: &str) -> Result<CongestionControl, String> {
     CongestionControl::ALL.into_iter().find(|control| control.name() == text).ok_or(format!("{text}: unknown; {USAGE}"))
 }
 
-/// The transfer from `seed`.
+/// Makes the transfer of `seed`.
 fn scenario(arguments: &Arguments, seed: u64) -> Scenario {
     let product = arguments.mbit * 125 * arguments.rtt_ms / PACKET_BYTES;
     let queue = arguments.queue_packets.unwrap_or(product.max(100));
@@ -140,7 +140,7 @@ fn main() -> ExitCode {
     let slow = rates.iter().filter(|&&rate| rate * 2 < arguments.mbit).count();
     let median = rates.get(rates.len() / 2).copied().unwrap_or(0);
     println!(
-        "{} transfers, {stalls} stood still for more than {STALL_MS} ms, {slow} below half of the rate, median {median} Mbit/s",
+        "{} transfers, {stalls} stood still for more than {STALL_MS} ms, {slow} below half of the path's rate, median {median} Mbit/s",
         rates.len()
     );
     ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! Nothing is kept: when all connections are gone, every frame is back and no socket is left.
+//! Leak check: when all connections are gone, every frame is back and no socket is left.
 
 use ringway_shm::Class;
 use ringway_stack::State;
@@ -6,10 +6,10 @@ use ringway_stack::State;
 use super::{Failure, failure};
 use crate::host::Host;
 
-/// Call when everything has been closed and TIME-WAIT is over.
+/// Checks that no frame and no socket is left, after everything has been closed and TIME-WAIT is over.
 ///
 /// # Errors
-/// A frame or a socket is still there.
+/// When a frame or a socket is left.
 pub fn check_nothing_left(host: &Host) -> Result<(), Failure> {
     let mut left = Vec::new();
     host.stack.for_each_socket(&mut |socket| {

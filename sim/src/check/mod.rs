@@ -3,7 +3,7 @@
 pub mod memory;
 pub mod wire;
 
-/// What went wrong, in words. The run that showed it is replayed by its seed.
+/// Text of a failure. The seed replays the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -13,7 +13,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A failure with this text.
+/// Makes a failure with this text.
 pub fn failure<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure(text.into()))
 }

@@ -1,9 +1,8 @@
-//! A passive checker on the wire: rules that every segment a host sends must keep, whatever happens.
-//! Read RFC 9293 §3.4, §3.8, RFC 7323 §3 first.
+//! Passive checker on the wire: rules that every segment of a host must keep. Read RFC 9293 §3.4, §3.8, RFC 7323 §3 first.
 //!
-//! It sees what each host hands to its device, before faults: checksums are true, acknowledgments
-//! and timestamps do not go back, nobody sends beyond the window that the other end has offered
-//! (one byte more as a probe), and the window's right edge does not shrink.
+//! It sees each packet that a host hands to its device, before faults, and checks that checksums are correct, that
+//! acknowledgments and timestamps do not go back, that no end sends beyond the window that the other end has offered (a
+//! probe may, by one byte), and that the window's right edge does not shrink.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,11 +26,11 @@ struct Segment {
     acknowledgment: u32,
     flags: u8,
     window: u16,
-    /// SYN and FIN not counted.
+    /// Payload bytes; SYN and FIN do not count.
     payload_len: u32,
     window_scale: Option<u8>,
     timestamp: Option<u32>,
-    /// Where the TCP header starts in the first frame.
+    /// Offset of the TCP header in the first frame.
     transport_at: usize,
 }
 
@@ -43,7 +42,7 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// What one end of a connection has sent.
+/// Record of what one end of a connection has sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
     initial_sequence: u32,
@@ -52,15 +51,15 @@ struct End {
     acknowledged: Option<u32>,
     edge: u32,
     timestamp: Option<u32>,
-    /// Its SYN offered timestamps.
+    /// True when its SYN offered timestamps.
     offered_timestamps: bool,
-    /// It has sent a FIN: what it begins now is another connection, even with the same ISN at the same instant.
+    /// True once it has sent a FIN: its next SYN opens another connection, even with the same ISN at the same instant.
     finished: bool,
 }
 
 type Key = ((IpAddr, u16), (IpAddr, u16));
 
-/// What is known of all connections, and the last packets for the report.
+/// State of all connections, and the last packets for the report.
 #[derive(Default)]
 pub struct WireCheck {
     ends: BTreeMap<Key, End>,
@@ -68,43 +67,43 @@ pub struct WireCheck {
     segments: u64,
     captured: u64,
     violation: Option<String>,
-    /// The checker of captures, when it looks on too.
+    /// The checker of captures, when it is attached.
     looker: Option<Checker>,
     capture: Option<pcap::Writer<File>>,
 }
 
 impl WireCheck {
-    /// Lets the checker of captures see everything too; both hosts' packets are seen as they leave.
+    /// Attaches the checker of captures; it sees the packets of both hosts as they leave.
     pub fn look_on(&mut self, local: Vec<IpAddr>) {
         self.looker = Some(Checker::new(Options { local, ..Options::default() }));
     }
 
-    /// What the checker of captures found, if it looked on.
+    /// Returns what the checker of captures found, if it is attached.
     pub fn take_report(&mut self) -> Option<Report> {
         self.looker.take().map(|checker| checker.finish(Ending::default()))
     }
 
-    /// The first rule that was broken.
+    /// Returns the first violation.
     pub fn violation(&self) -> Option<&str> {
         self.violation.as_deref()
     }
 
-    /// Segments seen.
+    /// Returns the number of segments seen.
     pub fn segments(&self) -> u64 {
         self.segments
     }
 
-    /// The last packets, one line each.
+    /// Returns the last packets, one line each.
     pub fn trace(&self) -> String {
         self.trace.iter().map(|(at, segment)| segment.describe(*at)).collect::<Vec<_>>().join("\n")
     }
 
-    /// Writes everything to a capture file.
+    /// Writes all packets to a capture file.
     pub fn capture(&mut self, to: pcap::Writer<File>) {
         self.capture = Some(to);
     }
 
-    /// Shows a packet to those who want its bytes. A file that cannot be written ends there.
+    /// Passes a packet to the attached checker and the capture file. A file that cannot be written ends there.
     fn show(&mut self, now: Instant, is_raw: bool, bytes: &[u8]) {
         let (link_type, original_len) = (if is_raw { LINKTYPE_RAW } else { LINKTYPE_ETHERNET }, bytes.len() as u32);
         if let Some(checker) = &mut self.looker {
@@ -116,7 +115,7 @@ impl WireCheck {
         }
     }
 
-    /// Looks at a packet whose IP header follows `link_bytes` of link header.
+    /// Checks a packet whose IP header follows `link_bytes` of link header.
     fn see(&mut self, now: Instant, link_bytes: usize, packet: &[&Frame]) {
         self.captured += 1;
         if self.looker.is_some() || self.capture.is_some() {
@@ -147,7 +146,7 @@ impl WireCheck {
             return Ok(());
         }
         if segment.flags & SYN != 0 {
-            // A SYN-ACK for a SYN that nobody was seen to send answers a forgery: these ends are no pair.
+            // A SYN-ACK without a SYN that was seen answers a forged SYN: these ends are no pair.
             let answered =
                 self.ends.get(&theirs).is_some_and(|end| end.initial_sequence.wrapping_add(1) == segment.acknowledgment);
             if segment.flags & ACK != 0 && !answered {
@@ -164,7 +163,7 @@ impl WireCheck {
                 ..old.unwrap_or_default()
             };
             self.ends.insert(mine, end);
-            // A SYN that is sent again changes nothing at the other end.
+            // A retransmitted SYN changes nothing at the other end.
             if segment.flags & ACK == 0 && old.is_none() {
                 self.ends.remove(&theirs);
             }
@@ -178,7 +177,7 @@ impl WireCheck {
         if segment.flags & ACK != 0 { end.check_acknowledgment(segment, scale) } else { Ok(()) }
     }
 
-    /// Nobody sends beyond the right edge that the other end offered.
+    /// Checks that a segment does not exceed the right edge that the other end offered.
     fn check_sent_in_window(&self, segment: &Segment) -> Result<(), String> {
         let Some(receiver) = self.ends.get(&(segment.to, segment.from)) else { return Ok(()) };
         if segment.payload_len == 0 || receiver.acknowledged.is_none() || segment.flags & SYN != 0 {
@@ -201,7 +200,7 @@ impl WireCheck {
 }
 
 impl End {
-    /// RFC 7323 §3.2: once both SYNs have offered it, it is in every segment, and does not go back.
+    /// RFC 7323 §3.2: once both SYNs have offered timestamps, every segment has one, and it does not go back.
     fn check_timestamp(&mut self, segment: &Segment, agreed: bool) -> Result<(), String> {
         let before = self.timestamp;
         self.timestamp = segment.timestamp.or(before);
@@ -224,8 +223,8 @@ impl End {
             return Err(format!("acknowledgment went back from {before}"));
         }
         let grown = edge.wrapping_sub(self.edge) as i32;
-        // The scale makes edges coarse; less than one unit is no shrinking (RFC 7323 §2.4). A SYN-ACK that is sent again
-        // after Fast Open data cannot say as much as the ACK of the data did.
+        // Scaling makes edges coarse; less than one unit is no shrinking (RFC 7323 §2.4). A SYN-ACK that is retransmitted
+        // after Fast Open data cannot advertise as much as the ACK of the data did.
         if segment.flags & SYN == 0 && grown <= -(1 << scale) {
             return Err(format!("the window shrank by {}", -grown));
         }
@@ -236,7 +235,7 @@ impl End {
     }
 }
 
-/// What an IP header says of the TCP segment behind it.
+/// The IP header's fields for the TCP segment that follows it.
 struct Network {
     source: IpAddr,
     destination: IpAddr,
@@ -245,9 +244,9 @@ struct Network {
 }
 
 impl Network {
-    /// `None`: something else than TCP, or a piece of it.
+    /// `None`: not TCP, or a fragment of it.
     fn parse(bytes: &[u8]) -> Option<Network> {
-        // What is no IP (ARP) fails the test of version or checksum.
+        // Packets that are not IP (ARP) fail the test of version or checksum.
         if let Some(header) = ipv4::Header::parse(bytes) {
             let (source, destination) = (header.source.into(), header.destination.into());
             let header_len = usize::from(header.header_len);
@@ -315,7 +314,7 @@ impl Segment {
     }
 }
 
-/// Window scale and timestamp value.
+/// Returns window scale and timestamp value.
 fn options(mut bytes: &[u8]) -> (Option<u8>, Option<u32>) {
     let (mut scale, mut timestamp) = (None, None);
     while let [kind, rest @ ..] = bytes {
@@ -336,7 +335,7 @@ fn options(mut bytes: &[u8]) -> (Option<u8>, Option<u32>) {
     (scale, timestamp)
 }
 
-/// Middleware that shows every packet on its way out to the checker.
+/// Middleware that shows every outgoing packet to the checker.
 pub struct Watch {
     inner: Box<dyn Device>,
     check: Rc<RefCell<WireCheck>>,
@@ -344,7 +343,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches what `inner` is given to send.
+    /// Wraps `inner`.
     pub fn new(inner: Box<dyn Device>, check: Rc<RefCell<WireCheck>>) -> Watch {
         Watch { inner, check, seen: 0 }
     }
@@ -361,7 +360,7 @@ impl Device for Watch {
 
     fn transmit(&mut self, now: Instant, burst: &mut Burst) -> io::Result<usize> {
         let link_bytes = self.inner.capabilities().medium.header_bytes();
-        // Packets that the device leaves in the burst were shown before.
+        // The checker has already seen packets that the device left in the burst.
         let mut fresh = Burst::default();
         let mut left = self.seen;
         while !burst.is_empty() {

@@ -1,4 +1,4 @@
-//! A process that makes socket calls for us: `agent.py`, on the kernel or on Ringway.
+//! A process that makes socket calls: `agent.py`, on the kernel or on Ringway.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::check::{Failure, failure};
 
-/// What the process runs.
+/// Program of the process.
 const SCRIPT: &str = include_str!("agent.py");
-/// How long one call may take; none of them blocks.
+/// Maximum time of one call; none of them blocks.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// One process; it ends when this is dropped.
+/// One process; dropping it ends the process.
 pub(super) struct Agent {
     child: Child,
     calls: Option<ChildStdin>,
@@ -24,7 +24,7 @@ impl Agent {
     /// Starts the process behind `prefix`: a program that runs the program in its arguments.
     ///
     /// # Errors
-    /// It cannot be started or does not answer.
+    /// When it cannot be started or does not answer.
     pub(super) fn start(prefix: &[&str]) -> Result<Agent, Failure> {
         let mut words = prefix.iter().copied().chain(["python3", "-c", SCRIPT]);
         let mut command = Command::new(words.next().expect("the script's words are always there"));
@@ -34,7 +34,7 @@ impl Agent {
         let (sender, answers) = channel();
         if let Some(output) = output {
             thread::spawn(move || {
-                // Ends with the process, or when nobody wants answers any more.
+                // Ends with the process, or when the receiver of the answers is gone.
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     if sender.send(line).is_err() {
                         break;
@@ -49,7 +49,7 @@ impl Agent {
         }
     }
 
-    /// Of the process that was started.
+    /// Returns the process's id.
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -57,7 +57,7 @@ impl Agent {
     /// Makes one call.
     ///
     /// # Errors
-    /// The process has ended or does not answer.
+    /// When the process has ended or does not answer.
     pub(super) fn ask(&mut self, call: &str) -> Result<String, Failure> {
         let written = self.calls.as_mut().map(|calls| writeln!(calls, "{call}").and_then(|()| calls.flush()));
         if !matches!(written, Some(Ok(()))) {
@@ -69,10 +69,10 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It ends with its input; `ringway run` ends with it.
+        // The process ends with its input; `ringway run` ends with it.
         drop(self.calls.take());
         if let Err(error) = self.child.wait() {
-            eprintln!("the end of a process: {error}");
+            eprintln!("waiting for a process: {error}");
         }
     }
 }

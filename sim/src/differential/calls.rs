@@ -1,10 +1,10 @@
-//! The calls of a seed: one connection and what two programs may do with it, right and wrong.
+//! The calls of a seed: one connection and the calls that two programs may make on it, valid and invalid.
 
 use std::fmt;
 
 use crate::random::Random;
 
-/// Who makes a call.
+/// Caller of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// On the kernel in the reference, then on Ringway.
@@ -19,32 +19,32 @@ impl End {
     }
 }
 
-/// How an answer comes about.
+/// How a step's answer is obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By one call.
+    /// From one call.
     Once,
-    /// By calls until one does not say EAGAIN.
+    /// From repeated calls, until one does not return EAGAIN.
     Waits,
-    /// By calls until so many bytes have moved, from there on in the stream.
+    /// From repeated calls, until so many bytes of the stream have moved.
     Stream {
-        /// Bytes of the stream before.
+        /// Bytes of the stream that moved before.
         from: u64,
         /// Bytes to move.
         bytes: u64,
     },
-    /// By calls that change nothing, until the answer is the one that stays.
+    /// From repeated calls that change nothing, until the answer stays the same.
     Settles,
 }
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Who.
+    /// The caller.
     pub end: End,
-    /// What, in the words of `agent.py`; SERVER and PORT are the run's.
+    /// The call in the language of `agent.py`; the run replaces SERVER and PORT.
     pub call: String,
-    /// How.
+    /// How the answer is obtained.
     pub kind: Kind,
 }
 
@@ -59,20 +59,20 @@ impl fmt::Display for Step {
 pub struct Calls {
     /// Over IPv6.
     pub ipv6: bool,
-    /// Who listens.
+    /// The end that listens.
     pub server: End,
     /// In order.
     pub steps: Vec<Step>,
 }
 
-/// What is known of one end while its calls are made up.
+/// State of one end while its calls are drawn.
 #[derive(Clone, Copy, Debug, Default)]
 struct Half {
     sent: u64,
     received: u64,
-    /// It has shut down its writing.
+    /// True once it has shut down writing.
     write_closed: bool,
-    /// It has shut down its reading.
+    /// True once it has shut down reading.
     read_closed: bool,
     closed: bool,
 }
@@ -80,15 +80,15 @@ struct Half {
 struct Maker {
     random: Random,
     calls: Calls,
-    /// Of subject and peer.
+    /// State of subject and peer.
     halves: [Half; 2],
-    /// Somebody has reset the connection, or may have.
+    /// True once an end has reset the connection, or may have.
     broken: bool,
 }
 
-/// The most that lies unread on one side: less than any buffer, so that nobody must read for a write to end.
+/// Maximum of unread bytes on one side: less than any buffer, so that a write ends even if no end reads.
 const UNREAD_MAX: u64 = 40_000;
-/// An option's value may be wrong too.
+/// Values include invalid ones.
 const OPTIONS: [(&str, [i64; 4]); 6] = [
     ("nodelay", [0, 1, 7, -1]),
     ("cork", [0, 1, 2, 0]),
@@ -99,7 +99,7 @@ const OPTIONS: [(&str, [i64; 4]); 6] = [
 ];
 
 impl Calls {
-    /// From the seed.
+    /// Draws the calls from the seed.
     pub fn random(seed: u64) -> Calls {
         let mut random = Random::new(seed);
         let server = if random.one_in(2) { End::Subject } else { End::Peer };
@@ -127,16 +127,16 @@ impl Maker {
         &mut self.halves[usize::from(end == End::Peer)]
     }
 
-    /// The stream that an end sends.
+    /// Returns the number of the stream that an end sends.
     fn pattern(end: End) -> u64 {
         if end == End::Subject { 3 } else { 101 }
     }
 
-    /// A listener and a connection, named `it` at both ends.
+    /// Opens a listener and a connection, named `it` at both ends.
     fn open(&mut self) {
         let (server, client) = (self.calls.server, self.calls.server.other());
         if self.random.one_in(6) {
-            // Nobody serves the port yet.
+            // Nothing listens on the port yet.
             self.add(client, Kind::Once, "open early SERVER");
             self.add(client, Kind::Once, "connect early SERVER PORT");
             self.add(client, Kind::Settles, "poll early");
@@ -169,7 +169,7 @@ impl Maker {
         self.observe();
     }
 
-    /// What both ends are like now.
+    /// Observes both ends.
     fn observe(&mut self) {
         for end in [End::Subject, End::Peer] {
             if !self.half(end).closed {
@@ -204,7 +204,7 @@ impl Maker {
         let nobody_reads = other.closed || other.write_closed && other.read_closed;
         if self.half(end).write_closed || nobody_reads || self.broken {
             self.add(end, Kind::Once, format!("send it {} 0 10", Maker::pattern(end)));
-            // What was sent to nobody is answered by a reset; behind one's own end nothing is sent.
+            // Data that no end will read is answered by a reset; after its own shutdown an end sends nothing.
             self.broken |= !self.half(end).write_closed;
             return;
         }
@@ -221,7 +221,7 @@ impl Maker {
         let unread = self.half(end.other()).sent - from;
         let call = format!("recv it COUNT {} FROM", Maker::pattern(end.other()));
         if unread == 0 || self.broken {
-            // Nothing, the end, or an error: whatever stays.
+            // Nothing, end of stream or an error: the answer that stays.
             let call = call.replace("COUNT", "9").replace("FROM", "0");
             self.add(end, if self.broken { Kind::Once } else { Kind::Settles }, call);
             return;
@@ -239,7 +239,8 @@ impl Maker {
         self.half(end).read_closed |= how == 0 || how == 2;
     }
 
-    /// What comes behind the end of a socket is reset: the last of what the other has sent may still wait by Nagle's rule.
+    /// Waits for all data: what arrives after the socket's end is reset, and Nagle's rule may still hold back the peer's
+    /// last data.
     fn wait_for_arrivals(&mut self, end: End) {
         if !self.broken {
             self.add(end, Kind::Settles, "unread it");
@@ -271,14 +272,14 @@ impl Maker {
         self.add(end, Kind::Once, format!("get it {name}"));
     }
 
-    /// Calls that make no sense here.
+    /// Adds calls that are invalid here.
     fn wrong(&mut self, end: End) {
         let call = ["connect it SERVER PORT", "accept it never", "get it type", "set it error 1", "get it accepting"];
         let call = call[self.random.between(0, call.len() as u64 - 1) as usize];
         self.add(end, Kind::Once, call);
     }
 
-    /// All is closed.
+    /// Closes everything.
     fn finish(&mut self) {
         for end in [End::Subject, End::Peer] {
             if !self.half(end).closed {

@@ -1,9 +1,9 @@
-//! What is between the ends: a veth pair, or TAP interfaces.
+//! The link between the ends: a veth pair, or TAP interfaces.
 //!
 //! A stack of ours that has a TAP interface is alone with the kernel on its other side. The kernel's stack has no such
-//! neighbor, so for the reference two TAP interfaces, one in each namespace, are joined by a thread that carries packets
-//! from one to the other as they are, with their virtio headers. Promises: the interfaces go with the descriptors that the
-//! thread holds, and the thread with the [`Forwarder`]. Does not do: queues; what does not fit is lost.
+//! neighbor, so the reference joins two TAP interfaces, one in each namespace, by a thread that copies packets unchanged,
+//! with their virtio headers. Promises: the interfaces are removed when the thread closes their descriptors, and the thread
+//! ends with the [`Forwarder`]. Does not do: queues; a packet that does not fit is lost.
 
 use std::io;
 use std::process::Command;
@@ -23,18 +23,18 @@ use crate::check::{Failure, failure};
 /// The kind of wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// A veth pair that the stack shares with the kernel's, over packet sockets.
+    /// A veth pair that our stack shares with the kernel's, over packet sockets.
     Veth,
-    /// TAP interfaces: on the stack's one it is alone.
+    /// TAP interfaces: our stack has its own alone.
     Tap,
 }
 
-/// The interface in every namespace but Ringway's own.
+/// Name of the interface in every namespace but Ringway's own.
 pub(super) const INTERFACE: &str = "wire0";
-/// What the interfaces are called until they are where they belong.
+/// Name of the interfaces until they are in their namespaces.
 const UNPLACED: &str = "rw-diff%d";
 const FRAMES: u32 = 1_024;
-/// How often the thread looks whether it is wanted any more.
+/// Interval at which the thread checks whether it must stop.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Puts a veth pair into the namespaces of two processes.
@@ -54,7 +54,7 @@ pub(super) fn join_by_tap(first: u32, second: u32) -> Result<Forwarder, Failure>
     Ok(forwarder)
 }
 
-/// Gives an interface in the namespace of a process these addresses and starts it.
+/// Sets an interface's addresses in the namespace of a process and brings it up.
 pub(super) fn set_up(pid: u32, interface: &str, addresses: &[String]) -> Result<(), Failure> {
     let pid = pid.to_string();
     let inside = |words: &[&str]| command(&[&["nsenter", "-t", &pid, "-n", "ip"], words].concat());
@@ -65,14 +65,15 @@ pub(super) fn set_up(pid: u32, interface: &str, addresses: &[String]) -> Result<
     inside(&["link", "set", interface, "up"])
 }
 
-/// A thread between two TAP interfaces.
+/// A thread that forwards between two TAP interfaces.
 pub(super) struct Forwarder {
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Forwarder {
-    /// Also where the names of the interfaces come from. Frames stay in one thread, so it makes them itself.
+    /// Starts the thread and returns the receiver of the interface names. Frames stay in one thread, so the thread makes the
+    /// interfaces itself.
     fn start() -> (Forwarder, Receiver<[String; 2]>) {
         let ends = Arc::new(AtomicBool::new(false));
         let (sender, names) = channel();
@@ -96,8 +97,8 @@ impl Drop for Forwarder {
         self.ends.store(true, Ordering::Relaxed);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(Ok(()))) | None => {}
-            Some(Ok(Err(error))) => eprintln!("between two TAP interfaces: {error}"),
-            Some(Err(_)) => eprintln!("the thread between two TAP interfaces has panicked"),
+            Some(Ok(Err(error))) => eprintln!("forwarder between two TAP interfaces: {error}"),
+            Some(Err(_)) => eprintln!("the forwarder between two TAP interfaces panicked"),
         }
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The same seed makes the same calls, and many seeds make all kinds; `--bin differential` makes them for real.
+/// The same seed draws the same calls, and many seeds draw all kinds; `--bin differential` makes the calls.
 #[test]
 fn a_seed_is_a_list_of_calls() {
     let all: Vec<Calls> = (0..200).map(Calls::random).collect();

@@ -1,4 +1,4 @@
-//! Network namespaces without names, a wire, and who makes calls at its ends.
+//! Unnamed network namespaces, a wire, and the processes that make calls at its ends.
 
 use ringway::clock;
 use ringway_shm::Duration;
@@ -8,37 +8,37 @@ use super::calls::{Calls, End, Kind, Step};
 use super::link::{Forwarder, INTERFACE, Link, join_by_tap, join_by_veth, set_up};
 use crate::check::Failure;
 
-/// How long an answer may take to become that of the kernel.
+/// Longest time that an answer may take to become equal to the kernel's.
 const SETTLES_WITHIN: Duration = Duration::from_secs(10);
-/// How long nothing may move before a stream stands still.
+/// Longest time without progress before a stream counts as stalled.
 const STREAM_WITHIN: Duration = Duration::from_secs(3);
-/// The first port of a run; each run takes another.
+/// The first port; each run uses the next one.
 const PORT_FIRST: u16 = 2_000;
 /// Starts a program in a network namespace of its own.
 const NAMESPACE: &[&str] = &["unshare", "-n"];
 
-/// Where the subject is, and what its answers are held against.
+/// Where the subject runs, and the reference for its answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Reference<'a> {
-    /// The subject is on the kernel: what changes by itself is believed when it has stayed for so long.
+    /// The subject is on the kernel: an answer that may change by itself counts when it has stayed for this long.
     Make {
-        /// Longer than ACKs are delayed, to be sure.
+        /// Longer than any ACK delay.
         patience: Duration,
     },
-    /// The subject is on Ringway: what takes time is awaited until it is as here.
+    /// The subject is on Ringway: answers are repeated until they equal these.
     Is(&'a [String]),
 }
 
-/// Who makes the calls of a run.
+/// The processes that make the calls of a run.
 struct Ends {
     subject: Agent,
-    /// On the kernel's stack, whatever the subject is on.
+    /// On the kernel's stack, wherever the subject is.
     peer: Agent,
 }
 
 /// See the module's text. It ends with its processes.
 pub struct World {
-    /// The first to go: its interfaces go with the namespaces of the others.
+    /// Dropped first: its interfaces are in the namespaces of the others.
     _forwarder: Option<Forwarder>,
     kernel: Ends,
     ringway: Ends,
@@ -49,7 +49,7 @@ impl World {
     /// Makes the namespaces and starts `ringway` (the path of the built command) in one of them.
     ///
     /// # Errors
-    /// Not root, or a program is missing: unshare, nsenter, ip, python3.
+    /// When not root, or when a program is missing: unshare, nsenter, ip, python3.
     pub fn new(ringway: &str, link: Link) -> Result<World, Failure> {
         let kernel = Ends { subject: Agent::start(NAMESPACE)?, peer: Agent::start(NAMESPACE)? };
         let forwarder = match link {
@@ -62,13 +62,13 @@ impl World {
         }
         let strict = [ringway, "run", "-q", "-e", "strict", "--"];
         let ringway = match link {
-            // In the namespaces of the others.
+            // The wire is between the namespaces of the two processes.
             Link::Veth => {
                 let [subject, peer] = [&kernel.subject, &kernel.peer].map(|agent| agent.pid().to_string());
                 let start = |pid: &str, words: &[&str]| Agent::start(&[&["nsenter", "-t", pid, "-n"], words].concat());
                 Ends { subject: start(&subject, &strict)?, peer: start(&peer, &[])? }
             }
-            // The kernel's end of Ringway's interface is where Ringway is.
+            // The kernel's end of Ringway's interface is in Ringway's namespace.
             Link::Tap => {
                 let peer = Agent::start(NAMESPACE)?;
                 set_up(peer.pid(), "lo", &[])?;
@@ -89,7 +89,7 @@ impl World {
     /// Makes all calls and returns their answers.
     ///
     /// # Errors
-    /// An end does not answer.
+    /// When an end does not answer.
     pub fn play(&mut self, calls: &Calls, reference: Reference) -> Result<Vec<String>, Failure> {
         self.runs = (self.runs + 1) % 30_000;
         let port = PORT_FIRST + self.runs;
@@ -131,7 +131,7 @@ fn answer(agent: &mut Agent, step: &Step, call: &str, at: usize, reference: Refe
     }
 }
 
-/// What the kernel says for so long.
+/// Repeats the call until its answer has stayed the same for `patience`.
 fn settled(agent: &mut Agent, call: &str, patience: Duration) -> Result<String, Failure> {
     let mut last = agent.ask(call)?;
     let mut since = clock::now();
@@ -144,9 +144,9 @@ fn settled(agent: &mut Agent, call: &str, patience: Duration) -> Result<String, 
     Ok(last)
 }
 
-/// Sends or receives `bytes` bytes, however many calls that takes: in `call`, COUNT is what is left and FROM where the
-/// stream is. The answer is how far it came, and what stopped it. Who has shut down its reading is told 0 also while bytes are
-/// still on their way, held back by Nagle's rule until an ACK that is delayed: 0 is an answer when it stays.
+/// Sends or receives `bytes` bytes in as many calls as needed: in `call`, COUNT is the remaining count and FROM the position
+/// in the stream. Returns the bytes moved, and what stopped it. An end that has shut down reading gets 0 even while bytes
+/// are under way (Nagle's rule holds them back until a delayed ACK): 0 counts only when it stays.
 fn stream(agent: &mut Agent, call: &str, from: u64, bytes: u64) -> Result<String, Failure> {
     let mut end = clock::now() + STREAM_WITHIN;
     let mut done = 0;
@@ -169,7 +169,7 @@ fn address_of(end: End, ipv6: bool) -> String {
     if ipv6 { format!("fd78::{number}") } else { format!("10.78.0.{number}") }
 }
 
-/// With its prefix.
+/// Returns the end's address with its prefix length.
 fn network(end: End, ipv6: bool) -> String {
     format!("{}/{}", address_of(end, ipv6), if ipv6 { 64 } else { 24 })
 }

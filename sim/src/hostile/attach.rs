@@ -1,4 +1,4 @@
-//! Lies in the attach protocol: messages of any length and kind, with any descriptors beside them.
+//! Lies in the attach protocol: messages of any length and kind, with any descriptors.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,13 +19,13 @@ use rustix::pipe::pipe;
 use super::Round;
 
 const MAGIC: u32 = 0x5257_4348;
-/// The first message of a process.
+/// Kind of a process's first message.
 const HELLO: u32 = 1;
-/// Where a hello has its token.
+/// Offset of the token in a hello.
 const TOKEN_AT: usize = 48;
 /// Kinds that a service knows, and some that it does not.
 const KINDS: u64 = 24;
-/// More descriptors than any message of the contract has.
+/// More descriptors than any valid message has.
 const DESCRIPTORS: usize = 8;
 
 /// A connection to the service that takes any bytes.
@@ -50,13 +50,13 @@ impl Raw {
         Ok(())
     }
 
-    /// Says hello for a group, with a socket that shows this process's network.
+    /// Sends a hello for a group, with a socket that identifies this process's network namespace.
     pub(super) fn greet(&self, token: [u8; 16]) -> io::Result<()> {
         let shown = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
         self.send(&hello(token), &[shown.as_fd()])
     }
 
-    /// What the service answers: its descriptors; none at the end of the connection.
+    /// Returns the descriptors of the service's answer; none at the end of the connection.
     pub(super) fn receive(&self) -> io::Result<Vec<OwnedFd>> {
         let mut bytes = [0; MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -72,7 +72,7 @@ impl Raw {
     }
 }
 
-/// A well-formed hello for a group.
+/// Makes a well-formed hello for a group.
 fn hello(token: [u8; 16]) -> [u8; MESSAGE_BYTES] {
     let mut message = [0; MESSAGE_BYTES];
     for (at, word) in [MAGIC, VERSION, HELLO, u32::MAX].into_iter().enumerate() {
@@ -96,7 +96,7 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
             let count = (round.random.number() % (DESCRIPTORS as u64 + 1)) as usize;
             let chosen: Vec<BorrowedFd<'_>> =
                 (0..count).map(|_| descriptors[(round.random.number() % descriptors.len() as u64) as usize].as_fd()).collect();
-            // The service ends a connection that lies.
+            // The service ends a connection whose message is invalid.
             if connection.send(&message, &chosen).is_err() {
                 break;
             }
@@ -105,7 +105,7 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
     Ok(())
 }
 
-/// A message that is true in some parts.
+/// Makes a message that is valid in some parts.
 fn lie(round: &mut Round) -> Vec<u8> {
     let mut message = vec![0; MESSAGE_BYTES];
     for word in message.chunks_exact_mut(8) {
@@ -128,11 +128,11 @@ fn lie(round: &mut Round) -> Vec<u8> {
     message
 }
 
-/// Descriptors that a service must not wait on, write to or map: each blocks or fails in its own way.
+/// Makes descriptors that a service must not wait on, write to or map: each blocks or fails in its own way.
 fn descriptors() -> io::Result<Vec<OwnedFd>> {
     let (read, write) = pipe()?;
     let full = eventfd(0, EventfdFlags::empty())?;
-    // One less than the largest: the next write of 1 is taken, the one after it blocks.
+    // One less than the largest: the next write of 1 succeeds, the one after it blocks.
     rustix::io::write(&full, &(u64::MAX - 1).to_ne_bytes())?;
     let memory = memfd_create("hostile", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     let stream = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

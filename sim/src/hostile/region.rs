@@ -1,4 +1,4 @@
-//! Random words over the region, at any instant, by a process that has attached as any other.
+//! Random words over the region, at any time, by a process that has attached normally.
 
 use std::fs::File;
 use std::io;
@@ -10,9 +10,9 @@ use super::Round;
 use super::attach::Raw;
 
 const PAGE: u64 = 4096;
-/// Pages that are looked at for content: the others are the zeros that nothing has touched.
+/// Pages that are searched for content; the others are untouched zeros.
 const PAGES_KNOWN: usize = 4096;
-/// Words between two rings of the doorbell.
+/// Words between two writes to the doorbell.
 const BURST: usize = 64;
 
 pub(super) fn play(round: &mut Round) -> io::Result<()> {
@@ -25,11 +25,11 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
     };
     let region = File::from(region);
     let bytes = region.metadata()?.len();
-    assert!(ftruncate(&region, bytes / 2).is_err(), "the region can be made smaller under the worker");
+    assert!(ftruncate(&region, bytes / 2).is_err(), "the region can be shrunk under the worker");
     let mut bell = File::from(bell);
     let pages = touched(&region, bytes)?;
     if round.random.number().is_multiple_of(8) {
-        // Whatever of it the kernel takes away reads as zeros.
+        // Any part that the kernel removes reads as zeros.
         fallocate(&region, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, bytes).ok();
     }
     while round.goes_on() {
@@ -38,13 +38,13 @@ pub(super) fn play(round: &mut Round) -> io::Result<()> {
             let word = scribble(round, &region, &pages)?;
             region.write_at(&word, place)?;
         }
-        // A doorbell that is full would block; this one belongs to the service.
+        // A full doorbell would block; this one belongs to the service.
         io::Write::write(&mut bell, &1u64.to_ne_bytes()).ok();
     }
     Ok(())
 }
 
-/// The first pages that have content: headers, rings, slots in use.
+/// Returns the first pages that have content: headers, rings, slots in use.
 fn touched(region: &File, bytes: u64) -> io::Result<Vec<u64>> {
     let mut pages = Vec::new();
     let mut at = 0;
@@ -60,7 +60,7 @@ fn touched(region: &File, bytes: u64) -> io::Result<Vec<u64>> {
     Ok(pages)
 }
 
-/// Nine of ten words go where something is, on the boundary of a word.
+/// Draws an offset, aligned to a word; nine of ten are in pages with content.
 fn place(round: &mut Round, pages: &[u64], bytes: u64) -> u64 {
     let chance = round.random.number();
     match pages.len() as u64 {
@@ -72,7 +72,7 @@ fn place(round: &mut Round, pages: &[u64], bytes: u64) -> u64 {
     .min(bytes - 8)
 }
 
-/// A word that looks like one: half of them are copies of words that stand elsewhere.
+/// Draws a plausible word: half of them are copies of words found elsewhere.
 fn scribble(round: &mut Round, region: &File, pages: &[u64]) -> io::Result<[u8; 4]> {
     let mut word = (round.word() as u32).to_le_bytes();
     if !pages.is_empty() && round.random.number().is_multiple_of(2) {

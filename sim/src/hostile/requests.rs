@@ -1,4 +1,4 @@
-//! Random requests in the form that the contract has: on any slot, with any address, option and length.
+//! Random requests in the contract's format: on any slot, with any address, option and length.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
@@ -7,9 +7,9 @@ use ringway_shm::channel::{Client, Operation, Request, SlotRef, SocketOption};
 
 use super::Round;
 
-/// Slots that this process opens.
+/// Maximum number of slots that this process opens.
 const OPENED: usize = 64;
-/// Requests between two looks at the clock.
+/// Requests between two reads of the clock.
 const BURST: usize = 16;
 
 const OPTIONS: [SocketOption; 12] = [
@@ -61,7 +61,7 @@ fn act(round: &mut Round, client: &Client, slots: &mut Vec<SlotRef>) {
     }
 }
 
-/// One of its own, or any, under any generation.
+/// Draws one of its own slots, or any slot, under any generation.
 fn slot(round: &mut Round, client: &Client, slots: &[SlotRef]) -> SlotRef {
     let chance = round.random.number();
     match slots.len() as u64 {

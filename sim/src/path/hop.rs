@@ -1,8 +1,8 @@
 //! A router on the way whose next link takes smaller packets than the hosts' own. Read RFC 791 §2.3, RFC 1191 §4,
 //! RFC 8201 §1, RFC 2923 §2.1 first.
 //!
-//! What is too large it cuts (IPv4 alone, whatever "don't fragment" says, as tunnels do), refuses with an ICMP message, or
-//! swallows without a word: a black hole. It knows no trains: have them cut before.
+//! A packet that is too large is cut (IPv4 only, whatever "don't fragment" says, as tunnels do), refused with an ICMP
+//! message, or dropped silently: a black hole. A hop does not cut super-segments: the middleware in front of it must.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,45 +13,45 @@ use ringway_stack::wire::ipv4;
 
 use super::{Packet, icmp, take};
 
-/// What a hop does with a packet that its next link does not take.
+/// What a hop does with a packet larger than the MTU of its next link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Cuts it into fragments (IPv4; one of IPv6 is refused).
     Cuts,
-    /// Tells the sender (RFC 1191, RFC 8201).
+    /// Sends an ICMP message to the sender (RFC 1191, RFC 8201).
     Tells,
-    /// Neither.
+    /// Drops it silently.
     Swallows,
 }
 
 /// A hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Narrow {
-    /// Largest IP packet that it passes on.
+    /// Largest IP packet that it forwards.
     pub mtu: u16,
-    /// What becomes of larger ones.
+    /// What it does with larger ones.
     pub manner: Manner,
 }
 
-/// The middleware on what a host sends; see the module's text.
+/// Middleware on a host's outgoing packets; see the module's text.
 pub struct Hop {
     inner: Box<dyn Device>,
     arena: Arena,
     narrow: Option<Narrow>,
     passed: Burst,
-    /// Messages for the host.
+    /// ICMP messages for the host.
     told: Burst,
     identification: u16,
 }
 
 impl Hop {
-    /// A hop behind the host; `None` passes everything on.
+    /// Puts a hop behind the host; `None` forwards everything.
     pub fn new(inner: Box<dyn Device>, arena: &Arena, narrow: Option<Narrow>) -> Hop {
         let (passed, told) = (Burst::default(), Burst::default());
         Hop { inner, arena: arena.clone(), narrow, passed, told, identification: 1 }
     }
 
-    /// Passes one packet on, or does with it what the hop does.
+    /// Forwards one packet, or treats it in the hop's manner.
     fn pass(&mut self, narrow: Narrow, frames: Vec<Frame>) {
         let link_bytes = self.inner.capabilities().medium.header_bytes();
         let len = frames.iter().map(|frame| frame.len()).sum::<usize>();
@@ -77,7 +77,7 @@ impl Hop {
         let Some(header) = ipv4::Header::parse(&packet.network) else { return };
         let (header_len, total_len) = (usize::from(header.header_len), usize::from(header.total_len));
         let Some(data) = packet.network.get(header_len..total_len).filter(|_| header_len == ipv4::HEADER_LEN) else { return };
-        // An atomic packet has no identification (RFC 6864): it gets one here.
+        // An atomic packet has no identification (RFC 6864): the hop assigns one.
         let identification = if header.is_fragment() { header.identification } else { self.identification };
         self.identification = self.identification.wrapping_add(1).max(1);
         let piece_max = (usize::from(mtu) - ipv4::HEADER_LEN) / 8 * 8;

@@ -4,18 +4,18 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ringway_stack::wire::{checksum, icmpv4, icmpv6, ipv4, ipv6};
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its type.
     pub kind: u8,
-    /// More about the type.
+    /// Its code.
     pub code: u8,
-    /// The MTU, where the type has one.
+    /// The MTU, for the types that have one.
     pub mtu: u16,
 }
 
-/// "Too large" in the family of `quoted`, with the hop's MTU.
+/// Makes a "too large" message in the family of `quoted`, with the hop's MTU.
 pub fn too_big(quoted: &[u8], mtu: u16) -> Message {
     if is_ipv6(quoted) {
         Message { kind: icmpv6::PACKET_TOO_BIG, code: 0, mtu }
@@ -24,7 +24,7 @@ pub fn too_big(quoted: &[u8], mtu: u16) -> Message {
     }
 }
 
-/// The packet that tells the sender of `quoted` (from its IP header on) what `message` says. `None`: no IP.
+/// Makes the packet that carries `message` to the sender of `quoted` (from its IP header on). `None`: not IP.
 pub fn error(quoted: &[u8], message: Message) -> Option<Vec<u8>> {
     if is_ipv6(quoted) { error_ipv6(quoted, message) } else { error_ipv4(quoted, message) }
 }
@@ -70,7 +70,7 @@ fn error_ipv6(quoted: &[u8], message: Message) -> Option<Vec<u8>> {
     Some(packet)
 }
 
-/// RFC 792: eight bytes behind the header.
+/// RFC 792: eight bytes after the header.
 const QUOTED_IPV4: usize = 8;
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 254);
 const ROUTER_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0xfe);

@@ -1,8 +1,8 @@
 //! A peer that lies about what it has received. Read Savage et al., "TCP congestion control with a misbehaving receiver"
 //! (1999), RFC 3465 §2.3, RFC 2018 §8, RFC 2883 §5, RFC 5681 §7 first.
 //!
-//! An honest host's pure acknowledgments are rewritten on their way out. The lies are such that the stream can still be
-//! carried: an acknowledgment of what has not come yet is drawn only where it will come, and stays within the window.
+//! Rewrites an honest host's pure acknowledgments on their way out. The lies leave the stream deliverable: an acknowledgment
+//! of data that has not arrived yet is drawn only where the data will arrive, and stays within the window.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,24 +22,24 @@ use crate::random::Random;
 pub enum Lie {
     /// One acknowledgment becomes many that divide its bytes.
     Division,
-    /// What has not come yet is acknowledged.
+    /// Data that has not arrived yet is acknowledged.
     Optimism,
-    /// Each acknowledgment comes many times.
+    /// Each acknowledgment is sent many times.
     Duplication,
-    /// SACK blocks of what has not come, was never sent, is empty, or was acknowledged long ago (DSACK).
+    /// SACK blocks of data that has not arrived, was never sent, is empty, or was acknowledged long ago (DSACK).
     Sacks,
-    /// Windows that shrink, close and open at random; all within what was truly offered.
+    /// Windows that shrink, close and open at random, within what the host really offered.
     Windows,
 }
 
 impl Lie {
-    /// All of them.
+    /// All lies.
     pub const ALL: [Lie; 5] = [Lie::Division, Lie::Optimism, Lie::Duplication, Lie::Sacks, Lie::Windows];
 }
 
 type Ends = (IpAddr, u16, IpAddr, u16);
 
-/// The middleware on what a lying host sends; see the module's text.
+/// Middleware on the outgoing packets of a lying host; see the module's text.
 pub struct Liar {
     inner: Box<dyn Device>,
     arena: Arena,
@@ -49,7 +49,7 @@ pub struct Liar {
     said: Burst,
 }
 
-/// What was said of a flow last.
+/// Last advertisement of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Said {
     acknowledged: Option<u32>,
@@ -57,7 +57,7 @@ struct Said {
     shut: u32,
 }
 
-/// An acknowledgment taken apart.
+/// A parsed acknowledgment.
 struct Acknowledgment {
     packet: Packet,
     header: Header,
@@ -65,7 +65,7 @@ struct Acknowledgment {
 }
 
 impl Liar {
-    /// A host that lies; `None`: an honest one.
+    /// Makes a lying host; `None`: an honest one.
     pub fn new(inner: Box<dyn Device>, arena: &Arena, seed: u64, lie: Option<Lie>) -> Liar {
         let (flows, said) = (BTreeMap::new(), Burst::default());
         Liar { inner, arena: arena.clone(), random: Random::new(seed), lie, flows, said }
@@ -82,7 +82,7 @@ impl Liar {
         }
     }
 
-    /// What is said instead of an honest acknowledgment.
+    /// Returns the headers that replace an honest acknowledgment.
     fn rewrite(&mut self, lie: Lie, honest: &Acknowledgment) -> Vec<Header> {
         let header = honest.header;
         let flow = self.flows.entry(honest.ends).or_default();
@@ -101,11 +101,12 @@ impl Liar {
             }
             Lie::Optimism => {
                 let mut early = header;
-                // Without knowledge of the scale: what is within this is within the window, whose edge does not move.
+                // The window scale is unknown here: an advance up to the unscaled window is within it, and its edge does not
+                // move.
                 let ahead = random.between(0, header.window.into()) as u16;
                 early.acknowledgment.0 = early.acknowledgment.0.wrapping_add(ahead.into());
                 early.window -= ahead;
-                // Beyond what was sent it counts for nothing: the honest one follows.
+                // An acknowledgment beyond what was sent counts for nothing: the honest one follows.
                 vec![early, header]
             }
             Lie::Duplication => vec![header; random.magnitude(16) as usize + 1],
@@ -117,7 +118,7 @@ impl Liar {
                 vec![Header { options, ..header }]
             }
             Lie::Windows => {
-                // A sender that nobody holds any more gives up after some probes (RFC 9293 §3.8.6.1, Linux: tcp_orphan_retries).
+                // An orphan gives up after some probes (RFC 9293 §3.8.6.1, Linux: tcp_orphan_retries).
                 let shuts = random.one_in(3) && flow.shut < SHUT_MAX;
                 flow.shut = if shuts { flow.shut + 1 } else { 0 };
                 let window = if shuts { 0 } else { (header.window >> random.between(0, 8)).max(1).min(header.window) };
@@ -127,7 +128,7 @@ impl Liar {
     }
 }
 
-/// A block around what is acknowledged: ahead, far ahead, behind, empty, turned around.
+/// Invents a block around the acknowledgment: ahead, far ahead, behind, empty, reversed.
 fn invented_block(random: &mut Random, header: &Header) -> SackBlock {
     let mut block = SackBlock { left: header.acknowledgment, right: header.acknowledgment };
     let len = random.between(1, 3_000) as u32;
@@ -164,7 +165,7 @@ impl Acknowledgment {
         pure.then_some(Acknowledgment { packet, header, ends })
     }
 
-    /// The packet with another TCP header.
+    /// Returns the packet with another TCP header.
     fn with(&self, header: &Header) -> Packet {
         let mut tcp = vec![0; header.len()];
         header.emit(&mut tcp);
@@ -184,9 +185,9 @@ impl Acknowledgment {
     }
 }
 
-/// Closed windows in a row at most.
+/// Maximum number of closed windows in a row.
 const SHUT_MAX: u32 = 3;
-/// More is no news but another connection.
+/// A larger step means another connection, not newly acknowledged data.
 const NEWS_MAX: u32 = 1 << 24;
 const CHECKSUM_AT: usize = 16;
 

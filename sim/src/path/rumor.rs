@@ -1,8 +1,8 @@
-//! ICMP messages that lie. Read RFC 5927, RFC 5461 first.
+//! False ICMP messages. Read RFC 5927, RFC 5461 first.
 //!
-//! After some of a host's segments it is told an error about them that no router has found: a path MTU that no path has,
-//! a host or port that is not there, a time that is exceeded. Some quote the segment as it was (somebody on the way lies),
-//! others one with numbers that somebody off the way has guessed. SYNs are left out: what is said of them is believed.
+//! After some of a host's segments it receives an ICMP error about them that no router has found: a path MTU that no path
+//! has, an unreachable host or port, a time exceeded. Some quote the segment as it was (an on-path attacker), others with
+//! guessed numbers (an off-path attacker). SYNs are left out: errors about them take effect.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ use super::icmp::{self, Message};
 use super::{Packet, take};
 use crate::random::Random;
 
-/// The middleware on what a host sends; see the module's text.
+/// Middleware on a host's outgoing packets; see the module's text.
 pub struct Rumor {
     inner: Box<dyn Device>,
     arena: Arena,
@@ -25,16 +25,16 @@ pub struct Rumor {
 }
 
 impl Rumor {
-    /// Lies about `ppm` in a million packets.
+    /// Wraps `inner`; lies about `ppm` in a million packets.
     pub fn new(inner: Box<dyn Device>, arena: &Arena, seed: u64, ppm: u32) -> Rumor {
         Rumor { inner, arena: arena.clone(), random: Random::new(seed), ppm, told: Burst::default() }
     }
 
-    /// Tells the host something about the packet that begins with `first`.
+    /// Sends the host an ICMP error about the packet that begins with `first`.
     fn lie_about(&mut self, first: Frame) {
         let link_bytes = self.inner.capabilities().medium.header_bytes();
         let Some(link) = first.bytes().get(..link_bytes).map(<[u8]>::to_vec) else { return };
-        // Only headers are quoted: what the checksum covers does not matter.
+        // Only headers are quoted: the payload's checksum does not matter.
         let mut packet = Packet { link, network: first.bytes()[link_bytes..].to_vec() };
         let Some(transport) = transport_of_segment(&packet.network) else { return };
         if packet.network[transport + FLAGS_AT] & SYN != 0 {
@@ -69,7 +69,7 @@ impl Rumor {
     }
 }
 
-/// Where the TCP header is in a packet with a whole one that is no later fragment.
+/// Returns the offset of the TCP header in a packet that has all of it and is not a later fragment.
 fn transport_of_segment(network: &[u8]) -> Option<usize> {
     let at = if let Some(header) = ipv4::Header::parse(network) {
         let is_segment = header.protocol == ipv4::PROTOCOL_TCP && !header.is_fragment();

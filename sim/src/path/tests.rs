@@ -1,4 +1,4 @@
-//! What each middleware does to a packet.
+//! Effect of each middleware on a packet.
 
 use std::net::Ipv4Addr;
 
@@ -15,7 +15,7 @@ fn arena() -> Arena {
     Arena::new(ArenaConfig { large: 64, small: 64 })
 }
 
-/// An IPv4 packet with `len` bytes of data that count up.
+/// Makes an IPv4 packet with `len` bytes of data that count up.
 fn ipv4_packet(len: usize) -> Packet {
     let mut network = vec![0; ipv4::HEADER_LEN];
     let (source, destination) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
@@ -34,7 +34,7 @@ fn ipv6_packet(len: usize) -> Packet {
     Packet { link: Vec::new(), network }
 }
 
-/// What passes a hop, and what it tells the sender.
+/// Returns the packets that pass a hop, and the messages that it sends back.
 fn through(narrow: Narrow, packet: &Packet) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let arenas = [arena(), arena()];
     let (left, mut right) = pair(&arenas[0], &arenas[1], MemoryOptions { medium: Medium::Ip, ..MemoryOptions::default() });
@@ -54,7 +54,7 @@ fn through(narrow: Narrow, packet: &Packet) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (passed, told)
 }
 
-/// RFC 791 §3.2: pieces of multiples of eight bytes whose data, put together, is that of the packet.
+/// RFC 791 §3.2: fragments of multiples of eight bytes whose data, concatenated, is the packet's.
 #[test]
 fn a_hop_cuts() {
     let packet = ipv4_packet(1_400);
@@ -68,7 +68,7 @@ fn a_hop_cuts() {
     assert_eq!(data, packet.network[20..]);
 }
 
-/// RFC 1191 §4, RFC 8201 §4: the MTU of the next link, and the head of what was too large.
+/// RFC 1191 §4, RFC 8201 §4: the MTU of the next link, and the head of the packet that was too large.
 #[test]
 fn a_hop_tells() {
     let (passed, told) = through(Narrow { mtu: 600, manner: Manner::Tells }, &ipv4_packet(1_400));
@@ -84,7 +84,7 @@ fn a_hop_tells() {
     }
 }
 
-/// RFC 2923 §2.1: a black hole says nothing; what fits passes.
+/// RFC 2923 §2.1: a black hole sends nothing; a packet that fits passes.
 #[test]
 fn a_hop_swallows() {
     assert_eq!(through(Narrow { mtu: 600, manner: Manner::Swallows }, &ipv4_packet(1_400)), (vec![], vec![]));

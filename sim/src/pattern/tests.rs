@@ -1,6 +1,6 @@
 use super::*;
 
-/// Whatever is written is recognised, across the table's end too, and a wrong or shifted byte is found.
+/// Recognises all that it writes, across the table's end too, and finds a wrong or shifted byte.
 #[test]
 fn what_is_written_is_recognised() {
     let pattern = Pattern::new(3).stream(77);

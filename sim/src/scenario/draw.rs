@@ -1,6 +1,6 @@
-//! What a random scenario is: everything comes from its seed.
+//! Random scenarios: a seed decides everything.
 //!
-//! Each group of choices has a salt of its own, so that a new group leaves the others of a seed as they were.
+//! Each group of choices has its own salt, so that a new group leaves the others of a seed unchanged.
 
 use ringway_device::Medium;
 use ringway_device::impair::Impairments;
@@ -19,12 +19,12 @@ use crate::path::liar::Lie;
 use crate::random::Random;
 
 impl Scenario {
-    /// Anything: wire, link, sizes, numbers and options from the seed, and what is on the way and beside.
+    /// Draws a full scenario: wire, link, sizes, numbers and options, and also path and company.
     pub fn random(seed: u64) -> Scenario {
         Scenario::alone(seed).with_path().with_company()
     }
 
-    /// The same without what is on the way and beside: two honest hosts on one wire and their streams.
+    /// Draws it without path and company: two honest hosts on one wire and their streams.
     pub fn alone(seed: u64) -> Scenario {
         let mut random = Random::new(seed);
         let faults = Faults::random(&mut random);
@@ -36,12 +36,12 @@ impl Scenario {
         let control =
             |random: &mut Random| CongestionControl::ALL[random.between(0, CongestionControl::ALL.len() as u64 - 1) as usize];
         let (congestion_control, server_control) = (control(&mut random), control(&mut random));
-        // Of few bytes a second, so that the wire is not the only thing that holds a stream back.
+        // Down to few bytes a second, so that the wire is not the only limit of a stream.
         let pacing_rate_max = if random.one_in(8) { 1_000 << random.between(6, 20) } else { 0 };
         let buffer = |random: &mut Random| if random.one_in(3) { 4_096 << random.between(0, 8) } else { 0 };
         Scenario {
             seed,
-            // Of its own, so that the rest of a seed's scenario is the same over both.
+            // From its own salt, so that the rest of a seed's scenario is the same in both families.
             ipv6: Random::new(seed ^ IPV6_SALT).one_in(2),
             faults,
             path: Path::default(),
@@ -57,7 +57,7 @@ impl Scenario {
                 receive_buffer_bytes: buffer(&mut random),
                 congestion_control,
                 pacing_rate_max,
-                // A RST may be lost: who only waits would wait for ever.
+                // A RST may be lost: an end that only waits would wait for ever.
                 keepalive: abort_one_in > 0,
                 keepalive_idle: Duration::from_secs(30),
                 ..TcpOptions::default()
@@ -74,7 +74,7 @@ impl Scenario {
         .with_queues()
     }
 
-    /// Draws how both ends speak ECN, and how often the wire marks.
+    /// Draws the ECN modes of both ends, and how often the wire marks.
     fn with_marks(mut self) -> Scenario {
         let mut random = Random::new(self.seed ^ ECN_SALT);
         self.ecn = [(); 2].map(|()| Ecn::from_number(random.between(0, 5)).unwrap_or_default());
@@ -84,14 +84,14 @@ impl Scenario {
         self
     }
 
-    /// Draws what both stacks offer and do, what the sockets ask for, and how few SYNs the server remembers.
+    /// Draws what both stacks offer and do, the options of the sockets, and how few SYNs the server remembers.
     fn with_choices(mut self) -> Scenario {
         let mut random = Random::new(self.seed ^ CHOICES_SALT);
         for config in &mut self.configs {
             config.tcp = random_choices(&mut random);
         }
-        // A cookie is good as often as it comes: the first segment behind a handshake opens a connection that is over once more when
-        // it comes late or twice. So only where nothing does.
+        // A cookie can be used repeatedly: when the first segment after a handshake is late or duplicated, it reopens a
+        // connection that has ended. So cookies are drawn only where no segment is.
         let server = &mut self.configs[1];
         match random.between(0, 3) {
             0 if self.faults.keeps_order() => server.tcp.syn_cookies = SynCookies::Always,
@@ -114,12 +114,12 @@ impl Scenario {
         self
     }
 
-    /// Draws how much waits before a slow wire (RFC 7567), and how little the link takes at a time.
+    /// Draws the queue in front of a slow wire (RFC 7567), and the burst size of the link.
     fn with_queues(mut self) -> Scenario {
         let mut random = Random::new(self.seed ^ QUEUE_SALT);
         if random.one_in(2) {
-            // Two packets at least: what is larger than the queue would never arrive. And one for each connection: where others
-            // fill it again and again, one may lose all it sends until its stack gives it up.
+            // At least two packets: one larger than the queue would never arrive. And one for each connection: where others
+            // refill the queue all the time, one connection may lose all it sends until its stack gives it up.
             let packet = u64::from(self.link.segmentation_max_bytes).max(self.link.mtu.into());
             let least = packet * self.at_once as u64;
             self.faults.wire.rate_queue_bytes = ((2 * packet) << random.between(0, 8)).max(least);
@@ -130,21 +130,21 @@ impl Scenario {
         self
     }
 
-    /// Draws a hop that takes less than the links, lies of the peers and rumors of routers.
+    /// Draws a hop with a smaller MTU than the links, lies of the peers and false ICMP messages.
     fn with_path(mut self) -> Scenario {
         let mut random = Random::new(self.seed ^ PATH_SALT);
         if random.one_in(3) {
             let least = if self.ipv6 { ipv6::MTU_MIN } else { 576 };
             let most = self.link.mtu.max(least + 1) - 1;
             let mut manner = [Manner::Cuts, Manner::Tells, Manner::Swallows][random.between(0, 2) as usize];
-            // Reassembly takes a share of the frames alone: of a few not enough for one packet. And where the wire flips bits
-            // no packet goes in pieces: of two flips in one packet the checksum sees only their sum.
+            // Reassembly may use only a share of the frames: of a few frames not enough for one packet. And where the wire
+            // flips bits, no packet is fragmented: of two flips in one packet the checksum sees only their sum.
             if manner == Manner::Cuts && (self.frames < FRAMES_AMPLE || self.faults.wire.corrupt_ppm > 0) {
                 manner = Manner::Tells;
             }
             self.path.hop = Some(Narrow { mtu: random.between(least.into(), most.into()) as u16, manner });
             for config in &mut self.configs {
-                // A black hole is left by those alone who look for it (RFC 4821).
+                // Only a connection that probes the path MTU escapes a black hole (RFC 4821).
                 if manner == Manner::Swallows && config.tcp.mtu_probing == MtuProbing::Off {
                     config.tcp.mtu_probing = MtuProbing::BlackHole;
                 }
@@ -159,23 +159,23 @@ impl Scenario {
             }
         }
         if [Lie::Windows, Lie::Optimism].iter().any(|lie| self.path.lies.contains(&Some(*lie))) {
-            // A sender that its application has closed gives up after some probes, and who has acknowledged what it then had no
-            // room for has lost it; the other end has to ask to learn of that.
+            // A closed sender gives up after some probes. Data that was acknowledged without room for it is lost; the other
+            // end has to probe to learn of that.
             self.plans.gives_up = true;
             (self.options.keepalive, self.options.keepalive_idle) = (true, Duration::from_secs(30));
         }
         let lost = self.path.hop.is_some_and(|hop| hop.manner != Manner::Cuts || self.ipv6) || self.path.rumor_ppm > 0;
         let repeated = [Lie::Division, Lie::Duplication, Lie::Optimism].map(Some).contains(&self.path.lies[0]);
         if lost || repeated {
-            // See with_choices: cookies are for ways on which all comes once and in order.
+            // See with_choices: cookies need a path on which each segment arrives once and in order.
             let standard = StackConfig::default();
             (self.configs[1].tcp.syn_cookies, self.configs[1].syn_queue_max) = (standard.tcp.syn_cookies, standard.syn_queue_max);
         }
-        // What was acknowledged and then lost is lost for good: that lie needs a way on which nothing is.
+        // Data that was acknowledged and then lost is lost for good: that lie needs a path that loses nothing.
         if self.path.lies.contains(&Some(Lie::Optimism)) { self.on_a_gentle_way(&mut random) } else { self }
     }
 
-    /// The same on a way that loses nothing and keeps the order.
+    /// Replaces the path by one that loses nothing and keeps the order.
     fn on_a_gentle_way(mut self, random: &mut Random) -> Scenario {
         let Impairments { delay, jitter, mark_ppm, .. } = self.faults.wire;
         self.faults = Faults { wire: Impairments { delay, jitter, mark_ppm, ..Impairments::default() }, forged_ppm: 0 };
@@ -187,12 +187,12 @@ impl Scenario {
         self
     }
 
-    /// Draws what goes on beside: datagrams, urgent data, flows of several kinds, a queue that marks.
+    /// Draws company: datagrams, urgent data, flows with different congestion control, a queue that marks.
     fn with_company(mut self) -> Scenario {
         let mut random = Random::new(self.seed ^ COMPANY_SALT);
         if random.one_in(4) {
             let train_of = if random.one_in(3) { random.between(16, 1_400) as u16 } else { 0 };
-            // As for cutting hops.
+            // The same restriction as for cutting hops.
             let most = if self.faults.wire.corrupt_ppm > 0 { WHOLE_ANYWHERE } else { u16::MAX };
             self.datagrams = Some(Datagrams {
                 count: 1 + random.magnitude(300) as u32,
@@ -212,7 +212,7 @@ impl Scenario {
     }
 }
 
-/// How one end speaks TCP.
+/// Draws the TCP configuration of one end.
 fn random_choices(random: &mut Random) -> TcpConfig {
     let standard = StackConfig::default().tcp;
     let mut usually = || !random.one_in(5);
@@ -240,14 +240,14 @@ fn random_choices(random: &mut Random) -> TcpConfig {
         initial_window,
         delayed_ack: Duration::from_millis(random.between(1, 200)),
         quick_start_segments: random.between(0, 16) as u8,
-        // From 2 KiB on; of the same draw, so that what is drawn behind it stays as it was.
+        // From 2 KiB on; from the same draw, so that later draws stay as they were.
         turn_beside_small_bytes: 1 << (10 + initial_window),
         push_trains: random.between(0, 4) as u8,
         ..standard
     }
 }
 
-/// Any link: super-segments or none, frames gathered or not, with and without Ethernet, any MTU.
+/// Draws any link: super-segments or none, frames gathered or not, with and without Ethernet, any MTU.
 fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
     let mut link = MemoryOptions::default();
     if may_offload && random.one_in(3) {
@@ -265,14 +265,14 @@ fn random_link(random: &mut Random, may_offload: bool) -> MemoryOptions {
     link
 }
 
-/// They set the draws of each group apart from all others.
+/// Salts that separate the draws of the groups.
 const IPV6_SALT: u64 = 0x8200;
 const ECN_SALT: u64 = 0x9768;
 const CHOICES_SALT: u64 = 0x7323;
 const QUEUE_SALT: u64 = 0x7567;
 const PATH_SALT: u64 = 0x1191;
 const COMPANY_SALT: u64 = 0x8085;
-/// Datagrams of so many bytes go in one piece whatever routers say (RFC 1191: no path is believed to be narrower than 552).
+/// Datagrams up to this size are never fragmented (RFC 1191: no path MTU below 552 is believed).
 const WHOLE_ANYWHERE: u16 = 500;
-/// So many frames that no packet is lost for want of one.
+/// Enough frames that no packet is lost for lack of one.
 const FRAMES_AMPLE: u32 = 8_192;

@@ -14,7 +14,7 @@ fn run(scenario: &Scenario) -> Report {
     }
 }
 
-/// On a perfect wire a megabyte each way arrives, and nothing is sent twice.
+/// On a perfect wire a megabyte each way arrives, and nothing is retransmitted.
 #[test]
 fn a_perfect_wire() {
     let mut scenario = Scenario::transfer(1, 1 << 20, Faults::none(Duration::from_millis(1)));
@@ -33,7 +33,7 @@ fn an_offloading_wire() {
     assert!(report.segments < 2_000, "{report:?}");
 }
 
-/// The standing test: 100 MB through 5 % loss, reordering and duplicates, equal bytes at both ends.
+/// The standard test: 100 MB through 5 % loss, reordering and duplicates, equal bytes at both ends.
 #[test]
 fn a_hundred_megabytes_over_a_bad_wire() {
     for seed in 1..=3 {
@@ -50,7 +50,7 @@ fn a_seed_is_a_run() {
     assert_eq!(run(&scenario), run(&scenario));
 }
 
-/// Many short connections on a bad wire: open, a few bytes both ways, close, nothing left behind.
+/// Many short connections on a bad wire: open, a few bytes both ways, close, no leak.
 #[test]
 fn churn_on_a_bad_wire() {
     let mut scenario = Scenario::transfer(11, 0, Faults::bad_wire());
@@ -69,7 +69,7 @@ fn a_storm_of_forged_segments() {
     assert_eq!(run(&scenario).complete, 1);
 }
 
-/// Slow readers close the window again and again: probes and updates keep the stream alive, also when they are lost.
+/// Slow readers close the window repeatedly: probes and updates keep the stream alive, even when some are lost.
 #[test]
 fn slow_readers() {
     for seed in 0..4 {
@@ -82,12 +82,12 @@ fn slow_readers() {
     }
 }
 
-/// Some ends give up half-way: the others are told, nothing leaks.
+/// Some ends give up half-way: their peers learn of it, nothing leaks.
 #[test]
 fn aborted_connections() {
     let mut scenario = Scenario::transfer(17, 0, Faults::bad_wire());
     scenario.plans.abort_one_in = 2;
-    // A RST may be lost: who only waits would wait for ever.
+    // A RST may be lost: an end that only waits would wait for ever.
     (scenario.options.keepalive, scenario.options.keepalive_idle) = (true, Duration::from_secs(30));
     (scenario.plans.up_bytes, scenario.plans.down_bytes) = ((0, 100_000), (0, 100_000));
     (scenario.connections, scenario.at_once) = (100, 20);
@@ -95,8 +95,8 @@ fn aborted_connections() {
     assert!(report.otherwise > 20 && report.complete > 10, "{report:?}");
 }
 
-/// RFC 9293 §3.5 figure 7: both open at once and get one connection. §3.6 figure 12: both close at
-/// once, and both wait in TIME-WAIT.
+/// RFC 9293 §3.5 figure 7: both ends open at once and get one connection. §3.6 figure 12: both close at once, and both wait
+/// in TIME-WAIT.
 #[test]
 fn simultaneous_open_and_close() {
     for (seed, faults) in [(1, Faults::none(Duration::from_millis(5))), (2, Faults::bad_wire()), (3, Faults::bad_wire())] {
@@ -121,7 +121,7 @@ fn simultaneous_open_and_close() {
     }
 }
 
-/// A SYN to a port that nobody serves is refused at once.
+/// A SYN to a port without a listener is refused at once.
 #[test]
 fn connection_refused() {
     let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 10, Faults::none(Duration::from_millis(5))) };
@@ -133,7 +133,7 @@ fn connection_refused() {
     assert_eq!(network.check_nothing_left(), Ok(()));
 }
 
-/// A host that is not there: the neighbor does not answer, and the open fails.
+/// A host that does not exist: the neighbor does not answer, and the open fails.
 #[test]
 fn nobody_is_there() {
     let scenario = Scenario { connections: 0, ..Scenario::transfer(1, 10, Faults::none(Duration::from_millis(5))) };
@@ -144,7 +144,7 @@ fn nobody_is_there() {
     assert_eq!(network.check_nothing_left(), Ok(()));
 }
 
-/// Far fewer frames than the buffers could hold: ACKs still get through, nobody waits for ever.
+/// Far fewer frames than the buffers could hold: ACKs still get through, no end waits for ever.
 #[test]
 fn few_frames() {
     for seed in 0..4 {
@@ -156,8 +156,7 @@ fn few_frames() {
     }
 }
 
-/// A network without work does nothing: no timers, no turns.
-/// A reset that nobody has planned is a failure, unless the peer's stack has given the connection up.
+/// An unplanned reset is a failure, unless the peer's stack has given the connection up.
 #[test]
 fn a_reset_without_reason_is_told() {
     let mut scenario = Scenario::transfer(1, 50_000, Faults::none(Duration::from_millis(1)));
@@ -168,7 +167,7 @@ fn a_reset_without_reason_is_told() {
     let client = &mut network.hosts[0];
     client.application = Application::new(honest, &Pattern::new(scenario.seed), scenario.options);
     client.application.connect(SocketAddress { ip: Host::address(2, false), port: 80 }, 1, 1);
-    let Err(Failure(text)) = network.run_until_done(scenario.limit) else { panic!("nobody has noticed") };
+    let Err(Failure(text)) = network.run_until_done(scenario.limit) else { panic!("no checker noticed") };
     assert!(text.starts_with("client: reset without reason"), "{text}");
 }
 
@@ -181,7 +180,7 @@ fn idle_hosts_have_nothing_due() {
     assert!(network.hosts.iter().all(|host| host.poll_timeout().is_none()));
 }
 
-/// Anything goes: wires, sizes, options and numbers from seeds. `ringway-sim` runs more of them.
+/// Random wires, sizes, options and numbers from seeds. `ringway-sim` runs more of them.
 #[test]
 fn random_scenarios() {
     for seed in 0..40 {
@@ -189,8 +188,8 @@ fn random_scenarios() {
     }
 }
 
-/// What soaks have found: out-of-order data that kept out data in order, a SYN with more data than a frame holds, a cork
-/// on a full buffer, a window of less than a segment after a probe had raised the MSS.
+/// Seeds that soaks found: out-of-order data that kept out data in order, a SYN with more data than a frame holds, a cork on
+/// a full buffer, a window of less than a segment after a probe had raised the MSS.
 #[test]
 fn seeds_that_have_failed() {
     for seed in [75, 164, 108_781, 504_200] {
@@ -198,14 +197,14 @@ fn seeds_that_have_failed() {
     }
 }
 
-/// With company: a SYN that was sent again as data when a router refused what followed it, an early connection that believed
-/// an ICMP message, a window that a mark had reduced to nothing when all was acknowledged; a delayed ACK that no timer stood
-/// for, a pace that held back retransmissions, a SYN-ACK sent again that took back the window of the data before it; a queue of
-/// two packets for seven connections, one of which was starved until its stack gave it up (queues hold one for each now); a
-/// super-segment of more pieces than the arena has frames, a window that BBR had set before a probe raised the MSS above it, late
-/// segments that passed for SYN cookies. And what was wrong here: a SYN sent again that made the checker forget the window
-/// scale, a connection of the same instant with the ISN of the one before, fragments that no link without gathering took, and a
-/// peer that gave up after eight retransmissions.
+/// Seeds with company that soaks found: a SYN that was retransmitted as data when a router refused what followed it, an
+/// early connection that believed an ICMP message, a window that a mark had reduced to nothing when all was acknowledged; a
+/// delayed ACK without a timer, pacing that held back retransmissions, a retransmitted SYN-ACK that took back the window of
+/// the data before it; a queue of two packets for seven connections, one of which was starved until its stack gave it up
+/// (queues now hold one packet for each); a super-segment of more pieces than the arena has frames, a window that BBR had
+/// set before a probe raised the MSS above it, late segments that passed for SYN cookies. And errors of the simulator: a
+/// retransmitted SYN that made the checker forget the window scale, a connection of the same instant with the ISN of the one
+/// before, fragments that no link without gathering took, and a peer that gave up after eight retransmissions.
 #[test]
 fn seeds_with_company_that_have_failed() {
     let first = [689, 2_203, 200_005_078, 200_017_678, 200_020_837, 300_000_320, 300_005_032];
@@ -233,7 +232,7 @@ fn over_ipv6() {
     }
 }
 
-/// The checker of captures, which looks on at both hosts, has nothing against random runs.
+/// The checker of captures at both hosts finds nothing in random runs.
 #[test]
 fn the_checker_of_captures_has_no_objection() {
     let traced = |seed| {
@@ -247,9 +246,9 @@ fn the_checker_of_captures_has_no_objection() {
 
 const RUNS_TRACED: u64 = 150;
 
-/// RFC 7413 §4.2.1: the SYN carries as much as the link's packets hold, in one packet, and its data is taken with it: nothing
-/// is sent twice, and the client's data is with the server after one trip. Where packets are larger than a frame and must
-/// lie in one, the frame is the limit.
+/// RFC 7413 §4.2.1: the SYN carries as much as the link's packets hold, in one packet, and the server accepts its data:
+/// nothing is retransmitted, and the client's data reaches the server after one trip. On a link whose packets are larger
+/// than a frame and must be in one frame, the frame is the limit.
 #[test]
 fn fast_open_on_any_link() {
     let jumbo = MemoryOptions { mtu: 9_000, ..MemoryOptions::default() };
@@ -270,7 +269,7 @@ fn fast_open_on_any_link() {
     }
 }
 
-/// Cookies under DCTCP: the listener speaks ECN whatever is configured, and believes what it has said itself.
+/// Cookies under DCTCP: the listener uses ECN whatever is configured, and accepts its own encoding of it.
 #[test]
 fn cookies_under_dctcp() {
     let mut scenario = Scenario::transfer(22, 50_000, Faults::none(Duration::from_millis(1)));
@@ -281,8 +280,8 @@ fn cookies_under_dctcp() {
     assert_eq!(run(&scenario).complete, 1);
 }
 
-/// A router that marks one packet in twenty instead of dropping any: nothing is sent twice, both kinds of feedback and
-/// DCTCP see the marks, and who sees none is not slowed down.
+/// A router that marks one packet in twenty instead of dropping any: nothing is retransmitted, both kinds of feedback and
+/// DCTCP see the marks, and a sender that sees none is not slowed down.
 #[test]
 fn a_marking_wire() {
     let modes = [Ecn::Request, Ecn::AccurateRequest];
@@ -302,13 +301,13 @@ fn a_marking_wire() {
         assert_eq!(count(0, Counter::TcpRetransSegs), 0, "{mode:?} {algorithm:?}");
         assert!(marked > 300, "{mode:?} {algorithm:?}: {marked}");
         if mode == Ecn::AccurateRequest {
-            // The last ones may not have been told when the connection ended.
+            // The last marks may not have been reported when the connection ended.
             assert!(told <= marked && told + 20 > marked, "{mode:?} {algorithm:?}: {told} of {marked}");
         }
     }
 }
 
-/// Every pair of what a scenario can be made of is drawn, but for those that exclude each other.
+/// Seeds draw every pair of traits, except those that exclude each other.
 #[test]
 fn every_pair_is_drawn() {
     let mut pairs: BTreeMap<(&str, &str), u32> = BTreeMap::new();
@@ -336,7 +335,7 @@ fn every_pair_is_drawn() {
 
 /// Enough for the rarest pair.
 const SEEDS_DRAWN: u64 = 20_000;
-/// What cannot be together with what.
+/// Traits that exclude each other.
 const EXCLUDED: [(&str, &[&str]); 10] = [
     ("IPv4", &["IPv6"]),
     ("IPv6", &["fragmenting router"]),
@@ -349,5 +348,5 @@ const EXCLUDED: [(&str, &[&str]); 10] = [
     ("SYN cookies", &["narrow path", "black hole", "ICMP lies"]),
     ("optimistic ACK", &["fragmenting router", "narrow path", "black hole", "few frames"]),
 ];
-/// What may lose or delay a packet.
+/// Traits that may lose or delay a packet.
 const HURTS: [&str; 6] = ["loss", "reordering", "corruption", "blind attacks", "bottleneck", "marking queue"];

@@ -1,4 +1,4 @@
-//! What a scenario is made of, in words: so that a test can see that everything is drawn with everything else.
+//! Traits of a scenario as texts, so that a test can check that each is drawn with each other.
 
 use ringway_device::Medium;
 use ringway_stack::{CongestionControl, Ecn, MtuProbing, SynCookies};
@@ -8,7 +8,7 @@ use crate::path::hop::Manner;
 use crate::path::liar::Lie;
 
 impl Scenario {
-    /// All that is true of it.
+    /// Returns all its traits.
     pub fn traits(&self) -> Vec<&'static str> {
         let wire = &self.faults.wire;
         let any = |of: &dyn Fn(&ringway_stack::TcpConfig) -> bool| self.configs.iter().any(|config| of(&config.tcp));
@@ -69,5 +69,5 @@ impl Scenario {
 const TINY_BYTES: u32 = 8_192;
 /// A segment that is mostly header.
 const TINY_SEGMENT_BYTES: u16 = 256;
-/// Fewer than the buffers of one connection could hold.
+/// Fewer frames than the buffers of one connection could hold.
 const FEW_FRAMES: u32 = 512;

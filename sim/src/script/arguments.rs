@@ -1,4 +1,4 @@
-//! What stands between a call's parentheses: numbers, names of constants, lists.
+//! Arguments of a call: numbers, names of constants, lists.
 
 /// A call's line: name, arguments as texts, expected value, expected errno's name.
 pub(super) struct Parsed<'a> {
@@ -19,7 +19,7 @@ pub(super) fn read(text: &str) -> Result<Parsed<'_>, String> {
     Ok(Parsed { name: text[..open].trim(), arguments: split(&text[open + 1..close]), value, errno })
 }
 
-/// Splits at the commas that stand in no bracket.
+/// Splits at the commas outside brackets.
 pub(super) fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut start, mut parts) = (0_i32, 0, Vec::new());
     for (at, byte) in text.bytes().enumerate() {
@@ -39,7 +39,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A number, a constant, or several with `|` between them.
+/// Reads a number, a constant, or several joined by `|`.
 pub(super) fn number(text: &str) -> Option<i64> {
     let part = |word: &str| {
         let word = word.trim();
@@ -49,7 +49,7 @@ pub(super) fn number(text: &str) -> Option<i64> {
     text.split('|').map(part).try_fold(0, |all, value| Some(all | value?))
 }
 
-/// What follows `name=` in a structure.
+/// Returns the value of `name=` in a structure.
 pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let inside = text.trim().trim_start_matches(['{', '[']).trim_end_matches(['}', ']']);
     split(inside)
@@ -61,7 +61,7 @@ macro_rules! constants {
     ($($name:ident)*) => { &[$((stringify!($name), libc::$name as i64)),*] };
 }
 
-/// A constant of C by its name.
+/// Returns the constant of C with this name.
 pub(super) fn constant(name: &str) -> Option<i64> {
     CONSTANTS.iter().chain(OURS).find(|(known, _)| *known == name).map(|(_, value)| *value)
 }

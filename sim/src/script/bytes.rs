@@ -1,4 +1,5 @@
-//! Packets of a script as bytes: built for the machine, read from it. IPv4 and IPv6 as the two ends are. Numbers are live ones.
+//! Packets of a script as bytes: built for the machine, read from it. IPv4 or IPv6 by the addresses of the ends. Numbers are
+//! live ones.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +17,7 @@ pub(super) struct Ends {
 const TCP: u8 = 6;
 const ICMPV4: u8 = 1;
 const ICMPV6: u8 = 58;
-/// RFC 7413, and what it was before it had a number (RFC 6994).
+/// Option of RFC 7413, and its experimental form (RFC 6994).
 const FAST_OPEN: u8 = 34;
 const EXPERIMENT: u8 = 254;
 const FAST_OPEN_EXPERIMENT: [u8; 2] = [0xf9, 0x89];
@@ -52,7 +53,7 @@ fn option_bytes(options: &[Choice]) -> Vec<u8> {
     bytes
 }
 
-/// The bytes of a TCP segment whose numbers are live ones.
+/// Builds a TCP segment from live numbers.
 pub(super) fn build(ends: Ends, line: &Line) -> Vec<u8> {
     let options = option_bytes(line.options.as_deref().unwrap_or(&[]));
     let mut segment = Vec::new();
@@ -103,7 +104,8 @@ fn wide(ip: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// An ICMP error about a segment that was sent from `ends.to` (live numbers). A script names IPv4's kinds in both families.
+/// Builds an ICMP error about a segment that was sent from `ends.to` (live numbers). A script names IPv4's kinds in both
+/// families.
 pub(super) fn build_icmp(ends: Ends, line: &Line, icmp: Icmp) -> Vec<u8> {
     let about = Ends { from: ends.to, to: ends.from };
     let original = build(about, &Line { options: Some(Vec::new()), icmp: None, flags: ACK, ..line.clone() });
@@ -129,7 +131,7 @@ pub(super) fn build_icmp(ends: Ends, line: &Line, icmp: Icmp) -> Vec<u8> {
     with_header(ends, protocol, 0, 255, &body)
 }
 
-/// A packet that was sent, with live numbers. `None`: not TCP.
+/// Reads a sent packet, with live numbers. `None`: not TCP.
 pub(super) fn parse(packet: &[u8]) -> Option<(Ends, Line)> {
     let v4 = packet.first()? >> 4 == 4;
     let (header, segment) = packet.split_at_checked(if v4 { 20 } else { 40 })?;

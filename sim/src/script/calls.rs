@@ -1,4 +1,4 @@
-//! System calls of a script: from their line to the machine, and what came back against what was expected.
+//! System calls of a script: converts their line to a call of the machine, and compares the result with the expected one.
 
 use ringway_shm::Duration;
 
@@ -6,7 +6,7 @@ use super::arguments::{Parsed, field, number, split};
 use super::parse::Family;
 use crate::sockets::{Answer, Call, Machine};
 
-/// What became of a call.
+/// State of a call that was begun.
 pub(super) enum Outcome {
     Done(Answer),
     Waits(Call),
@@ -56,7 +56,7 @@ pub(super) fn begin(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) 
     })
 }
 
-/// Calls that never wait.
+/// Makes a call that never waits.
 fn at_once(machine: &mut Machine, family: Family, parsed: &Parsed<'_>) -> Result<Answer, String> {
     let arguments = &parsed.arguments;
     let text = |index: usize| arguments.get(index).copied().ok_or_else(|| format!("argument {index} is missing"));
@@ -110,13 +110,13 @@ fn ioctl(machine: &mut Machine, fd: i32, request: i64, expected: &str) -> Result
     Ok(if answer.errno == 0 { Answer::value(0) } else { answer })
 }
 
-/// pipe(2): its ends get the two numbers that the script calls them by.
+/// pipe(2): gives its ends the two numbers that the script uses.
 fn pipe(machine: &mut Machine, numbers: &str) -> Result<Answer, String> {
     let inside = numbers.trim_matches(['[', ']']);
     let wanted: Vec<i32> = split(inside).into_iter().filter_map(number).map(|fd| fd as i32).collect();
     let [reader, writer] = wanted[..] else { return Err(format!("{numbers} is not two descriptors")) };
     let ends = machine.pipe();
-    // The first number may be the second end's until that has its own.
+    // The first number may be the second end's until that end is renumbered.
     let renumbered = machine.renumber(ends.1, writer) && machine.renumber(ends.0, reader);
     if renumbered { Ok(Answer::value(0)) } else { Err(format!("{numbers} are taken")) }
 }
@@ -135,7 +135,7 @@ fn poll(machine: &Machine, set: &str, timeout_ms: i64) -> Result<Call, String> {
     Ok(Call::Poll { set, deadline: deadline(machine, timeout_ms) })
 }
 
-/// The sum of all lengths `{..., n}` in a list of pieces.
+/// Returns the sum of all lengths `{..., n}` in a list of pieces.
 fn pieces(text: &str) -> usize {
     let list = text.split_once("=[").or_else(|| text.split_once("= [")).map_or(text, |(_, rest)| rest);
     let lengths = list.split('{').filter_map(|piece| piece.split_once(',')?.1.split('}').next()?.trim().parse::<usize>().ok());
@@ -163,7 +163,7 @@ fn option_value(text: &str) -> Result<Vec<u8>, String> {
     Ok((value as i32).to_ne_bytes().to_vec())
 }
 
-/// C's notation of a byte by two digits, `\xa1`, among letters.
+/// Decodes C's notation of a byte by two digits, `\xa1`, among letters.
 fn unescape(word: &str) -> Result<Vec<u8>, String> {
     let mut pieces = word.split("\\x");
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -187,7 +187,7 @@ fn compare_option(expected: &str, bytes: &[u8]) -> Result<Answer, String> {
     Err(format!("expected the option to be {expected}, it is {got:?}"))
 }
 
-/// Holds what recvmsg(2) says beside the bytes against the line: how many more there are to read (TCP_CM_INQ).
+/// Compares the control message of recvmsg(2) with the line: number of bytes still to be read (TCP_CM_INQ).
 pub(super) fn compare_control(machine: &mut Machine, parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
     let control = parsed.arguments.get(1).filter(|_| parsed.name == "recvmsg" && answer.value >= 0);
     let Some((_, control)) = control.and_then(|message| message.split_once("TCP_CM_INQ")) else { return Ok(()) };
@@ -197,7 +197,7 @@ pub(super) fn compare_control(machine: &mut Machine, parsed: &Parsed<'_>, answer
     if wanted == got { Ok(()) } else { Err(format!("expected TCP_CM_INQ {wanted:?}, got {got:?}")) }
 }
 
-/// Holds what came back against the line.
+/// Compares the result with the line.
 pub(super) fn compare(parsed: &Parsed<'_>, answer: &Answer) -> Result<(), String> {
     let errno = parsed.errno.map(|name| number(name).ok_or_else(|| format!("{name} is not an errno"))).transpose()?;
     if answer.value != parsed.value || errno.is_some_and(|errno| errno != i64::from(answer.errno)) {

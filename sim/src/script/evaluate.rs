@@ -1,4 +1,4 @@
-//! Assertions: the expressions of Python that scripts use over the fields of TCP_INFO.
+//! Assertions: the Python expressions over the fields of TCP_INFO that scripts use.
 
 use super::arguments::constant;
 
@@ -42,7 +42,7 @@ fn words(text: &str) -> Result<Vec<String>, String> {
     if words.is_empty() { Err("nothing to assert".into()) } else { Ok(words) }
 }
 
-/// How tightly a sign binds; the loosest first.
+/// Returns the precedence of an operator; the lowest binds loosest.
 fn strength(word: &str) -> Option<usize> {
     const LEVELS: [&[&str]; 9] = [
         &["or"],
@@ -70,7 +70,7 @@ impl Reader<'_> {
 
     fn expression(&mut self, least: usize) -> Result<i64, String> {
         let mut left = self.operand()?;
-        // Python's a < b < c: the comparisons so far.
+        // Python's a < b < c: result of the comparisons so far.
         let mut chain = true;
         while let Some(level) = strength(self.peek()).filter(|level| *level >= least) {
             let sign = self.take();
@@ -98,7 +98,7 @@ impl Reader<'_> {
             }
             "True" => Ok(1),
             "False" => Ok(0),
-            _ => self.value(&word).ok_or_else(|| format!("what is {word}?")),
+            _ => self.value(&word).ok_or_else(|| format!("unexpected {word}")),
         }
     }
 
@@ -134,6 +134,6 @@ fn apply(sign: &str, left: i64, right: i64) -> Result<i64, String> {
         "*" => left.wrapping_mul(right),
         "/" | "//" => left.checked_div(right).ok_or("division by zero")?,
         "%" => left.checked_rem(right).ok_or("division by zero")?,
-        _ => return Err(format!("what is {sign}?")),
+        _ => return Err(format!("unexpected {sign}")),
     })
 }

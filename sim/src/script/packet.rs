@@ -1,4 +1,4 @@
-//! Packets as a script writes them. Sequence numbers in a line are the script's own. `bytes` has them as they travel.
+//! Packets in a script's notation. Sequence numbers in a line are the script's own; `bytes` has the live ones.
 
 /// One TCP option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub(super) enum Choice {
     Nop,
     End,
     Sack(Vec<(u32, u32)>),
-    /// RFC 7413; whether it is the experimental option of before.
+    /// RFC 7413; true for the earlier experimental option.
     FastOpen(Vec<u8>, bool),
-    /// RFC 9768: whether ECT(0) comes first, and as many of the three counters as there are.
+    /// RFC 9768: true when ECT(0) comes first; one to three counters.
     AccurateEcn(bool, Vec<u32>),
     Other(u8, Vec<u8>),
 }
@@ -29,19 +29,19 @@ pub(super) struct Icmp {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) icmp: Option<Icmp>,
-    /// The two ECN bits of the IP header; `None`: not said.
+    /// The two ECN bits of the IP header; `None`: not given.
     pub(super) ecn: Option<u8>,
     /// The whole byte that the ECN bits are part of.
     pub(super) tos: Option<u8>,
     pub(super) ttl: Option<u8>,
-    /// The bits of TCP's header, and AE (RFC 9768) above them.
+    /// TCP flags; above them AE (RFC 9768).
     pub(super) flags: u16,
     pub(super) sequence: u32,
     pub(super) payload: usize,
     pub(super) acknowledgment: Option<u32>,
     pub(super) window: Option<u16>,
     pub(super) urgent: u16,
-    /// `None`: `<...>`, whatever it may be.
+    /// `None`: `<...>`, any options.
     pub(super) options: Option<Vec<Choice>>,
 }
 
@@ -55,7 +55,7 @@ const AE: u16 = 256;
 const FLAGS: [(char, u16); 9] =
     [('F', FIN), ('S', SYN), ('R', 4), ('P', PSH), ('.', ACK), ('U', 32), ('E', ECE), ('W', CWR), ('A', AE)];
 
-/// Reads what follows the direction.
+/// Reads the line after the direction.
 pub(super) fn read(text: &str) -> Result<Line, String> {
     let mut line = Line { options: Some(Vec::new()), ..Line::default() };
     let mut text = text.trim();
@@ -82,13 +82,13 @@ pub(super) fn read(text: &str) -> Result<Line, String> {
             "ack" => line.acknowledgment = Some(number as u32),
             "win" => line.window = Some(number as u16),
             "urg" => line.urgent = number as u16,
-            _ => return Err(format!("what is {word}?")),
+            _ => return Err(format!("unexpected {word}")),
         }
     }
     Ok(line)
 }
 
-/// A letter of `FLAGS`, or what the three bits of RFC 9768's ACE field count.
+/// Reads a letter of `FLAGS`, or the count in the three bits of RFC 9768's ACE field.
 fn read_flag(letter: char) -> Option<u16> {
     if let Some(count) = letter.to_digit(8) {
         return Some([ECE, CWR, AE].into_iter().enumerate().filter(|(bit, _)| count >> bit & 1 == 1).map(|(_, flag)| flag).sum());
@@ -96,7 +96,7 @@ fn read_flag(letter: char) -> Option<u16> {
     FLAGS.iter().find(|(c, _)| *c == letter).map(|(_, flag)| *flag)
 }
 
-/// What stands in brackets in front: about the IP header.
+/// Reads a leading bracket, which describes the IP header.
 fn read_mark(line: &mut Line, mark: &str) -> Result<(), String> {
     let number = |text: &str| {
         let hex = text.trim().strip_prefix("0x").map(|digits| u8::from_str_radix(digits, 16));
@@ -110,7 +110,7 @@ fn read_mark(line: &mut Line, mark: &str) -> Result<(), String> {
         ("tos", value) => line.tos = Some(number(value)?),
         ("ttl", value) => line.ttl = Some(number(value)?),
         ("ect01" | "flowlabel", _) => {}
-        _ => return Err(format!("what is [{mark}]?")),
+        _ => return Err(format!("unexpected [{mark}]")),
     }
     Ok(())
 }
@@ -147,14 +147,14 @@ fn read_icmp<'a>(mut line: Line, words: impl Iterator<Item = &'a str>) -> Result
                 (line.sequence, line.payload) = read_range(other.trim_matches(['[', ']']))?;
             }
             other if other.parse::<u16>().is_ok() => {}
-            other => return Err(format!("ICMP what? {other}")),
+            other => return Err(format!("unknown ICMP message {other}")),
         }
     }
     line.icmp = Some(icmp);
     Ok(line)
 }
 
-/// Bytes as hexadecimal digits.
+/// Reads hexadecimal digits.
 fn hex(text: &str) -> Result<Vec<u8>, String> {
     let byte = |at: usize| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
     (0..text.len()).step_by(2).map(byte).collect::<Option<_>>().ok_or_else(|| format!("{text} is not hexadecimal"))
@@ -188,11 +188,11 @@ fn read_option(text: &str) -> Result<Choice, String> {
             Choice::AccurateEcn(words.get(1) == Some(&"e0b"), counters)
         }
         "md5" => Choice::Other(19, hex(words.get(1).copied().unwrap_or(""))?),
-        _ => return Err(format!("what option is {text}?")),
+        _ => return Err(format!("unknown option {text}")),
     })
 }
 
-/// A packet as a script would write it.
+/// Formats a packet in a script's notation.
 pub(super) fn describe(line: &Line) -> String {
     let flags: String = FLAGS.iter().filter(|(_, bit)| line.flags & bit != 0).map(|(letter, _)| letter).collect();
     let last = line.sequence.wrapping_add(line.payload as u32);

@@ -1,17 +1,17 @@
-//! From text to events.
+//! Converts a script's text to events.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::packet::{self, Line};
 
-/// When something is to happen, microseconds.
+/// Time of an event, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     /// From the start of the script.
     At(u64),
     /// After the event before.
     After(u64),
-    /// Somewhere between; whether both count from the event before.
+    /// In this range; true when both ends count from the event before.
     Between(u64, u64, bool),
     Any,
 }
@@ -20,7 +20,7 @@ pub(super) enum When {
 pub(super) enum Action {
     Inbound(Line),
     Outbound(Line),
-    /// A call; how long it may block, from its start or from the script's start as `When` is.
+    /// A call, and the time at which it may block no longer, counted from its start or from the script's start as in `When`.
     Call(String, Option<u64>),
     Assert(String),
     Command(String),
@@ -33,7 +33,7 @@ pub(super) struct Event {
     pub(super) action: Action,
 }
 
-/// What `--ip_version` of the stock tool says.
+/// Value of the stock tool's `--ip_version`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
     /// AF_INET
@@ -46,7 +46,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Where scripts' sockets are bound.
+    /// Returns the address to which a script's sockets are bound.
     pub(super) fn local(self) -> SocketAddr {
         let ip = match self {
             Family::Ipv6 => IpAddr::V6(Ipv6Addr::new(0xfd3d, 0xfa7b, 0xd17d, 0, 0, 0, 0, 1)),
@@ -55,7 +55,7 @@ impl Family {
         SocketAddr::new(ip, 8_080)
     }
 
-    /// Where they connect to.
+    /// Returns the address to which they connect.
     pub(super) fn remote(self) -> SocketAddr {
         let ip = match self {
             Family::Ipv6 => IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
@@ -64,7 +64,7 @@ impl Family {
         SocketAddr::new(ip, 8_080)
     }
 
-    /// What socket(2) is asked for.
+    /// Returns the domain for socket(2).
     pub(super) fn domain(self) -> i32 {
         if self == Family::Ipv4 { libc::AF_INET } else { libc::AF_INET6 }
     }
@@ -74,12 +74,12 @@ impl Family {
 pub(super) struct Script {
     pub(super) family: Family,
     pub(super) events: Vec<Event>,
-    /// How far from its time a thing may happen, microseconds.
+    /// Allowed deviation from an event's time, microseconds.
     pub(super) tolerance_us: u64,
     pub(super) mtu: u16,
 }
 
-/// `family`: unless the script says another.
+/// Parses a script; `family` applies unless the script names another.
 pub(super) fn parse(text: &str, family: Family) -> Result<Script, String> {
     let mut script = Script { family, tolerance_us: 4_000, mtu: 0, events: Vec::new() };
     let text = without_comments(text);
@@ -90,7 +90,7 @@ pub(super) fn parse(text: &str, family: Family) -> Result<Script, String> {
             continue;
         }
         while !is_whole(&whole) {
-            let (_, next) = lines.next().ok_or_else(|| format!("{}: it does not end: {whole}", number + 1))?;
+            let (_, next) = lines.next().ok_or_else(|| format!("{}: unterminated: {whole}", number + 1))?;
             whole = whole + "\n" + next.trim();
         }
         let error = |what: String| format!("{}: {what}: {whole}", number + 1);
@@ -106,7 +106,7 @@ pub(super) fn parse(text: &str, family: Family) -> Result<Script, String> {
     Ok(script)
 }
 
-/// Comments become spaces; what stands in quotes and in backticks stays.
+/// Replaces comments by spaces, except in quotes and backticks.
 fn without_comments(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -181,7 +181,7 @@ fn read_event(line: usize, text: &str) -> Result<Event, String> {
     Ok(Event { line, when, action })
 }
 
-/// A range of times may have spaces in it.
+/// Removes the spaces from a range of times.
 fn joined(text: &str) -> String {
     let words: Vec<&str> = text.splitn(4, char::is_whitespace).collect();
     match words[..] {
@@ -208,7 +208,7 @@ fn read_time(text: &str) -> Option<(When, Option<u64>)> {
     Some((if relative { When::After(at) } else { When::At(at) }, None))
 }
 
-/// Decimal seconds as microseconds.
+/// Reads decimal seconds as microseconds.
 fn seconds(text: &str) -> Option<u64> {
     let value: f64 = text.parse().ok()?;
     (0.0..=1e9).contains(&value).then(|| (value * 1e6).round() as u64)

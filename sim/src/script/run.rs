@@ -1,4 +1,4 @@
-//! Running a script: time goes from event to event; packets out are taken in the order in which they left.
+//! Runs a script: time advances from event to event; outgoing packets are checked in the order in which they left.
 
 use ringway_shm::{Duration, Instant};
 
@@ -10,28 +10,28 @@ use super::packet::{self, ACK, Choice, FIN, Line, PSH, SYN};
 use super::parse::{Action, Event, Family, Script, When};
 use crate::sockets::{Answer, Call, Machine, Sent, Sysctl};
 
-/// The connection that packets are of: the one that was opened last.
+/// The connection of a script's packets: the one that was opened last.
 #[derive(Clone, Copy)]
 struct Flow {
     /// From the script's peer to the machine.
     ends: Ends,
-    /// The machine's initial sequence number: the script's count from zero, but for the SYN's own.
+    /// The machine's initial sequence number, from which the script counts, except for the SYN's own.
     offset: u32,
-    /// What the script's SYN of the machine has instead.
+    /// Sequence number of the machine's SYN in the script.
     isn: u32,
-    /// The peer's initial sequence number, from which the script counts likewise.
+    /// The peer's initial sequence number, from which the script counts.
     peer: u32,
-    /// It is known.
+    /// True once `peer` is known.
     met: bool,
-    /// The machine's SYN has been seen: `offset` is known.
+    /// True once the machine's SYN has been seen and `offset` is known.
     known: bool,
-    /// The peer has acknowledged the machine's SYN.
+    /// True once the peer has acknowledged the machine's SYN.
     open: bool,
-    /// The same for its timestamps.
+    /// The machine's first timestamp, from which the script counts.
     clock: Option<u32>,
 }
 
-/// A call that blocks.
+/// A blocking call.
 struct Blocked<'a> {
     event: &'a Event,
     text: &'a str,
@@ -54,20 +54,20 @@ struct Runner<'a> {
     tolerance_us: u64,
     flow: Option<Flow>,
     passive_ports: u16,
-    /// listen(2) has been called since the last passive connection: the next SYN is of a new one.
+    /// True once listen(2) was called since the last passive connection: the next SYN then opens a new one.
     listened: bool,
     blocked: Option<Blocked<'a>>,
-    /// The descriptor that assertions are about.
+    /// Descriptor that assertions are about.
     subject: i32,
 }
 
 pub(super) fn run(script: &Script) -> Result<(), String> {
     let mut sysctl = Sysctl::default();
-    // What the field's scripts take for granted (their common set-up), unless a script says otherwise.
+    // Defaults that public scripts assume (their common set-up), unless a script overrides them.
     for (name, value) in [("tcp_timestamps", "0"), ("tcp_rmem", "4096 540000 15728640"), ("tcp_congestion_control", "cubic")] {
         sysctl.set(name, value);
     }
-    // What is set before anything happens is there from the start; what comes later changes a machine that runs.
+    // Settings before the first other event apply from the start; later ones change a running machine.
     for event in &script.events {
         let Action::Command(command) = &event.action else { break };
         read_command(&mut sysctl, command);
@@ -100,10 +100,10 @@ pub(super) fn run(script: &Script) -> Result<(), String> {
     }
 }
 
-/// `sysctl` settings; everything else is somebody else's set-up.
+/// Reads `sysctl` settings; ignores everything else.
 fn read_command(sysctl: &mut Sysctl, command: &str) {
     if command.contains("defaults.sh") {
-        // What the common set-up of public suites chooses beyond that.
+        // Further settings of the common set-up of public suites.
         for (name, value) in [
             ("tcp_timestamps", "1"),
             ("tcp_slow_start_after_idle", "0"),
@@ -162,7 +162,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Time goes on, with a look at the blocked call at each timer.
+    /// Advances the time and retries the blocked call at each timer.
     fn advance(&mut self, until_us: u64) -> Result<(), String> {
         let until = self.at(until_us);
         while self.machine.next_timer().is_some_and(|at| at <= until) && self.blocked.is_some() {
@@ -173,7 +173,7 @@ impl<'a> Runner<'a> {
         self.retry()
     }
 
-    /// Tries the blocked call again.
+    /// Retries the blocked call.
     fn retry(&mut self) -> Result<(), String> {
         let Some(mut blocked) = self.blocked.take() else { return Ok(()) };
         let Some(mut answer) = self.machine.attempt(&mut blocked.call) else {
@@ -212,7 +212,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// A new descriptor gets the number that the script calls it by.
+    /// Renumbers a new descriptor to the number that the script uses.
     fn renumber(&mut self, parsed: &arguments::Parsed<'_>, answer: &mut Answer) {
         let makes = matches!(parsed.name, "socket" | "accept" | "epoll_create" | "epoll_create1");
         if makes && answer.value >= 0 && parsed.value >= 0 && self.machine.renumber(answer.value as i32, parsed.value as i32) {
@@ -236,7 +236,7 @@ impl<'a> Runner<'a> {
         evaluate::check(code, &find)
     }
 
-    /// A packet of the peer, with the script's numbers made live.
+    /// Delivers a packet of the peer, with the script's numbers made live.
     fn inject(&mut self, line: &Line) -> Result<(), String> {
         let opens = line.flags & (SYN | ACK) == SYN && line.icmp.is_none();
         if opens && self.flow.is_none_or(|flow| flow.open && (line.sequence == 0 || self.listened)) {
@@ -249,7 +249,7 @@ impl<'a> Runner<'a> {
         let flow = self.flow.as_mut().ok_or("a packet of no connection")?;
         flow.open |= line.flags & (SYN | ACK) == ACK;
         let is_syn = line.flags & SYN != 0 && line.icmp.is_none();
-        // As the stock tool: a SYN that crosses ours is not the origin of the peer's numbers.
+        // Like the stock tool: a SYN that crosses ours is not the origin of the peer's numbers.
         let crosses = flow.known && opens;
         if is_syn && !flow.met && !crosses {
             (flow.peer, flow.met) = (line.sequence, true);
@@ -281,7 +281,7 @@ impl<'a> Runner<'a> {
         self.retry()
     }
 
-    /// The next packet of the machine must be this one.
+    /// Checks that the next packet of the machine is this one.
     fn expect(&mut self, wanted: &Line, from_us: u64, to_us: u64) -> Result<(), String> {
         let first = self.next_packet(wanted, to_us)?;
         let (ends, live) = bytes::parse(&first.bytes).ok_or("a packet that is not TCP")?;
@@ -294,7 +294,7 @@ impl<'a> Runner<'a> {
             let (again, live) = bytes::parse(&more.bytes).ok_or("a packet that is not TCP")?;
             if !join(&mut got, &in_script_numbers(&live, &flow), size) || again != ends {
                 return Err(format!(
-                    "expected {}\n  got {} and what does not go on",
+                    "expected {}\n  got {} and a segment that does not continue it",
                     packet::describe(wanted),
                     packet::describe(&got)
                 ));
@@ -308,11 +308,11 @@ impl<'a> Runner<'a> {
         if at + tolerance < from_us || at > to_us.saturating_add(tolerance) {
             return Err(format!("it came at {at} us, expected {from_us} us: {}", packet::describe(&got)));
         }
-        // The next event counts from here, as it counts from what happened, not from what was written.
+        // The next event counts from here: from what happened, not from what was written.
         Ok(())
     }
 
-    /// The machine's next packet, at `to_us` at the latest.
+    /// Returns the machine's next packet, at `to_us` at the latest.
     fn next_packet(&mut self, wanted: &Line, to_us: u64) -> Result<Sent, String> {
         let limit = self.at(to_us.saturating_add(self.tolerance(to_us)));
         loop {
@@ -329,7 +329,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// A script is about one connection at a time: what those before it still send does not matter.
+    /// A script tests one connection at a time: packets of earlier ones do not matter.
     fn is_of_interest(&self, sent: &Sent, wanted: &Line) -> bool {
         let Some((ends, live)) = bytes::parse(&sent.bytes) else { return true };
         let opens = live.flags & (SYN | ACK) == SYN;
@@ -339,7 +339,7 @@ impl<'a> Runner<'a> {
         opens || self.flow.is_none_or(|flow| flow.ends.from == ends.to && flow.ends.to == ends.from)
     }
 
-    /// The stock tool allows an eighth of the time since the event before, where that is more.
+    /// Like the stock tool, allows an eighth of the time since the event before, if that is more.
     fn tolerance(&self, at_us: u64) -> u64 {
         self.tolerance_us.max(at_us.saturating_sub(self.now_us()).min(3_600_000_000) / 8)
     }
@@ -393,8 +393,8 @@ fn in_script_numbers(live: &Line, flow: &Flow) -> Line {
     line
 }
 
-/// Adds a segment to those before it, as the stock tool does when a script's packet is larger than what is sent: it must
-/// go on where they end, say the same, and all but the last must be of one size.
+/// Adds a segment to those before it, like the stock tool when a script's packet is larger than the sent ones: it must
+/// continue them, have the same fields, and all but the last must be of one size.
 fn join(whole: &mut Line, more: &Line, size: usize) -> bool {
     let goes_on = more.sequence == whole.sequence.wrapping_add(whole.payload as u32) && whole.payload.is_multiple_of(size);
     let same = (more.acknowledgment, more.window, more.urgent, more.ecn)
@@ -404,12 +404,12 @@ fn join(whole: &mut Line, more: &Line, size: usize) -> bool {
     goes_on && same && more.payload > 0
 }
 
-/// Everything that the line says must hold; what it leaves out may be anything.
+/// Returns true when the packet matches every field that the line gives; fields left out match anything.
 fn matches(wanted: &Line, got: &Line) -> bool {
     let options = |wanted: &[Choice], got: &[Choice]| {
         wanted.len() == got.len()
             && wanted.iter().zip(got).all(|pair| match pair {
-                // The clock may have gone on by the tolerance; what it echoes may not.
+                // The timestamp may have advanced by the tolerance; the echo may not.
                 (Choice::Timestamp(_, a), Choice::Timestamp(_, b)) => a == b,
                 (a, b) => a == b,
             })

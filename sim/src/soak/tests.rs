@@ -1,6 +1,6 @@
 use super::*;
 
-/// `make test` soaks these seeds; `ringway-sim --soak 60s` as many others as the time allows.
+/// Soaks the seeds of `make test`; `ringway-sim --soak 60s` runs as many others as the time allows.
 #[test]
 fn three_hundred_seeds() {
     let failures = Mutex::new(Vec::new());
@@ -11,7 +11,7 @@ fn three_hundred_seeds() {
     assert!(tally.received_bytes > 1_000_000 && tally.segments > 10_000, "{tally:?}");
 }
 
-/// The number of threads changes nothing but the time.
+/// The number of threads affects only the time.
 #[test]
 fn threads_change_nothing() {
     let tally = |threads| {
@@ -21,7 +21,7 @@ fn threads_change_nothing() {
     assert_eq!(tally(1), tally(3));
 }
 
-/// Times as people write them, and what is none.
+/// Reads valid times and refuses invalid ones.
 #[test]
 fn spans() {
     let seconds = |text| parse_span(text).map(|span| span.as_millis() / 1_000);

@@ -1,4 +1,4 @@
-//! How sockets come to life and end: socket, bind, listen, accept, connect, shutdown, close, pipe.
+//! Creating and closing sockets: socket, bind, listen, accept, connect, shutdown, close, pipe.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -67,7 +67,7 @@ impl Machine {
         });
         let port = if address.port() == 0 { self.free_port() } else { address.port() };
         if !local {
-            // A script names the address by option; the first one that is bound is the machine's.
+            // A script names the address by option; the first bound address becomes the machine's.
             self.add_address(address.ip());
         }
         let bind = |socket: &mut Socket| match socket.bound {
@@ -102,7 +102,7 @@ impl Machine {
         }
         let any = if socket.inet6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let local = *socket.bound.get_or_insert(SocketAddr::new(any, port));
-        // Linux lets one more connection than the backlog wait.
+        // Linux queues one connection more than the backlog.
         let backlog = u32::try_from(backlog).unwrap_or(4_096).min(4_096).saturating_add(1);
         let id = self.stack.listen(stack_address(local), backlog, socket.options, cookie).map_err(|error| match error {
             ListenError::InUse => libc::EADDRINUSE,
@@ -194,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// connect(2) to AF_UNSPEC: the connection is given up, and the socket may be used anew.
+    /// connect(2) to AF_UNSPEC: aborts the connection; the socket can be used again.
     pub fn disconnect(&mut self, fd: i32) -> Answer {
         let answer = self.do_disconnect(fd).into();
         self.settle();
@@ -256,7 +256,7 @@ impl Machine {
         if let Descriptor::Socket(cookie) = descriptor {
             let socket = self.sockets.remove(&cookie).expect("a descriptor's socket lives");
             if let Some(id) = socket.id {
-                // Bytes that this machine has taken from the stack, but no program has read, count as unread.
+                // Bytes taken from the stack that no program has read count as unread.
                 let unread = !socket.stash.is_empty();
                 if unread || socket.linger_s == Some(0) && socket.phase != Phase::Listening {
                     self.stack.abort(self.now, id);
@@ -269,7 +269,7 @@ impl Machine {
         Answer::value(0)
     }
 
-    /// pipe(2): the reading and the writing end.
+    /// pipe(2): returns the reading and the writing end.
     pub fn pipe(&mut self) -> (i32, i32) {
         self.pipes.push(Vec::new());
         let index = self.pipes.len() - 1;
@@ -277,12 +277,12 @@ impl Machine {
         (reader, self.install(Descriptor::Pipe(index, true)))
     }
 
-    /// Local and remote address, where there are.
+    /// Returns the local and the remote address, if set.
     pub fn names(&mut self, fd: i32) -> Result<(Option<SocketAddr>, Option<SocketAddr>), i32> {
         self.socket_of(fd).map(|socket| (socket.bound, socket.remote))
     }
 
-    /// Whether the socket is AF_INET6.
+    /// Returns true when the socket is AF_INET6.
     pub fn is_inet6(&mut self, fd: i32) -> bool {
         self.socket_of(fd).is_ok_and(|socket| socket.inet6)
     }

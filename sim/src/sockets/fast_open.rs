@@ -1,4 +1,4 @@
-//! Fast Open (RFC 7413) as Linux's socket calls have it: TCP_FASTOPEN and its kin, MSG_FASTOPEN.
+//! Fast Open (RFC 7413) in Linux's socket calls: TCP_FASTOPEN and related options, MSG_FASTOPEN.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use super::{Answer, Machine, Phase};
 /// Linux: net.core.somaxconn.
 const QUEUE_MAX: i32 = 4_096;
 
-/// The keys in an option's bytes, or in a setting's.
+/// Reads keys from an option's bytes, or a setting's.
 pub(super) fn keys(bytes: &[u8]) -> Option<FastOpenKeys> {
     match bytes.len() {
         16 => Some(FastOpenKeys { primary: *bytes.first_chunk()?, backup: None }),
@@ -19,7 +19,7 @@ pub(super) fn keys(bytes: &[u8]) -> Option<FastOpenKeys> {
 }
 
 impl Machine {
-    /// setsockopt(2) of an option that is Fast Open's; `None`: it is not.
+    /// setsockopt(2) of a Fast Open option; `None`: it is another option.
     pub(super) fn set_fast_open(&mut self, fd: i32, level: i32, name: i32, value: &[u8]) -> Option<Result<i64, i32>> {
         let known = [libc::TCP_FASTOPEN, libc::TCP_FASTOPEN_CONNECT, libc::TCP_FASTOPEN_KEY, libc::TCP_FASTOPEN_NO_COOKIE];
         (level == libc::IPPROTO_TCP && known.contains(&name)).then(|| self.do_set_fast_open(fd, name, value))
@@ -56,7 +56,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// TCP_FASTOPEN_KEY of a socket, its own or the machine's.
+    /// Returns TCP_FASTOPEN_KEY of a socket, its own or the machine's.
     pub(super) fn fast_open_key(&mut self, fd: i32) -> Result<Vec<u8>, i32> {
         let socket = self.socket_of(fd)?;
         if let Some(own) = socket.remembered.get(&(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY)) {
@@ -66,7 +66,7 @@ impl Machine {
         Ok([Some(keys.primary), keys.backup].into_iter().flatten().flatten().collect())
     }
 
-    /// listen(2) has begun: keys that were set before.
+    /// Applies keys that were set before listen(2).
     pub(super) fn apply_fast_open_key(&mut self, fd: i32) {
         let Ok(socket) = self.socket_of(fd) else { return };
         let own = socket.remembered.get(&(libc::IPPROTO_TCP, libc::TCP_FASTOPEN_KEY)).and_then(|bytes| keys(bytes));
@@ -75,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// connect(2) with TCP_FASTOPEN_CONNECT: done at once when the SYN waits for data.
+    /// connect(2) with TCP_FASTOPEN_CONNECT: returns true when the SYN waits for data and the call is done at once.
     pub(super) fn is_connect_deferred(&mut self, cookie: u64) -> bool {
         let Some(socket) = self.sockets.get_mut(&cookie) else { return false };
         let waits = socket.id.is_some_and(|id| self.stack.fast_open_room(id).is_some());
@@ -86,20 +86,20 @@ impl Machine {
         waits
     }
 
-    /// Bytes that the SYN takes, while it waits for them.
+    /// Returns the number of bytes that a SYN takes, while it waits for them.
     pub(super) fn waiting_syn(&mut self, cookie: u64) -> Option<usize> {
         let id = self.sockets.get(&cookie).and_then(|socket| socket.id)?;
         self.stack.fast_open_room(id)
     }
 
-    /// The SYN goes, with `first`; what a call has beyond that waits for the handshake's end.
+    /// Sends the SYN with `first`; further data of the call waits for the end of the handshake.
     pub(super) fn send_with_syn(&mut self, cookie: u64, first: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
         let dont_wait = socket.nonblocking || flags & libc::MSG_DONTWAIT != 0;
         socket.phase = Phase::Connecting;
         let sent = self.push(cookie, first, done, flags);
         if first.is_empty() {
-            // Nothing to send is a plain connect.
+            // Without data it is an ordinary connect.
             if let Some(id) = self.sockets.get(&cookie).and_then(|socket| socket.id)
                 && self.stack.send_with(id, 0, &mut |_| {}).is_err()
             {

@@ -1,5 +1,5 @@
-//! TCP_INFO: Linux's `struct tcp_info` as a table of named fields, so that a script's assertions and a program's bytes
-//! come from one place.
+//! TCP_INFO: Linux's `struct tcp_info` as a table of named fields, the source of both a script's assertions and a program's
+//! bytes.
 
 use ringway_stack::{State, TcpInfo};
 
@@ -9,7 +9,7 @@ use super::{Machine, Phase};
 pub(super) type Field = (&'static str, usize, u64);
 
 impl Machine {
-    /// The fields of TCP_INFO in order; an unconnected socket's are zero but for the state.
+    /// Returns the fields of TCP_INFO in order; those of an unconnected socket are zero except the state.
     pub(super) fn info_fields(&mut self, fd: i32) -> Result<Vec<Field>, i32> {
         let socket = self.socket_of(fd)?;
         let (id, phase) = (socket.id, socket.phase);
@@ -27,13 +27,13 @@ impl Machine {
         Ok(last.map_or_else(|| empty(state), |info| fields(state, &info)))
     }
 
-    /// Names and values of TCP_INFO; nothing for what is not a socket.
+    /// Returns names and values of TCP_INFO; nothing for a descriptor that is not a socket.
     pub fn info_values(&mut self, fd: i32) -> Vec<(&'static str, u64)> {
         let fields = self.info_fields(fd).unwrap_or_default();
         fields.into_iter().map(|(name, _, value)| (name, value)).collect()
     }
 
-    /// The structure's bytes.
+    /// Returns the structure's bytes.
     pub(super) fn info_bytes(&mut self, fd: i32) -> Result<Vec<u8>, i32> {
         let mut bytes = Vec::new();
         for (_, len, value) in self.info_fields(fd)? {
@@ -82,7 +82,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
         ("tcpi_rcv_mss", number(info.receive_mss)),
         ("tcpi_unacked", segments(info.unacked_bytes)),
         ("tcpi_sacked", segments(info.sacked_bytes)),
-        // Linux counts what is lost until it has arrived, sent again or not.
+        // Linux counts lost segments until they have arrived, retransmitted or not.
         ("tcpi_lost", segments(info.lost_bytes + info.retransmitted_bytes)),
         ("tcpi_retrans", segments(info.retransmitted_bytes)),
         ("tcpi_fackets", 0),
@@ -108,7 +108,7 @@ fn fields(state: State, info: &TcpInfo) -> Vec<Field> {
     all
 }
 
-/// What Linux added after 3.15.
+/// Fields that Linux added after 3.15.
 fn later_fields(info: &TcpInfo) -> Vec<Field> {
     let min_rtt = if info.min_rtt_us == 0 { u32::MAX } else { info.min_rtt_us };
     let longs = [

@@ -42,7 +42,7 @@ impl Machine {
         let no_delay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
         let push = no_delay || (level, name) == (libc::IPPROTO_TCP, libc::TCP_CORK);
         if let Some(id) = id.filter(|_| phase == Phase::Connected && no_delay && number != 0) {
-            // tcp(7): what waits goes, corked or not.
+            // tcp(7): queued data goes at once, corked or not.
             socket.held_until = None;
             self.stack.set_options(now, id, TcpOptions { cork: false, ..options });
             self.settle();
@@ -53,7 +53,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// getsockopt(2): the value's bytes.
+    /// getsockopt(2): returns the value's bytes.
     pub fn option(&mut self, fd: i32, level: i32, name: i32) -> Result<Vec<u8>, i32> {
         let is_info = (level, name) == (libc::IPPROTO_TCP, libc::TCP_INFO);
         if is_info {
@@ -86,7 +86,7 @@ impl Machine {
             },
             (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF) => word(buffer(socket, name)),
             (libc::SOL_SOCKET, libc::SO_MEMINFO) => Ok(memory(socket, unread, info.as_ref())),
-            // As Linux for algorithms without figures of their own: there is nothing, and that is no error.
+            // Like Linux for algorithms without statistics of their own: an empty value, no error.
             (libc::IPPROTO_TCP, TCP_CC_INFO) => Ok(Vec::new()),
             _ => match socket.remembered.get(&(level, name)) {
                 Some(value) => Ok(value.clone()),
@@ -95,7 +95,7 @@ impl Machine {
         }
     }
 
-    /// What a socket that has not chosen has from the settings of the system.
+    /// Value from the system settings, for a socket that has not set the option.
     fn setting(&self, level: i32, name: i32) -> Option<i32> {
         let seconds = |span: Duration| i32::try_from(span.as_millis() / 1_000).unwrap_or(i32::MAX);
         let tcp = &self.config;
@@ -109,7 +109,7 @@ impl Machine {
         }
     }
 
-    /// O_NONBLOCK of the descriptor.
+    /// Returns O_NONBLOCK of the descriptor.
     pub fn nonblocking(&mut self, fd: i32) -> Result<bool, i32> {
         if self.descriptors.contains_key(&fd) && self.cookie(fd).is_err() {
             return Ok(false);
@@ -129,7 +129,7 @@ impl Machine {
         self.socket_of(fd).map(set).into()
     }
 
-    /// How long a call may wait: SO_RCVTIMEO or SO_SNDTIMEO.
+    /// Returns the longest wait of a call: SO_RCVTIMEO or SO_SNDTIMEO.
     pub fn patience(&mut self, fd: i32, sending: bool) -> Option<Duration> {
         let socket = self.socket_of(fd).ok()?;
         let span = if sending { socket.send_timeout } else { socket.receive_timeout };
@@ -196,7 +196,7 @@ fn retries_in(seconds: i32) -> u8 {
     retries
 }
 
-/// Linux keeps room for its bookkeeping: what is read is twice what was set.
+/// Linux adds space for its bookkeeping: the value read is twice the value set.
 fn buffer(socket: &Socket, name: i32) -> i32 {
     let (set, default) = match name {
         libc::SO_SNDBUF => (socket.options.send_buffer_bytes, 87_040),
@@ -204,13 +204,13 @@ fn buffer(socket: &Socket, name: i32) -> i32 {
     };
     match name {
         _ if set == 0 => default,
-        // It is kept doubled.
+        // Stored doubled.
         libc::SO_SNDBUF => set.cast_signed(),
         _ => set.saturating_mul(2).cast_signed(),
     }
 }
 
-/// SO_MEMINFO: nine figures, of which the sizes of the buffers and what is queued are known.
+/// SO_MEMINFO: nine values, of which the buffer sizes and the queued bytes are filled in.
 fn memory(socket: &Socket, unread: usize, info: Option<&TcpInfo>) -> Vec<u8> {
     let queued = info.map_or(0, |info| info.unacked_bytes + info.unsent_bytes);
     let figures = [
@@ -234,12 +234,12 @@ fn span(value: &[u8]) -> Result<Duration, i32> {
     Ok(Duration::from_micros(part(seconds).min(1 << 40) * 1_000_000 + part(micros).min(1_000_000)))
 }
 
-/// What an option is before anybody sets it. `None`: the stack does not have it.
+/// Returns the initial value of an option. `None`: the stack does not have the option.
 fn default_of(level: i32, name: i32) -> Option<i32> {
     let value = match (level, name) {
         (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => 1,
         (libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) => -1,
-        // What must not look honoured, as in `posix`.
+        // Options that must not appear supported, as in `posix`.
         (
             libc::SOL_SOCKET,
             libc::SO_ZEROCOPY

@@ -15,7 +15,7 @@ impl Machine {
             Err(errno) => return Some(Answer::error(errno)),
         };
         if flags & libc::MSG_ERRQUEUE != 0 {
-            // Nothing is ever queued there.
+            // Nothing is ever queued on such a socket.
             return Some(Answer::error(libc::EAGAIN));
         }
         if flags & libc::MSG_OOB != 0 {
@@ -48,7 +48,7 @@ impl Machine {
         dont_wait.then(|| Answer::error(libc::EAGAIN))
     }
 
-    /// Takes frames from the stack until `count` bytes are at hand.
+    /// Takes frames from the stack until `count` bytes are in the stash.
     fn fill_stash(&mut self, cookie: u64, count: usize) {
         let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
         let Some(id) = socket.id.filter(|_| socket.phase != Phase::Listening) else { return };
@@ -114,10 +114,10 @@ impl Machine {
         self.push(cookie, bytes, done, flags)
     }
 
-    /// Whether a send must wait for the handshake; an error when it cannot be.
+    /// Returns false when a send must wait for the handshake; an error when it is impossible.
     fn sendable(&mut self, cookie: u64, done: usize) -> Result<bool, Box<Answer>> {
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
-        // What a SYN has carried does not count when the connection was never there.
+        // Data that a SYN carried does not count when no connection was established.
         if done > 0 && socket.opened && (socket.error != 0 || socket.phase == Phase::Closed) {
             return Err(Answer::value(done as i64).into());
         }
@@ -144,7 +144,7 @@ impl Machine {
     pub(super) fn push(&mut self, cookie: u64, bytes: &[u8], done: &mut usize, flags: i32) -> Option<Answer> {
         let socket = self.sockets.get(&cookie).expect("the caller has found it");
         let Some(id) = socket.id else { return Some(Answer::error(libc::EPIPE)) };
-        // Who waits is woken when a third of the buffer is free.
+        // A waiting sender is woken when a third of the buffer is free.
         if socket.blocked && !self.stack.readiness(id).writable {
             return self.would_block(cookie, *done, flags);
         }
@@ -169,7 +169,7 @@ impl Machine {
         Some(Answer::value(bytes.len() as i64))
     }
 
-    /// MSG_MORE is a cork until the next send without it, the next packet that comes, or a retransmission timeout.
+    /// MSG_MORE corks until the next send without it, the next packet that arrives, or a retransmission timeout.
     fn hold(&mut self, cookie: u64, more: bool) {
         let now = self.now;
         let socket = self.sockets.get_mut(&cookie).expect("the caller has found it");
@@ -183,7 +183,7 @@ impl Machine {
         }
     }
 
-    /// splice(2) between a pipe and a socket. Nothing is taken that finds no room; a source that is empty is waited for.
+    /// splice(2) between a pipe and a socket. Takes no more than fits; waits for an empty source.
     pub(super) fn try_splice(&mut self, (from, to): (i32, i32), count: usize, flags: u32) -> Option<Answer> {
         let dont_wait = if flags & libc::SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
         let source = match self.descriptors.get(&from) {
@@ -192,7 +192,7 @@ impl Machine {
         };
         let target = self.descriptors.get(&to).filter(|target| matches!(target, Descriptor::Pipe(_, true)));
         if source.is_some() == target.is_some() {
-            // Between two pipes is another call; without one there is nothing in between.
+            // Exactly one of the two must be a pipe.
             return Some(Answer::error(libc::EINVAL));
         }
         if count == 0 {
@@ -218,12 +218,12 @@ impl Machine {
         Some(answer)
     }
 
-    /// Whether somebody can still write into a pipe.
+    /// Returns true when the writing end of a pipe is open.
     fn has_writer(&self, index: usize) -> bool {
         self.descriptors.values().any(|descriptor| matches!(descriptor, Descriptor::Pipe(pipe, true) if *pipe == index))
     }
 
-    /// TCP_CM_INQ of a socket that has asked for it by TCP_INQ: bytes that can be read; one when there is only the end to read.
+    /// TCP_CM_INQ of a socket with TCP_INQ: number of bytes that can be read; one when only the end can be read.
     pub fn inq(&mut self, fd: i32) -> Option<i32> {
         let socket = self.socket_of(fd).ok()?;
         let asked = socket.remembered.get(&(libc::IPPROTO_TCP, super::options::TCP_INQ))?.iter().any(|byte| *byte != 0);
@@ -233,7 +233,7 @@ impl Machine {
         asked.then(|| if bytes == 0 { i32::from(ended) } else { i32::try_from(bytes).unwrap_or(i32::MAX) })
     }
 
-    /// SIOCINQ (FIONREAD): bytes that can be read.
+    /// SIOCINQ (FIONREAD): number of bytes that can be read.
     pub fn readable_bytes(&mut self, fd: i32) -> Answer {
         match self.socket_of(fd).map(|socket| (socket.phase, socket.id, socket.stash.len())) {
             Ok((Phase::Listening, ..)) => Answer::error(libc::EINVAL),

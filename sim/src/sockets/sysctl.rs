@@ -1,24 +1,24 @@
-//! Linux's `net.ipv4.tcp_*` settings, as far as the stack has them.
+//! Linux's `net.ipv4.tcp_*` settings, as far as the stack supports them.
 
 use ringway_shm::Duration;
 use ringway_stack::{CongestionControl, Ecn, FastOpenConfig, FastOpenKeys, MtuProbing, SynCookies, TcpConfig, TcpOptions};
 use std::collections::BTreeMap;
 
-/// Settings by their name without `net.ipv4.`.
+/// Settings by name without `net.ipv4.`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sysctl {
     values: BTreeMap<String, String>,
 }
 
 impl Sysctl {
-    /// Remembers a setting; the name may have any of its prefixes.
+    /// Stores a setting; the name may have any of its prefixes.
     pub fn set(&mut self, name: &str, value: &str) {
         let name = name.trim().replace('/', ".");
         let name = name.strip_prefix("net.ipv4.").unwrap_or(&name).to_string();
         self.values.insert(name, value.trim().trim_matches(['"', '\'']).to_string());
     }
 
-    /// What the names of all settings that are looked at are.
+    /// Returns the names of all supported settings.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().copied()
     }
@@ -32,7 +32,7 @@ impl Sysctl {
         self.words(name).first().copied()
     }
 
-    /// Changes what was set.
+    /// Applies the settings to a configuration.
     pub fn apply(&self, tcp: &mut TcpConfig) {
         let byte = |value: u64| value.min(255) as u8;
         let switch = |name: &str, place: &mut bool| *place = self.number(name).map_or(*place, |value| value != 0);
@@ -108,7 +108,7 @@ impl Sysctl {
         self.values.get("tcp_congestion_control").and_then(|name| CongestionControl::from_name(name))
     }
 
-    /// Keys of Fast Open cookies: hexadecimal, with a comma before the backup.
+    /// Returns the keys of Fast Open cookies: hexadecimal, with a comma before the backup.
     pub fn fast_open_keys(&self) -> Option<FastOpenKeys> {
         let digits: Vec<u8> = self.values.get("tcp_fastopen_key")?.bytes().filter(u8::is_ascii_hexdigit).collect();
         let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -116,7 +116,7 @@ impl Sysctl {
         super::fast_open::keys(&bytes?)
     }
 
-    /// What new sockets choose.
+    /// Returns the options of new sockets.
     pub fn options(&self) -> TcpOptions {
         let congestion_control = self.congestion_control().unwrap_or_default();
         // Linux: 2^32 - 1 is no limit.
@@ -126,11 +126,11 @@ impl Sysctl {
     }
 }
 
-/// As the kernel reads numbers: in C's notation.
+/// Reads a number in C's notation, like the kernel.
 fn number_of(word: &str) -> Option<u64> {
     match word.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits.trim_end_matches('\\'), 16).ok(),
-        // A shell's line that goes on ends in a backslash.
+        // A continued line of a shell ends in a backslash.
         None => word.trim_end_matches('\\').parse().ok(),
     }
 }

@@ -72,7 +72,7 @@ fn settings_are_read_in_the_notations_of_scripts() {
     assert_eq!(sysctl.options().not_sent_low_water, 0, "no limit");
 }
 
-/// A SYN of a peer at 192.0.2.1:8080 to 192.168.0.1:80, or what follows it.
+/// Makes a SYN of a peer at 192.0.2.1:8080 to 192.168.0.1:80, or a later segment.
 fn segment(flags: u8, sequence: u32, ack: u32, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0_u8; 40];
     packet.extend_from_slice(payload);
@@ -98,7 +98,7 @@ fn segment(flags: u8, sequence: u32, ack: u32, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// SO_MEMINFO tells of what has come and was not read, wherever it lies.
+/// SO_MEMINFO counts unread data, wherever it is stored.
 #[test]
 fn memory_is_told() {
     let mut machine = machine();
@@ -118,7 +118,7 @@ fn memory_is_told() {
     assert_eq!(bytes.first_chunk(), Some(&200_u32.to_ne_bytes()));
 }
 
-/// Who numbers descriptors is asked for each, and closes them.
+/// The machine asks the caller for each descriptor number, and the caller closes it.
 #[test]
 fn descriptors_have_numbers_of_the_callers() {
     let mut machine = machine();

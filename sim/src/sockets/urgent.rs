@@ -1,4 +1,4 @@
-//! Urgent data as Linux's sockets have it: MSG_OOB, SO_OOBINLINE, the mark that stops a reader.
+//! Urgent data in Linux's socket calls: MSG_OOB, SO_OOBINLINE, the mark at which a reader stops.
 
 use super::{Answer, Machine, Phase, Socket};
 
@@ -26,7 +26,7 @@ impl Machine {
         }
     }
 
-    /// Bytes in front of the urgent one, and that byte.
+    /// Returns the number of bytes in front of the urgent one, and that byte.
     fn mark(&self, cookie: u64) -> Option<(u32, Option<u8>)> {
         let socket = self.sockets.get(&cookie)?;
         let urgent = self.stack.urgent(socket.id?)?;
@@ -34,7 +34,7 @@ impl Machine {
         (distance.cast_signed() >= 0).then_some((distance, urgent.byte))
     }
 
-    /// Bytes that a reader steps over, and how many of `count` it may have then.
+    /// Returns the number of bytes that the reader skips, and how many of `count` it may then read.
     pub(super) fn approach_mark(&mut self, cookie: u64, count: usize) -> (usize, usize) {
         let mark = self.mark(cookie);
         let socket = self.sockets.get(&cookie).expect("a descriptor's socket lives");
@@ -46,7 +46,7 @@ impl Machine {
         }
     }
 
-    /// The urgent byte is next and is not for this reader.
+    /// Skips the urgent byte, which is next and not for this reader.
     pub(super) fn step_over(&mut self, cookie: u64) {
         let socket = self.sockets.get_mut(&cookie).expect("a descriptor's socket lives");
         if socket.stash.pop_front().is_some() {
@@ -57,7 +57,7 @@ impl Machine {
         }
     }
 
-    /// Of `there` bytes, those that SIOCINQ counts (net/ipv4/tcp.h, tcp_inq).
+    /// Returns how many of `there` bytes SIOCINQ counts (net/ipv4/tcp.h, tcp_inq).
     pub(super) fn before_mark(&mut self, fd: i32, there: usize) -> usize {
         let Ok(cookie) = self.cookie(fd) else { return there };
         let in_line = self.sockets.get(&cookie).is_some_and(is_in_line);

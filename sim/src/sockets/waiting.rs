@@ -6,7 +6,7 @@ use ringway_shm::Instant;
 
 use super::{Answer, Descriptor, Machine, Phase};
 
-/// An epoll instance: what it watches.
+/// An epoll instance with its watched descriptors.
 #[derive(Debug, Default)]
 pub(super) struct Instance {
     watched: BTreeMap<i32, Watched>,
@@ -16,14 +16,14 @@ pub(super) struct Instance {
 struct Watched {
     events: u32,
     data: u64,
-    /// What was last reported, for EPOLLET.
+    /// Last reported events, for EPOLLET.
     reported: u32,
-    /// EPOLLONESHOT has fired.
+    /// True once EPOLLONESHOT has fired.
     spent: bool,
 }
 
 impl Machine {
-    /// What poll(2) says of a descriptor, of everything that could be asked.
+    /// Returns all poll(2) events of a descriptor, requested or not.
     fn ready(&mut self, fd: i32) -> i16 {
         match self.descriptors.get(&fd) {
             None => return libc::POLLNVAL,

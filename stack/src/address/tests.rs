@@ -4,7 +4,7 @@ fn cidr(ip: [u8; 4], prefix_len: u8) -> Cidr {
     Cidr { ip: ip.into(), prefix_len }
 }
 
-/// A prefix holds exactly its addresses, at both ends of the range of lengths and for both families.
+/// A prefix contains exactly its addresses, at both ends of the range of lengths and for both families.
 #[test]
 fn networks() {
     assert!(cidr([10, 1, 2, 3], 24).contains([10, 1, 2, 255].into()));

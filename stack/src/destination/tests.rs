@@ -1,4 +1,4 @@
-//! For whom a packet is that waits at a device.
+//! Finding the connection of a packet that waits at a device.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,7 +10,8 @@ use crate::address::MacAddress;
 const PAYLOAD: usize = 60_000;
 const TCP_LEN: usize = 20;
 
-/// An Ethernet frame with a TCP segment of [`PAYLOAD`] bytes, from port 7 to port 9: its first bytes and its length.
+/// Makes an Ethernet frame with a TCP segment of [`PAYLOAD`] bytes, from port 7 to port 9; returns its first bytes and its
+/// length.
 fn packet(ether_type: u16, ip: &[u8]) -> (Vec<u8>, usize) {
     let mut bytes = vec![0; ethernet::HEADER_LEN];
     let (destination, source) = (MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2]));

@@ -1,5 +1,5 @@
-//! Which addresses are ours now: those that were set and those that the stack has made, less those that are being
-//! checked or belong to somebody else; and the clock of all that changes them.
+//! Addresses in use: those configured and those that the stack has made, except those being checked or used by another host;
+//! and the timer of all that changes them.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -18,28 +18,28 @@ use crate::event::{AddressChange, Event};
 #[derive(Debug)]
 pub(super) struct InterfaceState {
     pub(super) interface: Interface,
-    /// Those that can be used.
+    /// Addresses in use.
     pub(super) addresses: Vec<Cidr>,
-    /// Those of them that are not to be used for new flows.
+    /// Addresses in use that new flows avoid.
     pub(super) deprecated: Vec<IpAddr>,
     /// Broadcast addresses of its IPv4 networks.
     pub(super) broadcasts: Vec<Ipv4Addr>,
     pub(super) configured: Vec<Cidr>,
-    /// Of the configured ones, those that are not to be used for new flows.
+    /// Configured addresses that new flows avoid.
     pub(super) avoided: Vec<IpAddr>,
     pub(super) automatic: Vec<Automatic>,
     pub(super) checks: Vec<Check>,
-    /// Configured ones that somebody else has.
+    /// Configured addresses that another host uses.
     pub(super) refused: Vec<IpAddr>,
     pub(super) announcements: Vec<Announcement>,
     pub(super) defended_at: Option<Instant>,
     pub(super) routers: Vec<Router>,
     pub(super) on_link: Vec<OnLink>,
     pub(super) soliciting: Option<Soliciting>,
-    /// Of packets over IPv6, as routers say.
+    /// Hop limit of IPv6 packets, from router advertisements.
     pub(super) hop_limit: u8,
     pub(super) groups: Vec<Membership>,
-    /// Those of them that the interface's own addresses ask for.
+    /// Groups that the interface's own addresses require.
     pub(super) own_groups: Vec<IpAddr>,
     pub(super) ipv6_mtu: u16,
 }
@@ -70,18 +70,18 @@ impl InterfaceState {
         }
     }
 
-    /// Whether `ip` is one of its addresses.
+    /// Returns true when `ip` is one of its addresses.
     pub(super) fn has(&self, ip: IpAddr) -> bool {
         self.addresses.iter().any(|cidr| cidr.ip == ip)
     }
 
-    /// The largest packet of an address's family.
+    /// Returns the MTU for an address's family.
     pub(super) fn mtu_for(&self, ip: IpAddr) -> u16 {
         if ip.is_ipv4() { self.interface.mtu } else { self.ipv6_mtu }
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // What was not begun is due at once.
+        // Checks and solicitations that have not begun are due at once.
         let begin = |at: Option<Instant>| at.unwrap_or(Instant::ZERO);
         let checks = self.checks.iter().map(|check| begin(check.next));
         let lifetimes = self.automatic.iter().flat_map(|known| [known.preferred_until, known.valid_until]).flatten();
@@ -96,7 +96,7 @@ impl InterfaceState {
 }
 
 impl Ip {
-    /// Begins what an interface does by itself.
+    /// Starts autoconfiguration of an interface.
     pub(super) fn begin_autoconfiguration(&mut self, interface: u32) {
         let own = &self.interfaces[interface as usize].interface;
         let off = own.autoconfiguration == Autoconfiguration::Off || own.role == Role::Shared || own.medium == Medium::Ip;
@@ -110,7 +110,7 @@ impl Ip {
         self.reschedule();
     }
 
-    /// Puts another description in the place of an interface's; its addresses stay.
+    /// Replaces an interface's description; its addresses stay.
     pub(crate) fn set_interface(&mut self, interface: u32, description: Interface) {
         let state = &mut self.interfaces[interface as usize];
         state.ipv6_mtu = description.mtu;
@@ -140,13 +140,13 @@ impl Ip {
         self.reschedule();
     }
 
-    /// New flows begin at these of the configured addresses only where no other fits (RFC 6724 §5, rule 3).
+    /// Marks configured addresses that new flows use only when no other fits (RFC 6724 §5, rule 3).
     pub(crate) fn set_deprecated(&mut self, interface: u32, addresses: Vec<IpAddr>) {
         self.interfaces[interface as usize].avoided = addresses;
         self.refresh_addresses(interface);
     }
 
-    /// Makes the lists true that packets are compared with.
+    /// Rebuilds the lists with which packets are compared.
     pub(super) fn refresh_addresses(&mut self, interface: u32) {
         let state = &mut self.interfaces[interface as usize];
         let usable = |cidr: &Cidr| !state.checks.iter().any(|check| check.ip == cidr.ip) && !state.refused.contains(&cidr.ip);
@@ -164,7 +164,7 @@ impl Ip {
         self.follow_addresses(interface);
     }
 
-    /// Does what is due of checks, announcements, solicitations and lifetimes.
+    /// Runs checks, announcements, solicitations and lifetimes that are due.
     pub(super) fn tend(&mut self, now: Instant) {
         if self.next_due.is_none_or(|at| at > now) {
             return;
@@ -183,26 +183,26 @@ impl Ip {
         self.reschedule();
     }
 
-    /// Finds out anew when `tend` has something to do.
+    /// Recomputes the time of the next `tend`.
     pub(super) fn reschedule(&mut self) {
         let interfaces = self.interfaces.iter().filter_map(InterfaceState::next_due);
         self.next_due = interfaces.chain(self.redirects.next_due()).min();
     }
 
-    /// Queues an event for whoever set the stack up.
+    /// Queues an event for the owner of the stack.
     pub(super) fn tell(&mut self, interface: u32, change: AddressChange) {
         if self.notices.len() < NOTICES_MAX {
             self.notices.push_back(Event::Address { interface, change });
         }
     }
 
-    /// The next event about addresses.
+    /// Returns the next event about addresses.
     pub(crate) fn poll_notice(&mut self) -> Option<Event> {
         self.notices.pop_front()
     }
 }
 
-/// RFC 8200 leaves it to hosts; Linux, and what IANA assigns.
+/// RFC 8200 leaves the default to hosts; the value of Linux and of IANA's assignment.
 const HOP_LIMIT: u8 = 64;
-/// Events that wait.
+/// Maximum number of queued events.
 const NOTICES_MAX: usize = 256;

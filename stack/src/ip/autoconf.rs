@@ -1,8 +1,8 @@
-//! Addresses that the stack makes for itself. Read RFC 4862 §5.3, §5.5, RFC 7217, RFC 4291 appendix A first.
+//! Addresses that the stack makes by itself. Read RFC 4862 §5.3, §5.5, RFC 7217, RFC 4291 appendix A first.
 //!
-//! A link-local address for each interface, and one for each autonomous prefix that a router tells. All of them
-//! are checked (`uniqueness`) before they are used; preferred and valid lifetimes are kept; what is deprecated
-//! is used only where nothing better is (`source`).
+//! A link-local address for each interface, and one for each autonomous prefix that a router advertises. Each is checked by
+//! DAD (`uniqueness`) before it is used; preferred and valid lifetimes apply; a deprecated address is used only when no
+//! better one exists (`source`).
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr};
@@ -16,7 +16,7 @@ use crate::event::AddressChange;
 use crate::tcp::demux::FlowKey;
 use crate::wire::ndp::Prefix;
 
-/// An address that was made here.
+/// An address made by autoconfiguration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Automatic {
     pub(super) ip: Ipv6Addr,
@@ -26,12 +26,12 @@ pub(super) struct Automatic {
     /// `None`: for ever.
     pub(super) preferred_until: Option<Instant>,
     pub(super) valid_until: Option<Instant>,
-    /// It was told that the address is not to be used for new flows any more.
+    /// True when new flows must not use the address.
     pub(super) deprecated: bool,
 }
 
 impl Ip {
-    /// RFC 4862 §5.3: the interface's link-local address.
+    /// RFC 4862 §5.3: makes the interface's link-local address.
     pub(super) fn make_link_local(&mut self, interface: u32) {
         let ip = self.automatic_address(interface, LINK_LOCAL, 0);
         let automatic =
@@ -39,7 +39,7 @@ impl Ip {
         self.begin_automatic(interface, automatic);
     }
 
-    /// RFC 4862 §5.5.3: a prefix of a router's advertisement.
+    /// RFC 4862 §5.5.3: handles a prefix of a router's advertisement.
     pub(super) fn hears_prefix(&mut self, now: Instant, interface: u32, told: &Prefix) {
         // (a) to (d)
         let usable = told.autonomous && told.preferred_secs <= told.valid_secs && told.prefix_len == PREFIX_LEN;
@@ -52,7 +52,7 @@ impl Ip {
         if let Some(known) = state.automatic.iter_mut().find(|known| known.prefix == prefix) {
             known.preferred_until = preferred_until;
             known.deprecated = told.preferred_secs == 0;
-            // (e): nobody may end an address at once with a forged advertisement.
+            // (e): a forged advertisement must not end an address at once.
             let least = now + TWO_HOURS;
             let left = known.valid_until;
             let longer = valid_until.is_none_or(|until| until > least || left.is_some_and(|left| until > left));
@@ -77,7 +77,7 @@ impl Ip {
         self.refresh_addresses(interface);
     }
 
-    /// RFC 7217 §6: somebody else has the address; another one of the same prefix is tried, a few times.
+    /// RFC 7217 §6: when another host uses the address, tries another one of the same prefix, a few times.
     pub(super) fn replace_automatic(&mut self, interface: u32, ip: IpAddr) {
         let state = &mut self.interfaces[interface as usize];
         let Some(at) = state.automatic.iter().position(|automatic| automatic.ip == ip) else { return };
@@ -89,7 +89,7 @@ impl Ip {
         }
     }
 
-    /// Ends lifetimes that are over.
+    /// Ends expired lifetimes.
     pub(super) fn tend_lifetimes(&mut self, now: Instant, interface: u32) {
         let state = &mut self.interfaces[interface as usize];
         let over = |until: Option<Instant>| until.is_some_and(|until| until <= now);
@@ -108,13 +108,14 @@ impl Ip {
         }
     }
 
-    /// The interface identifier in front of which `prefix` stands.
+    /// Makes the address of `prefix`: appends the interface identifier.
     fn automatic_address(&self, interface: u32, prefix: Ipv6Addr, attempt: u8) -> Ipv6Addr {
         let own = &self.interfaces[interface as usize].interface;
         let identifier = match own.autoconfiguration {
             Autoconfiguration::Eui64 => eui64(own.mac),
             Autoconfiguration::Off | Autoconfiguration::Stable => {
-                // RFC 7217 §5: prefix, interface and counter under a secret. A reserved one is as unlikely as any other.
+                // RFC 7217 §5: a keyed hash of prefix, interface and counter. A reserved identifier is as unlikely as any
+                // other.
                 let [a, b, c, d, e, f] = own.mac.0;
                 let device = Ipv6Addr::from([0, 0, 0, 0, 0, 0, 0, 0, 0, attempt, a, b, c, d, e, f]);
                 let key = FlowKey { local: prefix.into(), remote: device.into(), local_port: 0, remote_port: 0 };
@@ -126,13 +127,13 @@ impl Ip {
 }
 
 impl Automatic {
-    /// As an address with its prefix.
+    /// Returns the address with its prefix.
     pub(super) fn cidr(&self) -> Cidr {
         Cidr { ip: self.ip.into(), prefix_len: PREFIX_LEN }
     }
 }
 
-/// RFC 4291 appendix A: the link address with ff:fe in its middle and the universal bit turned.
+/// RFC 4291 appendix A: the link address with ff:fe in its middle and the universal bit inverted.
 fn eui64(mac: MacAddress) -> u64 {
     let [a, b, c, d, e, f] = mac.0;
     u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
@@ -142,7 +143,7 @@ fn masked(prefix: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from(u128::from(prefix) & !u128::from(u64::MAX))
 }
 
-/// When a lifetime of so many seconds ends; `None`: never (RFC 4861 §4.6.2).
+/// Returns the end of a lifetime in seconds; `None`: never (RFC 4861 §4.6.2).
 pub(super) fn lifetime(now: Instant, secs: u32) -> Option<Instant> {
     (secs != u32::MAX).then(|| now + Duration::from_secs(secs.into()))
 }
@@ -151,7 +152,7 @@ pub(super) fn lifetime(now: Instant, secs: u32) -> Option<Instant> {
 const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
 /// Interface identifiers have 64 bits (RFC 4291 §2.5.1).
 const PREFIX_LEN: u8 = 64;
-/// Addresses of one interface.
+/// Maximum number of automatic addresses of one interface.
 const AUTOMATIC_MAX: usize = 16;
 /// RFC 7217 §6, IDGEN_RETRIES.
 const ATTEMPTS_MAX: u8 = 3;

@@ -1,7 +1,7 @@
-//! ICMP errors that we send. Read RFC 1122 §3.2.2, RFC 4443 §2.4, RFC 792 first.
+//! Sends ICMP errors. Read RFC 1122 §3.2.2, RFC 4443 §2.4, RFC 792 first.
 //!
-//! Never about an error, about a packet to many or from nobody, about a fragment but the first, nor where the
-//! kernel answers for the address; and only so many in a second for the whole stack.
+//! Sends none about an ICMP error, about a multicast packet or one without a source, about a fragment except the first, nor
+//! when the kernel answers for the address; the number per second is limited for the whole stack.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -12,31 +12,31 @@ use super::{Datagram, Flow, Ip, REPLIES_MAX, Role, icmpv6, is_host};
 use crate::stats::{Counter, Counters};
 use crate::wire::{checksum, icmpv4, icmpv6 as wire_icmpv6, ipv4, ipv6};
 
-/// What is wrong with a packet.
+/// Error in a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Complaint {
-    /// Nobody serves the port.
+    /// No socket has the port.
     Port,
-    /// The protocol is not known; where the packet names it.
+    /// The protocol is unknown; offset of the field that names it.
     Protocol { named_at: usize },
-    /// Not all fragments came in time.
+    /// The datagram was not complete in time.
     Reassembly,
     /// RFC 4443 §3.4; IPv6 only.
     Problem { code: u8, pointer: u32, even_to_many: bool },
 }
 
-/// An error, ready but for what it quotes.
+/// An ICMP error without its quotation.
 struct Draft {
     kind: u8,
     code: u8,
     word: u32,
     flow: Flow,
-    /// Bytes of the packet that are quoted at most.
+    /// Maximum number of bytes quoted.
     quoted: usize,
 }
 
 impl Ip {
-    /// Tells the sender of a UDP datagram that nobody serves the port. `first` starts at the UDP header.
+    /// Sends "port unreachable" to the sender of a UDP datagram. `first` starts at the UDP header.
     pub(crate) fn refuse_port(
         &mut self,
         now: Instant,
@@ -53,7 +53,7 @@ impl Ip {
         self.complain(now, arena, counters, datagram.interface, &first, Complaint::Port);
     }
 
-    /// Tells the sender of a packet, which starts at its IP header in `first`, what is wrong with it.
+    /// Sends an ICMP error to the sender of a packet, which starts at its IP header in `first`.
     pub(crate) fn complain(
         &mut self,
         now: Instant,
@@ -116,7 +116,7 @@ impl Ip {
         let (local, remote) = (header.destination.into(), header.source.into());
         let tos = PRECEDENCE_INTERNETWORK_CONTROL;
         let flow = Flow { local, remote, protocol: ipv4::PROTOCOL_ICMP, tos, ttl: 0, ports: (0, 0) };
-        // RFC 792: the IP header and eight bytes of what follows.
+        // RFC 792: the IP header and eight bytes after it.
         let quoted = usize::from(header.header_len) + QUOTED_BYTES;
         answerable.then_some(Draft { kind, code, word: 0, flow, quoted })
     }
@@ -146,15 +146,15 @@ impl Ip {
         };
         let (local, remote) = (local.into(), header.source.into());
         let flow = Flow { local, remote, protocol: ipv6::PROTOCOL_ICMP, tos: 0, ttl: 0, ports: (0, 0) };
-        // RFC 4443 §2.4 (c): as much as fits the least MTU.
+        // RFC 4443 §2.4 (c): as much as fits the minimum MTU.
         let quoted = usize::from(ipv6::MTU_MIN) - ipv6::HEADER_LEN - wire_icmpv6::HEADER_LEN;
         Some(Draft { kind, code, word, flow, quoted })
     }
 }
 
-/// Bytes of the original packet behind its IPv4 header that an error quotes: ports and sequence number.
+/// Bytes of the original packet after its IPv4 header that an error quotes: ports and sequence number.
 const QUOTED_BYTES: usize = 8;
-/// Quotations up to this length fit a small frame.
+/// Maximum quotation that fits a small frame.
 const SMALL_QUOTE: usize = 100;
 /// RFC 1122 §3.2.2: errors have precedence 6.
 const PRECEDENCE_INTERNETWORK_CONTROL: u8 = 0xc0;

@@ -1,4 +1,4 @@
-//! What the Internet layer itself has to say on a link: values that wait until `transmit` writes them.
+//! Control messages of the Internet layer (ARP, NDP, IGMP, MLD): values that wait until `transmit` writes them.
 
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -14,7 +14,7 @@ use crate::wire::igmp::{self, Record};
 use crate::wire::ndp::{self, Message};
 use crate::wire::{arp, checksum, ipv4, ipv6};
 
-/// A message and the link that it is for.
+/// A message with its interface and link destination.
 #[derive(Debug)]
 pub(super) struct ControlOut {
     pub(super) interface: u32,
@@ -22,7 +22,7 @@ pub(super) struct ControlOut {
     pub(super) message: Control,
 }
 
-/// What is said.
+/// Content of a message.
 #[derive(Debug)]
 pub(super) enum Control {
     Arp(arp::Packet),
@@ -32,10 +32,10 @@ pub(super) enum Control {
 }
 
 impl Ip {
-    /// Queues an answer that a stranger has asked for; there are only so many.
+    /// Queues an answer to another host; the queue is bounded.
     ///
     /// # Errors
-    /// The counter of those that there was no place for.
+    /// Returns the counter of dropped answers when the queue is full.
     pub(super) fn answer(&mut self, interface: u32, destination: MacAddress, message: Control) -> Result<(), Counter> {
         if self.control.len() >= CONTROL_MAX {
             return Err(Counter::DropNeighborAnswer);
@@ -44,7 +44,7 @@ impl Ip {
         Ok(())
     }
 
-    /// Writes what waits. Returns how many of the packets were no IP packets.
+    /// Writes the queued messages. Returns the number of packets that are not IP.
     pub(super) fn write_control(&mut self, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
         let mut other_than_ip = 0;
         while let Some(ControlOut { interface, destination, message }) = self.control.pop_front() {
@@ -68,7 +68,7 @@ impl Ip {
 }
 
 impl Control {
-    /// Bytes without the IP header.
+    /// Length without the IP header, bytes.
     fn len(&self) -> usize {
         match self {
             Control::Arp(_) => arp::LEN,
@@ -78,7 +78,7 @@ impl Control {
         }
     }
 
-    /// Fills an empty frame from the IP (or ARP) header on, and says what it is.
+    /// Fills an empty frame from the IP (or ARP) header on; returns its EtherType.
     fn write(&self, frame: &mut Frame) -> u16 {
         let bytes = frame.extend(self.len());
         match self {
@@ -133,16 +133,16 @@ fn push_igmp_header(frame: &mut Frame, source: Ipv4Addr) {
     bytes[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Fills in the checksum of an ICMPv6 message, whose field is zero.
+/// Writes the checksum of an ICMPv6 message, whose field is zero.
 pub(super) fn finish_icmpv6(message: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) {
     let pseudo = checksum::pseudo_header(source.into(), destination.into(), ipv6::PROTOCOL_ICMP, message.len() as u32);
     let sum = !checksum::add(pseudo, checksum::sum(message));
     message[2..4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// As Linux: neighbor discovery is internetwork control, CS6.
+/// Like Linux: neighbor discovery is internetwork control, CS6.
 const TRAFFIC_CLASS: u8 = 0xc0;
-/// Messages up to this length fit a small frame behind their headers.
+/// Maximum message that fits a small frame together with its headers.
 const SMALL_BYTES: usize = 100;
 /// RFC 2113
 const ROUTER_ALERT_IPV4: [u8; 4] = [0x94, 4, 0, 0];

@@ -1,8 +1,9 @@
-//! Fragments on their way from packets to `reassembly` and back. Read RFC 791 §3.2, RFC 1122 §3.3.2, RFC 8200 §4.5, RFC 792 first.
+//! Converts packets to fragments for `reassembly` and back. Read RFC 791 §3.2, RFC 1122 §3.3.2, RFC 8200 §4.5, RFC 792
+//! first.
 //!
-//! What comes back is a packet as if nobody had cut it: one IP header (that of the first fragment),
-//! no fragment header, all bytes. Whose datagram never became whole is told when its first fragment
-//! had come, and the stack alone has the address.
+//! The result is a packet as if it had not been fragmented: one IP header (that of the first fragment), no fragment header,
+//! all bytes. When a datagram stays incomplete, its sender gets an ICMP error if the first fragment had arrived and the
+//! stack alone has the address.
 
 use core::net::IpAddr;
 
@@ -15,11 +16,11 @@ use crate::stats::{Counter, Counters};
 use crate::wire::icmpv6::problem;
 use crate::wire::{ipv4, ipv6};
 
-/// A packet, perhaps put together: `None` until the rest has come.
+/// A packet, reassembled if needed: `None` until the rest has arrived.
 type Whole<H> = Result<Option<(H, Frame)>, Counter>;
 
 impl Ip {
-    /// Takes a fragment: `first` starts at the IPv4 header, `self.rest` follows. What is given back does too.
+    /// Takes a fragment: `first` starts at the IPv4 header, `self.rest` follows. The result has the same form.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn reassemble_ipv4(
         &mut self,
@@ -63,8 +64,8 @@ impl Ip {
         Ok(Some((whole, first)))
     }
 
-    /// Takes a fragment: `first` starts at the IPv6 header, the fragment header at byte `at`, which the
-    /// field at byte `named_at` names; `self.rest` follows. What is given back has no fragment header.
+    /// Takes a fragment: `first` starts at the IPv6 header; the fragment header is at byte `at`, and the field at byte
+    /// `named_at` names it; `self.rest` follows. The result has no fragment header.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn reassemble_ipv6(
         &mut self,
@@ -79,7 +80,7 @@ impl Ip {
     ) -> Whole<ipv6::Header> {
         let header_len = at + ipv6::FRAGMENT_LEN;
         let len = ipv6::HEADER_LEN + usize::from(header.payload_len) - header_len;
-        // RFC 8200 §4.5: the sender of what cannot be is told where.
+        // RFC 8200 §4.5: an ICMP error reports the offset of an impossible length.
         let pointer = if piece.more && !len.is_multiple_of(8) {
             Some(PAYLOAD_LENGTH_AT)
         } else if usize::from(piece.offset) + len > usize::from(u16::MAX) {
@@ -112,7 +113,7 @@ impl Ip {
             to_many,
         };
         let Some((fragment, mut first, len)) = self.reassemble(now, arena, counters, &fragment, first)? else { return Ok(None) };
-        // The first fragment's headers, each eight bytes later, over its fragment header.
+        // Moves the first fragment's headers eight bytes later, over its fragment header.
         let at = usize::from(fragment.header_len) - ipv6::FRAGMENT_LEN;
         first.push(fragment.header_len.into());
         let bytes = first.bytes_mut();
@@ -130,8 +131,8 @@ impl Ip {
         Ok(Some((whole, first)))
     }
 
-    /// Gives a fragment to the table; `Some`: the datagram is whole, its first frame starts behind its
-    /// network headers, `self.rest` follows.
+    /// Inserts a fragment into the table; `Some`: the datagram is complete, its first frame starts after its network
+    /// headers, `self.rest` follows.
     fn reassemble(
         &mut self,
         now: Instant,
@@ -151,7 +152,7 @@ impl Ip {
         }
     }
 
-    /// Tells the senders of datagrams that did not become whole in time.
+    /// Sends ICMP errors about datagrams that were not complete in time.
     pub(super) fn tell_expired(&mut self, now: Instant, arena: &Arena, counters: &mut Counters) {
         let timeouts = core::mem::take(&mut self.reassembly_timeouts);
         counters.add(Counter::IpReasmTimeout, timeouts);
@@ -164,7 +165,7 @@ impl Ip {
     }
 }
 
-/// Where the IPv6 header says how long the payload is, and what follows.
+/// Offsets of the payload length and of the next header in the IPv6 header.
 const PAYLOAD_LENGTH_AT: usize = 4;
 const NEXT_HEADER_AT: usize = 6;
 

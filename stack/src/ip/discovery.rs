@@ -1,8 +1,8 @@
-//! Neighbor discovery where the stack alone answers for its addresses. Read RFC 4861 §7 first.
+//! Neighbor discovery on interfaces where the stack alone answers for its addresses. Read RFC 4861 §7 first.
 //!
-//! Who is asked for is answered, who answers is remembered (`link::neighbor` keeps the states of §7.3.2).
-//! Believes nothing that a router may have let through (hop limit 255). What routers say is for `router` and
-//! `redirect`, what concerns addresses of our own for `uniqueness`.
+//! Answers solicitations for its addresses and records the answers of neighbors (`link::neighbor` keeps the states of
+//! §7.3.2). Ignores messages that a router may have forwarded (hop limit below 255). Messages of routers go to `router` and
+//! `redirect`, messages about our own addresses to `uniqueness`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ use crate::wire::ipv6;
 use crate::wire::ndp::{self, Message, Nonce};
 
 impl Ip {
-    /// Takes a message with a good checksum, from its ICMPv6 header on.
+    /// Takes a message with a valid checksum, from its ICMPv6 header on.
     pub(super) fn receive_discovery(
         &mut self,
         now: Instant,
@@ -37,7 +37,7 @@ impl Ip {
                 self.receive_solicitation(now, interface, outer, target, source_link, nonce)
             }
             Message::NeighborAdvertisement { target, target_link, solicited, overrides, router } => {
-                // §7.1.2: an answer is for one.
+                // §7.1.2: a solicited answer must be unicast.
                 if outer.destination.is_multicast() && solicited {
                     return Err(Counter::IcmpInErrors);
                 }
@@ -67,7 +67,7 @@ impl Ip {
                 }
                 Ok(())
             }
-            // Hosts do not answer those.
+            // Hosts do not answer router solicitations.
             Message::RouterSolicitation { .. } => Ok(()),
         }
     }
@@ -83,7 +83,7 @@ impl Ip {
         nonce: Option<Nonce>,
     ) -> Result<(), Counter> {
         let from_nobody = outer.source.is_unspecified();
-        // §7.1.1: who has no address yet asks everybody and names no link address.
+        // §7.1.1: a host without an address solicits the group and names no link address.
         if from_nobody && (outer.destination != ipv6::solicited_node(target) || source_link.is_some()) {
             return Err(Counter::IcmpInErrors);
         }
@@ -107,7 +107,7 @@ impl Ip {
         };
         let (to, destination) = match from_nobody {
             true => (ipv6::ALL_NODES, Some(MacAddress::of_group(ipv6::ALL_NODES.into()))),
-            // Somebody who only confirms us may leave its link address out: it is known, or being asked for.
+            // A host that only confirms us may omit its link address: it is known, or being resolved.
             false => (source, source_link.or_else(|| self.neighbors.lookup(now, (interface, sender)))),
         };
         if let Some(destination) = destination.filter(|mac| from_nobody || is_neighbors(*mac)) {
@@ -117,7 +117,7 @@ impl Ip {
     }
 }
 
-/// Whether a link address can be that of one neighbor.
+/// Returns true when a link address can be that of one neighbor.
 pub(super) fn is_neighbors(mac: MacAddress) -> bool {
     !mac.is_multicast() && mac != MacAddress::default()
 }

@@ -1,8 +1,8 @@
 //! The extension headers of a received IPv6 packet. Read RFC 8200 §4, RFC 5095, RFC 6946, RFC 8504 §5.3 first.
 //!
-//! Walks to the transport header and says what has to be done when it cannot get there. Bounded: so
-//! many headers, all of them in the packet's first frame. Options are understood as far as there is
-//! anything to do for a host: padding and the router alert; others are treated as their two high bits say.
+//! Walks to the transport header and returns an error when it cannot get there. Bounded: at most eight headers, all of them
+//! in the packet's first frame. Of the options a host only handles padding and the router alert; others are treated
+//! according to their two high bits.
 
 use crate::stats::Counter;
 use crate::wire::icmpv6::problem;
@@ -10,51 +10,51 @@ use crate::wire::ipv6::{
     AUTHENTICATION, DESTINATION_OPTIONS, ENCRYPTED, FRAGMENT, Fragment, HEADER_LEN, HOP_BY_HOP, NO_NEXT_HEADER, ROUTING,
 };
 
-/// What comes behind the extension headers. Offsets count from the start of the IPv6 header.
+/// What follows the extension headers. Offsets count from the start of the IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A transport protocol's header.
     Transport {
         protocol: u8,
-        /// Where it starts.
+        /// Offset of the header.
         at: usize,
-        /// The field that names the protocol.
+        /// Offset of the field that names the protocol.
         named_at: usize,
     },
-    /// A piece of a datagram.
+    /// A fragment of a datagram.
     Fragment {
         header: Fragment,
-        /// Where the fragment header starts: what is before it is the unfragmentable part.
+        /// Offset of the fragment header: the bytes before it are the unfragmentable part.
         at: usize,
-        /// The field that names the fragment header.
+        /// Offset of the field that names the fragment header.
         named_at: usize,
     },
-    /// Nothing, and rightly so.
+    /// No next header, which is valid.
     Nothing,
 }
 
-/// Why a packet is dropped.
+/// Reason why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Without a word.
+    /// Without an ICMP error.
     Silently(Counter),
-    /// The sender is told what is wrong (RFC 4443 §3.4).
+    /// The sender gets an ICMP error (RFC 4443 §3.4).
     Problem {
         code: u8,
         pointer: u32,
-        /// Also when the packet was to many.
+        /// True when the error is also sent about a multicast packet.
         even_to_many: bool,
     },
 }
 
-/// Headers in one packet at most.
+/// Maximum number of headers in one packet.
 const HEADERS_MAX: usize = 8;
 
 const OPTION_PAD1: u8 = 0;
 const OPTION_PADN: u8 = 1;
 const OPTION_ROUTER_ALERT: u8 = 5;
 
-/// Walks over the headers of `packet`, which starts at the IPv6 header and is as long as that says.
+/// Walks over the headers of `packet`, which starts at the IPv6 header and has the length given there.
 pub(crate) fn walk(packet: &[u8]) -> Result<Found, Refused> {
     let mut named_at = 6;
     let mut at = HEADER_LEN;
@@ -62,7 +62,7 @@ pub(crate) fn walk(packet: &[u8]) -> Result<Found, Refused> {
         let kind = packet[named_at];
         match kind {
             NO_NEXT_HEADER => return Ok(Found::Nothing),
-            // There are no keys, so there is nothing to be done with them.
+            // There are no keys, so these headers cannot be processed.
             ENCRYPTED | AUTHENTICATION => return Err(Refused::Silently(Counter::IpInUnknownProtos)),
             HOP_BY_HOP if count > 0 => return Err(problem(problem::NEXT_HEADER, named_at)),
             HOP_BY_HOP | DESTINATION_OPTIONS | ROUTING | FRAGMENT if count == HEADERS_MAX => break,
@@ -91,14 +91,14 @@ fn problem(code: u8, pointer: usize) -> Refused {
     Refused::Problem { code, pointer: pointer as u32, even_to_many: false }
 }
 
-/// The whole extension header at `at`.
+/// Returns the whole extension header at `at`.
 fn header_at(packet: &[u8], at: usize) -> Result<&[u8], Refused> {
     let rest = packet.get(at..).ok_or(TOO_SHORT)?;
     let len = rest.get(1).map(|&len| 8 + 8 * usize::from(len)).ok_or(TOO_SHORT)?;
     rest.get(..len).ok_or(TOO_SHORT)
 }
 
-/// RFC 8200 §4.4, RFC 5095: a host is never a stop on the way.
+/// RFC 8200 §4.4, RFC 5095: a host is never an intermediate stop.
 fn check_routing(header: &[u8], at: usize) -> Result<(), Refused> {
     let segments_left = header[3];
     if segments_left == 0 { Ok(()) } else { Err(problem(problem::FIELD, at + 2)) }

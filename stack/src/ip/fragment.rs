@@ -1,9 +1,9 @@
-//! Datagrams out that may be cut on their way, or must be cut here. Read RFC 791 §3.2, RFC 6864 §4, RFC 7739 §5 first.
+//! Outgoing datagrams that routers may fragment, or that must be fragmented here. Read RFC 791 §3.2, RFC 6864 §4,
+//! RFC 7739 §5 first.
 //!
-//! Only what may be cut bears an identification, and nobody who has not seen others of the same pair
-//! of addresses can guess it. A datagram is cut into as few pieces as the path's MTU allows; without
-//! frames for all of them it is dropped whole. Pieces share the datagram's frames where the link
-//! gathers, and are copies elsewhere.
+//! Only datagrams that may be fragmented have an identification. An attacker that has not seen others of the same pair of
+//! addresses cannot guess it. A datagram is cut into as few fragments as the path MTU allows; without frames for all of them
+//! it is dropped whole. Fragments share the datagram's frames where the link gathers, and are copies elsewhere.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -18,27 +18,27 @@ use crate::tcp::demux::FlowKey;
 use crate::tcp::isn::Secrets;
 use crate::wire::{ipv4, ipv6};
 
-/// Where identifications come from: a keyed offset for each pair of addresses, and counters that
-/// many pairs share, which step by chance.
+/// Source of identifications: a keyed offset for each pair of addresses, and counters that many pairs share and that advance
+/// by random steps.
 pub(super) struct Identifications {
     secrets: Secrets,
     counters: Vec<u32>,
 }
 
 impl Identifications {
-    /// All of it follows from `seed`.
+    /// Derives all identifications from `seed`.
     pub(super) fn new(seed: u64) -> Identifications {
         let mut secrets = Secrets::new(seed ^ 0x7739);
         let counters = (0..COUNTERS).map(|_| secrets.random() as u32).collect();
         Identifications { secrets, counters }
     }
 
-    /// The identification of the next datagram from `local` to `remote`: 16 bits of it in IPv4.
+    /// Returns the identification of the next datagram from `local` to `remote`; IPv4 uses 16 bits of it.
     pub(super) fn next(&mut self, local: IpAddr, remote: IpAddr, protocol: u8) -> u32 {
         self.next_run(local, remote, protocol, 1)
     }
 
-    /// The first of `count` that follow each other.
+    /// Returns the first of `count` consecutive identifications.
     fn next_run(&mut self, local: IpAddr, remote: IpAddr, protocol: u8, count: u32) -> u32 {
         let key = FlowKey { local, remote, local_port: protocol.into(), remote_port: 0 };
         let offset = self.secrets.keyed(&key, 0);
@@ -51,13 +51,13 @@ impl Identifications {
 }
 
 impl Ip {
-    /// The identification of the first of `count` packets that may be cut on their way.
+    /// Returns the identification of the first of `count` packets that routers may fragment.
     pub(crate) fn identify(&mut self, local: IpAddr, remote: IpAddr, protocol: u8, count: u32) -> u16 {
         self.identifications.next_run(local, remote, protocol, count) as u16
     }
 
-    /// Sends the datagram of `packet`, which starts at the transport header and has its checksum.
-    /// `whole`: it fits and says "don't fragment"; otherwise it may be cut, here and (IPv4) by routers.
+    /// Sends the datagram of `packet`, which starts at the transport header and has its checksum. `whole`: it fits and has
+    /// "don't fragment" set; otherwise it may be fragmented, here and (IPv4) by routers.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(crate) fn send_datagram(
         &mut self,
@@ -75,7 +75,7 @@ impl Ip {
         self.send_along(now, arena, counters, flow, &path, packet, out);
     }
 
-    /// As `send_datagram` for what may be cut, on a path that is known.
+    /// Sends a datagram that may be fragmented, on a known path.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn send_along(
         &mut self,
@@ -124,7 +124,7 @@ impl Ip {
         counters.count(Counter::IpFragOks);
     }
 
-    /// Puts the IP header of a fragment in front: of `count` bytes at `offset`, with more behind it or not.
+    /// Writes the IP header of a fragment: `count` bytes at `offset`, with more fragments after it or not.
     fn push_fragment_header(
         &self,
         flow: &Flow,
@@ -155,7 +155,7 @@ impl Ip {
     }
 }
 
-/// Bytes in front of the data of a fragment to `remote`.
+/// Returns the length of the headers in front of a fragment's data to `remote`.
 fn headers_len(remote: IpAddr) -> usize {
     network_header_len(remote) + if remote.is_ipv4() { 0 } else { ipv6::FRAGMENT_LEN }
 }
@@ -163,13 +163,13 @@ fn headers_len(remote: IpAddr) -> usize {
 /// The bytes of a packet that were not taken yet.
 struct Cursor<'a> {
     packet: &'a mut Burst,
-    /// The rest of the frame at hand.
+    /// The rest of the current frame.
     left: Option<Frame>,
 }
 
 impl Cursor<'_> {
-    /// Moves the next `count` bytes to `piece`: a fresh frame with room for headers that starts with
-    /// a copy of them, and unless all were copied, views of the rest.
+    /// Moves the next `count` bytes to `piece`: a fresh frame with headroom that starts with a copy of them, and unless all
+    /// were copied, views of the rest.
     fn cut(&mut self, arena: &Arena, class: Class, count: usize, piece: &mut Burst) {
         let Some(mut first) = arena.alloc(class) else { return };
         first.reserve(HEADROOM);
@@ -192,7 +192,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// A view of the next bytes, at most `count`, that lie in one frame.
+    /// Returns a view of the next bytes, at most `count`, within one frame.
     fn next(&mut self, count: usize) -> Option<Frame> {
         while self.left.as_ref().is_none_or(Frame::is_empty) {
             self.left = Some(self.packet.pop()?);
@@ -205,15 +205,15 @@ impl Cursor<'_> {
     }
 }
 
-/// Offsets of fragments count these (RFC 791 §3.1).
+/// Unit of fragment offsets, bytes (RFC 791 §3.1).
 const FRAGMENT_UNIT: usize = 8;
-/// Room for IP and link headers in front of a piece.
+/// Headroom for IP and link headers in front of a fragment.
 const HEADROOM: usize = 80;
-/// Bytes of a piece that lie in its first frame: transport headers are whole there.
+/// Bytes of a fragment in its first frame, so that transport headers are not split.
 const COPIED_BYTES: usize = 64;
-/// Counters that pairs of addresses share.
+/// Number of counters that pairs of addresses share.
 const COUNTERS: usize = 1_024;
-/// A counter moves on by at most this.
+/// Maximum step of a counter.
 const STEP_MAX: u32 = 3;
 
 #[cfg(test)]

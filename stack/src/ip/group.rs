@@ -1,8 +1,8 @@
-//! Groups that an interface is in. Read RFC 3376 §5, RFC 3810 §6, RFC 4291 §2.8 first.
+//! Multicast groups of an interface. Read RFC 3376 §5, RFC 3810 §6, RFC 4291 §2.8 first.
 //!
-//! Datagrams to these groups are taken in; routers hear of joining and leaving (twice each, should one report be
-//! lost) and get answers to their queries after a random part of the time they allow. Sources are not filtered. On
-//! shared interfaces the kernel is in the group too and reports it; here it is only remembered.
+//! The interface receives datagrams to these groups; joining and leaving is reported to routers (twice each, in case a
+//! report is lost), and their queries are answered after a random part of the time they allow. Sources are not filtered. On
+//! shared interfaces the kernel is in the group too and reports it; the stack only records it.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,29 +16,29 @@ use crate::address::MacAddress;
 use crate::wire::igmp::{ALL_ROUTERS, ALL_SYSTEMS, Query, Record};
 use crate::wire::ipv6;
 
-/// A group that an interface is, or was, in.
+/// A group that an interface is in, or has left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Membership {
     pub(super) group: IpAddr,
-    /// How many have joined; 0: it was left, and that is still being told.
+    /// Number of joins; 0: the group was left, which is still being reported.
     users: u32,
-    /// Reports of the last change that are still to be sent, and when the next one is.
+    /// Reports of the last change that are still to be sent, and the time of the next one.
     reports_left: u8,
     next: Option<Instant>,
-    /// When to answer a query.
+    /// Time of the answer to a query.
     answer_at: Option<Instant>,
 }
 
 impl Membership {
     pub(super) fn next_due(&self) -> Option<Instant> {
-        // A change is told at once.
+        // A change is reported at once.
         let change = (self.reports_left > 0).then(|| self.next.unwrap_or(Instant::ZERO));
         [change, self.answer_at].into_iter().flatten().min()
     }
 }
 
 impl Ip {
-    /// Joins a group once more. `false`: it is no group, or there are too many.
+    /// Joins a group once more. `false`: the address is not a group, or there are too many.
     pub(crate) fn join_group(&mut self, interface: u32, group: IpAddr) -> bool {
         let reported = self.is_reported(interface, group);
         let Some(state) = self.interfaces.get_mut(interface as usize).filter(|_| group.is_multicast()) else { return false };
@@ -54,7 +54,7 @@ impl Ip {
         true
     }
 
-    /// Leaves a group once; the last one to leave it ends the membership.
+    /// Leaves a group once; the last leave ends the membership.
     pub(crate) fn leave_group(&mut self, interface: u32, group: IpAddr) {
         let reported = self.is_reported(interface, group);
         let Some(state) = self.interfaces.get_mut(interface as usize) else { return };
@@ -72,14 +72,14 @@ impl Ip {
         self.reschedule();
     }
 
-    /// Whether somebody has joined a group.
+    /// Returns true when a group has been joined.
     #[inline]
     pub(crate) fn is_joined(&self, interface: u32, group: IpAddr) -> bool {
         let joined = |state: &InterfaceState| state.groups.iter().any(|known| known.group == group && known.users > 0);
         self.interfaces.get(interface as usize).is_some_and(joined)
     }
 
-    /// Whether packets to `group` are for us: the groups of every host, those of our addresses, and those that were joined.
+    /// Returns true when packets to `group` are for us: the groups of every host, those of our addresses, and joined groups.
     pub(super) fn is_member(&self, interface: u32, group: IpAddr) -> bool {
         let Some(state) = self.interfaces.get(interface as usize) else { return false };
         let joined = || self.is_joined(interface, group);
@@ -93,7 +93,8 @@ impl Ip {
         }
     }
 
-    /// RFC 3376 §6, RFC 3810 §6: what is never told to routers; and only who resolves neighbors tells anything.
+    /// RFC 3376 §6, RFC 3810 §6: some groups are never reported; and only an interface whose neighbors the stack resolves
+    /// reports.
     fn is_reported(&self, interface: u32, group: IpAddr) -> bool {
         let told = match group {
             IpAddr::V4(ip) => ip != ALL_SYSTEMS,
@@ -102,7 +103,7 @@ impl Ip {
         told && (interface as usize) < self.interfaces.len() && self.can_check(interface)
     }
 
-    /// RFC 4861 §7.2.1: an interface that configures itself is in the groups of its addresses, also of those that it checks.
+    /// RFC 4861 §7.2.1: an autoconfigured interface is in the groups of its addresses, also of those being checked.
     pub(super) fn follow_addresses(&mut self, interface: u32) {
         let state = &self.interfaces[interface as usize];
         if state.interface.autoconfiguration == Autoconfiguration::Off {
@@ -122,7 +123,7 @@ impl Ip {
         }
     }
 
-    /// A router asks who is in a group, or in any: each is answered at a time of its own.
+    /// Handles a router's query for one group, or for all: each group is answered at its own random time.
     pub(super) fn hears_query<A: Into<IpAddr>>(&mut self, now: Instant, interface: u32, query: Query<A>, is_ipv4: bool) {
         let about: Option<IpAddr> = query.group.map(Into::into);
         for at in 0..self.interfaces[interface as usize].groups.len() {
@@ -188,9 +189,9 @@ impl Ip {
     }
 }
 
-/// Groups of one interface.
+/// Maximum number of groups of one interface.
 const GROUPS_MAX: usize = 64;
-/// RFC 3376 §8.1, RFC 3810 §9.1: so often a change is told.
+/// RFC 3376 §8.1, RFC 3810 §9.1: number of reports of a change.
 const ROBUSTNESS: u8 = 2;
 /// RFC 3376 §8.11, RFC 3810 §9.11.
 const UNSOLICITED_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,8 +1,7 @@
-//! ICMP in and out. Read RFC 792, RFC 1122 §3.2.2, RFC 1191 §4, RFC 5927 §4 first.
+//! Receives ICMP and answers echo requests. Read RFC 792, RFC 1122 §3.2.2, RFC 1191 §4, RFC 5927 §4 first.
 //!
-//! Echo requests are answered where the stack alone owns the address. Errors about TCP segments are
-//! taken apart and queued for TCP, which decides whether to believe them. Other messages are
-//! counted and ignored.
+//! Echo requests are answered when the stack alone owns the address. Errors about TCP segments are parsed and queued for
+//! TCP, which decides whether to believe them. Other messages are counted and ignored.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -48,7 +47,7 @@ impl Ip {
         Ok(())
     }
 
-    /// RFC 1122 §3.2.2.2: for the host that the quoted packet of ours went to, whatever the code.
+    /// RFC 1122 §3.2.2.2: redirects the host to which our quoted packet went, whatever the code.
     fn hears_redirect(&mut self, now: Instant, interface: u32, outer: &ipv4::Header, message: &[u8]) {
         let Some(quoted) = message.get(icmpv4::HEADER_LEN..).and_then(ipv4::Header::parse_unverified) else { return };
         let owned = self.interfaces.get(interface as usize).is_some_and(|state| state.interface.role == Role::Owned);
@@ -59,7 +58,7 @@ impl Ip {
         }
     }
 
-    /// Turns the echo request at hand into its reply, in place.
+    /// Turns the received echo request into its reply, in place.
     fn answer_echo(&mut self, header: &ipv4::Header, mut first: Frame, counters: &mut Counters) -> Result<(), Counter> {
         let writable = first.is_exclusive() && first.headroom() >= HEADERS_MAX;
         if !writable || self.reply_flows.len() >= REPLIES_MAX {
@@ -80,7 +79,7 @@ impl Ip {
         Ok(())
     }
 
-    /// Nobody answers for the neighbor: what waited for it cannot be sent (RFC 1122 §2.4).
+    /// Drops packets whose neighbor does not answer: they cannot be sent (RFC 1122 §2.4).
     pub(super) fn fail(&mut self, mut packets: Burst) {
         while let Some(frame) = packets.pop() {
             let about = ipv4::Header::parse_unverified(frame.bytes()).and_then(|header| {
@@ -104,14 +103,14 @@ fn reply_flow(header: &ipv4::Header, tos: u8) -> Flow {
     Flow { local, remote, protocol: ipv4::PROTOCOL_ICMP, tos, ttl: 0, ports: (0, 0) }
 }
 
-/// What an ICMP error says of one of our TCP segments; `outer` is the header of the error itself.
+/// Parses an ICMP error about one of our TCP segments; `outer` is the header of the error itself.
 fn quoted_error(message: &Header, quoted: &[u8], outer: &ipv4::Header) -> Option<IcmpError> {
     let kind = error_kind(message)?;
     let inner = ipv4::Header::parse_unverified(quoted)?;
     (inner.source == outer.destination).then(|| quoted_flow(&inner, quoted, kind, message, outer.source))?
 }
 
-/// What `says` says of the segment or datagram in `bytes`, which we sent and which starts at its IPv4 header.
+/// Makes the error `says` about the segment or datagram in `bytes`, which we sent and which starts at its IPv4 header.
 fn quoted_flow(header: &ipv4::Header, bytes: &[u8], kind: IcmpErrorKind, says: &Header, offender: Ipv4Addr) -> Option<IcmpError> {
     if header.fragment_offset != 0 {
         return None;
@@ -130,8 +129,8 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// With the flow of the packet, which went from the first to the second of `ends` and carries `transport`; `None`: its
-    /// protocol has no flows, or not enough of it is quoted.
+    /// Adds the flow of the packet, which went from the first to the second of `ends` and carries `transport`; `None`: its
+    /// protocol has no flows, or the quotation is too short.
     pub(super) fn about(self, protocol: u8, ends: (IpAddr, IpAddr), transport: &[u8]) -> Option<IcmpError> {
         if !matches!(protocol, ipv4::PROTOCOL_TCP | ipv4::PROTOCOL_UDP) {
             return None;
@@ -168,11 +167,11 @@ fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
     }
 }
 
-/// What stands for an ICMP message when nobody answers for the neighbor.
+/// Replaces the ICMP message when the neighbor does not answer.
 const NO_ANSWER: Header = Header { kind: icmpv4::UNREACHABLE, code: code::HOST, low: 0 };
-/// Link and IP header in front of a reply.
+/// Maximum length of link and IP header in front of a reply.
 pub(super) const HEADERS_MAX: usize = 64;
-/// Bytes of the original packet behind its IP header that an error quotes: ports and sequence number.
+/// Bytes of the original packet after its IP header that an error quotes: ports and sequence number.
 const QUOTED_BYTES: usize = 8;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! ICMPv6 in: echo, errors about our segments, and the way to neighbor discovery. Read RFC 4443, RFC 5927 §4,
-//! RFC 8201 §4 first.
+//! Receives ICMPv6: echo, errors about our segments, dispatch to neighbor discovery. Read RFC 4443, RFC 5927 §4, RFC 8201 §4
+//! first.
 //!
-//! As `icmp` does for IPv4: echo requests are answered where the stack alone owns the address, errors are
-//! taken apart and queued for their protocol. Other messages are counted and ignored.
+//! Like `icmp` for IPv4: echo requests are answered when the stack alone owns the address, errors are parsed and queued for
+//! their protocol. Other messages are counted and ignored.
 
 use core::net::Ipv6Addr;
 
@@ -42,7 +42,7 @@ impl Ip {
                     self.answer_echo_ipv6(datagram, first, counters)?;
                 }
             }
-            // RFC 3810 §5.1.14, §6.2: from a router of this link.
+            // RFC 3810 §5.1.14, §6.2: only from a router of this link.
             icmpv6::MLD_QUERY if outer.hop_limit == 1 && outer.source.is_unicast_link_local() => {
                 if let Some(query) = igmp::parse_mld_query(first.bytes()) {
                     self.hears_query(now, datagram.interface, query, false);
@@ -63,13 +63,13 @@ impl Ip {
         Ok(())
     }
 
-    /// Turns the echo request at hand into its reply, in place.
+    /// Turns the received echo request into its reply, in place.
     fn answer_echo_ipv6(&mut self, datagram: &Datagram, mut first: Frame, counters: &mut Counters) -> Result<(), Counter> {
         let writable = first.is_exclusive() && first.headroom() >= HEADERS_MAX;
         if !writable || self.reply_flows.len() >= REPLIES_MAX {
             return Err(Counter::DropRateLimited);
         }
-        // RFC 4443 §4.2: a request to many is answered from an address of this interface.
+        // RFC 4443 §4.2: a multicast request is answered from an address of this interface.
         let local = match datagram.local().is_multicast() {
             true => {
                 let own = &self.interfaces[datagram.interface as usize];
@@ -95,13 +95,13 @@ impl Ip {
     }
 }
 
-/// What becomes of a packet, from its IPv6 header on, whose neighbor does not answer.
+/// Makes the error for a packet, from its IPv6 header on, whose neighbor does not answer.
 pub(super) fn no_answer(bytes: &[u8]) -> Option<IcmpError> {
     let header = ipv6::Header::parse(bytes)?;
     quoted_flow(&header, bytes, IcmpErrorKind::HostUnreachable, &NO_ANSWER, header.source)
 }
 
-/// What `says` says of the segment or datagram in `bytes`, which we sent and which starts at its IPv6 header.
+/// Makes the error `says` about the segment or datagram in `bytes`, which we sent and which starts at its IPv6 header.
 fn quoted_flow(header: &ipv6::Header, bytes: &[u8], kind: IcmpErrorKind, says: &Header, offender: Ipv6Addr) -> Option<IcmpError> {
     let mut protocol = header.next_header;
     let mut at = ipv6::HEADER_LEN;
@@ -114,7 +114,7 @@ fn quoted_flow(header: &ipv6::Header, bytes: &[u8], kind: IcmpErrorKind, says: &
     said.about(protocol, (header.source.into(), header.destination.into()), bytes.get(at..)?)
 }
 
-/// Whether a packet, from its IPv6 header on, is an ICMPv6 error, so that no error may be sent about it.
+/// Returns true when a packet, from its IPv6 header on, is an ICMPv6 error, about which no error may be sent.
 pub(super) fn is_about_error(packet: &[u8]) -> bool {
     use super::extension::{Found, walk};
     match walk(packet) {
@@ -128,7 +128,7 @@ pub(super) fn is_about_error(packet: &[u8]) -> bool {
 fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
     match (message.kind, message.code) {
         (icmpv6::TIME_EXCEEDED, _) => Some(IcmpErrorKind::TimeExceeded),
-        // RFC 8201 §4: no path takes less than the least MTU, whatever somebody says.
+        // RFC 8201 §4: no path has less than the minimum MTU, whatever the message claims.
         (icmpv6::PACKET_TOO_BIG, _) => {
             let mtu = message.word.clamp(ipv6::MTU_MIN.into(), u16::MAX.into()) as u16;
             Some(IcmpErrorKind::FragmentationNeeded { mtu })
@@ -146,7 +146,7 @@ fn error_kind(message: &Header) -> Option<IcmpErrorKind> {
     }
 }
 
-/// What stands for an ICMPv6 message when nobody answers for the neighbor.
+/// Replaces the ICMPv6 message when the neighbor does not answer.
 const NO_ANSWER: Header = Header { kind: icmpv6::UNREACHABLE, code: unreachable::ADDRESS, word: 0 };
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Packets in: what is for us, whole and true goes on to its protocol. Read RFC 791, RFC 1122 §3.2.1 first.
+//! Receives packets: those that are for us, complete and valid go on to their protocol. Read RFC 791, RFC 1122 §3.2.1 first.
 //!
-//! Promises: a TCP datagram that leaves here has a good IP header, a good TCP checksum (or a device
-//! that vouches for it), our address as destination, a possible host as source, and exactly the
-//! bytes that its header says; fragments have been put together (`defragment`). It does not look at TTL or IPv4 options.
-//! What is particular to IPv6 is in `input_ipv6`.
+//! Promises: a TCP datagram that leaves here has a valid IP header, a valid TCP checksum (or one that the device has
+//! verified), our address as destination, a possible host as source, and exactly the bytes of its header's length; fragments
+//! have been reassembled (`defragment`). Ignores TTL and IPv4 options. `input_ipv6` has what is specific to IPv6.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -19,18 +18,18 @@ use crate::stats::{Counter, Counters};
 use crate::wire::igmp::{self, PROTOCOL_IGMP};
 use crate::wire::{arp as arp_wire, checksum, ipv4};
 
-/// What the link layer found.
+/// Result of the link layer.
 enum Link {
-    /// The packet starts at the IPv4 header now.
+    /// The packet now starts at the IPv4 header.
     Ipv4 { to_many: bool },
-    /// At the IPv6 header.
+    /// The packet now starts at the IPv6 header.
     Ipv6 { to_many: bool },
-    /// It was for the link layer itself.
+    /// The link layer has consumed the packet.
     Done,
 }
 
 impl Ip {
-    /// Takes all packets of `burst`; TCP datagrams go to `datagrams`, in order.
+    /// Receives all packets of `burst`; appends TCP datagrams to `datagrams`, in order.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -61,7 +60,7 @@ impl Ip {
         self.run_tasks();
     }
 
-    /// Takes the packet of `first` and the frames in `self.rest`.
+    /// Receives the packet of `first` and the frames in `self.rest`.
     fn receive_packet(
         &mut self,
         now: Instant,
@@ -125,7 +124,7 @@ impl Ip {
         result
     }
 
-    /// Only queries are for hosts.
+    /// Handles queries; the other messages are for routers.
     fn receive_igmp(&mut self, now: Instant, interface: u32, header: &ipv4::Header, first: Frame) -> Result<(), Counter> {
         let message = first.bytes().get(header.header_len.into()..).ok_or(Counter::DropMalformed)?;
         if !self.rest.is_empty() || checksum::sum(message) != 0xffff {
@@ -168,21 +167,22 @@ impl Ip {
         let Some(heard) = arp::receive(state.interface.mac, owns, packet) else { return Ok(()) };
         let answered = heard.reply.map_or(Ok(()), |packet| self.answer(interface, packet.target_mac, Control::Arp(packet)));
         if let Some((ip, mac)) = heard.sender {
-            // Only who can be on this link: anybody may say anything in ARP.
+            // Only addresses that can be on this link: ARP authenticates no sender.
             let on_link = self.is_on_link(interface, ip);
             self.neighbors.heard(now, (interface, ip), mac, heard.for_us && on_link);
         }
         answered
     }
 
-    /// Whether an address can be that of a neighbor on this link.
+    /// Returns true when an address can be that of a neighbor on this link.
     pub(super) fn is_on_link(&self, interface: u32, ip: IpAddr) -> bool {
         let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         let routed = |route: &Route| route.interface == interface && route.gateway.is_none_or(|gateway| gateway == ip);
         link_local || self.routes.lookup(ip).is_some_and(routed)
     }
 
-    /// RFC 1122 §3.2.1.3: from a host and to us; to many only UDP and IGMP. Returns whether it is to many.
+    /// RFC 1122 §3.2.1.3: checks that the packet is from a host and to us; only UDP and IGMP may be multicast. Returns true
+    /// for multicast.
     fn check_addresses(&mut self, interface: u32, header: &ipv4::Header, to_many: bool) -> Result<bool, Counter> {
         let (source, destination) = (header.source, header.destination);
         let good_source = is_host(source.into())
@@ -206,15 +206,15 @@ impl Ip {
         Err(Counter::IpInAddrErrors)
     }
 
-    /// Takes the datagram of `first`, which starts at the UDP header, and of the frames in `self.rest`. UDP verifies
-    /// checksums itself: the field may say that there is none.
+    /// Delivers the datagram of `first`, which starts at the UDP header, and of the frames in `self.rest`. UDP verifies
+    /// checksums itself: a datagram may have none.
     pub(super) fn deliver_udp(&mut self, datagram: Datagram, first: Frame) {
         self.udp.headers.push(datagram);
         self.udp.packets.push(first);
         self.rest.drain(..).for_each(|frame| self.udp.packets.push(frame));
     }
 
-    /// Takes the segment of `first`, which starts at the TCP header, and of the frames in `self.rest`.
+    /// Delivers the segment of `first`, which starts at the TCP header, and of the frames in `self.rest`.
     #[inline]
     pub(super) fn deliver_tcp(
         &mut self,
@@ -238,7 +238,7 @@ impl Ip {
         Ok(())
     }
 
-    /// The one's-complement sum of the packet at hand.
+    /// Returns the one's-complement sum of the current packet.
     pub(super) fn sum_of_packet(&self, first: &Frame) -> u16 {
         let mut total = checksum::sum(first.bytes());
         let mut offset = first.len();
@@ -250,7 +250,7 @@ impl Ip {
     }
 }
 
-/// By the ECN field.
+/// Counters by ECN field.
 pub(super) const ECN_COUNTERS: [Counter; 4] =
     [Counter::IpInNoEctPkts, Counter::IpInEct1Pkts, Counter::IpInEct0Pkts, Counter::IpInCePkts];
 
@@ -262,7 +262,7 @@ fn check_header(bytes: &[u8]) -> Result<ipv4::Header, Counter> {
     }
 }
 
-/// Cuts a packet to `len` bytes: what follows is the link's padding. `None`: there are fewer.
+/// Cuts a packet to `len` bytes: the rest is the link's padding. `None`: the packet is shorter.
 #[inline]
 pub(crate) fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Option<()> {
     if len <= first.len() {
@@ -283,7 +283,7 @@ pub(crate) fn trim(first: &mut Frame, rest: &mut Vec<Frame>, len: usize) -> Opti
     Some(())
 }
 
-/// Where the IPv4 header names its protocol.
+/// Offset of the protocol in the IPv4 header.
 const PROTOCOL_AT: usize = 9;
 
 #[cfg(test)]

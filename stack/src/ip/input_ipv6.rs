@@ -1,7 +1,7 @@
-//! IPv6 packets in. Read RFC 8200 §3, §4, RFC 4291 §2.5-2.8 first.
+//! Receives IPv6 packets. Read RFC 8200 §3, §4, RFC 4291 §2.5-2.8 first.
 //!
-//! Promises the same of a datagram as `input` does for IPv4. Extension headers are walked over (`extension`);
-//! fragments have been put together (`defragment`).
+//! Makes the same promises about a datagram as `input` for IPv4. Extension headers are skipped (`extension`); fragments have
+//! been reassembled (`defragment`).
 
 use ringway_shm::{Arena, Frame, Instant};
 
@@ -12,7 +12,7 @@ use super::{Datagram, Datagrams, Ip, Pair, is_host};
 use crate::stats::{Counter, Counters};
 use crate::wire::ipv6::{self, Header, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
 
-/// For whom a packet is.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     Us,
@@ -20,7 +20,7 @@ pub(super) enum Audience {
 }
 
 impl Ip {
-    /// Takes the packet of `first`, which starts at the IPv6 header, and of the frames in `self.rest`.
+    /// Receives the packet of `first`, which starts at the IPv6 header, and of the frames in `self.rest`.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn receive_ipv6(
         &mut self,
@@ -45,7 +45,7 @@ impl Ip {
         self.receive_ipv6_packet(now, arena, counters, interface, &header, audience == Audience::Many, first, datagrams)
     }
 
-    /// Takes a packet that is for us, or for a group that we are in, and as long as its header says.
+    /// Receives a packet that is for us, or for one of our groups, and has the length of its header.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(super) fn receive_ipv6_packet(
         &mut self,
@@ -70,7 +70,7 @@ impl Ip {
         };
         let (protocol, at, named_at) = match found {
             Found::Transport { protocol, at, named_at } => (protocol, at, named_at),
-            // Fragments of fragments: nobody makes those.
+            // A fragment of a fragment is never valid.
             Found::Fragment { .. } => return Err(Counter::IpReasmFails),
             Found::Nothing => return Ok(()),
         };
@@ -131,8 +131,8 @@ impl Ip {
         })
     }
 
-    /// RFC 4291 §2.5.2-2.5.3, §2.7: from somebody else, to us or to a group that we are in. The unspecified address may be
-    /// the source; what comes from nobody is for ICMPv6 to look at.
+    /// RFC 4291 §2.5.2-2.5.3, §2.7: the packet must be from another host, to us or to one of our groups. The source may be
+    /// the unspecified address; ICMPv6 checks such packets.
     #[inline]
     fn audience(&self, interface: u32, header: &Header) -> Option<Audience> {
         let (source, destination) = (header.source, header.destination);
@@ -151,7 +151,7 @@ fn packet_len(header: &Header) -> usize {
     ipv6::HEADER_LEN + usize::from(header.payload_len)
 }
 
-/// Where the IPv6 header names what follows.
+/// Offset of the next header field in the IPv6 header.
 const NEXT_HEADER_AT: usize = 6;
 
 #[cfg(test)]

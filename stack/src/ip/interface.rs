@@ -1,11 +1,11 @@
-//! Interfaces and routes as whoever sets the stack up names them.
+//! Interfaces and routes as the owner of the stack describes them.
 
 use alloc::string::String;
 use core::net::IpAddr;
 
 use crate::address::{Cidr, MacAddress};
 
-/// What frames of an interface look like.
+/// Frame format of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Frames start with an Ethernet header.
@@ -14,34 +14,34 @@ pub enum Medium {
     Ip,
 }
 
-/// Who answers for an interface's addresses.
+/// Owner of an interface's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The kernel has the same addresses: it answers ARP and ICMP echo, and neighbors are told to
-    /// the stack by `set_neighbor`.
+    /// The kernel has the same addresses: it answers ARP and ICMP echo, and `set_neighbor` passes its neighbors to the
+    /// stack.
     Shared,
-    /// The stack alone: it answers ARP and ICMP echo and resolves neighbors itself.
+    /// Only the stack: it answers ARP and ICMP echo and resolves neighbors itself.
     Owned,
 }
 
-/// How the stack makes addresses (RFC 4862).
+/// Making of addresses by the stack (RFC 4862).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Autoconfiguration {
-    /// Not at all.
+    /// Makes no addresses.
     #[default]
     Off,
-    /// With identifiers that stay the same in a network and tell nothing in another (RFC 7217).
+    /// With identifiers that stay the same in a network and reveal nothing in another one (RFC 7217).
     Stable,
-    /// With identifiers made of the link address (RFC 4291 appendix A).
+    /// With identifiers derived from the link address (RFC 4291 appendix A).
     Eui64,
 }
 
-/// An interface as the stack sees it.
+/// Description of an interface.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// For people.
+    /// Name, for messages.
     pub name: String,
-    /// What frames look like.
+    /// Frame format.
     pub medium: Medium,
     /// Own link address; meaningless for [`Medium::Ip`].
     pub mac: MacAddress,
@@ -49,29 +49,28 @@ pub struct Interface {
     pub mtu: u16,
     /// Packets may leave with `Checksum::Partial`.
     pub sends_partial_checksums: bool,
-    /// Largest packet that may leave with `Segmentation`, bytes with headers; 0: none.
+    /// Maximum length of a packet that may leave with `Segmentation`, bytes with headers; 0: none.
     pub segmentation_max_bytes: u32,
-    /// Segments that such a packet may have.
+    /// Maximum number of segments of such a packet.
     pub segmentation_max_segments: u32,
-    /// Trains of UDP datagrams may leave with `Segmentation` too.
+    /// UDP datagrams may leave with `Segmentation` too.
     pub segments_udp: bool,
     /// Packets may leave in several frames.
     pub gathers: bool,
-    /// Who answers for the addresses.
+    /// Owner of the addresses.
     pub role: Role,
-    /// Whether the stack makes IPv6 addresses for itself and follows routers. Only for [`Role::Owned`] on Ethernet.
+    /// Makes IPv6 addresses and follows routers. Only for [`Role::Owned`] on Ethernet.
     pub autoconfiguration: Autoconfiguration,
-    /// Whether addresses that are set are used only after nobody else on the link was found to have them: some seconds
-    /// later (RFC 4862 §5.4, RFC 5227 §2.1). Otherwise whoever sets them answers for that. Only for [`Role::Owned`] on
-    /// Ethernet.
+    /// Uses configured addresses only after DAD has found no other host with them: some seconds later (RFC 4862 §5.4, RFC
+    /// 5227 §2.1). Otherwise the caller must know that they are free. Only for [`Role::Owned`] on Ethernet.
     pub detects_duplicates: bool,
-    /// The VLAN (IEEE 802.1Q, 1 to 4094) that the interface is on: only its tagged frames come in, all that leave are tagged,
-    /// and none leaves with segmentation. `None`: untagged frames, and those whose tag has only a priority.
+    /// VLAN of the interface (IEEE 802.1Q, 1 to 4094): only its tagged frames are received, all frames leave tagged, and
+    /// none leaves with segmentation. `None`: untagged frames, and those whose tag has only a priority.
     pub vlan: Option<u16>,
 }
 
 impl Interface {
-    /// What follows for packets: no device is asked to cut tagged ones.
+    /// Adapts the description to VLANs: no device is asked to cut tagged packets.
     pub(super) fn settle(mut self) -> Interface {
         if self.vlan.is_some() {
             self.segmentation_max_bytes = 0;
@@ -84,11 +83,11 @@ impl Interface {
 /// One entry of the routing table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Which addresses it leads to.
+    /// Addresses that it covers.
     pub destination: Cidr,
     /// The router; `None`: the destination is on the link.
     pub gateway: Option<IpAddr>,
-    /// Where packets leave.
+    /// Interface through which packets leave.
     pub interface: u32,
     /// Of two routes with the same prefix the smaller metric wins.
     pub metric: u32,

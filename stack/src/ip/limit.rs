@@ -1,11 +1,11 @@
-//! A token bucket for replies to strangers (RFC 1122 §3.2.2, RFC 1812 §4.3.2.8).
+//! A token bucket for replies to other hosts (RFC 1122 §3.2.2, RFC 1812 §4.3.2.8).
 
 use ringway_shm::{Duration, Instant};
 
-/// Allows `per_second` replies a second, and as many at once after a quiet second.
+/// Allows `per_second` replies per second, and a burst of as many after a quiet second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateLimit {
-    /// When the bucket would be empty if it had been filling since then.
+    /// Time at which the bucket would be empty if it had been filling since then.
     empty_at: Instant,
     cost: Duration,
 }
@@ -17,7 +17,7 @@ impl RateLimit {
         RateLimit { empty_at: Instant::ZERO, cost: Duration::from_nanos(FULL.as_nanos() / u64::from(per_second.max(1))) }
     }
 
-    /// Whether one more reply may be sent now; counts it.
+    /// Returns true when one more reply may be sent now, and counts it.
     pub(crate) fn allow(&mut self, now: Instant) -> bool {
         let level = now.since(self.empty_at).min(FULL);
         if level < self.cost {

@@ -1,11 +1,11 @@
-//! Packets to our own addresses: they never see a device. Read RFC 1122 §3.2.1.3, §3.3.1.1 first.
+//! Packets to our own addresses: they bypass the devices. Read RFC 1122 §3.2.1.3, §3.3.1.1 first.
 //!
-//! `place` puts them into a queue, and the next `handle_timeout` takes them out; until then a timer
-//! is due. Nobody computes or verifies checksums on the way. One frame holds a segment, because
-//! the sender's queue keeps its own frames; fragments of larger datagrams are put together as others are.
+//! `place` queues them, and the next `handle_timeout` receives them; until then a timer is due. Checksums are neither
+//! computed nor verified. One frame holds a segment, because the sender's queue keeps its own frames; fragments of larger
+//! datagrams are reassembled like others.
 //!
-//! Who may use it: an address of an owned interface is nobody else's, so all packets to it come here. An address
-//! of a shared interface is the kernel's too, so only what this stack serves is connected here (`Tcp::connect`).
+//! Conditions: only the stack has the addresses of an owned interface, so all packets to them come here. The kernel also has
+//! the addresses of a shared interface, so only sockets of this stack are reached here (`Tcp::connect`).
 
 use core::net::IpAddr;
 
@@ -15,13 +15,13 @@ use super::{Datagram, Datagrams, Ip, LinkInfo, Medium, Pair, Path, Role};
 use crate::stats::{Counter, Counters};
 use crate::wire::{ipv4, ipv6};
 
-/// The interface that there is not.
+/// Number of the loopback interface, which has no entry.
 pub(crate) const LOOPBACK: u32 = u32::MAX - 1;
 
-/// As Linux: what an IP packet can have.
+/// Maximum length of an IP packet, as on Linux.
 const MTU: u16 = u16::MAX;
 
-/// What TCP and UDP must know of it.
+/// Link properties for TCP and UDP.
 pub(super) const LINK: LinkInfo = LinkInfo {
     mtu: MTU,
     medium: Medium::Ip,
@@ -33,29 +33,29 @@ pub(super) const LINK: LinkInfo = LinkInfo {
 };
 
 impl Ip {
-    /// The way to an address of our own.
+    /// Returns the path to an address of our own.
     pub(super) fn loopback_path(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
         let source = local.map_or(Some(remote), |ip| Some(ip).filter(|ip| ip.is_ipv4() == remote.is_ipv4() && self.owns(*ip)))?;
         Some(Path { interface: LOOPBACK, source, next_hop: remote, mtu: MTU })
     }
 
-    /// Whether an address is this stack's alone, so that nobody else answers what comes to it.
+    /// Returns true when only this stack has the address, so that no one else answers packets to it.
     pub(crate) fn is_only_ours(&self, ip: IpAddr) -> bool {
         self.interfaces.iter().any(|state| state.interface.role == Role::Owned && state.has(ip))
     }
 
-    /// Who answers for the addresses of an interface.
+    /// Returns the owner of the addresses of an interface.
     pub(super) fn role(&self, interface: u32) -> Role {
         self.interfaces.get(interface as usize).map_or(Role::Owned, |state| state.interface.role)
     }
 
-    /// Whether packets wait to be received.
+    /// Returns true when packets wait to be received.
     #[inline]
     pub(crate) fn has_looped(&self) -> bool {
         !self.looped.is_empty()
     }
 
-    /// Takes the packets that wait; those that come meanwhile have the next turn.
+    /// Receives the waiting packets; those that arrive meanwhile wait for the next iteration.
     pub(crate) fn receive_looped(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, datagrams: &mut Datagrams) {
         let mut looped = core::mem::take(&mut self.looped);
         while let Some(first) = looped.pop() {

@@ -1,7 +1,7 @@
-//! Packets to many: broadcast and groups. Read RFC 1122 §3.3.6-7, RFC 1112 §6-7, RFC 4291 §2.7 first.
+//! Packets to broadcast and multicast addresses. Read RFC 1122 §3.3.6-7, RFC 1112 §6-7, RFC 4291 §2.7 first.
 //!
-//! Finds the way of packets that name many: the interface that was asked for, else the one that the routing
-//! table names, else the first that has an address of the family. Who is in which group is kept by `group`.
+//! Finds their path: the requested interface, else the routing table's, else the first with an address of the family.
+//! `group` keeps the memberships.
 
 use core::net::IpAddr;
 
@@ -11,12 +11,12 @@ use super::{Flow, Ip, Path};
 use crate::stats::{Counter, Counters};
 
 impl Ip {
-    /// Whether an address names many: a group, or everybody on a network.
+    /// Returns true for a multicast or broadcast address.
     pub(crate) fn names_many(&self, ip: IpAddr) -> bool {
         ip.is_multicast() || self.is_broadcast(ip)
     }
 
-    /// Where packets to `remote`, which names many, go; as `route` for hosts.
+    /// Returns the path of packets to `remote`, a multicast or broadcast address; `route` serves hosts.
     pub(crate) fn route_to_many(&self, remote: IpAddr, local: Option<IpAddr>, interface: Option<u32>) -> Option<Path> {
         let interface = interface.or_else(|| self.interface_to_many(remote))?;
         let state = self.interfaces.get(interface as usize)?;
@@ -28,7 +28,7 @@ impl Ip {
         Some(Path { interface, source, next_hop: remote, mtu })
     }
 
-    /// The interface for packets to a group or to everybody, when nobody says which.
+    /// Returns the default interface of packets to a multicast or broadcast address.
     pub(crate) fn interface_to_many(&self, remote: IpAddr) -> Option<u32> {
         let on_network = |state: &super::InterfaceState| matches!(remote, IpAddr::V4(ip) if state.broadcasts.contains(&ip));
         let named = self.interfaces.iter().position(on_network).map(|at| at as u32);
@@ -39,7 +39,7 @@ impl Ip {
         named.or_else(routed).or_else(first)
     }
 
-    /// Sends the datagram of `packet`, as `send_datagram`, to many through `interface`.
+    /// Sends the multicast or broadcast datagram of `packet` through `interface`, like `send_datagram`.
     #[expect(clippy::too_many_arguments, reason = "all of them differ in kind")]
     pub(crate) fn send_to_many(
         &mut self,
@@ -60,7 +60,7 @@ impl Ip {
         }
     }
 
-    /// Whether there is such an interface.
+    /// Returns true when the interface exists.
     pub(crate) fn has_interface(&self, interface: u32) -> bool {
         (interface as usize) < self.interfaces.len()
     }

@@ -1,8 +1,7 @@
-//! The Internet layer: interfaces, addresses, routes, neighbors; packets in and out.
+//! The Internet layer: interfaces, addresses, routes, neighbors; receives and sends packets.
 //!
-//! Promises: nothing here allocates per packet of a transport protocol; whatever strangers can make
-//! us keep is bounded; `receive` only queues what has to be answered, `transmit` writes it. IPv4 and
-//! IPv6 are served alike; where they differ there is a file for each.
+//! Promises: nothing here allocates per packet of a transport protocol; state that other hosts can cause is bounded;
+//! `receive` only queues answers, `transmit` writes them. IPv4 and IPv6 are equal; where they differ each has its own file.
 
 mod addresses;
 mod autoconf;
@@ -67,7 +66,7 @@ pub use interface::{Autoconfiguration, Interface, Medium, Role, Route};
 pub(crate) use output::{Flow, OutputError, Template};
 pub(crate) use pair::Pair;
 
-/// What the transport protocols must know of a link.
+/// Link properties for the transport protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkInfo {
     pub(crate) mtu: u16,
@@ -79,7 +78,7 @@ pub(crate) struct LinkInfo {
     pub(crate) gathers: bool,
 }
 
-/// Where packets to one destination go.
+/// Path of packets to one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) interface: u32,
@@ -89,46 +88,46 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Bytes of transport header and payload that a packet has room for.
+    /// Returns the number of bytes for transport header and payload in a packet.
     pub(crate) fn transport_max(&self) -> u16 {
         self.mtu.saturating_sub(network_header_len(self.source) as u16)
     }
 }
 
-/// What is known of a received datagram. Its frames start at the transport header; the checksum of
-/// TCP segments has been verified (or the device vouches for it).
+/// Metadata of a received datagram. Its frames start at the transport header; the checksum of TCP segments has been verified
+/// (here or by the device).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) pair: Pair,
     pub(crate) interface: u32,
     pub(crate) tos: u8,
     pub(crate) ttl: u8,
-    /// Transport header and payload, bytes, over all frames.
+    /// Length of transport header and payload over all frames, bytes.
     pub(crate) len: u32,
-    /// The first word of a TCP header: remote and local port. 0: there is none.
+    /// First word of a TCP header: remote and local port. 0: there is none.
     pub(crate) ports: u32,
-    /// Bytes of network headers that still lie in front of the first frame.
+    /// Length of the network headers that remain in front of the first frame, bytes.
     pub(crate) header_len: u16,
-    /// It was sent to a group or to everybody (UDP only).
+    /// True for a multicast or broadcast datagram (UDP only).
     pub(crate) to_many: bool,
 }
 
 impl Datagram {
-    /// Our address.
+    /// Returns our address.
     #[inline]
     pub(crate) fn local(&self) -> IpAddr {
         self.pair.local()
     }
 
-    /// The sender's address.
+    /// Returns the sender's address.
     #[inline]
     pub(crate) fn remote(&self) -> IpAddr {
         self.pair.remote()
     }
 }
 
-/// The datagrams of one burst for one protocol, in order: `headers[n]` belongs to the nth packet of `packets`.
-/// Non-empty packets only; the protocol must leave it empty.
+/// Datagrams of one burst for one protocol, in order: `headers[n]` belongs to the nth packet of `packets`. Non-empty packets
+/// only; the protocol must leave it empty.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     pub(crate) headers: Vec<Datagram>,
@@ -142,14 +141,14 @@ impl Datagrams {
     }
 }
 
-/// What an ICMP error (or our own failure to resolve) says of a flow.
+/// Kind of an ICMP error (or of our own failure to resolve a neighbor).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IcmpErrorKind {
     NetworkUnreachable,
     HostUnreachable,
     ProtocolUnreachable,
     PortUnreachable,
-    /// RFC 1191, RFC 8201; `mtu` 0: the router did not say.
+    /// RFC 1191, RFC 8201; `mtu` 0: the router did not give it.
     FragmentationNeeded {
         mtu: u16,
     },
@@ -162,17 +161,17 @@ pub(crate) enum IcmpErrorKind {
 /// An error about a TCP segment or a UDP datagram that we sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IcmpError {
-    /// Of the quoted packet: TCP or UDP.
+    /// Protocol of the quoted packet: TCP or UDP.
     pub(crate) protocol: u8,
     pub(crate) local: IpAddr,
     pub(crate) remote: IpAddr,
     pub(crate) local_port: u16,
     pub(crate) remote_port: u16,
-    /// Sequence number of the quoted segment: believe the error only if it is outstanding (RFC 5927 §4.1).
-    /// Of UDP: its length and checksum.
+    /// Sequence number of the quoted segment: the error counts only if it is outstanding (RFC 5927 §4.1). For UDP: length
+    /// and checksum.
     pub(crate) sequence: u32,
     pub(crate) kind: IcmpErrorKind,
-    /// Who says so; our own address when the neighbor does not answer.
+    /// Sender of the error; our own address when the neighbor does not answer.
     pub(crate) offender: IpAddr,
     /// As on the wire.
     pub(crate) icmp_type: u8,
@@ -184,10 +183,10 @@ pub(crate) struct Ip {
     interfaces: Vec<InterfaceState>,
     /// All our addresses, sorted.
     local: Vec<IpAddr>,
-    /// Those of them that every packet is compared with; few, so a plain search is the fastest.
+    /// Our IPv4 addresses, with which every packet is compared; few, so a linear search is the fastest.
     local_ipv4: Vec<Ipv4Addr>,
     local_ipv6: Vec<Ipv6Addr>,
-    /// Of the last packet to one of our IPv4 addresses: see `plain`.
+    /// Addresses of the last packet to one of our IPv4 addresses: see `plain`.
     ends: plain::Ends,
     #[cfg(test)]
     pub(crate) long_way_only: bool,
@@ -198,35 +197,35 @@ pub(crate) struct Ip {
     templates: Templates,
     neighbors: NeighborTable,
     generation: u32,
-    /// Flows that are this stack's to serve.
+    /// Flow groups of this stack.
     groups: GroupSet,
     limit: RateLimit,
     secrets: Secrets,
     /// ICMP messages that wait for `transmit`: `reply_flows[n]` belongs to the nth packet.
     replies: Burst,
     reply_flows: VecDeque<Flow>,
-    /// Per interface: whole frames that waited for a neighbor and can leave.
+    /// Per interface: complete frames that waited for a neighbor and can leave.
     outbox: Vec<Burst>,
     control: VecDeque<ControlOut>,
     resolve: VecDeque<(u32, IpAddr)>,
     errors: VecDeque<IcmpError>,
-    /// Errors that there was no place for and that are not counted yet.
+    /// Errors dropped for lack of space and not counted yet.
     errors_lost: u64,
     notices: VecDeque<Event>,
-    /// When checks, lifetimes and the like go on.
+    /// Next time at which checks, lifetimes and the like are due.
     next_due: Option<Instant>,
-    /// UDP datagrams that have come, until `exchange_udp`.
+    /// Received UDP datagrams, until `exchange_udp`.
     udp: Datagrams,
     path_mtus: PathMtus,
     identifications: Identifications,
     reassembly: Reassembly,
-    /// Datagrams that did not become whole, until they are counted, and the first fragments of those
-    /// whose sender is to be told: (interface, from the IP header on).
+    /// Datagrams that stayed incomplete, until they are counted, and the first fragments of those about which an ICMP error
+    /// is sent: (interface, from the IP header on).
     reassembly_timeouts: u64,
     expired: Vec<(u32, Frame)>,
-    /// Scratch: the frames behind the first one of the packet at hand.
+    /// Scratch: the frames after the first one of the current packet.
     rest: Vec<Frame>,
-    /// Scratch: the packet on its way out.
+    /// Scratch: the packet being sent.
     outgoing: Burst,
     /// Packets to our own addresses, from the IP header on.
     looped: Burst,
@@ -278,12 +277,12 @@ impl Ip {
         }
     }
 
-    /// Which flows are this stack's.
+    /// Returns the flow groups of this stack.
     pub(crate) fn groups(&mut self) -> &mut GroupSet {
         &mut self.groups
     }
 
-    /// Whether the flow between these two ends is this stack's. Those between our own addresses go round inside.
+    /// Returns true when the flow between these two ends belongs to this stack. Flows between our own addresses stay inside.
     #[inline]
     pub(crate) fn has_flow(&self, local: (IpAddr, u16), remote: (IpAddr, u16)) -> bool {
         self.groups == GroupSet::ALL || self.groups.contains(FlowGroup::of(local, remote)) || self.owns(remote.0)
@@ -309,13 +308,13 @@ impl Ip {
         self.run_tasks();
     }
 
-    /// Whether `ip` is one of our addresses.
+    /// Returns true when `ip` is one of our addresses.
     #[inline]
     pub(crate) fn owns(&self, ip: IpAddr) -> bool {
         self.local.binary_search(&ip).is_ok()
     }
 
-    /// Whether `ip` is the broadcast address of one of our networks, or the limited one.
+    /// Returns true when `ip` is the broadcast address of one of our networks, or the limited one.
     pub(crate) fn is_broadcast(&self, ip: IpAddr) -> bool {
         let IpAddr::V4(ip) = ip else { return false };
         ip.is_broadcast() || self.interfaces.iter().any(|state| state.broadcasts.contains(&ip))
@@ -325,8 +324,8 @@ impl Ip {
         self.local.iter().copied()
     }
 
-    /// Where packets to `remote` go, and the source address to use unless `local` names one.
-    /// `None` also for addresses that name many.
+    /// Returns the path of packets to `remote`, with the source address to use unless `local` names one. Returns `None` also
+    /// for multicast and broadcast addresses.
     pub(crate) fn route(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Path> {
         let way = match self.ways.find(remote, local, self.generation) {
             Some(way) => way,
@@ -343,7 +342,7 @@ impl Ip {
         Some(Path { interface, source, next_hop, mtu })
     }
 
-    /// As [`route`](Ip::route), of another host.
+    /// Finds the route to another host, for [`route`](Ip::route).
     fn find_way(&self, remote: IpAddr, local: Option<IpAddr>) -> Option<Way> {
         let (interface, gateway, preferred) = match self.link_of(local, remote) {
             Some(interface) => (interface, None, None),
@@ -362,7 +361,7 @@ impl Ip {
         Some(Way { interface, source, next_hop })
     }
 
-    /// RFC 4007: link-local addresses mean something on one link only; our own end says on which.
+    /// RFC 4007: link-local addresses are valid on one link only; our own end identifies it.
     fn link_of(&self, local: Option<IpAddr>, remote: IpAddr) -> Option<u32> {
         let (Some(IpAddr::V6(local)), IpAddr::V6(remote)) = (local, remote) else { return None };
         if !(local.is_unicast_link_local() && remote.is_unicast_link_local()) {
@@ -371,27 +370,27 @@ impl Ip {
         self.interfaces.iter().position(|state| state.has(local.into())).map(|at| at as u32)
     }
 
-    /// Changes whenever addresses, routes or neighbors change: cached templates are stale then.
+    /// Changes whenever addresses, routes or neighbors change: cached header templates are then stale.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// Bytes of transport header and payload that a packet to us may have: what the link takes, whatever the way there
-    /// is known to take (RFC 9293 §3.7.1).
+    /// Returns the bytes of transport header and payload that a packet to us may have: the link's limit, whatever the known
+    /// MTU of the path (RFC 9293 §3.7.1).
     pub(crate) fn offered_max(&self, path: &Path) -> u16 {
         let state = self.interfaces.get(path.interface as usize);
         let mtu = state.map_or(loopback::LINK.mtu, |state| state.mtu_for(path.source));
         mtu.saturating_sub(network_header_len(path.source) as u16)
     }
 
-    /// What packets of an interface look like; `None` where they carry tags.
+    /// Returns the frame format of an interface; `None` when its frames are tagged.
     pub(crate) fn plain_medium(&self, interface: u32) -> Option<Medium> {
         let interface = &self.interfaces.get(interface as usize)?.interface;
         interface.vlan.is_none().then_some(interface.medium)
     }
 
-    /// What the link of an interface can do.
+    /// Returns the link properties of an interface.
     #[inline]
     pub(crate) fn link(&self, interface: u32) -> LinkInfo {
         let Some(InterfaceState { interface, .. }) = self.interfaces.get(interface as usize) else { return loopback::LINK };
@@ -422,31 +421,31 @@ impl Ip {
         timer::earliest(&[self.neighbors.poll_timeout(), path_mtus, reassembly, self.next_due])
     }
 
-    /// The next neighbor that the kernel must resolve: (interface, address).
+    /// Returns the next neighbor that the kernel must resolve: (interface, address).
     pub(crate) fn poll_resolve(&mut self) -> Option<(u32, IpAddr)> {
         self.resolve.pop_front()
     }
 
-    /// A router has said that packets to `remote` must not be larger than `mtu` bytes (0: it did not
-    /// say), and the flow that it is about has found the message credible (RFC 5927 §7).
+    /// Lowers the path MTU: a router has reported that packets to `remote` must not exceed `mtu` bytes (0: not given), and
+    /// the affected flow has found the message credible (RFC 5927 §7).
     pub(crate) fn learn_path_mtu(&mut self, now: Instant, remote: IpAddr, mtu: u16) {
         if let Some(path) = self.route(remote, None) {
             self.path_mtus.learn(now, remote, mtu, path.mtu);
         }
     }
 
-    /// Whether UDP datagrams have come.
+    /// Returns true when UDP datagrams have arrived.
     #[inline]
     pub(crate) fn has_udp(&self) -> bool {
         !self.udp.headers.is_empty()
     }
 
-    /// Exchanges the UDP datagrams that have come for those in `datagrams`.
+    /// Swaps the received UDP datagrams with those in `datagrams`.
     pub(crate) fn exchange_udp(&mut self, datagrams: &mut Datagrams) {
         core::mem::swap(&mut self.udp, datagrams);
     }
 
-    /// The next error about a packet of ours, for `Tcp::icmp_error` or `Udp::icmp_error`.
+    /// Returns the next error about a packet of ours, for `Tcp::icmp_error` or `Udp::icmp_error`.
     pub(crate) fn poll_error(&mut self) -> Option<IcmpError> {
         self.errors.pop_front()
     }
@@ -455,7 +454,7 @@ impl Ip {
         self.generation = self.generation.wrapping_add(1);
     }
 
-    /// Does what the neighbor table asks for.
+    /// Runs the tasks of the neighbor table.
     fn run_tasks(&mut self) {
         while let Some(task) = self.neighbors.poll_task() {
             match task {
@@ -497,7 +496,7 @@ impl Ip {
         }
     }
 
-    /// A neighbor did not answer: what goes through it goes elsewhere, if there is another way.
+    /// Moves traffic away from a neighbor that does not answer, if there is another route.
     fn neighbor_lost(&mut self, now: Instant, key: Key) {
         if self.redirects.forget(now, Some(key)) {
             self.bump_generation();
@@ -513,10 +512,10 @@ impl Ip {
         counters.add(Counter::DropIcmpError, core::mem::take(&mut self.errors_lost));
     }
 
-    /// Keeps an error for TCP or UDP to look at.
+    /// Queues an error for TCP or UDP.
     ///
     /// # Errors
-    /// The counter of those that there was no place for.
+    /// Returns the counter of dropped errors when the queue is full.
     fn keep_error(&mut self, error: IcmpError) -> Result<(), Counter> {
         if self.errors.len() >= ERRORS_MAX {
             return Err(Counter::DropIcmpError);
@@ -526,17 +525,17 @@ impl Ip {
     }
 }
 
-/// Whether an address can be that of one host on a wire (RFC 1122 §3.2.1.3).
+/// Returns true when an address can be that of one host on a wire (RFC 1122 §3.2.1.3).
 fn is_host(ip: IpAddr) -> bool {
     match ip {
         // 0.0.0.0/8 is "this network", 240.0.0.0/4 with broadcast is reserved.
         IpAddr::V4(ip) => !(ip.octets()[0] == 0 || ip.is_loopback() || ip.is_multicast() || ip.octets()[0] >= 240),
-        // RFC 4291 §2.5.5.2: the mapped ones stand for IPv4 in interfaces of programs, never on a wire.
+        // RFC 4291 §2.5.5.2: mapped addresses stand for IPv4 in programs' interfaces, never on a wire.
         IpAddr::V6(ip) => !(ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || ip.to_ipv4_mapped().is_some()),
     }
 }
 
-/// Bytes of the IP header of packets of an address's family.
+/// Returns the length of the IP header in an address's family, bytes.
 pub(crate) fn network_header_len(ip: IpAddr) -> usize {
     match ip {
         IpAddr::V4(_) => ipv4::HEADER_LEN,
@@ -544,17 +543,17 @@ pub(crate) fn network_header_len(ip: IpAddr) -> usize {
     }
 }
 
-/// Interfaces of one stack: the index fits a byte in templates.
+/// Maximum number of interfaces of one stack: the index fits a byte in header templates.
 const INTERFACES_MAX: usize = 255;
-/// Packets that wait for neighbors, in all.
+/// Maximum number of packets that wait for neighbors.
 const HELD_MAX: usize = 1_024;
-/// ICMP messages that wait to be written.
+/// Maximum number of ICMP messages that wait to be written.
 const REPLIES_MAX: usize = 256;
-/// Answers of ARP and neighbor discovery that wait to be written.
+/// Maximum number of ARP and neighbor discovery answers that wait to be written.
 const CONTROL_MAX: usize = 256;
-/// Sets the secrets of this layer apart from those of TCP.
+/// Separates the secrets of this layer from those of TCP.
 const SECRETS_SALT: u64 = 0x1970_0a4e_0000_8200;
-/// Errors that wait to be handed to TCP.
+/// Maximum number of errors that wait for TCP and UDP.
 const ERRORS_MAX: usize = 256;
 
 #[cfg(test)]

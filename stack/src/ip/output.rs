@@ -1,5 +1,5 @@
-//! Packets out: header templates for flows, and the slow path that adds headers one by one.
-//! Read RFC 791, RFC 6864, RFC 894, RFC 8200 §3, RFC 6437, RFC 2464 first.
+//! Sends packets: header templates for flows, and the slow path that adds headers one by one. Read RFC 791, RFC 6864, RFC
+//! 894, RFC 8200 §3, RFC 6437, RFC 2464 first.
 
 use core::net::IpAddr;
 
@@ -17,7 +17,7 @@ use crate::wire::ethernet::{HEADER_LEN as ETHERNET_LEN, TAG_LEN, TYPE_AT, TYPE_I
 use crate::wire::tcp::HEADER_BYTES_MAX;
 use crate::wire::{checksum, ipv4, ipv6};
 
-/// What the headers of a flow's packets say.
+/// Header fields of a flow's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) local: IpAddr,
@@ -27,32 +27,32 @@ pub(crate) struct Flow {
     pub(crate) tos: u8,
     /// 0: the default, 64.
     pub(crate) ttl: u8,
-    /// Local and remote, 0 where there are none: the flow label depends on them.
+    /// Local and remote port, 0 where there are none: the flow label depends on them.
     pub(crate) ports: (u16, u16),
 }
 
-/// Why there is no template now.
+/// Reason why there is no template now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputError {
-    /// The neighbor is being asked; `Ip::send` would hold the packet. The generation changes when
-    /// the answer comes. Also of packets to ourselves, which have no link header.
+    /// The neighbor is being resolved; `Ip::send` would hold the packet. The generation changes when the answer arrives.
+    /// Also for packets to ourselves, which have no link header.
     Unresolved,
-    /// No route leads there, or the local address is gone.
+    /// No route to the destination, or the local address is gone.
     NoRoute,
 }
 
-/// Link and IP header of a flow, ready but for length and checksum: one cache line.
-/// Stale when its `generation` is not `Ip::generation()`.
+/// Link and IP header of a flow, complete except for length and checksum: one cache line. Stale when its `generation` is not
+/// `Ip::generation()`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Template {
     /// Link header, then IP header. [`len`](Template::len) bytes are used.
     pub(crate) bytes: [u8; 54],
-    /// Low six bits: how many of the bytes are used; then [`LINK_SUMS`] and [`LINK_SEGMENTS`].
+    /// Low six bits: number of bytes used; then [`LINK_SUMS`] and [`LINK_SEGMENTS`].
     shape: u8,
     pub(crate) interface: u8,
     /// One's-complement sum of the IPv4 header with length and checksum zero. IPv6 has no such sum: there it is the VLAN's
-    /// number, 0 without one, since the tag finds no room in `bytes`.
+    /// number, 0 without one, since the tag does not fit into `bytes`.
     header_sum: u16,
     /// One's-complement sum of the pseudo-header with length zero (RFC 9293 §3.1), not complemented.
     pub(crate) pseudo_sum: u16,
@@ -61,15 +61,15 @@ pub(crate) struct Template {
 
 const _: () = assert!(size_of::<Template>() == 64);
 
-/// Of a template: the bytes that are used.
+/// Mask of the number of bytes used.
 const LEN: u8 = 0x3f;
-/// Of a template: its link wants checksums left to it.
+/// The link computes checksums.
 const LINK_SUMS: u8 = 0x40;
-/// Of a template: its link takes packets of several segments.
+/// The link takes packets of several segments.
 const LINK_SEGMENTS: u8 = 0x80;
 
 impl Template {
-    /// A stale template that only names the two ends, until `Ip::template` gives a real one.
+    /// Makes a stale template that only names the two ends, until `Ip::template` makes a valid one.
     pub(crate) fn stale(local: IpAddr, remote: IpAddr, generation: u32) -> Template {
         let mut bytes = [0; 54];
         let len = match (local, remote) {
@@ -89,29 +89,29 @@ impl Template {
         Template { bytes, shape: len, interface: 0, header_sum: 0, pseudo_sum: 0, generation: generation.wrapping_sub(1) }
     }
 
-    /// Bytes of the headers.
+    /// Returns the length of the headers, bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         usize::from(self.shape & LEN)
     }
 
-    /// Whether checksums are left to the link, as far as the template is not stale.
+    /// Returns true when the link computes checksums; valid unless the template is stale.
     #[inline]
     pub(crate) fn link_sums(&self) -> bool {
         self.shape & LINK_SUMS != 0
     }
 
-    /// Whether the link takes packets of several segments, as far as the template is not stale.
+    /// Returns true when the link takes packets of several segments; valid unless the template is stale.
     #[inline]
     pub(crate) fn link_segments(&self) -> bool {
         self.shape & LINK_SEGMENTS != 0
     }
 
-    /// The two ends, local first.
+    /// Returns the two ends, local first.
     #[inline]
     pub(crate) fn addresses(&self) -> (IpAddr, IpAddr) {
         let len = self.len();
-        // The addresses end the IP header.
+        // The IP header ends with the addresses.
         if !self.is_ipv6() {
             let end: &[u8; 8] = self.bytes[len - 8..len].first_chunk().expect("eight bytes");
             let [a, b, c, d, e, f, g, h] = *end;
@@ -123,7 +123,7 @@ impl Template {
         (IpAddr::from(local), IpAddr::from(remote))
     }
 
-    /// Whether these are the two ends.
+    /// Returns true when these are the two ends.
     #[inline]
     pub(crate) fn is_between(&self, local: IpAddr, remote: IpAddr) -> bool {
         match (local, remote) {
@@ -132,7 +132,7 @@ impl Template {
         }
     }
 
-    /// Whether these are the two ends.
+    /// Returns true when these are the two ends.
     #[inline]
     pub(crate) fn is_of(&self, pair: &Pair) -> bool {
         match *pair {
@@ -145,7 +145,7 @@ impl Template {
     fn is_between_ipv4(&self, ends: u64) -> bool {
         const UNTAGGED: usize = ETHERNET_LEN + ipv4::HEADER_LEN;
         let end = match self.len() {
-            // What most have: found without a look at the length.
+            // The common length, with constant offsets.
             UNTAGGED => &self.bytes[UNTAGGED - 8..UNTAGGED],
             len if len < ipv6::HEADER_LEN => &self.bytes[len - 8..len],
             _ => return false,
@@ -153,7 +153,7 @@ impl Template {
         end == ends.to_be_bytes()
     }
 
-    /// Puts a VLAN tag between the link addresses and the type.
+    /// Inserts a VLAN tag between the link addresses and the type.
     fn push_tag(&self, frame: &mut Frame) {
         frame.push(TAG_LEN);
         let headers = frame.bytes_mut();
@@ -162,25 +162,26 @@ impl Template {
         headers[TYPE_AT + 2..TYPE_AT + TAG_LEN].copy_from_slice(&self.header_sum.to_be_bytes());
     }
 
-    /// Bytes of link header in front of the IP header that `push_headers` writes.
+    /// Returns the length of the link header that `push_headers` writes in front of the IP header.
     pub(super) fn link_header_len(&self) -> usize {
         let tag = if self.is_ipv6() && self.header_sum != 0 { TAG_LEN } else { 0 };
         self.len() - self.network_header_len() + tag
     }
 
-    /// Whether the headers are of IPv6: alone they have 40 bytes, while Ethernet and IPv4 have 34, or with a tag 38.
+    /// Returns true for IPv6 headers: without a link header they have 40 bytes, while Ethernet and IPv4 have 34, or with a
+    /// tag 38.
     #[inline]
     pub(crate) fn is_ipv6(&self) -> bool {
         self.len() >= 40
     }
 
-    /// Bytes of the IP header.
+    /// Returns the length of the IP header.
     #[inline]
     pub(crate) fn network_header_len(&self) -> usize {
         if self.is_ipv6() { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }
     }
 
-    /// The packets may be cut on their way.
+    /// Clears "don't fragment".
     pub(crate) fn allow_cutting(&mut self) {
         let start = self.len() - self.network_header_len();
         if self.is_ipv6() {
@@ -190,14 +191,14 @@ impl Template {
         self.header_sum = checksum::sum(&self.bytes[start..self.len()]);
     }
 
-    /// Whether each packet must bear an identification, since it may be cut.
+    /// Returns true when each packet needs an identification, since it may be fragmented.
     #[inline]
     pub(crate) fn is_cuttable(&self) -> bool {
         let start = self.len() - ipv4::HEADER_LEN;
         !self.is_ipv6() && self.bytes[start + ipv4::FRAGMENT_AT] == 0
     }
 
-    /// Puts an identification into `headers`, which [`push_headers`](Template::push_headers) has written.
+    /// Writes an identification into `headers`, as written by [`push_headers`](Template::push_headers).
     pub(crate) fn put_identification(&self, headers: &mut [u8], identification: u16) {
         let network = &mut headers[self.link_header_len()..];
         network[4..6].copy_from_slice(&identification.to_be_bytes());
@@ -205,8 +206,8 @@ impl Template {
         network[10..12].copy_from_slice(&(!checksum::add(sum, identification)).to_be_bytes());
     }
 
-    /// Puts link and IP header in front of a transport header: `transport_len` bytes of transport
-    /// header and payload follow, in this frame and the next ones of the packet.
+    /// Writes link and IP header in front of a transport header: `transport_len` bytes of transport header and payload
+    /// follow, in this frame and the next ones of the packet.
     ///
     /// # Panics
     /// When the frame's slot is shared or its headroom is less than `len`.
@@ -219,7 +220,7 @@ impl Template {
         }
     }
 
-    /// Whether a VLAN tag is still to be put in.
+    /// Returns true when a VLAN tag is still to be inserted.
     #[inline]
     pub(crate) fn is_tagged_ipv6(&self) -> bool {
         self.is_ipv6() && self.header_sum != 0
@@ -232,7 +233,7 @@ impl Template {
         let len = self.len();
         debug_assert_eq!(headers.len(), len);
         if let Ok(headers) = <&mut [u8; UNTAGGED]>::try_from(&mut *headers) {
-            // What most have: every place is known.
+            // The common length, with constant offsets.
             *headers = *self.bytes.first_chunk().expect("there are more");
             return self.fill_ipv4(&mut headers[ETHERNET_LEN..], transport_len);
         }
@@ -245,7 +246,7 @@ impl Template {
         self.fill_ipv4(&mut headers[len - ipv4::HEADER_LEN..], transport_len);
     }
 
-    /// Writes the length of the packet, and what it changes in the header's checksum.
+    /// Writes the length of the packet, and updates the header checksum.
     #[inline(always)]
     fn fill_ipv4(&self, network: &mut [u8], transport_len: usize) {
         let total = (transport_len + ipv4::HEADER_LEN) as u16;
@@ -256,13 +257,13 @@ impl Template {
 }
 
 impl LinkInfo {
-    /// Whether it takes packets of several TCP segments.
+    /// Returns true when it takes packets of several TCP segments.
     pub(crate) fn segments(&self) -> bool {
         let headers = (ipv6::HEADER_LEN + HEADER_BYTES_MAX) as u32;
         self.gathers && self.sends_partial_checksums && self.segmentation_max_bytes > headers
     }
 
-    /// What templates know of it.
+    /// Returns the link's bits of a template.
     fn shape(&self) -> u8 {
         let sums = if self.sends_partial_checksums { LINK_SUMS } else { 0 };
         sums | if self.segments() { LINK_SEGMENTS } else { 0 }
@@ -270,7 +271,7 @@ impl LinkInfo {
 }
 
 impl Ip {
-    /// The header template of a flow; asks for the neighbor when it is not known.
+    /// Returns the header template of a flow; resolves the neighbor when it is unknown.
     pub(crate) fn template(&mut self, now: Instant, flow: &Flow) -> Result<Template, OutputError> {
         if let Some(template) = self.templates.find(now, flow, self.generation) {
             return Ok(*template);
@@ -290,7 +291,7 @@ impl Ip {
         let destination = resolved?;
         let mut bytes = [0; 54];
         let own = &self.interfaces[path.interface as usize].interface;
-        // The tag of IPv6 packets is pushed in later.
+        // The tag of IPv6 packets is inserted later.
         let tag = own.vlan.filter(|_| flow.remote.is_ipv4());
         let link_len = match (own.medium, tag) {
             (Medium::Ip, _) => 0,
@@ -309,7 +310,7 @@ impl Ip {
         }
         let vlan = if own.medium == Medium::Ethernet { own.vlan.unwrap_or(0) } else { 0 };
         let len = link_len + network_header_len(flow.remote);
-        // The length is filled in later, so the header is one without.
+        // The length is written later, so this header is written without one.
         self.write_network_header(flow, &path, None, &mut bytes[link_len..len]).ok_or(OutputError::NoRoute)?;
         let mut header_sum = vlan;
         if flow.remote.is_ipv4() {
@@ -326,7 +327,7 @@ impl Ip {
         })
     }
 
-    /// Segments of a flow are not answered again and again: has the neighbor confirmed (RFC 1122 §2.3.2.1).
+    /// Has the neighbor confirmed after repeated retransmissions of a flow (RFC 1122 §2.3.2.1).
     pub(crate) fn suspect(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
         if let Some(path) = self.route(remote, Some(local)) {
             self.neighbors.suspect(now, (path.interface, path.next_hop));
@@ -334,13 +335,13 @@ impl Ip {
         }
     }
 
-    /// Whether [`confirm`](Ip::confirm) may have something to do.
+    /// Returns true when [`confirm`](Ip::confirm) may have something to do.
     #[inline]
     pub(crate) fn has_doubted_neighbors(&self) -> bool {
         self.neighbors.has_doubted()
     }
 
-    /// The remote end has acknowledged what was sent to it (RFC 4861 §7.3.1): the way by the neighbor works.
+    /// Confirms the neighbor: the remote end has acknowledged data (RFC 4861 §7.3.1).
     #[cold]
     pub(crate) fn confirm(&mut self, now: Instant, local: IpAddr, remote: IpAddr) {
         if let Some(path) = self.route(remote, Some(local)) {
@@ -348,9 +349,9 @@ impl Ip {
         }
     }
 
-    /// Sends the first packet of `packets`, which starts at the transport header (checksum done or
-    /// `Partial`) and whose first frame is nobody else's and has 64 bytes of headroom or more: adds
-    /// headers, or holds it while the neighbor is being resolved. Without a route it is dropped.
+    /// Sends the first packet of `packets`, which starts at the transport header (checksum done or `Partial`); its first
+    /// frame must be exclusive and have at least 64 bytes of headroom. Adds headers, or holds the packet while the neighbor
+    /// is being resolved. Without a route it is dropped.
     pub(crate) fn send(&mut self, now: Instant, counters: &mut Counters, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) {
         if self.send_like_others(now, flow, packets, out) {
             return;
@@ -370,7 +371,7 @@ impl Ip {
         self.place(now, &path, first, packets, out);
     }
 
-    /// As [`send`](Ip::send) if the packet has one frame and others have gone the same way: then its headers are known.
+    /// Sends the packet like [`send`](Ip::send) if it has one frame and the header cache has its headers.
     #[inline]
     fn send_like_others(&self, now: Instant, flow: &Flow, packets: &mut Burst, out: &mut [Burst]) -> bool {
         let is_small = packets.iter().next().is_some_and(|first| !first.continues() && first.len() <= LARGE_BYTES);
@@ -382,8 +383,8 @@ impl Ip {
         true
     }
 
-    /// Sends the packet of `first`, which starts at the IP header, and of the frames that it continues
-    /// with at the front of `rest`; holds it while the neighbor is being resolved.
+    /// Sends the packet of `first`, which starts at the IP header, and of the frames at the front of `rest` that continue
+    /// it; holds it while the neighbor is being resolved.
     pub(super) fn place(&mut self, now: Instant, path: &Path, mut first: Frame, rest: &mut Burst, out: &mut [Burst]) {
         let mut more = first.continues();
         if path.interface == LOOPBACK {
@@ -410,14 +411,14 @@ impl Ip {
         self.run_tasks();
     }
 
-    /// Writes what waits: ARP, neighbor discovery, ICMP, and packets whose neighbor has answered. Returns how many of
-    /// the packets were ARP.
+    /// Writes what waits: ARP, neighbor discovery, ICMP, and packets whose neighbor has answered. Returns the number of ARP
+    /// packets.
     #[inline]
     pub(crate) fn transmit(&mut self, now: Instant, arena: &Arena, counters: &mut Counters, out: &mut [Burst]) -> usize {
         if self.has_to_write() { self.write_waiting(now, arena, counters, out) } else { 0 }
     }
 
-    /// Whether something waits that is not a protocol's.
+    /// Returns true when packets wait that are not a transport protocol's.
     #[inline]
     pub(crate) fn has_to_write(&self) -> bool {
         !(self.control.is_empty() && self.reply_flows.is_empty() && self.expired.is_empty())
@@ -433,7 +434,7 @@ impl Ip {
         let mut replies = core::mem::take(&mut self.replies);
         while let Some(flow) = self.reply_flows.pop_front() {
             counters.count(Counter::IcmpOutMsgs);
-            // Only answers to what had been cut itself are large.
+            // Only answers to fragmented requests are large.
             let mtu = self.route(flow.remote, Some(flow.local)).map_or(u16::MAX, |path| path.mtu);
             let whole = replies.front_len() + network_header_len(flow.remote) <= mtu.into();
             self.send_datagram(now, arena, counters, &flow, whole, &mut replies, out);
@@ -446,7 +447,7 @@ impl Ip {
         arp_packets
     }
 
-    /// Packets that waited for a neighbor, now that it has answered.
+    /// Releases packets that waited for a neighbor, now that it has answered.
     pub(super) fn release(&mut self, (interface, _): Key, mac: MacAddress, mut packets: Burst) {
         let mut starts = true;
         while let Some(mut frame) = packets.pop() {
@@ -458,7 +459,7 @@ impl Ip {
         }
     }
 
-    /// The link address of the next hop; that of nobody on links without any.
+    /// Returns the link address of the next hop; a zero address on links without addresses.
     fn resolve_next_hop(&mut self, now: Instant, path: &Path) -> Option<MacAddress> {
         match self.interfaces[path.interface as usize].interface.medium {
             Medium::Ip => Some(MacAddress::default()),
@@ -476,8 +477,8 @@ impl Ip {
         }
     }
 
-    /// Fills in the IP header of a packet of `transport_len` bytes, or of one whose length is not known yet.
-    /// `None`: too long, or ends of different families.
+    /// Writes the IP header of a packet of `transport_len` bytes, or of one whose length is not known yet. `None`: too long,
+    /// or ends of different families.
     pub(super) fn write_network_header(
         &self,
         flow: &Flow,
@@ -513,7 +514,7 @@ impl Ip {
         Some(())
     }
 
-    /// RFC 6437 §3: the same for all packets of a flow, and not to be guessed from other flows' labels.
+    /// RFC 6437 §3: the same for all packets of a flow, and not predictable from other flows' labels.
     fn flow_label(&self, flow: &Flow) -> u32 {
         let (local_port, remote_port) = flow.ports;
         let key = FlowKey { local: flow.local, remote: flow.remote, local_port, remote_port };

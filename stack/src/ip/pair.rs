@@ -1,7 +1,7 @@
 //! The two addresses of a datagram, ours first.
 //!
-//! Those of IPv4 are one number, in the order in which they lie in the header of a packet that goes out: so they are hashed,
-//! and compared with header templates, at one go.
+//! IPv4 addresses are one number, in the byte order of an outgoing packet's header: so they are hashed, and compared with
+//! header templates, in one operation.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ pub(crate) enum Pair {
 }
 
 impl Pair {
-    /// Two addresses of one family. (Were they not, both would be written as IPv6's, and so found by nobody.)
+    /// Makes a pair of two addresses of one family. (A mixed pair would be stored as IPv6 and never found.)
     #[inline]
     pub(crate) fn of(local: IpAddr, remote: IpAddr) -> Pair {
         let wide = |ip| match ip {
@@ -26,13 +26,13 @@ impl Pair {
         }
     }
 
-    /// Two addresses of IPv4.
+    /// Makes a pair of two IPv4 addresses.
     #[inline]
     pub(crate) fn ipv4(local: Ipv4Addr, remote: Ipv4Addr) -> Pair {
         Pair::V4(u64::from(local.to_bits()) << 32 | u64::from(remote.to_bits()))
     }
 
-    /// Ours.
+    /// Returns our address.
     #[inline]
     pub(crate) fn local(self) -> IpAddr {
         match self {
@@ -41,7 +41,7 @@ impl Pair {
         }
     }
 
-    /// The other one.
+    /// Returns the remote address.
     #[inline]
     pub(crate) fn remote(self) -> IpAddr {
         match self {

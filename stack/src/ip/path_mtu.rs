@@ -1,8 +1,8 @@
-//! Path MTU cache: how large packets to one destination may be. Read RFC 1191 §6, RFC 8201 §4-5, RFC 5927 §7 first.
+//! Path MTU cache: maximum packet size by destination. Read RFC 1191 §6, RFC 8201 §4-5, RFC 5927 §7 first.
 //!
-//! Promises: bounded (when full, what would expire first goes); an entry never raises what the link
-//! says; it is forgotten ten minutes after it was learnt. Whether a message is credible is for the
-//! transport to decide: only what a live flow believes comes here.
+//! Promises: bounded (when full, the entry that expires first is dropped); an entry never exceeds the link's MTU; it expires
+//! ten minutes after it was learnt. The transport decides whether a message is credible: only messages that a live flow
+//! believes come here.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::IpAddr;
@@ -18,12 +18,12 @@ pub(crate) struct PathMtus {
 }
 
 impl PathMtus {
-    /// An empty cache for `max` destinations; at least one.
+    /// Makes an empty cache for `max` destinations; at least one.
     pub(crate) fn new(max: usize) -> PathMtus {
         PathMtus { entries: BTreeMap::new(), expiries: BTreeSet::new(), max: max.max(1) }
     }
 
-    /// The smaller of what the link and the path to `remote` let through.
+    /// Returns the smaller MTU of the link and of the path to `remote`.
     #[inline]
     pub(crate) fn limit(&self, remote: IpAddr, link_mtu: u16) -> u16 {
         if self.entries.is_empty() {
@@ -32,8 +32,8 @@ impl PathMtus {
         self.entries.get(&remote).map_or(link_mtu, |&(mtu, _)| mtu.min(link_mtu))
     }
 
-    /// Learns that packets to `remote` must not be larger than `told` bytes (0: the router is too
-    /// old to say) while `current` were sent. Values above `current` are not believed (RFC 1191 §3).
+    /// Learns that packets to `remote` must not exceed `told` bytes (0: an old router did not give the MTU) while `current`
+    /// were sent. Values above `current` are not believed (RFC 1191 §3).
     pub(crate) fn learn(&mut self, now: Instant, remote: IpAddr, told: u16, current: u16) {
         let told = if told == 0 { next_plateau(current) } else { told };
         let mtu = told.max(minimum(remote));
@@ -52,7 +52,7 @@ impl PathMtus {
         self.expiries.insert((now + LIFETIME, remote));
     }
 
-    /// Forgets what is too old, a bounded number of entries.
+    /// Drops expired entries, a bounded number per call.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         for _ in 0..EXPIRIES_MAX {
             let Some(&(expiry, remote)) = self.expiries.first().filter(|(expiry, _)| *expiry <= now) else { return };
@@ -61,24 +61,24 @@ impl PathMtus {
         }
     }
 
-    /// When the next entry is too old.
+    /// Returns the time at which the next entry expires.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.expiries.first().map(|&(expiry, _)| expiry)
     }
 
-    /// Destinations in the cache.
+    /// Returns the number of destinations in the cache.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 }
 
-/// What is not believed to be too large for any path: Linux's min_pmtu, and RFC 8200 §5.
+/// Returns the size that every path takes: Linux's min_pmtu, and RFC 8200 §5.
 fn minimum(remote: IpAddr) -> u16 {
     if remote.is_ipv4() { MINIMUM_IPV4 } else { MINIMUM_IPV6 }
 }
 
-/// RFC 1191 §7.1: the next smaller size that links have.
+/// RFC 1191 §7.1: returns the next smaller common link MTU.
 fn next_plateau(current: u16) -> u16 {
     PLATEAUS.into_iter().find(|&plateau| plateau < current).unwrap_or(MINIMUM_IPV4)
 }
@@ -88,7 +88,7 @@ const MINIMUM_IPV6: u16 = 1_280;
 const PLATEAUS: [u16; 9] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 576, 552];
 /// RFC 1191 §6.3, Linux mtu_expires.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// Entries forgotten in one call.
+/// Maximum number of entries dropped in one call.
 const EXPIRIES_MAX: usize = 256;
 
 #[cfg(test)]

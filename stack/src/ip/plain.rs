@@ -1,8 +1,8 @@
-//! The short way in: what nearly all packets are is taken at one look.
+//! The receive fast path: one test accepts nearly all packets.
 //!
-//! Read RFC 791 §3.1 first. A packet of one frame that carries a whole TCP datagram over IPv4 without options, between two
-//! addresses that the packet before had too, is handed on at once. All else comes back as it was and goes the
-//! long way (`input`), which would have done the same: the promises are those of `input`.
+//! Read RFC 791 §3.1 first. A packet of one frame that carries a whole TCP datagram over IPv4 without options, between the
+//! same two addresses as the packet before, is delivered at once. Any other is returned unchanged for the slow path
+//! (`input`), which would have had the same effect: the promises are those of `input`.
 
 use core::net::Ipv4Addr;
 
@@ -17,22 +17,22 @@ use crate::wire::{checksum, ipv4};
 
 /// Version 4 and a header of five words.
 const VERSION_AND_LENGTH: u8 = 0x45;
-/// All of the word about fragments but "don't fragment".
+/// All bits of the fragment word except "don't fragment".
 const FRAGMENT: u16 = 0xbfff;
-/// IP header and TCP header.
+/// Length of IP header and TCP header.
 const BYTES_MIN: usize = 40;
 
-/// Two addresses that were found good: a packet between them needs no other look at them.
+/// Two validated addresses: a packet between them needs no other check of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pair: Pair,
     interface: u32,
-    /// [`Ip::generation`] of then: our addresses are the same.
+    /// [`Ip::generation`] at that time: our addresses are unchanged.
     generation: u32,
 }
 
 impl Ends {
-    /// No packet has these.
+    /// Matches no packet.
     pub(super) const NONE: Ends = Ends { pair: Pair::V4(0), interface: u32::MAX, generation: 0 };
 
     pub(super) fn new(source: Ipv4Addr, destination: Ipv4Addr, interface: u32, generation: u32) -> Ends {
@@ -41,8 +41,7 @@ impl Ends {
 }
 
 impl Ip {
-    /// Takes the packet of `first`, which goes on in no other frame, if it is as the module's text says; else it comes
-    /// back.
+    /// Receives the single-frame packet of `first` if it meets the module's conditions; otherwise returns it.
     #[inline]
     pub(super) fn receive_plain(
         &mut self,
@@ -98,10 +97,10 @@ impl Ip {
     }
 }
 
-/// Whether a frame is from a host to `own` alone and carries IPv4 without a tag.
+/// Returns true when a unicast frame to `own` carries IPv4 without a tag.
 #[inline]
 fn is_to(own: MacAddress, bytes: &[u8]) -> bool {
-    // Compared as it lies: an address that is taken out byte by byte costs as much as all the rest.
+    // Compared in place: extracting an address byte by byte costs as much as all the rest.
     let Some(header) = bytes.first_chunk::<{ ethernet::HEADER_LEN }>() else { return false };
     let (destination, source) = (&header[..6], &header[6..12]);
     destination == own.0 && header[12..] == TYPE_IPV4.to_be_bytes() && source[0] & 1 == 0 && !own.is_multicast()

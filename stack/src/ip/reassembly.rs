@@ -1,10 +1,9 @@
-//! Fragments back to datagrams. Read RFC 791 §3.2, RFC 815, RFC 8200 §4.5, RFC 5722, RFC 6946, RFC 3168 §5.3 first.
+//! Reassembles fragments to datagrams. Read RFC 791 §3.2, RFC 815, RFC 8200 §4.5, RFC 5722, RFC 6946, RFC 3168 §5.3 first.
 //!
-//! Promises: what is given back holds every byte once, as the first fragment that brought it said;
-//! fragments that overlap others are the end of their datagram, as are two ends, or an end before
-//! what has come (Linux does the same in IPv4); one that repeats what is there is ignored. Memory is
-//! bounded in all, for each source and for each datagram: when all is used, the oldest datagram
-//! goes; a source that has used its share waits. What is not whole in time goes too.
+//! Promises: a reassembled datagram has every byte once, from the first fragment that brought it. Fragments that overlap
+//! drop their datagram, and so do two different ends, or an end before received data (Linux does the same in IPv4); a
+//! repeated fragment is ignored. Memory is bounded in total, for each source and for each datagram: when all is used, the
+//! oldest datagram is dropped; a source that has used its share waits. A datagram that is not complete in time is dropped.
 //!
 //! ```text
 //!  pieces, sorted, never overlapping:  [0 .. 1480) [1480 .. 2960)   gap   [4440 .. 5000)  end = 5000
@@ -17,30 +16,30 @@ use core::net::IpAddr;
 use ringway_shm::arena::{LARGE_BYTES, SMALL_BYTES};
 use ringway_shm::{Arena, Checksum, Class, Duration, Frame, Instant, Segmentation};
 
-/// What fragments of one datagram have in common.
+/// Fields that the fragments of one datagram have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) remote: IpAddr,
     pub(super) local: IpAddr,
     pub(super) identification: u32,
-    /// RFC 791: part of the name in IPv4; 0 in IPv6.
+    /// RFC 791: part of the datagram's identity in IPv4; 0 in IPv6.
     pub(super) protocol: u8,
 }
 
-/// What the headers of a fragment say.
+/// Header fields of a fragment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment {
     pub(super) key: Key,
     pub(super) interface: u32,
-    /// Where its bytes belong.
+    /// Offset of its data in the datagram.
     pub(super) offset: u32,
-    /// It is not the last one.
+    /// True unless it is the last one.
     pub(super) more: bool,
-    /// What the datagram carries; only the first fragment's word counts.
+    /// Protocol of the datagram; only the first fragment's field counts.
     pub(super) next_header: u8,
-    /// Where its headers name what the datagram carries (IPv6).
+    /// Offset of the field that names the protocol (IPv6).
     pub(super) named_at: u16,
-    /// Bytes of network headers that lie in front of its first frame.
+    /// Length of the network headers in front of its first frame.
     pub(super) header_len: u16,
     pub(super) tos: u8,
     pub(super) ttl: u8,
@@ -48,62 +47,62 @@ pub(super) struct Fragment {
 }
 
 impl Fragment {
-    /// How long its datagram may be, without the headers in front: an IPv4 packet, or what follows
-    /// the header of an IPv6 packet, is 65,535 bytes at most.
+    /// Returns the maximum length of its datagram, without the headers in front: an IPv4 packet, or the payload of an IPv6
+    /// packet, is at most 65,535 bytes.
     fn end_max(&self) -> u32 {
         let not_counted = if self.key.remote.is_ipv4() { 0 } else { HEADERS_IPV6 };
         LENGTH_MAX + not_counted - u32::from(self.header_len)
     }
 }
 
-/// What has become of a fragment.
+/// Result of inserting a fragment.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It waits for others, or was there already.
+    /// It waits for others, or was a repetition.
     Kept,
-    /// The datagram is whole: its first frame, which holds all transport headers; the others are in
-    /// `rest`. The fields of the fragment are those of the first one, with the datagram's ECN bits.
+    /// The datagram is complete: its first frame, which holds all transport headers, and its length; the other frames are in
+    /// `rest`. The fragment's fields are those of the first one, with the datagram's ECN bits.
     Whole(Fragment, Frame, u32),
-    /// It was dropped, and perhaps all of its datagram.
+    /// It was dropped, and possibly its whole datagram.
     Failed,
 }
 
-/// A datagram in pieces.
+/// An incomplete datagram.
 #[derive(Debug)]
 struct Entry {
     /// Sorted by offset; no two overlap, none is empty.
     pieces: Vec<(u32, Frame)>,
-    /// Of the first fragment, when it has come.
+    /// The first fragment, if it has arrived.
     first: Option<Fragment>,
-    /// Where the datagram ends, when the last fragment has come.
+    /// End of the datagram, if the last fragment has arrived.
     end: Option<u32>,
     /// Bytes in `pieces`.
     bytes: u32,
-    /// Memory behind them.
+    /// Memory of their frames, bytes.
     memory: u32,
     /// ECN codepoints of its fragments, one bit each.
     ecn: u8,
     deadline: Instant,
 }
 
-/// All datagrams in pieces.
+/// All incomplete datagrams.
 #[derive(Debug)]
 pub(super) struct Reassembly {
     entries: BTreeMap<Key, Entry>,
     deadlines: BTreeSet<(Instant, Key)>,
-    /// Memory of each source that has any.
+    /// Memory by source.
     sources: BTreeMap<IpAddr, u32>,
     memory: u32,
     memory_max: u32,
 }
 
 impl Reassembly {
-    /// An empty table that holds at most `memory_max` bytes.
+    /// Makes an empty table that holds at most `memory_max` bytes.
     pub(super) fn new(memory_max: u32) -> Reassembly {
         Reassembly { entries: BTreeMap::new(), deadlines: BTreeSet::new(), sources: BTreeMap::new(), memory: 0, memory_max }
     }
 
-    /// Takes a fragment: `first`, which starts behind the network headers, and the frames of `rest`.
+    /// Inserts a fragment: `first`, which starts after the network headers, and the frames of `rest`.
     pub(super) fn insert(
         &mut self,
         now: Instant,
@@ -114,7 +113,7 @@ impl Reassembly {
     ) -> Outcome {
         let len = (first.len() + rest.iter().map(Frame::len).sum::<usize>()) as u32;
         let end = fragment.offset + len;
-        // All but the last are cut at eights; no datagram is longer than a packet can be.
+        // The lengths of all but the last are multiples of eight; no datagram exceeds the maximum length.
         if len == 0 || (fragment.more && !len.is_multiple_of(UNIT)) || end > fragment.end_max() {
             rest.clear();
             self.remove(&fragment.key);
@@ -149,9 +148,8 @@ impl Reassembly {
         if whole { self.give(arena, &fragment.key, rest) } else { Outcome::Kept }
     }
 
-    /// Takes the datagrams out whose time is over; of those whose first fragment had come, that
-    /// fragment (starting at its IP header) goes to `expired` with the interface where it came.
-    /// Returns how many there were.
+    /// Removes expired datagrams and returns their number. When the first fragment of one had arrived, that fragment
+    /// (starting at its IP header) goes to `expired` with its interface.
     pub(super) fn expire(&mut self, now: Instant, expired: &mut Vec<(u32, Frame)>) -> u64 {
         let mut count = 0;
         while count < EXPIRIES_MAX
@@ -169,12 +167,12 @@ impl Reassembly {
         count
     }
 
-    /// When the next datagram's time is over.
+    /// Returns the time at which the next datagram expires.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Makes room for `needed` bytes of a source. `false`: it has used its share.
+    /// Frees space for `needed` bytes of a source. `false`: it has used its share.
     fn make_room(&mut self, arena: &Arena, key: &Key, needed: u32) -> bool {
         let frames =
             arena.capacity(Class::Large) as u64 * LARGE_BYTES as u64 + arena.capacity(Class::Small) as u64 * SMALL_BYTES as u64;
@@ -210,7 +208,7 @@ impl Reassembly {
         Some(entry)
     }
 
-    /// Gives a datagram back that is whole.
+    /// Returns a complete datagram.
     fn give(&mut self, arena: &Arena, key: &Key, rest: &mut Vec<Frame>) -> Outcome {
         let Some(entry) = self.remove(key) else { return Outcome::Failed };
         let (Some(mut fragment), Some(ecn)) = (entry.first, entry.ecn()) else { return Outcome::Failed };
@@ -221,7 +219,7 @@ impl Reassembly {
             return Outcome::Failed;
         };
         first.set_continues(!rest.is_empty());
-        // What a device has verified is a fragment, not the datagram.
+        // The device has verified a fragment, not the datagram.
         first.set_checksum(Checksum::Complete);
         first.set_segmentation(Segmentation::default());
         let count = rest.len();
@@ -231,20 +229,20 @@ impl Reassembly {
         Outcome::Whole(fragment, first, entry.bytes)
     }
 
-    /// Memory in use, bytes.
+    /// Returns the memory in use, bytes.
     #[cfg(test)]
     pub(super) fn memory(&self) -> u32 {
         self.memory
     }
 }
 
-/// Where a fragment belongs.
+/// Position of a fragment.
 enum Place {
-    /// In front of the piece of this index.
+    /// Before the piece with this index.
     At(usize),
-    /// All of its bytes are there already.
+    /// All of its bytes are already there.
     Repeated,
-    /// It overlaps others, or contradicts what is known of the end.
+    /// It overlaps others, or contradicts the known end.
     Impossible,
 }
 
@@ -270,7 +268,7 @@ impl Entry {
                 covered = covered.max(piece_end(piece));
             }
         }
-        // A last fragment whose bytes came with others still says where the end is; nobody cuts like that.
+        // A last fragment whose bytes came with others still sets the end; no valid sender fragments like that.
         let says_end = !more && self.end.is_none();
         if covered >= end && !says_end { Place::Repeated } else { Place::Impossible }
     }
@@ -294,8 +292,8 @@ impl Entry {
         }
     }
 
-    /// RFC 3168 §5.3, as Linux: marks survive; fragments of which only some speak ECN make no datagram
-    /// (`None`). `Some(None)`: as the first fragment said.
+    /// RFC 3168 §5.3, Linux: marks survive; fragments of which only some are ECN-capable make no datagram (`None`).
+    /// `Some(None)`: the first fragment's bits.
     fn ecn(&self) -> Option<Option<u8>> {
         let not_capable = self.ecn & 1 != 0;
         let marked = self.ecn & (1 << CONGESTION_EXPERIENCED) != 0;
@@ -310,9 +308,9 @@ fn piece_end((offset, frame): &(u32, Frame)) -> u32 {
     offset + frame.len() as u32
 }
 
-/// Takes the first frame off `frames`, or a copy of the first bytes when that frame holds less than
-/// the transport headers that may be there (RFC 1858: cuts are chosen by strangers). Either way the
-/// network headers lie in front and may be written. `None`: they are shared, or no frame was free.
+/// Takes the first frame off `frames`, or a copy of the first bytes when that frame holds less than the possible transport
+/// headers (RFC 1858: an attacker may choose the cuts). Either way the network headers are in front and may be written.
+/// `None`: they are shared, or no frame was free.
 fn pull_up(arena: &Arena, fragment: &Fragment, len: usize, frames: &mut Vec<Frame>) -> Option<Frame> {
     let needed = len.min(HEADERS_MAX);
     let header_len = usize::from(fragment.header_len);
@@ -344,7 +342,7 @@ fn pull_up(arena: &Arena, fragment: &Fragment, len: usize, frames: &mut Vec<Fram
     Some(first)
 }
 
-/// Puts the network headers that lie in front of a frame back into view; `false`: the frame is shared.
+/// Restores the network headers in front of a frame; `false`: the frame is shared.
 fn restore_headers(frame: &mut Frame, header_len: usize) -> bool {
     let can = frame.is_exclusive() && frame.headroom() >= header_len;
     if can {
@@ -353,8 +351,8 @@ fn restore_headers(frame: &mut Frame, header_len: usize) -> bool {
     can
 }
 
-/// A copy in a small frame, headers included, where that is enough and there is one; otherwise the
-/// frame itself: tiny fragments must not pin large frames.
+/// Returns a copy in a small frame, headers included, if it fits and one is free; otherwise the frame itself: tiny fragments
+/// must not pin large frames.
 fn unpin(arena: &Arena, mut frame: Frame, header_len: usize) -> Frame {
     let fits = header_len + frame.len() <= SMALL_BYTES && frame_memory(&frame) as usize > SMALL_BYTES;
     if !fits || !restore_headers(&mut frame, header_len) {
@@ -370,32 +368,32 @@ fn unpin(arena: &Arena, mut frame: Frame, header_len: usize) -> Frame {
     frame
 }
 
-/// Memory behind one frame, bytes.
+/// Returns the memory of one frame, bytes.
 fn frame_memory(frame: &Frame) -> u32 {
     (frame.headroom() + frame.len() + frame.tailroom()) as u32
 }
 
-/// Lengths of all fragments but the last are multiples of this.
+/// Unit of the lengths of all fragments but the last, bytes.
 const UNIT: u32 = 8;
-/// What length fields can say.
+/// Maximum of the length fields.
 const LENGTH_MAX: u32 = 65_535;
-/// The IPv6 header and the fragment header.
+/// Length of the IPv6 header and the fragment header.
 const HEADERS_IPV6: u32 = 48;
-/// Frames of one datagram: more than its longest form has on a link of 576 bytes.
+/// Maximum number of frames of one datagram: more than the largest one needs on a link of 576 bytes.
 const PIECES_MAX: usize = 256;
-/// Room in front of copies: for the headers of an answer that is made in place.
+/// Headroom in front of copies: for the headers of an answer that is made in place.
 const HEADROOM: usize = 64;
-/// The longest transport header, TCP's.
+/// Length of the longest transport header, TCP's.
 const HEADERS_MAX: usize = 60;
-/// All fragments may hold one in so many bytes of the arena.
+/// Divisor of the arena's bytes: share of all fragments together.
 const ARENA_SHARE: u64 = 8;
-/// A source may hold one in so many bytes of what all may hold.
+/// Divisor of that share: share of one source.
 const SOURCE_SHARE: u32 = 4;
 /// Linux: ipfrag_time.
 const LIFETIME_IPV4: Duration = Duration::from_secs(30);
 /// RFC 8200 §4.5.
 const LIFETIME_IPV6: Duration = Duration::from_secs(60);
-/// Datagrams given up in one call.
+/// Maximum number of datagrams dropped in one call.
 const EXPIRIES_MAX: u64 = 256;
 const ECN_MASK: u8 = 3;
 const CONGESTION_EXPERIENCED: u8 = 3;

@@ -1,8 +1,8 @@
-//! Better first hops. Read RFC 4861 §8.1, §8.3, RFC 1122 §3.2.2.2 first.
+//! Redirects to better first hops. Read RFC 4861 §8.1, §8.3, RFC 1122 §3.2.2.2 first.
 //!
-//! A redirect is believed when it comes from the router that packets to the destination go to now, and names
-//! somebody on the same link. It counts for one destination, for ten minutes; only so many are kept. On shared
-//! interfaces the kernel's routes are followed, and redirects are the kernel's.
+//! A redirect is believed when it comes from the current router of the destination and names a host on the same link. It
+//! applies to one destination, for ten minutes; the number is bounded. On shared interfaces the kernel's routes apply, and
+//! redirects are the kernel's.
 
 use alloc::collections::BTreeMap;
 use core::net::IpAddr;
@@ -12,14 +12,14 @@ use ringway_shm::{Duration, Instant};
 use super::{Ip, is_host};
 use crate::link::neighbor::Key;
 
-/// Destinations with a first hop of their own.
+/// Destinations with a redirected first hop.
 #[derive(Debug, Default)]
 pub(super) struct Redirects {
     entries: BTreeMap<IpAddr, (Key, Instant)>,
 }
 
 impl Redirects {
-    /// The first hop of a destination: interface and neighbor.
+    /// Returns the first hop of a destination: interface and neighbor.
     #[inline]
     pub(super) fn find(&self, destination: IpAddr) -> Option<Key> {
         if self.entries.is_empty() {
@@ -36,14 +36,14 @@ impl Redirects {
         before.is_none_or(|(key, _)| key != hop)
     }
 
-    /// Forgets what is too old, or a neighbor that is gone. Returns whether there was any.
+    /// Drops expired entries, or those of a lost neighbor. Returns true when it dropped any.
     pub(super) fn forget(&mut self, now: Instant, gone: Option<Key>) -> bool {
         let before = self.entries.len();
         self.entries.retain(|_, (key, until)| *until > now && Some(*key) != gone);
         before != self.entries.len()
     }
 
-    /// Forgets everything: routes or addresses have changed.
+    /// Drops all: routes or addresses have changed.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
     }
@@ -54,7 +54,7 @@ impl Redirects {
 }
 
 impl Ip {
-    /// `router` says that packets to `destination` had better go to `hop`. Returns whether it is believed.
+    /// Handles a redirect of `router`: packets to `destination` should go to `hop`. Returns true when it is believed.
     pub(super) fn receive_redirect(
         &mut self,
         now: Instant,
@@ -64,8 +64,8 @@ impl Ip {
         hop: IpAddr,
     ) -> bool {
         let current = self.route(destination, None).map(|path| (path.interface, path.next_hop));
-        // RFC 1122 §3.2.2.2, RFC 4861 §8.1: from the current first hop, and on the same link. In IPv6 a router goes by its
-        // link-local address, and who is named otherwise is the destination itself.
+        // RFC 1122 §3.2.2.2, RFC 4861 §8.1: from the current first hop, and on the same link. An IPv6 router is named by its
+        // link-local address; any other hop must be the destination itself.
         let believable = match hop {
             IpAddr::V4(_) => self.is_on_link(interface, hop),
             IpAddr::V6(ip) => hop == destination || ip.is_unicast_link_local(),
@@ -81,9 +81,9 @@ impl Ip {
     }
 }
 
-/// Destinations at most.
+/// Maximum number of destinations.
 const REDIRECTS_MAX: usize = 256;
-/// As Linux's gc_timeout has it.
+/// Linux's gc_timeout.
 const LIFETIME: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

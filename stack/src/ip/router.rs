@@ -1,8 +1,8 @@
-//! What routers tell the link. Read RFC 4861 §6.3 first.
+//! Router discovery. Read RFC 4861 §6.3 first.
 //!
-//! Asks for routers where the stack configures itself, keeps those that answer as default routes, and takes over
-//! hop limit, MTU, times and prefixes. Believes only link-local senders of this link. A router that does not answer
-//! for its link address is tried last.
+//! With autoconfiguration, solicits routers, keeps those that answer as default routes, and takes over hop limit, MTU, times
+//! and prefixes. Believes only link-local senders of this link. A router that does not answer for its link address is tried
+//! last.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -32,7 +32,7 @@ pub(super) struct OnLink {
     pub(super) until: Option<Instant>,
 }
 
-/// Questions for routers.
+/// Progress of router solicitation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Soliciting {
     left: u8,
@@ -47,7 +47,7 @@ impl Default for Soliciting {
 }
 
 impl Ip {
-    /// §6.3.7: asks for routers when that is due.
+    /// §6.3.7: solicits routers when that is due.
     pub(super) fn tend_soliciting(&mut self, now: Instant, interface: u32) {
         let Some(soliciting) = self.interfaces[interface as usize].soliciting else { return };
         let Some(due) = soliciting.next else {
@@ -61,7 +61,7 @@ impl Ip {
         let state = &mut self.interfaces[interface as usize];
         let left = soliciting.left - 1;
         state.soliciting = (left > 0).then_some(Soliciting { left, next: Some(now + SOLICITATION_INTERVAL) });
-        // §4.1: who has no address yet names no link address.
+        // §4.1: without an address yet, names no link address.
         let source = state.source_towards(ipv6::ALL_ROUTERS.into(), ipv6::ALL_ROUTERS.into());
         let source_link = source.map(|_| state.interface.mac);
         let source = if let Some(IpAddr::V6(ip)) = source { ip } else { Ipv6Addr::UNSPECIFIED };
@@ -117,7 +117,7 @@ impl Ip {
             1..=REACHABLE_MS_MAX => told.reachable_ms,
             _ => REACHABLE_MS,
         };
-        // §6.3.2: between half and one and a half of it.
+        // §6.3.2: between half and one and a half times the base.
         let millis = u64::from(base / 2) + self.secrets.random() % u64::from(base.max(1));
         let retransmit_ms = if told.retransmit_ms == 0 { RETRANSMIT_MS } else { told.retransmit_ms.min(RETRANSMIT_MS_MAX) };
         let (reachable, retransmit) = (Duration::from_millis(millis), Duration::from_millis(retransmit_ms.into()));
@@ -143,7 +143,7 @@ impl Ip {
         }
     }
 
-    /// Ends lifetimes that are over.
+    /// Ends expired lifetimes.
     pub(super) fn tend_routers(&mut self, now: Instant, interface: u32) {
         let state = &mut self.interfaces[interface as usize];
         let before = (state.routers.len(), state.on_link.len());
@@ -154,7 +154,7 @@ impl Ip {
         }
     }
 
-    /// §6.3.6, §7.2.5: a router is one no more, or does not answer: others go first.
+    /// §6.3.6, §7.2.5: removes a router that is none any more, or moves one that does not answer to the end.
     pub(super) fn router_fails(&mut self, (interface, ip): Key, for_ever: bool) {
         let routers = &mut self.interfaces[interface as usize].routers;
         let Some(at) = routers.iter().position(|router| router.ip == ip) else { return };
@@ -165,12 +165,12 @@ impl Ip {
         self.refresh_routes();
     }
 
-    /// Whether `ip` is a default router of the link.
+    /// Returns true when `ip` is a default router of the link.
     pub(super) fn is_router(&self, interface: u32, ip: IpAddr) -> bool {
         self.interfaces[interface as usize].routers.iter().any(|router| router.ip == ip)
     }
 
-    /// The routes that were set, and those that routers have told.
+    /// Rebuilds the routes: those configured, and those learnt from routers.
     pub(super) fn refresh_routes(&mut self) {
         let mut routes = self.configured_routes.clone();
         for (interface, state) in self.interfaces.iter().enumerate() {
@@ -196,13 +196,13 @@ const REACHABLE_MS: u32 = 30_000;
 /// RFC 4861 §6.2.1: an hour.
 const REACHABLE_MS_MAX: u32 = 3_600_000;
 const RETRANSMIT_MS: u32 = 1_000;
-/// A minute between questions is as long as anybody needs.
+/// A minute between solicitations: no link needs longer.
 const RETRANSMIT_MS_MAX: u32 = 60_000;
-/// Default routers of one interface.
+/// Maximum number of default routers of one interface.
 const ROUTERS_MAX: usize = 8;
-/// On-link prefixes of one interface.
+/// Maximum number of on-link prefixes of one interface.
 const ON_LINK_MAX: usize = 32;
-/// Behind what was set; Linux has the same.
+/// Worse than configured routes; the same as on Linux.
 const LEARNT_METRIC: u32 = 1_024;
 
 #[cfg(test)]

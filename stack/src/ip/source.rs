@@ -1,8 +1,8 @@
-//! Which of our addresses to speak from. Read RFC 6724 §3.1, §5, RFC 1122 §3.3.4.3 first.
+//! Source address selection. Read RFC 6724 §3.1, §5, RFC 1122 §3.3.4.3 first.
 //!
-//! Candidates are the addresses of the interface through which the packet leaves (RFC 6724 §4). Rules
-//! 1 (same address), 2 (scope), 3 (deprecated) and 8 (longest matching prefix) are served; rules 4 to 7 need
-//! what hosts like ours do not have.
+//! Candidates are the addresses of the interface through which the packet leaves (RFC 6724 §4). Rules 1 (same address), 2
+//! (scope), 3 (deprecated) and 8 (longest matching prefix) are implemented; rules 4 to 7 concern features that this stack
+//! lacks.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use super::InterfaceState;
 use crate::address::Cidr;
 
 impl InterfaceState {
-    /// Our address to use towards `remote`, which is reached through `next_hop`.
+    /// Returns our address for packets to `remote`, which is reached through `next_hop`.
     pub(super) fn source_towards(&self, next_hop: IpAddr, remote: IpAddr) -> Option<IpAddr> {
         match remote {
             IpAddr::V4(_) => {
@@ -22,7 +22,7 @@ impl InterfaceState {
                     IpAddr::V6(ip) => Some((ip, cidr)),
                     IpAddr::V4(_) => None,
                 });
-                // Of equals the first one wins, in the order in which they were set.
+                // Of equals the first one wins, in configured order.
                 candidates
                     .rev()
                     .max_by_key(|candidate| rank(*candidate, remote, self.deprecated.contains(&candidate.1.ip)))
@@ -32,7 +32,7 @@ impl InterfaceState {
     }
 }
 
-/// More is better: rules 1, 2, 3 and 8 in order.
+/// Rank of a candidate, the highest is best: rules 1, 2, 3 and 8 in order.
 fn rank((ip, cidr): (Ipv6Addr, &Cidr), remote: Ipv6Addr, deprecated: bool) -> (bool, i8, bool, u32) {
     let (own, wanted) = (scope(ip) as i8, scope(remote) as i8);
     // Rule 2: the smallest scope that is at least the destination's; without one the largest.
@@ -41,7 +41,7 @@ fn rank((ip, cidr): (Ipv6Addr, &Cidr), remote: Ipv6Addr, deprecated: bool) -> (b
     (ip == remote, fitness, !deprecated, common)
 }
 
-/// RFC 6724 §3.1, RFC 4291 §2.7: the scope's number.
+/// RFC 6724 §3.1, RFC 4291 §2.7: returns the scope's number.
 pub(super) fn scope(ip: Ipv6Addr) -> u8 {
     const LINK: u8 = 2;
     const SITE: u8 = 5;

@@ -1,10 +1,10 @@
-//! Header templates that were made lately: connections between two hosts that have had one, and segments that belong to no
-//! connection, take a copy instead of asking routing and neighbors anew.
+//! The header cache: recent header templates. Connections to a recent peer, and segments without a connection, copy one
+//! instead of consulting routes and neighbors.
 //!
-//! Promises: a bounded number of entries, each replaced by the next one that falls on its place. A template counts while
-//! [`Ip::generation`](super::Ip::generation) stands still, as those of connections do, and no longer than a second: the
-//! neighbor table has to hear of who is in use, or it would not look whether a neighbor that was silent for long is still
-//! there (RFC 4861 §7.3.3). Of IPv4 only: packets of IPv6 bear a label of their flow.
+//! Promises: a bounded number of entries, each overwritten by the next one with the same index. A template is valid while
+//! [`Ip::generation`](super::Ip::generation) is unchanged, like those of connections, and for at most a second: the neighbor
+//! table must learn which neighbors are in use, so that it probes one that was silent for long (RFC 4861 §7.3.3). IPv4 only:
+//! IPv6 packets have a flow label.
 
 use alloc::boxed::Box;
 
@@ -13,9 +13,9 @@ use ringway_shm::{Duration, Instant};
 use super::ways::place;
 use super::{Flow, Template};
 
-/// Entries; a power of two.
+/// Number of entries; a power of two.
 const TEMPLATES: usize = 64;
-/// How long a template counts.
+/// Validity of a template.
 const LIFETIME: Duration = Duration::from_secs(1);
 
 struct Entry {
@@ -26,7 +26,7 @@ struct Entry {
     made_at: Instant,
 }
 
-/// See the module's text.
+/// The header cache; see the module's text.
 pub(super) struct Templates {
     entries: Box<[Option<Entry>; TEMPLATES]>,
 }
@@ -38,7 +38,7 @@ impl Default for Templates {
 }
 
 impl Templates {
-    /// That of the packets of `flow`, ports aside.
+    /// Returns the template for packets of `flow`, whatever its ports.
     #[inline]
     pub(super) fn find(&self, now: Instant, flow: &Flow, generation: u32) -> Option<&Template> {
         let entry = self.entries[place(flow.remote) % TEMPLATES].as_ref()?;
@@ -49,7 +49,7 @@ impl Templates {
         is_of.then_some(&entry.template)
     }
 
-    /// As was made just now.
+    /// Stores a new template.
     pub(super) fn remember(&mut self, now: Instant, flow: &Flow, template: Template) {
         if flow.remote.is_ipv4() {
             let Flow { protocol, tos, ttl, .. } = *flow;

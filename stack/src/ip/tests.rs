@@ -22,7 +22,7 @@ pub(super) fn ms(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// An `Ip` with one interface (10.0.0.1/24, default route via 10.0.0.254) and what it needs.
+/// An `Ip` with one interface (10.0.0.1/24, default route via 10.0.0.254) and its environment.
 pub(super) struct Rig {
     pub(super) ip: Ip,
     pub(super) arena: Arena,
@@ -61,7 +61,7 @@ impl Rig {
         rig
     }
 
-    /// As `new`, with 2001:db8::1/64, fe80::1/64 and a default route via fe80::fe too.
+    /// Makes a rig like `new`, also with 2001:db8::1/64, fe80::1/64 and a default route via fe80::fe.
     pub(super) fn ipv6(medium: Medium, role: Role) -> Rig {
         let mut rig = Rig::new(medium, role);
         let (v4, v6) = (Cidr { ip: OWN.into(), prefix_len: 24 }, Cidr { ip: OWN6.into(), prefix_len: 64 });
@@ -85,7 +85,7 @@ impl Rig {
             burst.push(frame);
         }
         self.ip.receive(now, &self.arena, &mut self.counters, 0, &mut burst, &mut self.datagrams);
-        // What came for UDP is of no interest here.
+        // UDP datagrams are of no interest here.
         self.ip.exchange_udp(&mut Datagrams::default());
     }
 
@@ -93,7 +93,7 @@ impl Rig {
         self.receive_in(now, bytes, 1900);
     }
 
-    /// Everything that leaves now, one vector per packet.
+    /// Returns all packets that leave now, one vector each.
     pub(super) fn transmit(&mut self, now: Instant) -> Vec<Vec<u8>> {
         let mut out = [Burst::default()];
         self.ip.transmit(now, &self.arena, &mut self.counters, &mut out);
@@ -114,7 +114,7 @@ pub(super) fn packets(burst: &mut Burst) -> Vec<Vec<u8>> {
     packets
 }
 
-/// An Ethernet frame from the peer with `payload` behind an IPv4 header that `change` may spoil.
+/// Makes an Ethernet frame from the peer with `payload` after an IPv4 header that `change` may spoil.
 pub(super) fn from_peer(protocol: u8, payload: &[u8], change: impl FnOnce(&mut ipv4::Header)) -> Vec<u8> {
     let mut header = ipv4::Header::atomic(PEER.into(), OWN.into(), protocol, 0, 64, 20 + payload.len() as u16);
     change(&mut header);
@@ -125,7 +125,7 @@ pub(super) fn from_peer(protocol: u8, payload: &[u8], change: impl FnOnce(&mut i
     bytes
 }
 
-/// An Ethernet frame from the peer with `payload` behind an IPv6 header that `change` may spoil.
+/// Makes an Ethernet frame from the peer with `payload` after an IPv6 header that `change` may spoil.
 pub(super) fn from_peer6(next_header: u8, payload: &[u8], change: impl FnOnce(&mut ipv6::Header)) -> Vec<u8> {
     let mut header = ipv6::Header {
         traffic_class: 0,
@@ -145,7 +145,7 @@ pub(super) fn from_peer6(next_header: u8, payload: &[u8], change: impl FnOnce(&m
     bytes
 }
 
-/// As `from_peer6` with an ICMPv6 message, whose checksum is filled in.
+/// Makes a frame like `from_peer6` with an ICMPv6 message and its checksum.
 pub(super) fn icmpv6_from_peer(message: &[u8], change: impl FnOnce(&mut ipv6::Header)) -> Vec<u8> {
     let mut bytes = from_peer6(58, message, change);
     let header = ipv6::Header::parse(&bytes[14..]).expect("just written");
@@ -154,7 +154,7 @@ pub(super) fn icmpv6_from_peer(message: &[u8], change: impl FnOnce(&mut ipv6::He
     bytes
 }
 
-/// A TCP segment over IPv6 from the peer with a good checksum.
+/// Makes a TCP segment over IPv6 from the peer with a valid checksum.
 pub(super) fn tcp_segment6(payload: &[u8]) -> Vec<u8> {
     let mut segment = tcp_segment(payload);
     segment[16..18].fill(0);
@@ -164,7 +164,7 @@ pub(super) fn tcp_segment6(payload: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// A TCP segment from the peer with a good checksum.
+/// Makes a TCP segment from the peer with a valid checksum.
 pub(super) fn tcp_segment(payload: &[u8]) -> Vec<u8> {
     let mut segment = vec![0x30, 0x39, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0];
     segment.extend(payload);
@@ -174,7 +174,7 @@ pub(super) fn tcp_segment(payload: &[u8]) -> Vec<u8> {
     segment
 }
 
-/// Routes: on-link, through the router, with and without a chosen source; never to many.
+/// Routes: on-link, through the router, with and without a chosen source; never to multicast addresses.
 #[test]
 fn routes_and_sources() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);

@@ -5,7 +5,7 @@ use ringway_stack::wire::ethernet;
 const A: [u8; 4] = [10, 0, 0, 1];
 const B: [u8; 4] = [10, 0, 0, 2];
 
-/// A segment as the checker sees it: from, flags, sequence, length, acknowledgment, window, timestamp.
+/// A segment for the checker: sender, flags, sequence, length, acknowledgment, window, timestamp.
 struct Sent {
     from: [u8; 4],
     flags: u8,
@@ -68,14 +68,14 @@ fn verdict(segments: &[Sent]) -> Option<String> {
     check.violation().map(|text| text.split(':').next().expect("split yields one").to_string())
 }
 
-/// What honest ends do passes: filling the window, a probe beyond a closed one, sending again, closing.
+/// Valid behavior passes: filling the window, a probe beyond a closed one, retransmitting, closing.
 #[test]
 fn honest_ends_pass() {
     assert_eq!(verdict(&[a(ACK, 1_001, 100), b(1_101, 0), a(ACK, 1_101, 1), b(1_101, 200), a(ACK, 1_001, 100)]), None);
     assert_eq!(verdict(&[a(ACK | FIN, 1_001, 10), b(1_012, 100), a(RST, 9_999_999, 0)]), None);
 }
 
-/// Each rule is seen to be broken.
+/// Detects a violation of each rule.
 #[test]
 fn broken_rules_are_seen() {
     assert_eq!(verdict(&[a(ACK, 1_001, 101)]).as_deref(), Some("1 bytes beyond the window"));
@@ -110,7 +110,7 @@ fn window_scaling() {
     }
 }
 
-/// A checksum that is not true is seen, unless the device has still to make it.
+/// Detects a wrong checksum, unless the device has still to write it.
 #[test]
 fn checksums_are_seen() {
     let arena = Arena::new(ArenaConfig { large: 1, small: 0 });

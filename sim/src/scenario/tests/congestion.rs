@@ -1,11 +1,11 @@
-//! Congestion control on a wire with a rate: throughput, queues, shares.
+//! Congestion control on a wire with limited rate: throughput, queues, fairness.
 
 use super::*;
 
 /// 100 Mbit/s.
 const RATE_BITS: u64 = 100_000_000;
 
-/// A transfer over a wire of 100 Mbit/s, `delay_ms` each way, whose queue takes `queue_bytes`.
+/// Makes a transfer over a wire of 100 Mbit/s, `delay_ms` each way, whose queue takes `queue_bytes`.
 fn over_a_slow_wire(bytes: u64, delay_ms: u64, queue_bytes: u64, congestion_control: CongestionControl) -> Scenario {
     let mut faults = Faults::none(Duration::from_millis(delay_ms));
     (faults.wire.rate_bits, faults.wire.rate_queue_bytes) = (RATE_BITS, queue_bytes);
@@ -14,13 +14,13 @@ fn over_a_slow_wire(bytes: u64, delay_ms: u64, queue_bytes: u64, congestion_cont
     scenario
 }
 
-/// How much of the wire's rate the transfer of `bytes` has used.
+/// Returns the percentage of the wire's rate that the transfer of `bytes` has used.
 fn percent(bytes: u64, report: &Report) -> u64 {
     bytes * 8 / (RATE_BITS / 100_000) / report.millis
 }
 
-/// A wire of 100 Mbit/s is filled to nine tenths by every algorithm, also when its queue overflows (RFC 9438, RFC 5681: loss
-/// is the only sign), and when one packet in 10,000 is lost.
+/// Every algorithm fills a wire of 100 Mbit/s to nine tenths, also when its queue overflows (RFC 9438, RFC 5681: loss is the
+/// only sign), and when one packet in 10,000 is lost.
 #[test]
 fn a_slow_wire_is_filled() {
     let bytes = 40_000_000;
@@ -39,7 +39,7 @@ fn a_slow_wire_is_filled() {
     }
 }
 
-/// 1 percent of random loss at 40 ms: it says nothing of the wire. BBR fills it, CUBIC cannot.
+/// 1 percent of random loss at 40 ms, unrelated to congestion: BBR fills the wire, CUBIC cannot.
 #[test]
 fn random_loss() {
     let bytes = 40_000_000;
@@ -52,7 +52,7 @@ fn random_loss() {
     assert!(bbr >= 70 && bbr > 4 * cubic, "BBR {bbr} %, CUBIC {cubic} %");
 }
 
-/// A long fat path, 12.5 MB in a round trip, is filled with the buffers that nobody has asked for.
+/// The default buffers fill a long fat path, 12.5 MB in a round trip.
 #[test]
 fn a_long_path_is_filled() {
     let mut scenario = over_a_slow_wire(1_000_000_000, 500, 16_000_000, CongestionControl::Cubic);
@@ -125,7 +125,7 @@ fn the_pacing_rate_is_kept() {
     }
 }
 
-/// What the client's stack tells of its connections.
+/// Returns the TCP_INFO of the client's connections.
 fn infos(network: &Network) -> Vec<ringway_stack::TcpInfo> {
     let stack = &network.hosts[0].stack;
     let mut ids = Vec::new();

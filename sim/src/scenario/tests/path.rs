@@ -1,19 +1,19 @@
-//! What lies between hosts: narrow hops, peers and routers that lie, company on the wire. Each with the bound that holds.
+//! Interference between hosts: narrow hops, lying peers and routers, company on the wire. Each test states its bound.
 
 use super::*;
 use crate::datagrams::Datagrams;
 use crate::path::hop::{Manner, Narrow};
 use crate::path::liar::Lie;
 
-/// A transfer from client to server over `delay_ms` each way whose server (the receiver) lies.
+/// Makes a transfer from client to server over `delay_ms` each way whose server (the receiver) lies.
 fn to_a_liar(seed: u64, bytes: u64, lie: Option<Lie>) -> Scenario {
     let mut scenario = Scenario::transfer(seed, bytes, Faults::none(Duration::from_millis(20)));
     scenario.path.lies[1] = lie;
     scenario
 }
 
-/// RFC 3465 §2.3, RFC 5681 §7: a receiver that divides its acknowledgments, or repeats them, gets nothing sooner than an
-/// honest one, and nothing twice.
+/// RFC 3465 §2.3, RFC 5681 §7: a receiver that divides or repeats its acknowledgments gets no data sooner than an honest
+/// one, and none twice.
 #[test]
 fn divided_and_repeated_acknowledgments_gain_nothing() {
     for ipv6 in [false, true] {
@@ -34,8 +34,8 @@ fn divided_and_repeated_acknowledgments_gain_nothing() {
     }
 }
 
-/// An acknowledgment of what was not sent counts for nothing, one of what has not come yet for no more than the window:
-/// the wire's checker watches that. All bytes arrive.
+/// An acknowledgment of data that was not sent counts for nothing, one of data that has not arrived yet for no more than the
+/// window: the wire's checker verifies that. All bytes arrive.
 #[test]
 fn optimistic_acknowledgments() {
     for (ipv6, window_scaling) in [(false, false), (true, false), (false, true)] {
@@ -46,7 +46,7 @@ fn optimistic_acknowledgments() {
     }
 }
 
-/// RFC 2018 §8, RFC 2883 §5: blocks for what was lost, never sent or acknowledged long ago: what was lost is sent again.
+/// RFC 2018 §8, RFC 2883 §5: blocks for data lost, never sent or acknowledged long ago: lost data is retransmitted.
 #[test]
 fn invented_sack_blocks() {
     for (seed, ipv6) in [(7, false), (8, true)] {
@@ -57,7 +57,7 @@ fn invented_sack_blocks() {
     }
 }
 
-/// RFC 9293 §3.8.6: windows that shrink, shut and open at random hold the sender up, but not for ever.
+/// RFC 9293 §3.8.6: windows that shrink, shut and open at random delay the sender, but not for ever.
 #[test]
 fn window_games() {
     for (seed, ipv6) in [(9, false), (10, true)] {
@@ -66,7 +66,7 @@ fn window_games() {
     }
 }
 
-/// Whatever a peer says, a host holds no more than its sockets' buffers allow for.
+/// Whatever a peer sends, a host holds no more than its sockets' buffers allow.
 #[test]
 fn memory_of_a_victim() {
     for lie in Lie::ALL {
@@ -85,8 +85,8 @@ fn memory_of_a_victim() {
 
 const BUFFER_BYTES: u32 = 128 * 1024;
 
-/// RFC 5927: ICMP messages about one segment in five, all lies, half of them with true numbers: the stream goes on, in
-/// segments no smaller than every path takes.
+/// RFC 5927: false ICMP messages about one segment in five, half of them with true numbers: the stream goes on, in segments
+/// no smaller than every path takes.
 #[test]
 fn rumors() {
     for ipv6 in [false, true] {
@@ -100,8 +100,8 @@ fn rumors() {
     }
 }
 
-/// RFC 791, RFC 1191, RFC 8201, RFC 4821: a hop that takes less than the links: cut, told or found out, every byte arrives;
-/// where it is told little is sent twice.
+/// RFC 791, RFC 1191, RFC 8201, RFC 4821: a hop with a smaller MTU than the links fragments, sends an ICMP message, or is
+/// found by probing: every byte arrives; with ICMP messages little is retransmitted.
 #[test]
 fn narrow_hops() {
     for (manner, ipv6, mtu) in [
@@ -124,7 +124,7 @@ fn narrow_hops() {
     }
 }
 
-/// Flows of each congestion control at one bottleneck whose queue overflows: all get on, and the wire is full.
+/// Flows of each congestion control at one bottleneck whose queue overflows: all make progress, and the wire is full.
 #[test]
 fn mixed_flows_share_a_bottleneck() {
     let mut scenario = Scenario::transfer(14, 1_000_000_000, Faults::none(Duration::from_millis(10)));
@@ -156,7 +156,8 @@ fn a_marking_queue() {
     }
 }
 
-/// Datagrams larger than the links, and trains, beside streams, in both families: where nothing is lost all arrive.
+/// Datagrams larger than the links, and UDP_SEGMENT writes, beside streams, in both families: where nothing is lost all
+/// arrive.
 #[test]
 fn datagrams_beside_streams() {
     for (ipv6, train_of) in [(false, 0), (true, 0), (false, 1_000), (true, 1_000)] {

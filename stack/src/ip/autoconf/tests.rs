@@ -4,7 +4,7 @@ use super::*;
 use crate::config::StackConfig;
 use alloc::vec;
 
-/// An interface that configures itself.
+/// Makes an interface with autoconfiguration.
 pub(in crate::ip) fn interface(autoconfiguration: Autoconfiguration) -> Interface {
     Interface {
         name: "wire0".into(),
@@ -29,7 +29,7 @@ fn ip(autoconfiguration: Autoconfiguration, seed: u64) -> Ip {
     ip
 }
 
-/// Lets time pass up to `end`.
+/// Advances the time to `end`.
 fn run(ip: &mut Ip, end: Instant) {
     while let Some(at) = ip.poll_timeout().filter(|at| *at <= end) {
         ip.handle_timeout(at.max(Instant::from_millis(1)));
@@ -68,7 +68,7 @@ fn identifiers_of_the_link_address() {
     assert_eq!(made(&ip)[1..], ["2001:db8:5:6:0:ff:fe00:1".parse::<IpAddr>().expect("an address")]);
 }
 
-/// RFC 7217: the same network gives the same identifier; another network, another stack, or another try a different one.
+/// RFC 7217: the same network gives the same identifier; another network, another stack, or another attempt a different one.
 #[test]
 fn stable_identifiers() {
     let other: Ipv6Addr = "2001:db8:5:7::".parse().expect("an address");
@@ -81,8 +81,8 @@ fn stable_identifiers() {
     assert_eq!(of(&one, other, 0), of(&ip(Autoconfiguration::Stable, 1), other, 0));
 }
 
-/// RFC 7217 §6: an address that somebody has is replaced by another of the same prefix, three times and no more; with
-/// identifiers of the link address there is no other.
+/// RFC 7217 §6: a duplicate address is replaced by another of the same prefix, three times at most; identifiers of the link
+/// address have no replacement.
 #[test]
 fn duplicates_are_replaced() {
     for (how, tries) in [(Autoconfiguration::Stable, 4), (Autoconfiguration::Eui64, 1)] {
@@ -103,7 +103,7 @@ fn duplicate(ip: IpAddr) -> crate::Event {
     crate::Event::Address { interface: 0, change: AddressChange::Duplicate(ip) }
 }
 
-/// RFC 4862 §5.5.4: after its preferred time an address is there for old flows only, after its valid time not at all.
+/// RFC 4862 §5.5.4: after its preferred lifetime an address is for old flows only, after its valid lifetime it is gone.
 #[test]
 fn lifetimes() {
     let mut ip = ip(Autoconfiguration::Stable, 1);
@@ -121,8 +121,8 @@ fn lifetimes() {
     assert_eq!(ip.poll_timeout(), None, "link-local addresses stay");
 }
 
-/// RFC 4862 §5.5.3 (e): nobody can end an address in less than two hours, nor with one word; longer lives are taken at
-/// once. A new advertisement makes a deprecated address fresh again.
+/// RFC 4862 §5.5.3 (e): no advertisement ends an address in less than two hours; longer lifetimes take effect at once. A new
+/// advertisement makes a deprecated address preferred again.
 #[test]
 fn the_two_hour_rule() {
     let valid = |first: u32, then: u32| {
@@ -142,7 +142,7 @@ fn the_two_hour_rule() {
     assert_eq!(valid(600, u32::MAX), None, "for ever");
 }
 
-/// RFC 4862 §5.5.3 (a) to (d): what is no prefix to make addresses of; and there is a limit.
+/// RFC 4862 §5.5.3 (a) to (d): prefixes from which no addresses are made; and the limit.
 #[test]
 fn prefixes_that_are_not_used() {
     let mut ip = ip(Autoconfiguration::Stable, 1);

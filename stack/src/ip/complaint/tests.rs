@@ -14,14 +14,14 @@ fn complain(packet: &[u8], complaint: Complaint) -> usize {
 
 use alloc::vec::Vec;
 
-/// Errors are never answered with errors, in neither family; replies and requests may be.
+/// Errors are never answered with errors, in either family; replies and requests may be.
 #[test]
 fn no_errors_about_errors() {
     let error = [3, 3, 0, 0, 0, 0, 0, 0];
     let echo = [0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(complain(&from_peer(1, &error, |_| {}), Complaint::Port), 0);
     assert!(complain(&from_peer(1, &echo, |_| {}), Complaint::Port) > 0);
-    assert_eq!(complain(&from_peer(1, &[], |_| {}), Complaint::Port), 0, "who knows what it was");
+    assert_eq!(complain(&from_peer(1, &[], |_| {}), Complaint::Port), 0, "of unknown type");
     let error = [1, 4, 0, 0, 0, 0, 0, 0];
     let echo = [129, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(complain(&icmpv6_from_peer(&error, |_| {}), Complaint::Port), 0);
@@ -29,7 +29,7 @@ fn no_errors_about_errors() {
     assert!(complain(&icmpv6_from_peer(&echo, |_| {}), Complaint::Port) > 0);
 }
 
-/// Not about packets from nobody or to others, nor about later fragments.
+/// No errors about packets without a source or to others, nor about later fragments.
 #[test]
 fn who_is_told() {
     let nobody = |header: &mut ipv6::Header| header.source = Ipv6Addr::UNSPECIFIED;
@@ -41,7 +41,7 @@ fn who_is_told() {
     assert_eq!(complain(&from_peer(17, &[0; 8], |header| header.source = [10, 0, 0, 255].into()), Complaint::Port), 0);
 }
 
-/// RFC 4443 §2.4 (c): the error with what it quotes fits the least MTU; RFC 792: eight bytes behind the IPv4 header.
+/// RFC 4443 §2.4 (c): the error with its quotation fits the minimum MTU; RFC 792: eight bytes after the IPv4 header.
 #[test]
 fn quotations() {
     assert_eq!(complain(&from_peer6(17, &[0; 1_400], |_| {}), Complaint::Port), 14 + 1_280);

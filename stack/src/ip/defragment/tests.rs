@@ -8,14 +8,14 @@ use ringway_shm::{ArenaConfig, Class};
 
 const TCP: u8 = 6;
 
-/// A rig whose arena has room for what strangers may make us keep.
+/// Makes a rig whose arena has space for what remote hosts may make the stack keep.
 fn rig(ipv6: bool, role: Role) -> Rig {
     let mut rig = if ipv6 { Rig::ipv6(Medium::Ethernet, role) } else { Rig::new(Medium::Ethernet, role) };
     rig.arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
     rig
 }
 
-/// One fragment from the peer: `data` at `offset`.
+/// Makes one fragment of the peer: `data` at `offset`.
 fn fragment(ipv6: bool, protocol: u8, offset: usize, more: bool, data: &[u8]) -> Vec<u8> {
     if !ipv6 {
         return from_peer(protocol, data, |header| {
@@ -31,7 +31,7 @@ fn fragment(ipv6: bool, protocol: u8, offset: usize, more: bool, data: &[u8]) ->
     from_peer6(ipv6::FRAGMENT, &payload, |_| {})
 }
 
-/// All fragments of `data`, cut at `size`.
+/// Makes all fragments of `data`, cut at `size`.
 fn fragments(ipv6: bool, protocol: u8, data: &[u8], size: usize) -> Vec<Vec<u8>> {
     let cut = data.chunks(size).enumerate();
     cut.map(|(at, part)| fragment(ipv6, protocol, at * size, at * size + part.len() < data.len(), part)).collect()
@@ -48,7 +48,7 @@ fn assert_no_leak(rig: &Rig) {
     }
 }
 
-/// TCP segments that somebody has cut come to TCP whole, with a checksum that was verified over all of them.
+/// TCP gets segments that were fragmented whole, with a verified checksum over all fragments.
 #[test]
 fn segments_in_fragments() {
     for ipv6 in [false, true] {
@@ -66,7 +66,7 @@ fn segments_in_fragments() {
             assert_eq!(bytes, whole);
             assert!(rig.datagrams.packets.frames().next().is_some_and(|first| first.len() >= 60), "headers in one frame");
             assert_eq!((rig.count(Counter::IpReasmOks), rig.count(Counter::IpReasmReqds)), (1, cut.len() as u64));
-            // A flipped bit in any of them is found.
+            // A flipped bit in any of them is detected.
             let middle = cut.len() / 2;
             let last = cut[middle].len() - 1;
             cut[middle][last] ^= 4;
@@ -78,7 +78,7 @@ fn segments_in_fragments() {
     }
 }
 
-/// Headers in front of the fragment header stay, and name what the fragment header named.
+/// Headers in front of the fragment header stay, and then name what the fragment header named.
 #[test]
 fn options_before_the_fragment_header() {
     let mut rig = rig(true, Role::Shared);
@@ -98,7 +98,7 @@ fn options_before_the_fragment_header() {
     assert_no_leak(&rig);
 }
 
-/// RFC 6946: a fragment that is all of its datagram has nothing to do with others of that name.
+/// RFC 6946: an atomic fragment does not affect others with the same identification.
 #[test]
 fn atomic_fragments() {
     let mut rig = rig(true, Role::Shared);
@@ -115,7 +115,7 @@ fn large_pings() {
         let mut message = vec![if ipv6 { 128 } else { 8 }, 0, 0, 0, 0, 7, 0, 1];
         message.extend((0..5_000).map(|n| (n % 250) as u8));
         if ipv6 {
-            // The helper knows the checksum.
+            // The helper writes the checksum.
             message = icmpv6_from_peer(&message, |_| {})[54..].to_vec();
         } else {
             let sum = !checksum::sum(&message);
@@ -123,7 +123,7 @@ fn large_pings() {
         }
         let protocol = if ipv6 { 58 } else { 1 };
         fragments(ipv6, protocol, &message, 1_400).iter().for_each(|packet| rig.receive(ms(1), packet));
-        // The neighbor is known from its own packets or asked for; answers are what is long.
+        // The neighbor is known from its packets or must be resolved; the long packet is the answer.
         let peer = if ipv6 { PEER6.into() } else { IpAddr::from(crate::ip::tests::PEER) };
         rig.transmit(ms(1));
         rig.ip.set_neighbor(0, peer, Some(crate::ip::tests::PEER_MAC));
@@ -136,7 +136,8 @@ fn large_pings() {
     }
 }
 
-/// RFC 792, RFC 8200 §4.5: who sent the first fragment is told when the others did not come, by whom the address is.
+/// RFC 792, RFC 8200 §4.5: the sender of the first fragment gets an ICMP error when the others do not arrive, unless the
+/// address is shared with the kernel.
 #[test]
 fn time_exceeded() {
     for (ipv6, seconds) in [(false, 30), (true, 60)] {
@@ -163,7 +164,7 @@ fn time_exceeded() {
     }
 }
 
-/// RFC 8200 §4.5: lengths that cannot be are answered with where they are.
+/// RFC 8200 §4.5: an ICMP error reports the offset of an impossible length.
 #[test]
 fn parameter_problems() {
     for (offset, more, len, pointer) in [(0, true, 63, 4), (65_528, false, 16, 42)] {
@@ -181,7 +182,7 @@ fn parameter_problems() {
     assert_ne!(OWN6, PEER6);
 }
 
-/// Whatever fragments come, in whatever frames, nothing panics and every frame comes back (seeded).
+/// Random fragments in random frames: nothing panics and every frame is returned (seeded).
 #[test]
 fn hostile_fragments() {
     let mut state = 3u64;

@@ -9,7 +9,7 @@ fn rig() -> Rig {
     Rig::ipv6(Medium::Ethernet, Role::Owned)
 }
 
-/// A message of the peer, as it arrives.
+/// Makes a message of the peer, as it arrives.
 fn said(message: &Message, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
     let mut bytes = vec![0; message.len()];
     message.write(&mut bytes);
@@ -20,7 +20,7 @@ fn said(message: &Message, source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
     })
 }
 
-/// A message that we sent: link destination, source, destination, what it says.
+/// Parses a message that we sent: link destination, source, destination, content.
 fn parse(packet: &[u8]) -> (MacAddress, Ipv6Addr, Ipv6Addr, Message) {
     let header = ipv6::Header::parse(&packet[14..]).expect("a good header");
     assert_eq!((header.hop_limit, header.next_header), (255, 58));
@@ -39,7 +39,8 @@ fn advertisement(target: Ipv6Addr, target_link: Option<MacAddress>, solicited: b
     Message::NeighborAdvertisement { target, target_link, router: false, solicited, overrides }
 }
 
-/// §7.2.4: who asks for us is answered, and remembered when it names its link address; a stranger's question is not ours.
+/// §7.2.4: a solicitation for our address is answered, and its sender recorded when it names its link address; a
+/// solicitation for another address is ignored.
 #[test]
 fn solicitations_are_answered() {
     let mut rig = rig();
@@ -49,7 +50,7 @@ fn solicitations_are_answered() {
     assert_eq!(sent.len(), 1);
     assert_eq!(parse(&sent[0]), (PEER_MAC, OWN6, PEER6, advertisement(OWN6, Some(OWN_MAC), true, true)));
     assert_eq!(rig.ip.neighbors.lookup(ms(1), (0, PEER6.into())), Some(PEER_MAC));
-    // Somebody who makes sure that it is alone hears of us through everybody.
+    // A host that checks its address (DAD) gets our answer through the all-nodes group.
     rig.receive(ms(2), &said(&solicitation(OWN6, None), Ipv6Addr::UNSPECIFIED, group));
     let sent = rig.transmit(ms(2));
     let all = MacAddress::of_group(ipv6::ALL_NODES.into());
@@ -59,7 +60,7 @@ fn solicitations_are_answered() {
     assert!(rig.transmit(ms(3)).is_empty());
 }
 
-/// §7.1.1: what a router has let through, what names no host, and what nobody may say, are dropped and counted.
+/// §7.1.1: messages that a router has forwarded, that name no host or that are not allowed are dropped and counted.
 #[test]
 fn bad_solicitations() {
     let group = ipv6::solicited_node(OWN6);
@@ -91,7 +92,8 @@ fn send(rig: &mut Rig, now: Instant, remote: Ipv6Addr) -> usize {
     out[0].packets()
 }
 
-/// §7.2.2: the question goes to the group of the target, the answer lets the packet go; a router's serves those behind it.
+/// §7.2.2: the solicitation goes to the group of the target, and the answer releases the packet; a router's answer serves
+/// the hosts behind it.
 #[test]
 fn resolution() {
     for (remote, next_hop) in [(PEER6, PEER6), ("2400::1".parse().expect("an address"), ROUTER6)] {
@@ -110,7 +112,7 @@ fn resolution() {
     }
 }
 
-/// §7.2.2, §7.2.5: three questions, then the flow hears that there is no such host. Answers nobody asked for teach nothing.
+/// §7.2.2, §7.2.5: three solicitations, then the flow gets "host unreachable". Unsolicited answers create no entry.
 #[test]
 fn nobody_answers() {
     let mut rig = rig();
@@ -126,8 +128,8 @@ fn nobody_answers() {
     assert!(rig.transmit(ms(3_000)).is_empty());
 }
 
-/// §7.3: a minute after the answer the next packet still goes; when nothing says within five seconds that it has arrived,
-/// the neighbor itself is asked whether it is there.
+/// §7.3: a minute after the answer the next packet still goes; without confirmation within five seconds the neighbor itself
+/// is probed.
 #[test]
 fn reachability_is_confirmed() {
     let mut rig = rig();
@@ -148,7 +150,7 @@ fn reachability_is_confirmed() {
     assert_eq!((mac, to, message), (PEER_MAC, PEER6, solicitation(PEER6, Some(OWN_MAC))));
 }
 
-/// On a shared interface the kernel discovers: nothing is answered, nothing learnt, and misses go to it.
+/// On a shared interface the kernel does discovery: nothing is answered, nothing learnt, and misses go to the kernel.
 #[test]
 fn the_kernel_discovers_on_shared_interfaces() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Shared);

@@ -3,7 +3,7 @@ use crate::wire::ipv6::{Header, PROTOCOL_TCP};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// A packet whose extension headers are `headers` (kind, bytes from the second on), then TCP.
+/// Makes a packet whose extension headers are `headers` (kind, bytes from the second on), then TCP.
 fn packet(headers: &[(u8, &[u8])]) -> Vec<u8> {
     let first = headers.first().map_or(PROTOCOL_TCP, |(kind, _)| *kind);
     let header = Header {
@@ -27,7 +27,7 @@ fn packet(headers: &[(u8, &[u8])]) -> Vec<u8> {
 
 const PADDED: &[u8] = &[0, OPTION_PADN, 4, 0, 0, 0, 0];
 
-/// Headers that ask for nothing are walked over, in any order but hop-by-hop first.
+/// Harmless headers are skipped, in any order but hop-by-hop first.
 #[test]
 fn harmless_headers() {
     let tcp = |at, named_at| Ok(Found::Transport { protocol: PROTOCOL_TCP, at, named_at });
@@ -43,7 +43,7 @@ fn harmless_headers() {
     assert_eq!(walk(&packet(&[(NO_NEXT_HEADER, &[])])), Ok(Found::Nothing));
 }
 
-/// RFC 8200 §4.2: unknown options are treated as their high bits say.
+/// RFC 8200 §4.2: unknown options are treated according to their high bits.
 #[test]
 fn options_that_refuse() {
     let with = |kind: u8| walk(&packet(&[(DESTINATION_OPTIONS, &[0, 0, kind, 2, 0, 0, 0])]));
@@ -53,7 +53,7 @@ fn options_that_refuse() {
     assert_eq!(with(0xc2), told(false));
 }
 
-/// A stop on the way we never are, hop-by-hop options come first or not at all; keys we have none.
+/// A host is never an intermediate stop, hop-by-hop options come first or not at all, and there are no keys.
 #[test]
 fn headers_that_refuse() {
     let told = |code, pointer| Err(Refused::Problem { code, pointer, even_to_many: false });
@@ -65,7 +65,7 @@ fn headers_that_refuse() {
     }
 }
 
-/// A fragment stops the walk: what is behind it is somebody else's.
+/// A fragment stops the walk: its payload may start anywhere in the datagram.
 #[test]
 fn fragments_stop_the_walk() {
     let found = walk(&packet(&[(HOP_BY_HOP, PADDED), (FRAGMENT, &[0, 0x05, 0xa9, 1, 2, 3, 4])]));
@@ -73,7 +73,7 @@ fn fragments_stop_the_walk() {
     assert_eq!(found, Ok(Found::Fragment { header, at: 48, named_at: 40 }));
 }
 
-/// The number of headers is bounded; lengths beyond the end, wherever they are, are found (every cut).
+/// The number of headers is bounded; lengths beyond the end, wherever they are, are detected (every cut).
 #[test]
 fn bounded_and_cut_off() {
     let many: Vec<(u8, &[u8])> = (0..HEADERS_MAX).map(|_| (DESTINATION_OPTIONS, PADDED)).collect();

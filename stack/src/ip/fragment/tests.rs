@@ -7,7 +7,7 @@ fn flow() -> Flow {
     Flow { local: OWN.into(), remote: PEER.into(), protocol: ipv4::PROTOCOL_UDP, tos: 0x2e, ttl: 3, ports: (53, 53) }
 }
 
-/// A datagram of `len` bytes in frames of at most `piece` bytes.
+/// Makes a datagram of `len` bytes in frames of at most `piece` bytes.
 fn datagram(rig: &Rig, len: usize, piece: usize) -> (Vec<u8>, Burst) {
     let bytes: Vec<u8> = (0..len).map(|n| (n * 7 % 251) as u8).collect();
     let mut burst = Burst::default();
@@ -27,7 +27,7 @@ fn send(rig: &mut Rig, whole: bool, burst: &mut Burst) -> Vec<Vec<u8>> {
     packets(&mut out[0])
 }
 
-/// RFC 791: every piece but the last is full, counts its offset in eights, and all have one identification.
+/// RFC 791: every fragment but the last is full, counts its offset in eights, and all have one identification.
 #[test]
 fn cut_into_few_pieces() {
     for (len, piece) in [(1_481, 1_000), (4_000, 1_900), (2_960, 700), (20_000, 1_900)] {
@@ -50,8 +50,8 @@ fn cut_into_few_pieces() {
     }
 }
 
-/// What fits goes as one packet: with "don't fragment" and no identification (RFC 6864 §4.1), or, when
-/// routers may cut it, with an identification.
+/// A datagram that fits goes as one packet: with "don't fragment" and no identification (RFC 6864 §4.1), or, when routers
+/// may fragment it, with an identification.
 #[test]
 fn what_fits_is_not_cut() {
     let mut rig = Rig::new(Medium::Ip, Role::Owned);
@@ -67,7 +67,7 @@ fn what_fits_is_not_cut() {
     assert_ne!(identifications[1], 0);
 }
 
-/// Without frames for every piece none is sent.
+/// Without frames for every fragment none is sent.
 #[test]
 fn all_pieces_or_none() {
     let mut rig = Rig::new(Medium::Ip, Role::Owned);
@@ -79,7 +79,7 @@ fn all_pieces_or_none() {
     assert_eq!((rig.arena.free(Class::Small), rig.arena.free(Class::Large)), (64, 64));
 }
 
-/// RFC 7739: what one destination sees tells nothing of what others see, and does not repeat soon.
+/// RFC 7739: the identifications of one destination reveal nothing about those of others, and do not repeat soon.
 #[test]
 fn identifications_are_not_guessed() {
     let mut source = Identifications::new(7);
@@ -88,7 +88,7 @@ fn identifications_are_not_guessed() {
     for n in 0..=255 {
         first.insert(source.next(own, IpAddr::from([10, 0, 1, n]), 17) as u16);
     }
-    // 256 draws of 65,536 hardly ever meet; counters in step would be 256 neighbors.
+    // 256 draws of 65,536 hardly ever collide; sequential counters would give 256 neighboring values.
     assert!(first.len() > 250);
     let (low, high) = (first.first().copied().unwrap_or(0), first.last().copied().unwrap_or(0));
     assert!(high - low > 50_000);

@@ -9,7 +9,7 @@ use ringway_shm::Burst;
 const GROUP4: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 1, 2, 3));
 const GROUP6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 1, 3));
 
-/// Everything that leaves until `end`: time, and what is reported of which groups.
+/// Returns the reports sent until `end`: time, and records with their groups.
 fn reports(rig: &mut Rig, start: Instant, end: Instant) -> Vec<(u64, Vec<(u8, IpAddr)>)> {
     let mut found = Vec::new();
     let mut now = start;
@@ -21,7 +21,7 @@ fn reports(rig: &mut Rig, start: Instant, end: Instant) -> Vec<(u64, Vec<(u8, Ip
     found
 }
 
-/// The records of a report; `None`: something else.
+/// Returns the records of a report; `None`: another packet.
 fn parse(packet: &[u8]) -> Option<Vec<(u8, IpAddr)>> {
     let ip = &packet[14..];
     if let Some(header) = ipv4::Header::parse(ip).filter(|header| header.protocol == 2) {
@@ -45,7 +45,8 @@ fn parse(packet: &[u8]) -> Option<Vec<(u8, IpAddr)>> {
     Some(message[8..].chunks(20).map(record).collect())
 }
 
-/// Joining and leaving are told at once and again within a second; who joins second and leaves first changes nothing.
+/// Joining and leaving are reported at once and again within a second; a second join and the first of two leaves change
+/// nothing.
 #[test]
 fn joining_and_leaving() {
     for group in [GROUP4, GROUP6] {
@@ -66,7 +67,7 @@ fn joining_and_leaving() {
     }
 }
 
-/// Every host is in the groups of all; nobody is told of them, nor of what does not leave the host.
+/// Every host is in the all-hosts groups; these are not reported, nor are interface-local groups.
 #[test]
 fn what_is_not_told() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);
@@ -87,7 +88,7 @@ fn igmp_query(group: [u8; 4]) -> Vec<u8> {
     from_peer(2, &message, |header| header.destination = if group == [0; 4] { ALL_SYSTEMS } else { group.into() })
 }
 
-/// RFC 3376 §5.2, RFC 3810 §6.2: a query is answered with what we are in, within the time that it allows.
+/// RFC 3376 §5.2, RFC 3810 §6.2: a query is answered with the joined groups, within the time that it allows.
 #[test]
 fn queries() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);
@@ -122,7 +123,7 @@ fn queries() {
     assert_eq!(reports(&mut rig, ms(60_000), ms(70_000)).into_iter().map(|(_, told)| told).collect::<Vec<_>>(), [[(2, GROUP6)]]);
 }
 
-/// Datagrams to a group reach UDP while we are in it, and marked so; TCP never.
+/// Datagrams to a joined group reach UDP, marked as multicast; TCP never gets them.
 #[test]
 fn datagrams_to_groups() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);
@@ -149,8 +150,8 @@ fn datagrams_to_groups() {
     assert_eq!(rig.count(Counter::IpInAddrErrors), 2);
 }
 
-/// RFC 4861 §7.2.1, RFC 3810: an interface that configures itself tells of the groups of its addresses, from the
-/// unspecified address while it has none.
+/// RFC 4861 §7.2.1, RFC 3810: an autoconfigured interface reports the groups of its addresses, from the unspecified address
+/// while it has none.
 #[test]
 fn groups_of_addresses() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);

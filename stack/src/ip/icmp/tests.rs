@@ -20,7 +20,7 @@ fn message(kind: u8, code: u8, low: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a router quotes of a segment that we sent.
+/// Makes a router's quotation of a segment that we sent.
 fn quoted(change: impl FnOnce(&mut ipv4::Header)) -> Vec<u8> {
     let mut header = ipv4::Header::atomic(OWN.into(), PEER.into(), 6, 0, 60, 1500);
     change(&mut header);
@@ -30,7 +30,7 @@ fn quoted(change: impl FnOnce(&mut ipv4::Header)) -> Vec<u8> {
     bytes
 }
 
-/// An echo request comes back with the same data, a good checksum, addresses turned round and the same TOS.
+/// An echo request returns with the same data, a valid checksum, swapped addresses and the same TOS.
 #[test]
 fn echo_is_answered_where_we_own_the_address() {
     let mut rig = rig(Role::Owned);
@@ -49,7 +49,7 @@ fn echo_is_answered_where_we_own_the_address() {
     assert_eq!(rig.arena.free(Class::Large), 64);
 }
 
-/// The kernel answers for a shared address; bad checksums and short messages are answered by nobody.
+/// The kernel answers for a shared address; messages with bad checksums and short messages are not answered.
 #[test]
 fn echo_is_not_answered_otherwise() {
     let mut shared = rig(Role::Shared);
@@ -64,8 +64,7 @@ fn echo_is_not_answered_otherwise() {
     assert_eq!(rig.count(Counter::IcmpInErrors), 2);
 }
 
-/// Errors about our segments reach TCP with 4-tuple and sequence number; what they quote must be ours.
-/// RFC 9293 MUST-54.
+/// Errors about our segments reach TCP with 4-tuple and sequence number; what they quote must be ours. RFC 9293 MUST-54.
 #[test]
 fn errors_reach_tcp() {
     let kinds = [
@@ -99,7 +98,7 @@ fn errors_reach_tcp() {
     }
 }
 
-/// Quotations of what we never sent, of other protocols, or too short to say, are ignored.
+/// Quotations of packets that we never sent, of other protocols, or that are too short, are ignored.
 #[test]
 fn strange_quotations_are_ignored() {
     let mut rig = rig(Role::Owned);
@@ -115,7 +114,7 @@ fn strange_quotations_are_ignored() {
     }
 }
 
-/// Nobody serves these protocols here: the sender is told, at a limited rate, quoting its header and eight bytes.
+/// Packets of unknown protocols: the sender gets an ICMP error, at a limited rate, with its header and eight bytes.
 #[test]
 fn unserved_protocols_are_refused() {
     let mut rig = rig(Role::Owned);
@@ -140,7 +139,7 @@ fn unserved_protocols_are_refused() {
     assert!(shared.transmit(ms(1)).is_empty());
 }
 
-/// A segment that waited for a neighbor nobody answers for becomes an error for its flow.
+/// A segment becomes an error of its flow when the neighbor for which it waits does not answer.
 #[test]
 fn unanswered_neighbors_become_errors() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);
@@ -164,7 +163,7 @@ fn unanswered_neighbors_become_errors() {
     assert_eq!((rig.ip.poll_timeout(), rig.arena.free(Class::Small)), (None, 64));
 }
 
-/// RFC 9293 MUST-55: source quench is counted and says nothing to TCP (RFC 6633).
+/// RFC 9293 MUST-55: source quench is counted and does not reach TCP (RFC 6633).
 #[test]
 fn source_quench_is_ignored() {
     let mut rig = rig(Role::Owned);

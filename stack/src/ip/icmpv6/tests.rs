@@ -20,7 +20,7 @@ fn message(kind: u8, code: u8, word: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a router quotes of a segment that we sent.
+/// Makes a router's quotation of a segment that we sent.
 fn quoted(change: impl FnOnce(&mut ipv6::Header)) -> Vec<u8> {
     let mut header = ipv6::Header {
         traffic_class: 0,
@@ -38,7 +38,7 @@ fn quoted(change: impl FnOnce(&mut ipv6::Header)) -> Vec<u8> {
     bytes
 }
 
-/// An echo request comes back with the same data and addresses turned round; one to all nodes from our own address.
+/// An echo request returns with the same data and swapped addresses; one to all nodes is answered from our own address.
 #[test]
 fn echo_is_answered_where_we_own_the_address() {
     let data: Vec<u8> = (0..200).collect();
@@ -63,7 +63,7 @@ fn echo_is_answered_where_we_own_the_address() {
     }
 }
 
-/// The kernel answers for a shared address; bad checksums and short messages are answered by nobody.
+/// The kernel answers for a shared address; messages with bad checksums and short messages are not answered.
 #[test]
 fn echo_is_not_answered_otherwise() {
     let good = icmpv6_from_peer(&message(icmpv6::ECHO_REQUEST, 0, 7, b"data"), |_| {});
@@ -79,7 +79,7 @@ fn echo_is_not_answered_otherwise() {
     assert_eq!(rig.count(Counter::IcmpInErrors), 2);
 }
 
-/// Errors about our segments reach TCP with 4-tuple and sequence number; an MTU below the least one is not believed.
+/// Errors about our segments reach TCP with 4-tuple and sequence number; an MTU below the minimum is not believed.
 #[test]
 fn errors_reach_tcp() {
     let kinds = [
@@ -117,7 +117,7 @@ fn errors_reach_tcp() {
     }
 }
 
-/// Quotations of what we never sent, of other protocols, or too short to say, are ignored.
+/// Quotations of packets that we never sent, of other protocols, or that are too short, are ignored.
 #[test]
 fn strange_quotations_are_ignored() {
     let mut rig = rig(Role::Owned);

@@ -14,7 +14,7 @@ fn delivered(rig: &mut Rig) -> Vec<Vec<u8>> {
     super::super::tests::packets(&mut rig.datagrams.packets)
 }
 
-/// A good segment comes out at its TCP header, without the link's padding, whole however it was cut into frames.
+/// A valid segment is delivered from its TCP header on, without the link's padding, complete in whatever frames it arrived.
 #[test]
 fn good_segments_are_delivered() {
     let mut rig = rig();
@@ -30,7 +30,7 @@ fn good_segments_are_delivered() {
     assert_eq!(rig.count(Counter::IpInDelivers), 6);
 }
 
-/// A wrong bit anywhere in segment or addresses is found; a device that vouches is believed.
+/// A wrong bit anywhere in segment or addresses is detected; a checksum that the device has verified is not checked again.
 /// RFC 9293 MUST-3.
 #[test]
 fn checksums_are_verified() {
@@ -75,7 +75,7 @@ fn bad_packets_are_counted() {
     for destination in [[10, 0, 0, 9], [10, 0, 0, 255], [255; 4], [224, 0, 0, 1]] {
         check(&from_peer(6, &segment, |header| header.destination = destination.into()), Counter::IpInAddrErrors);
     }
-    // Not cut at eights.
+    // Length not a multiple of eight.
     check(&from_peer(6, &segment, |header| header.more_fragments = true), Counter::IpReasmFails);
     check(&from_peer(6, &segment, |header| header.total_len += 1), Counter::IpInHdrErrors);
     let good = from_peer(6, &segment, |_| {});
@@ -95,8 +95,7 @@ fn bad_packets_are_counted() {
     check(&good[..13], Counter::DropMalformed);
 }
 
-/// A frame to many must not carry a packet for one (RFC 1122 §3.3.6).
-/// RFC 9293 MUST-57.
+/// A broadcast or multicast frame must not carry a unicast packet (RFC 1122 §3.3.6). RFC 9293 MUST-57.
 #[test]
 fn unicast_in_broadcast_is_dropped() {
     let mut rig = rig();
@@ -151,8 +150,8 @@ fn arp_request(sender_ip: [u8; 4], target_ip: [u8; 4]) -> Vec<u8> {
     bytes
 }
 
-/// RFC 826: who asks for us is answered and remembered; who asks for others is neither. A probe
-/// (RFC 5227) is answered, but nobody is there to remember.
+/// RFC 826: a request for our address is answered and its sender recorded; a request for another address is not. A probe
+/// (RFC 5227) is answered, but has no sender to record.
 #[test]
 fn arp_requests_are_answered() {
     let mut rig = rig();
@@ -170,7 +169,7 @@ fn arp_requests_are_answered() {
     assert_eq!(rig.ip.neighbors.lookup(ms(4), (0, [10, 0, 0, 3].into())), None);
 }
 
-/// Off-link senders and those who claim our own address are not believed; a shared interface leaves ARP to the kernel.
+/// Off-link senders and claims to our own address are not believed; a shared interface leaves ARP to the kernel.
 #[test]
 fn arp_lies_are_not_believed() {
     let mut rig = rig();
@@ -183,7 +182,7 @@ fn arp_lies_are_not_believed() {
     assert!(shared.transmit(ms(1)).is_empty());
 }
 
-/// Whatever bytes arrive, in whatever frames, nothing panics and no frame is lost (seeded).
+/// Random bytes in random frames: nothing panics and no frame is lost (seeded).
 #[test]
 fn hostile_bytes() {
     let mut state = 1u64;

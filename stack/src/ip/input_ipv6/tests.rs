@@ -14,8 +14,8 @@ fn delivered(rig: &mut Rig) -> Vec<Vec<u8>> {
     packets(&mut rig.datagrams.packets)
 }
 
-/// A good segment comes out at its TCP header, without the link's padding, whole however it was cut into frames,
-/// with extension headers and without.
+/// A valid segment is delivered from its TCP header on, without the link's padding, complete in whatever frames it arrived,
+/// with and without extension headers.
 #[test]
 fn good_segments_are_delivered() {
     let segment = tcp_segment6(b"hello");
@@ -35,7 +35,7 @@ fn good_segments_are_delivered() {
     }
 }
 
-/// A wrong bit anywhere in segment or addresses is found.
+/// A wrong bit anywhere in segment or addresses is detected.
 #[test]
 fn checksums_are_verified() {
     let mut rig = rig();
@@ -51,7 +51,8 @@ fn checksums_are_verified() {
     assert!(delivered(&mut rig).is_empty());
 }
 
-/// Packets from nobody, from ourselves, from many or for others are dropped and counted; so are bad lengths.
+/// Packets without a source, from ourselves, from a multicast address or for others are dropped and counted; so are bad
+/// lengths.
 #[test]
 fn bad_packets_are_counted() {
     let segment = tcp_segment6(b"hello");
@@ -101,7 +102,8 @@ fn link_local_addresses_stay_on_their_link() {
     assert_eq!(rig.ip.audience(second, &header(PEER6)), None);
 }
 
-/// What nobody serves is refused with what is wrong and where; nothing is said to many but what RFC 4443 wants said.
+/// A packet that nothing handles is refused with the error and its offset; a multicast packet only where RFC 4443 requires
+/// it.
 #[test]
 fn refusals() {
     let told = |bytes: &[u8]| {
@@ -134,7 +136,7 @@ fn refusals() {
     assert!(shared.transmit(ms(1)).is_empty(), "the kernel answers");
 }
 
-/// Whatever bytes arrive, in whatever frames, nothing panics and no frame is lost (seeded).
+/// Random bytes in random frames: nothing panics and no frame is lost (seeded).
 #[test]
 fn hostile_bytes() {
     let mut state = 6u64;
@@ -167,7 +169,7 @@ fn hostile_bytes() {
             if medium == Medium::Ip {
                 bytes.drain(..14);
             }
-            // Echo replies wait three seconds for neighbors that are not there.
+            // Echo replies wait three seconds for neighbors that do not exist.
             let now = ms(step * 1_000);
             rig.receive_in(now, &bytes, 20 + random(90));
             rig.ip.handle_timeout(now);

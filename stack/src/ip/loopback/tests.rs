@@ -8,7 +8,7 @@ fn flow(ip: IpAddr) -> Flow {
     Flow { local: ip, remote: ip, protocol: 6, tos: 0x28, ttl: 0, ports: (80, 1_000) }
 }
 
-/// A packet to ourselves comes back with the next timer, which is due at once; its checksum may be unfinished.
+/// A packet to ourselves is received with the next timer, which is due at once; its checksum may be unfinished.
 #[test]
 fn packets_come_back() {
     for ip in [IpAddr::from(OWN), IpAddr::from(OWN6)] {
@@ -33,7 +33,7 @@ fn packets_come_back() {
     }
 }
 
-/// The address may have gone meanwhile; families do not mix, and others' addresses are no way.
+/// The address may have been removed meanwhile; families do not mix, and other hosts' addresses have no loopback path.
 #[test]
 fn what_is_not_ours() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);

@@ -29,7 +29,7 @@ fn templates_agree_with_the_slow_path() {
             let mut frame = rig.arena.alloc(Class::Large).expect("a frame");
             frame.extend(len).copy_from_slice(&payload);
             template.push_headers(&mut frame, len);
-            // Once it is forgotten, and while it is remembered.
+            // Without and with a header cache entry.
             for at in [ms(5_000), ms(0)] {
                 assert_eq!([frame.bytes()], *send(&mut rig, at, &flow(), &payload), "{medium:?}, {len} bytes");
             }
@@ -39,7 +39,7 @@ fn templates_agree_with_the_slow_path() {
     }
 }
 
-/// On a shared interface a miss asks the kernel, packets wait in order, and leave when it answers.
+/// On a shared interface a miss asks the kernel; packets wait in order, and leave when it answers.
 #[test]
 fn packets_wait_for_the_neighbor() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Shared);
@@ -59,7 +59,7 @@ fn packets_wait_for_the_neighbor() {
     assert!(ipv4::Header::parse(&sent[0][14..]).is_some());
 }
 
-/// ARP: the question goes to everybody, the answer lets the packet go; a router's answer serves those behind it.
+/// ARP: the request is broadcast, the answer releases the packet; a router's answer serves the hosts behind it.
 #[test]
 fn arp_resolves_the_next_hop() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);
@@ -145,7 +145,7 @@ fn ipv6_templates_agree_with_the_slow_path() {
     }
 }
 
-/// RFC 6437: a flow keeps its label, another flow has another one, and none has the label that means nothing.
+/// RFC 6437: a flow keeps its label, another flow has another one, and none has the label zero.
 #[test]
 fn flow_labels() {
     let rig = Rig::ipv6(Medium::Ethernet, Role::Shared);
@@ -157,7 +157,7 @@ fn flow_labels() {
     assert!(labels.len() > 990 && labels.iter().all(|label| (1..=ipv6::FLOW_LABEL_MASK).contains(label)));
 }
 
-/// IEEE 802.1Q: on a tagged interface templates and the slow path agree, the tag is where it belongs, and ECN bits are found.
+/// IEEE 802.1Q: on a tagged interface templates and the slow path agree, the tag is in its place, and ECN bits are found.
 #[test]
 fn tagged_templates() {
     for flow in [flow(), flow6()] {

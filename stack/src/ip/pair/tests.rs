@@ -1,7 +1,7 @@
 use super::Pair;
 use crate::family::{Family, in_both_families};
 
-/// What goes in comes out.
+/// A pair returns its two addresses.
 fn both_ends_come_back(family: Family) {
     let pair = Pair::of(family.local(), family.remote());
     assert_eq!((pair.local(), pair.remote()), (family.local(), family.remote()));

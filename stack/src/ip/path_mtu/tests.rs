@@ -10,7 +10,7 @@ fn secs(n: u64) -> Instant {
     Instant::from_millis(n * 1_000)
 }
 
-/// What a router tells limits packets for ten minutes, then the link alone does.
+/// A router's message limits packets for ten minutes; after that only the link does.
 fn learnt_for_ten_minutes(family: Family) {
     let mut cache = PathMtus::new(8);
     cache.learn(secs(5), family.host(1), 1_400, 1_500);
@@ -22,7 +22,7 @@ fn learnt_for_ten_minutes(family: Family) {
     assert_eq!((cache.limit(family.host(1), 1_500), cache.poll_timeout()), (1_500, None));
 }
 
-/// Nobody can make packets absurdly small (RFC 8201 §4: never below 1280) or larger than they are.
+/// No message makes packets absurdly small (RFC 8201 §4: never below 1280) or larger than they are.
 #[test]
 fn absurd_sizes_are_not_believed() {
     let (host, other, ipv6) = (Family::Ipv4.host(1), Family::Ipv4.host(2), Family::Ipv6.host(1));
@@ -38,7 +38,7 @@ fn absurd_sizes_are_not_believed() {
     assert_eq!(cache.limit(host, 1_500), 552);
 }
 
-/// RFC 1191 §7.1: a router that does not say how large is answered with the next plateau.
+/// RFC 1191 §7.1: a message without an MTU selects the next plateau.
 #[test]
 fn plateaus() {
     let host = Family::Ipv4.host(1);
@@ -51,7 +51,7 @@ fn plateaus() {
     assert_eq!(cache.len(), 1);
 }
 
-/// A flood of messages about made-up destinations costs no more than the bound.
+/// A flood of messages about invented destinations costs no more than the bound.
 fn bounded(family: Family) {
     let mut cache = PathMtus::new(4);
     for n in 0..200 {

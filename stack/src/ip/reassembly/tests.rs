@@ -91,7 +91,7 @@ fn assert_no_leak(arena: &Arena) {
     }
 }
 
-/// However a datagram is cut, into whatever frames, in whatever order, with whatever repeated: it comes out whole (seeded).
+/// A datagram is reassembled from any cuts, frames, order and repetitions (seeded).
 fn random_cuts_and_orders(family: Family) {
     let arena = Arena::new(ArenaConfig { large: 4_096, small: 4_096 });
     for seed in 0..2_000 {
@@ -134,7 +134,7 @@ fn random_cuts_and_orders(family: Family) {
     }
 }
 
-/// RFC 5722: whatever overlaps, a datagram that comes out never mixes two versions of a byte (seeded).
+/// RFC 5722: whatever overlaps, a reassembled datagram never mixes two versions of a byte (seeded).
 fn random_overlaps(family: Family) {
     let arena = arena();
     let (mut wholes, mut failures) = (0, 0);
@@ -142,7 +142,7 @@ fn random_overlaps(family: Family) {
         let mut random = Random(seed);
         let mut table = table();
         let blocks = 1 + random.below(4);
-        // Every byte of a fragment names it.
+        // Every byte of a fragment identifies it.
         for name in 1..=12u8 {
             let from = random.below(blocks);
             let to = from + 1 + random.below(blocks - from);
@@ -156,7 +156,7 @@ fn random_overlaps(family: Family) {
                     let mut names = runs.clone();
                     names.sort_unstable();
                     names.dedup();
-                    assert_eq!(runs.len(), names.len(), "seed {seed}: a fragment was torn apart: {bytes:?}");
+                    assert_eq!(runs.len(), names.len(), "seed {seed}: a fragment was split: {bytes:?}");
                     wholes += 1;
                 }
                 (Outcome::Failed, rest) => {
@@ -175,7 +175,7 @@ fn random_overlaps(family: Family) {
     assert!(wholes > 500 && failures > 500, "{wholes} and {failures}: the test tests nothing");
 }
 
-/// RFC 5722 §3, and as Linux in IPv4: an overlap is the end of the datagram; a repetition is not.
+/// RFC 5722 §3, and Linux in IPv4: an overlap drops the datagram; a repetition does not.
 fn overlap_ends_the_datagram(family: Family) {
     let arena = arena();
     let mut table = table();
@@ -185,12 +185,12 @@ fn overlap_ends_the_datagram(family: Family) {
     assert!(matches!(insert(&mut table, &arena, &first, &bytes[..16]).0, Outcome::Kept));
     assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, 1), 8, true), &bytes[8..32]).0, Outcome::Failed));
     assert_eq!(table.memory(), 0);
-    // The rest of it is the beginning of nothing.
+    // Its remaining fragments start no datagram.
     assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, 1), 16, false), &bytes[16..]).0, Outcome::Kept));
     assert!(matches!(insert(&mut table, &arena, &first, &bytes[..8]).0, Outcome::Kept));
 }
 
-/// Ends that contradict each other, or what is there, end the datagram.
+/// Ends that contradict each other, or received data, drop the datagram.
 fn contradicting_ends(family: Family) {
     let arena = arena();
     let bytes = pattern(64);
@@ -207,7 +207,7 @@ fn contradicting_ends(family: Family) {
     }
 }
 
-/// The "ping of death", fragments that are not cut at eights, and empty ones are refused.
+/// The "ping of death", fragments with lengths that are not multiples of eight, and empty ones are refused.
 fn impossible_fragments(family: Family) {
     let arena = arena();
     let mut table = table();
@@ -232,8 +232,8 @@ fn impossible_fragments(family: Family) {
     ));
 }
 
-/// A flood of fragments that never become whole costs no more than the bound, leaves other sources
-/// room, and does not stop a datagram whose fragments come together.
+/// A flood of incomplete fragments costs no more than the bound, leaves space to other sources, and does not stop a datagram
+/// whose fragments arrive together.
 fn bounded_under_flood(family: Family) {
     let arena = Arena::new(ArenaConfig { large: 2_048, small: 2_048 });
     let mut table = Reassembly::new(256 << 10);
@@ -246,7 +246,7 @@ fn bounded_under_flood(family: Family) {
             assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, n), 16, false), b"end").0, Outcome::Whole(..)));
         }
     }
-    // One source alone has a quarter.
+    // One source alone gets a quarter.
     let mut table = Reassembly::new(256 << 10);
     for n in 0..5_000 {
         insert(&mut table, &arena, &fragment(key(family, 3, n), 8, true), &pattern(1_400));
@@ -254,7 +254,7 @@ fn bounded_under_flood(family: Family) {
     assert!(table.memory() <= 64 << 10);
     insert(&mut table, &arena, &fragment(key(family, 2, 1), 0, true), &pattern(16));
     assert!(matches!(insert(&mut table, &arena, &fragment(key(family, 2, 1), 16, false), b"end").0, Outcome::Whole(..)));
-    // Tiny fragments do not pin large frames, and one datagram has a bounded number.
+    // Tiny fragments do not pin large frames, and one datagram has a bounded number of frames.
     let mut table = Reassembly::new(1 << 20);
     let failed = (0..400)
         .filter(|n| matches!(insert(&mut table, &arena, &fragment(key(family, 4, 1), n * 16, true), &[0; 8]).0, Outcome::Failed));
@@ -262,7 +262,7 @@ fn bounded_under_flood(family: Family) {
     assert!(table.memory() <= 256 * 256);
 }
 
-/// All fragments together leave most of the arena alone, however much the configuration allows.
+/// All fragments together leave most of the arena free, whatever limit is configured.
 fn the_arena_is_not_used_up(family: Family) {
     let arena = arena();
     let mut table = Reassembly::new(u32::MAX);
@@ -272,7 +272,7 @@ fn the_arena_is_not_used_up(family: Family) {
     assert!(arena.free(Class::Large) > 512 * 3 / 4, "{} are left", arena.free(Class::Large));
 }
 
-/// After 30 seconds (60 in IPv6) what is not whole goes; who sent the first fragment is told.
+/// An incomplete datagram is dropped after 30 seconds (60 in IPv6); its first fragment is returned for an ICMP error.
 fn expiry(family: Family) {
     let arena = arena();
     let mut table = table();
@@ -292,7 +292,7 @@ fn expiry(family: Family) {
     assert_no_leak(&arena);
 }
 
-/// RFC 3168 §5.3: a mark on any fragment marks the datagram; where only some fragments speak ECN there is none.
+/// RFC 3168 §5.3: a mark on any fragment marks the datagram; when only some fragments are ECN-capable there is no datagram.
 fn ecn_of_the_whole(family: Family) {
     let arena = arena();
     for (first, second, whole) in

@@ -13,7 +13,7 @@ fn far() -> Ipv6Addr {
     "2400::1".parse().expect("an address")
 }
 
-/// An IPv6 redirect from `router`.
+/// Makes an IPv6 redirect from `router`.
 fn redirect(router: Ipv6Addr, target: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
     let mut bytes = vec![137, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend(target.octets());
@@ -30,7 +30,7 @@ fn next_hop(rig: &Rig, remote: impl Into<IpAddr>) -> IpAddr {
     rig.ip.route(remote.into(), None).expect("a route").next_hop
 }
 
-/// RFC 4861 §8.3: packets to the destination go to the better hop, whose link address was told, for ten minutes.
+/// RFC 4861 §8.3: packets to the destination go to the better hop, whose link address the redirect gave, for ten minutes.
 #[test]
 fn a_better_router() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);
@@ -41,7 +41,7 @@ fn a_better_router() {
     assert_eq!(rig.ip.neighbors.lookup(ms(1), (0, BETTER.into())), Some(MacAddress([2, 0, 0, 0, 0, 9])));
     let other: Ipv6Addr = "2400::2".parse().expect("an address");
     assert_eq!(next_hop(&rig, other), IpAddr::from(ROUTER6));
-    // From now on only the better one may redirect further; the destination itself may be on the link.
+    // From now on only the better hop may redirect further; the destination itself may be on the link.
     rig.receive(ms(2), &redirect(ROUTER6, OWN6_LINK, far()));
     rig.receive(ms(2), &redirect(BETTER, far(), far()));
     assert_eq!(next_hop(&rig, far()), IpAddr::from(far()));
@@ -49,7 +49,7 @@ fn a_better_router() {
     assert_eq!(next_hop(&rig, far()), IpAddr::from(ROUTER6));
 }
 
-/// RFC 4861 §8.1: who is not the first hop is not believed, nor one who names strangers.
+/// RFC 4861 §8.1: a redirect from any but the first hop is not believed, nor one to an off-link address.
 #[test]
 fn what_is_not_believed() {
     let global: Ipv6Addr = "2001:db8::aa".parse().expect("an address");
@@ -68,7 +68,7 @@ fn what_is_not_believed() {
     assert_eq!(next_hop(&shared, far()), IpAddr::from(ROUTER6), "the kernel's routes count");
 }
 
-/// A hop that does not answer is given up, and the way is the old one again.
+/// A hop that does not answer is given up, and the previous route applies again.
 #[test]
 fn a_hop_that_does_not_answer() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);
@@ -101,7 +101,7 @@ fn ipv4() {
     assert_eq!(says([10, 0, 0, 254], [10, 0, 0, 253], [10, 0, 0, 9]), old, "not about a packet of ours");
 }
 
-/// There is a limit, and neighbors of one destination do not push out those of another.
+/// The number is bounded, and neighbors of one destination do not evict those of another.
 #[test]
 fn bounded() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Owned);

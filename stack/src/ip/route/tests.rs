@@ -5,7 +5,7 @@ fn route(ip: [u8; 4], prefix_len: u8, interface: u32, metric: u32) -> Route {
     Route { destination: Cidr { ip: ip.into(), prefix_len }, gateway: None, interface, metric, source: None }
 }
 
-/// The longest prefix wins, then the metric, then the order; without a default there may be none.
+/// The longest prefix wins, then the metric, then the order; without a default there may be no route.
 #[test]
 fn longest_prefix_wins() {
     let mut table = RouteTable::default();
@@ -27,7 +27,7 @@ fn longest_prefix_wins() {
     assert_eq!(table.lookup([0u16; 8].into()), None);
 }
 
-/// Against the definition: for random tables and addresses, the same answer as trying every route.
+/// Agrees with the definition: for random tables and addresses, the same answer as testing every route.
 #[test]
 fn agrees_with_the_definition() {
     let mut state = 42u64;

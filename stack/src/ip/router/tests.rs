@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0xfe);
 const SECOND: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0xfd);
 
-/// A rig whose interface 0 configures itself; its link-local address is there, and its first questions are sent.
+/// Makes a rig whose interface 0 has autoconfiguration; its link-local address is ready, and its first solicitations are
+/// sent.
 fn rig() -> Rig {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);
     rig.ip = Ip::new(&crate::StackConfig { seed: 5, ..Default::default() }, ms(0));
@@ -16,7 +17,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// All solicitations for routers until `end`: time and source.
+/// Returns all router solicitations until `end`: time and source.
 fn solicitations(rig: &mut Rig, end: Instant) -> Vec<(u64, Ipv6Addr)> {
     let mut found = Vec::new();
     let mut now = ms(0);
@@ -35,7 +36,7 @@ fn solicitations(rig: &mut Rig, end: Instant) -> Vec<(u64, Ipv6Addr)> {
     found
 }
 
-/// An advertisement: header fields, then options.
+/// Makes an advertisement: header fields, then options.
 fn advertisement(lifetime_secs: u16, options: &[&[u8]]) -> Vec<u8> {
     let mut bytes = vec![134, 0, 0, 0, 33, 0];
     bytes.extend(lifetime_secs.to_be_bytes());
@@ -67,7 +68,7 @@ fn far() -> IpAddr {
     "2400::1".parse().expect("an address")
 }
 
-/// §6.3.7: three questions four seconds apart, the first within a second; none when a router has answered.
+/// §6.3.7: three solicitations four seconds apart, the first within a second; none after a router has answered.
 #[test]
 fn asking_for_routers() {
     let mut rig = rig();
@@ -109,7 +110,7 @@ fn what_a_router_tells() {
     assert!(rig.ip.route(far(), None).is_none(), "a lifetime of 0 ends it");
 }
 
-/// §6.1.2: not from elsewhere, not through a router, not for those who do not configure themselves.
+/// §6.1.2: not from off-link senders, not through a router, not without autoconfiguration.
 #[test]
 fn who_is_not_believed() {
     let told = advertisement(1_800, &[]);
@@ -123,7 +124,7 @@ fn who_is_not_believed() {
     });
     rig.receive(ms(1), &routed);
     assert_eq!((rig.count(Counter::IcmpInErrors), rig.ip.interfaces[0].routers.len()), (2, 0));
-    // An MTU that cannot be is not taken.
+    // An impossible MTU is ignored.
     for mtu in [1_279u16, 1_501] {
         let [high, low] = mtu.to_be_bytes();
         hear(&mut rig, ms(2), ROUTER, &advertisement(1_800, &[&[5, 1, 0, 0, 0, 0, high, low]]));
@@ -134,7 +135,7 @@ fn who_is_not_believed() {
     assert!(fixed.ip.interfaces[0].routers.is_empty());
 }
 
-/// §6.3.6, §7.2.5: a router that does not answer is replaced by one that may; one that says that it is none is gone.
+/// §6.3.6, §7.2.5: a router that does not answer is replaced by another one; a router that announces its end is removed.
 #[test]
 fn routers_that_fail() {
     let mut rig = rig();
@@ -166,7 +167,7 @@ fn routers_that_fail() {
     assert_eq!(rig.ip.interfaces[0].routers.len(), 1);
 }
 
-/// However many routers and prefixes somebody makes up, there is a limit.
+/// The numbers of routers and prefixes are bounded.
 #[test]
 fn bounded() {
     let mut rig = rig();

@@ -26,11 +26,11 @@ fn rules() {
     assert_eq!(select(&prefixes, "2001:db8:1::1"), ip("2001:db8:1::2"), "longest matching prefix");
     assert_eq!(select(&[prefixes[1], prefixes[0]], "2001:db8:1::1"), ip("2001:db8:1::2"));
     assert_eq!(select(&prefixes, "2400::1"), ip("2001:db8:1::2"), "the first of equals");
-    // Bits behind the prefix do not count.
+    // Bits after the prefix do not count.
     assert_eq!(select(&[("2001:db8::ff", 64), ("2001:db8::1", 64)], "2001:db8::3"), ip("2001:db8::ff"));
 }
 
-/// Rule 3: a deprecated address is used where nothing else is there, even when it would match longer.
+/// Rule 3: a deprecated address is used only without an alternative, even when it would match longer.
 #[test]
 fn deprecated_addresses_are_avoided() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Shared);
@@ -42,10 +42,10 @@ fn deprecated_addresses_are_avoided() {
     assert_eq!(source(&rig), ip(new));
     rig.ip.set_addresses(0, vec![cidr(old)]);
     assert_eq!(source(&rig), ip(old));
-    assert!(rig.ip.owns(ip(old)), "what is open goes on");
+    assert!(rig.ip.owns(ip(old)), "open connections go on");
 }
 
-/// Families do not mix, and link-local ends name their link.
+/// Families do not mix, and link-local ends identify their link.
 #[test]
 fn families_and_links() {
     let rig = Rig::ipv6(Medium::Ethernet, Role::Shared);
@@ -61,7 +61,7 @@ fn families_and_links() {
     assert_eq!((far.next_hop, far.source), (ip("fe80::fe"), OWN6.into()), "for the destination, not for the router");
 }
 
-/// Two links, the same link-local network on both: our own end says which one is meant.
+/// Two links, the same link-local network on both: our own end identifies the link.
 #[test]
 fn the_same_network_on_two_links() {
     let mut rig = Rig::ipv6(Medium::Ethernet, Role::Shared);

@@ -1,4 +1,4 @@
-//! What was made for one flow serves others like it, and nobody else.
+//! A template made for one flow serves others with the same header fields, and no other.
 use super::super::tests::*;
 use super::super::{Medium, Role};
 use super::*;
@@ -11,7 +11,7 @@ fn flow() -> Flow {
     Flow { local: OWN.into(), remote: PEER.into(), protocol: 6, tos: 0, ttl: 0, ports: (80, 1_000) }
 }
 
-/// Other ports do not matter; other fields of the header do, and so does any change of the neighbor.
+/// Ports do not matter; all other header fields do, and so does any change of the neighbor.
 #[test]
 fn only_flows_that_are_alike() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Shared);
@@ -35,7 +35,8 @@ fn only_flows_that_are_alike() {
     assert_eq!(template.bytes[..6], [2, 0, 0, 0, 0, 9]);
 }
 
-/// RFC 4861 §7.3.3, RFC 1122 §2.3.2.1: who sends to a neighbor that was silent for long has it asked, templates or not.
+/// RFC 4861 §7.3.3, RFC 1122 §2.3.2.1: a neighbor that was silent for long is probed while packets go to it, cached headers
+/// or not.
 #[test]
 fn a_silent_neighbor_is_asked() {
     let mut rig = Rig::new(Medium::Ethernet, Role::Owned);

@@ -1,4 +1,4 @@
-//! What strangers can make the Internet layer keep or say between two turns, in either family.
+//! Bounds of what other hosts can make the Internet layer keep or send between two iterations, in either family.
 
 use super::*;
 use crate::family::{Family, in_both_families};
@@ -14,7 +14,7 @@ in_both_families! {
     refusals
 }
 
-/// A rig that knows its peer, with frames for a flood.
+/// Makes a rig that knows its peer, with frames for a flood.
 fn rig(family: Family) -> Rig {
     let mut rig = match family {
         Family::Ipv4 => Rig::new(Medium::Ethernet, Role::Owned),
@@ -26,7 +26,7 @@ fn rig(family: Family) -> Rig {
     rig
 }
 
-/// A packet of the peer, whose ICMP checksum is filled in.
+/// Makes a packet of the peer with its ICMP checksum.
 fn packet(family: Family, protocol: u8, payload: &[u8]) -> Vec<u8> {
     match family {
         Family::Ipv6 if protocol == family.icmp() => icmpv6_from_peer(payload, |_| {}),
@@ -48,7 +48,7 @@ fn assert_no_leak(rig: &Rig) {
     }
 }
 
-/// A flood of pings in one turn is answered with so many and no more; the others are counted, and all frames come back.
+/// Of a flood of pings in one iteration a bounded number is answered; the others are counted, and all frames are returned.
 fn pings(family: Family) {
     let mut rig = rig(family);
     let kind = if family == Family::Ipv4 { 8 } else { 128 };
@@ -61,7 +61,7 @@ fn pings(family: Family) {
     }
 }
 
-/// Of a flood of errors about segments of ours so many wait for TCP to look at them; one that comes after it has is kept.
+/// Of a flood of errors about our segments a bounded number waits for TCP; after that one more is accepted.
 fn errors(family: Family) {
     let mut rig = rig(family);
     let mut message = match family {
@@ -81,7 +81,7 @@ fn errors(family: Family) {
     }
 }
 
-/// The peer asks which link address ours is.
+/// Makes the peer's request for our link address.
 fn question(family: Family) -> Vec<u8> {
     match family {
         Family::Ipv4 => {
@@ -107,7 +107,7 @@ fn question(family: Family) -> Vec<u8> {
     }
 }
 
-/// Who asks for our link address for ever in one turn has so many answers; the others are counted.
+/// Of endless requests for our link address in one iteration a bounded number is answered; the others are counted.
 fn questions(family: Family) {
     let mut rig = rig(family);
     let question = question(family);
@@ -119,7 +119,7 @@ fn questions(family: Family) {
     }
 }
 
-/// RFC 1122 §3.2.2, RFC 4443 §2.4 (f): who sends what nobody serves hears so a thousand times a second, all together.
+/// RFC 1122 §3.2.2, RFC 4443 §2.4 (f): all refusals together are limited to a thousand a second.
 fn refusals(family: Family) {
     let mut rig = rig(family);
     let datagram = packet(family, 132, b"12345678more");
@@ -130,6 +130,6 @@ fn refusals(family: Family) {
         refused += rig.transmit(now).len();
         assert_no_leak(&rig);
     }
-    // A thousand at once, as nothing was said before, and a thousand for each of two seconds.
+    // A thousand at once after the quiet start, and a thousand for each of two seconds.
     assert!((2_900..=3_000).contains(&refused), "{refused}");
 }
