@@ -1,4 +1,4 @@
-//! rw_poller: waiting for many.
+//! rw_poller: waits for events of several sockets.
 
 use std::slice;
 use std::sync::Mutex;
@@ -16,7 +16,7 @@ const ERROR: u32 = 4;
 const HUNG_UP: u32 = 8;
 const PEER_CLOSED: u32 = 16;
 
-/// A poller, and room for the events of a wait.
+/// A poller and its event buffer.
 pub struct Poller {
     poller: remote::Poller,
     events: Mutex<Vec<remote::Event>>,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rw_poller_wait(poller: *const Poller, events: *mut Even
         if events.is_null() {
             return Err(Errno(libc::EFAULT));
         }
-        // SAFETY: `max` says how many there is room for; they are only written to.
+        // SAFETY: `max` says how many events fit; they are only written to.
         let places = unsafe { slice::from_raw_parts_mut(events, max) };
         poller.wait(places, timeout_ms)
     }))
