@@ -1,4 +1,4 @@
-//! Rows from samples whose figures are known.
+//! Rows computed from samples with known figures.
 use super::*;
 use crate::load::order::Pace;
 use crate::load::tuning::Tuning;
@@ -21,7 +21,7 @@ fn plan(pace: Pace) -> Plan {
     }
 }
 
-/// A second with so many replies, at so much of the server's CPU each.
+/// A second with `replies` replies, each of which costs the server `cpu_us_per_request`.
 fn sample(replies: u64, cpu_us_per_request: u64) -> Sample {
     let server = Used { processes_ns: replies * cpu_us_per_request * 1000, ..Used::default() };
     let outcome = Outcome { replies, replies_in_all: replies, seconds: 1.0, p50_us: 10.0, fairness: 0.5, ..Outcome::default() };
