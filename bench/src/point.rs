@@ -89,7 +89,7 @@ impl Point {
         Point { label, parameters, plan, figure, setup: Setup::default() }
     }
 
-    /// Returns the point over a path, whose numbers become parameters.
+    /// Returns the point over a path; the path's numbers become parameters.
     pub fn over(mut self, path: Path) -> Point {
         self.label = format!("{}, {}", self.label, path.label());
         self.parameters.extend(path.numbers().map(|(name, value)| (name.to_string(), Parameter::Number(value))));

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A result whose error is the errno to set.
+/// A result with the errno to set as its error.
 pub(crate) type Answer<T> = Result<T, Errno>;
 
 /// An errno(3) number.

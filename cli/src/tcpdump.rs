@@ -79,7 +79,7 @@ fn start(options: &Options) -> io::Result<Child> {
     let mut command = Command::new("tcpdump");
     command.args(["-r", "-"]);
     if rustix::process::getuid().is_root() && !options.names_user {
-        // Otherwise tcpdump writes its file as another user, who may lack the permission.
+        // Otherwise tcpdump writes its file as another user, without permission for it.
         command.args(["-Z", "root"]);
     }
     let started = command.args(&options.passed).stdin(Stdio::piped()).process_group(0).spawn();
