@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   veth    namespace b: client --- veth1 ~~~~ veth1 --- server :namespace a   Ringway's ends have addresses .3 and .4
-//!   tap     namespace a: client --- kernel --- TAP --- server                  beside the kernel's .1 and .2
+//!   tap     namespace a: client --- kernel --- TAP --- server                  in addition to the kernel's .1 and .2
 //!   memory  client's stack --- two rings in shared memory --- server's stack
 //! ```
 //! Promises: the client is bound to the first core, the server and its descendants to the second;
@@ -66,11 +66,11 @@ pub struct Bed {
 pub struct Sample {
     /// The client's result.
     pub outcome: Outcome,
-    /// CPU of the server's side.
+    /// CPU time of the server's side.
     pub server: Used,
-    /// CPU of the client's side.
+    /// CPU time of the client's side.
     pub client: Used,
-    /// CPU of the process in the middle of a path, nanoseconds; it is on the client's core.
+    /// CPU time of the process in the middle of a path, nanoseconds; it runs on the client's core.
     pub path_ns: u64,
     /// Packets that this process forwarded and lost.
     pub passage: Passage,
@@ -205,10 +205,10 @@ impl Bed {
         self.server.resume();
     }
 
-    /// Opens connections.
+    /// Opens the connections of a plan.
     ///
     /// # Errors
-    /// As `Bed::start`.
+    /// Those of `Bed::start`.
     pub fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
         if self.options.client_stack() == ClientStack::Kernel && plan.connections > KERNEL_CONNECTIONS_MAX {
             let text = format!("a client on the kernel's stack has ports for {KERNEL_CONNECTIONS_MAX} connections");
@@ -222,7 +222,7 @@ impl Bed {
     /// Closes the connections.
     ///
     /// # Errors
-    /// As `Bed::start`.
+    /// Those of `Bed::start`.
     pub fn release(&mut self) -> io::Result<()> {
         self.client.order(&Order::Release, START)
     }

@@ -14,7 +14,7 @@ use crate::pair::join;
 const BUFFER_BYTES: usize = 65_536;
 const PORT: u16 = 80;
 
-/// A kind of link to be measured.
+/// A kind of link to measure.
 pub struct LinkRow {
     /// Name for display.
     pub name: &'static str,
@@ -51,7 +51,7 @@ impl End {
     /// Creates an end. The sending end opens the connection; the other listens.
     ///
     /// # Panics
-    /// When there is no memory for it.
+    /// When memory is exhausted.
     pub fn new(wire: WireEnd, row: &LinkRow, sends: bool) -> End {
         let arena = Arena::new(ArenaConfig { large: 16_384, small: 8_192 });
         let number = if sends { 1 } else { 2 };

@@ -63,7 +63,7 @@ enum Command {
     Rpc(Options),
     /// A stream in buffers of 1 to 64 KiB
     Ttcp(Options),
-    /// Wakeups and CPU with many connections and no traffic
+    /// Wakeups and CPU time with many idle connections
     Idle(Options),
     /// Bytes per idle connection
     Memory(Options),
@@ -71,12 +71,12 @@ enum Command {
     Wrk(Options),
     /// Replay simultaneous copies of a request log
     Replay(Options),
-    /// One stream each way over a path that loses packets
+    /// One stream each way over a lossy path
     Loss(Options),
-    /// The experiments of the host-overheads paper
+    /// Run an experiment of the host-overheads paper
     #[command(subcommand)]
     Host(Experiment),
-    /// One end of a measurement
+    /// Play a role of a measurement
     #[command(hide = true)]
     Role(RoleArguments),
 }

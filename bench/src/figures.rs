@@ -13,7 +13,7 @@ const HEAD: &str = "\
 # cargo run --release -p ringway-bench --bin instructions -- --update
 ";
 
-/// See the module's text.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// Output of `rustc -V`.

@@ -144,7 +144,7 @@ impl Pair {
     /// Runs one iteration of each host; time advances by 10 us, or to the next timer when no packet moves.
     ///
     /// # Panics
-    /// After an hour of virtual time: the trace stands still.
+    /// After an hour of virtual time: the trace makes no progress.
     pub fn turn(&mut self, client: &mut dyn Application, server: &mut dyn Application) {
         let mut moved = self.client.collect(self.now);
         self.client.work(self.now, client);
@@ -155,7 +155,7 @@ impl Pair {
         let timers = [self.client.stack.poll_timeout(), self.server.stack.poll_timeout()];
         let next = timers.into_iter().flatten().min().filter(|_| moved == 0);
         self.now = next.unwrap_or(self.now + Duration::from_micros(10)).max(self.now);
-        assert!(self.now < LIMIT, "the trace stands still");
+        assert!(self.now < LIMIT, "the trace makes no progress");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The roles of a measurement as processes of their own: `ringway bench role server` and `… client`.
+//! The roles of a measurement, each in its own process: `ringway bench role server`, `client` and `wire`.
 //!
 //! Orders arrive as lines of JSON on standard input, answers leave on standard output, errors on
 //! standard error. Promises: a role ends when its standard input does, at any time. Does not do:

@@ -42,13 +42,13 @@ pub struct Scenario {
     pub seconds: f64,
     /// Its points.
     pub points: fn(&Options) -> Vec<Point>,
-    /// What runs at each point.
+    /// The activity at each point.
     pub kind: Kind,
     /// The default targets are only Linux and embedded.
     pub compares_two: bool,
 }
 
-/// What runs at the points of a scenario.
+/// The activity at the points of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The load, on each target in turn.

@@ -23,10 +23,10 @@ pub(crate) struct Arguments {
     /// Show counters that are zero, too
     #[arg(short, long)]
     zeros: bool,
-    /// Do not remember these values for the next call
+    /// Do not save these values for the next call
     #[arg(short = 's', long)]
     noupdate: bool,
-    /// Forget the values of the last call
+    /// Ignore the values of the last call
     #[arg(short, long)]
     reset: bool,
     /// Print JSON

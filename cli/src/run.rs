@@ -137,7 +137,7 @@ enum Server {
     Nobody,
 }
 
-/// A program about to be started.
+/// A program to start, and its service.
 struct Launch<'a> {
     arguments: &'a Arguments,
     config: &'a Config,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::options::Options;
 use crate::scenario::{self, Kind, Scenario};
 
-/// How short the measurements are.
+/// Length of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     /// Time for each scenario, seconds.

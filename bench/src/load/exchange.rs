@@ -79,7 +79,7 @@ struct Asker {
     measured: u64,
 }
 
-/// What the driver must do with a connection after it has received bytes.
+/// The driver's next step for a connection that has received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Continue with it.

@@ -36,7 +36,7 @@ impl Schedule {
 
     /// Advances to the following time.
     pub fn step(&mut self) {
-        // splitmix64, and the exponential distribution by its inverse.
+        // splitmix64; the exponential distribution by inversion.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -17,7 +17,7 @@ pub(super) struct StackArguments {
     /// Address of the stack
     #[arg(long)]
     address: Option<Cidr>,
-    /// Join the link of this interface, by AF_PACKET
+    /// Use this interface through AF_PACKET
     #[arg(long, value_name = "INTERFACE")]
     packet: Option<String>,
     /// Create this TAP interface

@@ -27,7 +27,7 @@ pub enum End {
 /// Creates a link.
 ///
 /// # Errors
-/// No memory or no descriptors.
+/// Memory or descriptors are exhausted.
 pub fn link() -> io::Result<(WireEnd, WireEnd)> {
     wire(CAPACITY)
 }

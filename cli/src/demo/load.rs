@@ -68,7 +68,7 @@ fn cpu_seconds(server: &Server<'_>) -> f64 {
 
 fn ticks_of(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+    // The name in parentheses may contain any byte; utime, stime, cutime and cstime are fields 14 to 17.
     let fields = text.rsplit_once(')')?.1.split_whitespace();
     Some(fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum())
 }

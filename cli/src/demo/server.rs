@@ -1,4 +1,4 @@
-//! The server of the demo: an unmodified nginx (or Python's http.server where there is none), on Ringway or on the kernel.
+//! The server of the demo: an unmodified nginx (without nginx, Python's http.server), on Ringway or on the kernel.
 
 use std::fs::{self, File};
 use std::io;

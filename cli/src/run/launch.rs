@@ -23,7 +23,7 @@ const FORWARDED: [i32; 8] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2,
 /// Signals that end a process by default.
 const ENDING: [i32; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
-/// The signals that reach this process, from now on.
+/// Receives the signals sent to this process.
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
     /// Signals that were ignored when this process started.

@@ -144,7 +144,7 @@ const SEGMENT_BYTES_MAX: u64 = 64 << 10;
 const EM_X86_64: u16 = 62;
 const EM_AARCH64: u16 = 183;
 
-/// How the file is linked; `None` when it is not ELF. Reads 64-bit little-endian files only; see elf(5).
+/// Finds out how a file is linked; `None` when it is not ELF. Reads only 64-bit little-endian files; see elf(5).
 fn linkage(file: &File, head: &[u8]) -> Option<Linkage> {
     if !head.starts_with(b"\x7fELF") {
         return None;

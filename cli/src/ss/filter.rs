@@ -82,7 +82,7 @@ impl Filter {
     }
 }
 
-/// Linux's number of a socket that is not connected.
+/// Linux's number of the state of an unconnected socket.
 const UNCONNECTED: u8 = 7;
 
 fn is(endpoint: &Endpoint, ip: IpAddr, port: Option<u16>) -> bool {

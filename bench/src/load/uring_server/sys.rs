@@ -208,7 +208,7 @@ impl Ring {
         assert!(buffer < BUFFERS);
         let slot = usize::from(self.tail & (BUFFERS - 1));
         // SAFETY: the slot is inside the ring, and the kernel does not read it before the tail has passed it. The tail is a
-        // 16-bit word of the ring that only we write.
+        // 16-bit word of the ring that only this process writes.
         unsafe {
             let entry = &mut *self.entries.add(slot);
             entry.set_addr(self.memory.add(usize::from(buffer) * STRIDE) as u64);
