@@ -1,4 +1,4 @@
-//! Names the commit that is built, for the rows of measurements.
+//! Passes the built commit to the program, for the rows of measurements.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ fn git(arguments: &[&str]) -> Option<String> {
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // Written at every commit and checkout; without a repository there is nothing to name.
+    // Git writes this log at every commit and checkout; without a repository there is none.
     if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
         println!("cargo::rerun-if-changed={log}");
     }

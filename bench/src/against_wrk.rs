@@ -1,7 +1,7 @@
-//! `wrk`: our client and wrk in turn against the same HTTP server, to see whether they agree.
+//! `wrk`: measures the same HTTP server with this crate's client and with wrk in turn, and compares the results.
 //!
-//! They can agree only where neither is the limit: with one connection, and where the server's program has work to do for each
-//! request. Both clients stand on the kernel's stack of the same namespace and core.
+//! The results can agree only where neither client is the bottleneck: with one connection, or where each request costs the
+//! server's program CPU time. Both clients use the kernel's stack of the same namespace and core.
 
 use std::io;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::target::{ClientStack, Target, WireKind};
 /// Connections, and microseconds of work per request.
 pub(crate) const POINTS: [(u32, u64); 2] = [(1, 0), (64, 50)];
 const WARMUP: Duration = Duration::from_millis(100);
-/// Our share of wrk's figure may be so far from 1.
+/// Largest deviation from 1 of the ratio to wrk's figure.
 const AGREEMENT: f64 = 0.05;
 
 /// Measures all points with both clients.
 ///
 /// # Errors
-/// wrk is missing, a bed could not be made or a role failed.
+/// wrk is missing, a bed could not be created or a role failed.
 pub fn measure(
     setting: &Setting,
     options: &Options,
@@ -31,7 +31,7 @@ pub fn measure(
     give: &mut dyn FnMut(Row) -> io::Result<()>,
 ) -> io::Result<()> {
     if options.wire != WireKind::Veth || options.client_stack() != ClientStack::Kernel {
-        return Err(io::Error::other("wrk stands on the kernel's stack: only --wire veth --client kernel"));
+        return Err(io::Error::other("wrk uses the kernel's stack: it needs --wire veth --client kernel"));
     }
     let seconds = (seconds.ceil() as u64).max(1);
     for (point, (connections, work_us)) in points.iter().zip(POINTS) {

@@ -1,8 +1,9 @@
-//! `ringway bench all`: every scenario in a short form, one after the other, and the report of their rows.
+//! `ringway bench all`: runs every scenario in a short form, one after the other, and reports their rows.
 //!
-//! Each is a process of its own, so that one that fails takes nothing from the others; which did is told at the end. Promises:
-//! a scenario that is added to the list is measured here too; `rows.jsonl` has each row as soon as it is known; a signal ends
-//! what runs, with its wires. Does not do: many rounds: who wants one figure for sure asks for it alone.
+//! Each scenario runs in its own process, so that a failure does not affect the others; the failed ones are listed at the
+//! end. Promises: a scenario added to the list is measured here too; `rows.jsonl` gets each row as soon as it is known; a
+//! signal ends the running measurement and removes its wires. Does not do: many rounds; for a precise figure, run its
+//! scenario alone.
 
 use std::fs::{self, File};
 use std::io;
@@ -25,27 +26,27 @@ use parts::{Form, Part};
 /// Arguments of `ringway bench all`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Folder for rows.jsonl, report.html, report.md and figures/
+    /// Output folder for rows.jsonl, report.html, report.md and figures/
     #[arg(short, long, value_name = "DIR")]
     out: PathBuf,
-    /// A glance at everything, in less than five minutes instead of thirty
+    /// Measure everything in less than five minutes instead of thirty
     #[arg(long)]
     quick: bool,
-    /// Only these scenarios
+    /// Measure only these scenarios
     #[arg(long, value_delimiter = ',', value_name = "SCENARIO,…")]
     only: Vec<String>,
-    /// Say what would be measured, and how long it takes
+    /// List the measurements and their expected times, without running them
     #[arg(long)]
     list: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// The exit status of a wrong call.
+/// Exit status for wrong arguments.
 const WRONG: u8 = 2;
 
-/// Measures all and writes the report; fails when something could not be measured.
+/// Measures all scenarios and writes the report; fails when one could not be measured.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let form = if arguments.quick { Form::QUICK } else { Form::SHORT };
     let parts = match parts::only(parts::all(form), &arguments.only) {
@@ -76,7 +77,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Which parts failed.
+/// Measures the parts; returns those that failed.
 fn measure(arguments: &Arguments, parts: &[Part]) -> io::Result<Vec<String>> {
     let out = &arguments.out;
     let named = |path: &Path, error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
@@ -110,7 +111,7 @@ impl Part {
     }
 }
 
-/// The process that measures, which a signal to this one ends too.
+/// The measuring process; a signal to this process ends it, too.
 #[derive(Clone)]
 struct Running(Arc<Mutex<Option<Child>>>);
 
@@ -120,11 +121,11 @@ impl Running {
         let (mut signals, theirs) = (Signals::new([SIGINT, SIGTERM, SIGHUP])?, running.clone());
         let watch = move || {
             let Some(signal) = signals.forever().next() else { return };
-            // Kept to the end: nothing else is started.
+            // Holds the lock to the end, so that no other process starts.
             let mut child = theirs.child();
             if let Some(child) = child.as_mut() {
                 let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-                // It may end by itself meanwhile: Ctrl-C comes to it as well.
+                // It may end by itself meanwhile: Ctrl-C reaches it, too.
                 pid.map_or(Ok(()), |pid| kill_process(pid, Signal::TERM)).unwrap_or_default();
                 child.wait().map_or_else(|error| eprintln!("ringway bench all: {error}"), drop);
             }
@@ -138,7 +139,7 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs it to its end.
+    /// Runs a command to its end.
     fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
         {
             let mut child = self.child();
@@ -155,5 +156,5 @@ impl Running {
     }
 }
 
-/// Between two looks.
+/// Polling interval.
 const STEP: Duration = Duration::from_millis(20);

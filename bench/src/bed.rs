@@ -1,12 +1,12 @@
-//! One target on a wire of its own: a server, a client, and what they cost.
+//! One target on its own wire: a server, a client and their CPU time.
 //!
 //! ```text
 //!   veth    namespace b: client --- veth1 ~~~~ veth1 --- server :namespace a   Ringway's ends have addresses .3 and .4
-//!   tap     namespace a: client --- kernel --- TAP --- server                  beside the kernel's .1 and .2
+//!   tap     namespace a: client --- kernel --- TAP --- server                  in addition to the kernel's .1 and .2
 //!   memory  client's stack --- two rings in shared memory --- server's stack
 //! ```
-//! Promises: the client is bound to the first core and the server with everything under it to the
-//! second; what was started is ended, and the wire removed, when it is dropped.
+//! Promises: the client is bound to the first core, the server and its descendants to the second;
+//! dropping a bed ends all started processes and removes the wire.
 
 use std::fs;
 use std::io;
@@ -30,16 +30,16 @@ use crate::target::{ClientStack, Target, WireKind};
 use crate::wire::veth::{INTERFACE, Side, Wire};
 use crate::wire::{memory, path};
 
-/// Where the servers listen.
+/// Port of the servers.
 const PORT: u16 = 8080;
-/// How long a role may take to start, and to open its connections.
+/// Time limit for a role to start, and to open its connections.
 const START: Duration = Duration::from_secs(30);
-/// How long a run may take beyond its time.
+/// Time limit of a run beyond its length.
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLIENT_CORE: usize = 0;
-/// An ACK may wait so long.
+/// Longest delay of an ACK.
 const DELAYED_ACK: Duration = Duration::from_millis(50);
-/// What was lost comes again after a retransmission timeout.
+/// Time in which a lost packet is retransmitted by timeout.
 const REPAIR: Duration = Duration::from_millis(300);
 
 /// One target on its wire. Fields are dropped in this order: the roles before the wire.
@@ -56,29 +56,29 @@ pub struct Bed {
     tuning: Tuning,
     /// The process in the middle of a path.
     path: Option<Peer>,
-    /// How long the last packets of a round may be under way.
+    /// Longest time until the last packets of a round arrive.
     under_way: Duration,
     wire: Option<Wire>,
 }
 
-/// What one run showed.
+/// Result of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Sample {
-    /// What the client says.
+    /// The client's result.
     pub outcome: Outcome,
-    /// CPU of the server's side.
+    /// CPU time of the server's side.
     pub server: Used,
-    /// CPU of the client's side.
+    /// CPU time of the client's side.
     pub client: Used,
-    /// CPU of the process in the middle of a path, nanoseconds; it is on the client's core.
+    /// CPU time of the process in the middle of a path, nanoseconds; it runs on the client's core.
     pub path_ns: u64,
-    /// What that process has done with packets.
+    /// Packets that this process forwarded and lost.
     pub passage: Passage,
 }
 
 impl Sample {
-    /// What strangers have used, nanoseconds: of the core where it is more, or of both together where the server has a worker
-    /// on the client's.
+    /// CPU time of unrelated processes, nanoseconds: on the core with more of it, or on both together when a worker of the
+    /// server runs on the client's core.
     pub fn others_ns(&self, is_shared: bool) -> u64 {
         if is_shared {
             let busy = self.server.core.busy_ns + self.client.core.busy_ns;
@@ -88,16 +88,16 @@ impl Sample {
     }
 }
 
-/// What a point asks of the wire and the sockets, beside its load.
+/// Settings of the wire and the sockets for a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Setup {
-    /// What is between the two ends; nothing: a veth pair, TAP or memory.
+    /// The emulated path between the ends; `None`: a plain veth pair, TAP or memory.
     pub path: Option<WirePath>,
-    /// What the sockets of both ends are told.
+    /// Socket options at both ends.
     pub tuning: Tuning,
-    /// The MTU of both ends of a veth pair; nothing: 1500.
+    /// The MTU of both ends of a veth pair; `None`: 1500.
     pub mtu: Option<u16>,
-    /// Both ends of a veth pair let no packet through that is larger.
+    /// No packet through the veth pair is larger than its MTU.
     pub small_packets: bool,
 }
 
@@ -106,16 +106,16 @@ pub fn server_core() -> usize {
     usize::from(machine::cores() > 1)
 }
 
-/// The cores of a server of so many workers: from its own core on, the client's last.
+/// The cores of a server with this number of workers: its own core first, the client's last.
 fn server_cores(workers: usize) -> Vec<usize> {
     (0..workers).map(|worker| (server_core() + worker) % machine::cores()).collect()
 }
 
 impl Bed {
-    /// Makes the wire and starts both roles, for so many connections at most.
+    /// Creates the wire and starts both roles, for at most `connections` connections.
     ///
     /// # Errors
-    /// The system refused something, or a role failed.
+    /// A system call or a role failed.
     pub fn start(target: Target, options: &Options, setup: &Setup, connections: u32) -> io::Result<Bed> {
         let workers = options.workers();
         if workers > 1 && !target.has_workers() {
@@ -151,7 +151,7 @@ impl Bed {
         let of_workers = (1..workers).map(|worker| server_stats.with_extension(worker.to_string()));
         for path in of_workers.chain([server_stats.clone(), client_stats]).filter(|path| path.exists()) {
             stats.push(StatsReader::open(&path)?);
-            // It is mapped; the name is not needed any more and is not left behind whatever happens.
+            // The file is mapped. Remove its name now, so that it cannot be left behind.
             fs::remove_file(path)?;
         }
         let (address, sources) = (layout.served(), layout.sources());
@@ -172,43 +172,43 @@ impl Bed {
         })
     }
 
-    /// Who serves.
+    /// The target that serves.
     pub fn target(&self) -> Target {
         self.target
     }
 
-    /// Where.
+    /// The server's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The server's process; with `ringway run` the launcher's.
+    /// Id of the server's process; with `ringway run`, of the launcher.
     pub fn server_pid(&self) -> u32 {
         self.server.pid()
     }
 
-    /// The client's process.
+    /// Id of the client's process.
     pub fn client_pid(&self) -> u32 {
         self.client.pid()
     }
 
-    /// Stops the server, with everything under it, so that it takes nothing from others' rounds. The client sleeps by itself
-    /// when it has nothing to do. What is under way arrives before: a stack in a process that stands still would take the time
-    /// until it goes on for the path's round-trip time, and its timers would be seconds long.
+    /// Stops the server and its descendants, so that they use no CPU in the rounds of other targets. The idle client sleeps
+    /// by itself. Waits first until packets in flight have arrived: the stack of a stopped process would count the pause as
+    /// round-trip time, and its timers would become seconds long.
     pub fn pause(&self) {
         sleep(self.under_way);
         self.server.pause();
     }
 
-    /// Lets the server go on.
+    /// Continues the server.
     pub fn resume(&self) {
         self.server.resume();
     }
 
-    /// Opens connections.
+    /// Opens the connections of a plan.
     ///
     /// # Errors
-    /// As `Bed::start`.
+    /// Those of `Bed::start`.
     pub fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
         if self.options.client_stack() == ClientStack::Kernel && plan.connections > KERNEL_CONNECTIONS_MAX {
             let text = format!("a client on the kernel's stack has ports for {KERNEL_CONNECTIONS_MAX} connections");
@@ -219,15 +219,15 @@ impl Bed {
         self.client.order(&Order::Prepare(plan), limit)
     }
 
-    /// Closes them.
+    /// Closes the connections.
     ///
     /// # Errors
-    /// As `Bed::start`.
+    /// Those of `Bed::start`.
     pub fn release(&mut self) -> io::Result<()> {
         self.client.order(&Order::Release, START)
     }
 
-    /// Sends for a while.
+    /// Runs the load for `warmup`, then `measure`.
     ///
     /// # Errors
     /// A connection was lost, or a role failed.
@@ -240,10 +240,10 @@ impl Bed {
         Ok(Sample { outcome, server: after.0.since(&before.0), client: after.1.since(&before.1), path_ns, passage })
     }
 
-    /// Runs wrk against the server from the client's side and returns what it prints.
+    /// Runs wrk against the server from the client's side and returns its output.
     ///
     /// # Errors
-    /// There is no wrk, it failed, or it saw an error.
+    /// wrk is missing, failed or reported an error.
     pub fn wrk(&self, connections: u32, seconds: u64) -> io::Result<String> {
         let wire = self.wire.as_ref().ok_or_else(|| io::Error::other("wrk needs the kernel's stack"))?;
         let mut wrk = wire.command(Side::Client, "taskset");
@@ -264,7 +264,7 @@ impl Bed {
         Ok(text)
     }
 
-    /// CPU of the server's side so far.
+    /// CPU time of the server's side so far.
     ///
     /// # Errors
     /// /proc cannot be read.
@@ -276,13 +276,13 @@ impl Bed {
         Used::by(self.client.pid(), CLIENT_CORE)
     }
 
-    /// CPU of the process in the middle of a path, and what it has done with packets.
+    /// CPU time and packet counts of the process in the middle of a path.
     fn path_used(&mut self) -> io::Result<(u64, Passage)> {
         let Some(path) = &mut self.path else { return Ok((0, Passage::default())) };
         Ok((cpu::tree_ns(path.pid()), path.count(START)?))
     }
 
-    /// Segments that both ends have sent again so far, on the kernel's stack and on Ringway's.
+    /// Segments that both ends have retransmitted so far, on the kernel's stack and on Ringway's.
     ///
     /// # Errors
     /// The counters cannot be read.
@@ -294,7 +294,7 @@ impl Bed {
         Ok(kernels + counters.filter(|(name, _)| name == "TcpRetransSegs").map(|(_, value)| value).sum::<u64>())
     }
 
-    /// Segments that the kernel's TCP at the server's side has received: none of them were Ringway's.
+    /// Segments that the kernel's TCP at the server's side has received, and therefore not Ringway.
     ///
     /// # Errors
     /// The counters cannot be read.
@@ -302,26 +302,26 @@ impl Bed {
         self.wire.as_ref().map_or(Ok(0), |wire| wire.kernel_counter(Side::Server, "Tcp", "InSegs"))
     }
 
-    /// Whether a worker of the server is on the client's core.
+    /// Returns true when a worker of the server runs on the client's core.
     pub fn shares_a_core(&self) -> bool {
         server_cores(self.options.workers()).contains(&CLIENT_CORE)
     }
 
-    /// Whether the kernel's TCP has no business at the server's side.
+    /// Returns true when the kernel's TCP at the server's side must receive nothing.
     pub fn is_ringways_alone(&self) -> bool {
         // Over TAP the client is the kernel of the same namespace.
         !self.target.is_the_kernels() && self.options.wire != WireKind::Tap
     }
 }
 
-/// Makes the wire, and the process in the middle of a path.
+/// Creates the wire, and starts the process in the middle of a path.
 fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Peer>)> {
     let (wire, path, steering) = match setup.path {
         _ if options.wire == WireKind::Memory => return Ok((None, None)),
         None => (Wire::new()?, None, options.rps),
         Some(path) => {
             let (wire, peer) = Wire::joined_by(|wire| path::join(wire, &path, CLIENT_CORE))?;
-            // Otherwise the process in the middle would do the receiving of both ends, and pay for it.
+            // Otherwise the process in the middle would run the receive path of both ends on its CPU time.
             (wire, Some(peer), Steering::Both)
         }
     };
@@ -338,7 +338,7 @@ fn join(options: &Options, setup: &Setup) -> io::Result<(Option<Wire>, Option<Pe
     Ok((Some(wire), path))
 }
 
-/// Says on which core the kernel receives.
+/// Sets the core on which the kernel receives.
 pub(crate) fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
     let sides: &[(Side, usize)] = match steering {
         Steering::None => &[],
@@ -355,7 +355,7 @@ pub(crate) fn steer(wire: &Wire, steering: Steering) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the roles stand.
+/// Placement of the roles: namespaces, cores, addresses.
 struct Layout<'a> {
     kind: WireKind,
     wire: Option<&'a Wire>,
@@ -368,16 +368,16 @@ struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// The fourth part of the addresses of this wire, whose first three are the wire's own.
+    /// Address of host number `host` on this wire.
     fn address(&self, host: u8) -> String {
         let server = self.wire.map_or(MEMORY_SERVER.to_string(), |wire| wire.address(Side::Server));
         let network = server.rsplit_once('.').expect("an IPv4 address has dots").0;
-        // The TAP's network must not be the veth's, which is there too.
+        // The TAP needs another network than the veth pair, which also exists.
         let network = if self.kind == WireKind::Tap { network.replacen("10.77.", "10.78.", 1) } else { network.to_string() };
         format!("{network}.{host}")
     }
 
-    /// Where the server listens.
+    /// The address on which the server listens.
     fn served(&self) -> SocketAddr {
         let host = if self.kind == WireKind::Veth && self.target == Target::Embedded { 3 } else { 1 };
         SocketAddr::new(self.address(host).parse().expect("the wire's own addresses"), PORT)
@@ -432,9 +432,9 @@ impl Layout<'_> {
         Ok(command)
     }
 
-    /// Addresses that a client of Ringway's has beyond its first one.
+    /// Number of addresses of a client on Ringway beyond its first one.
     fn more_addresses(&self) -> u8 {
-        // The network ends somewhere; what is beyond fails with a clear error for want of ports.
+        // Bounded by the network's size; connections beyond it fail with a clear error for lack of ports.
         u8::try_from(self.connections / CONNECTIONS_PER_ADDRESS).unwrap_or(u8::MAX).min(u8::MAX - 1 - FIRST_CLIENT)
     }
 
@@ -459,35 +459,35 @@ impl Layout<'_> {
     }
 }
 
-/// As taskset and roles read it.
+/// Formats a list of cores for taskset and roles.
 fn list(cores: &[usize]) -> String {
     cores.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A file for statistics that nobody else uses.
+/// Path of a new statistics file, unique to this process.
 fn stats_path() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("ringway-bench-{}-{number}.stats", std::process::id()))
 }
 
-/// The statistics of the services that are this process or were started by it.
+/// The statistics of the services in the process tree of `pid`.
 fn services_of(pid: u32) -> Vec<StatsReader> {
     let tree = cpu::tree(pid);
     let files = fs::read_dir(SERVICES).into_iter().flatten().flatten().map(|entry| entry.path());
     let stats = files.filter(|path| path.extension().is_some_and(|ending| ending == "stats"));
-    // A file that cannot be opened has just been removed, or is another user's.
+    // A file that cannot be opened was just removed, or belongs to another user.
     stats.filter_map(|path| StatsReader::open(&path).ok()).filter(|stats| tree.contains(&stats.pid())).collect()
 }
 
-/// Where services keep their statistics.
+/// The folder of the services' statistics.
 const SERVICES: &str = "/run/ringway";
-/// The last part of the address of a client on Ringway's stack, and how many connections one address is good for.
+/// Host number of the first address of a client on Ringway, and connections per address.
 const FIRST_CLIENT: u8 = 4;
 const CONNECTIONS_PER_ADDRESS: u32 = 25_000;
-/// The kernel's range of ports, less some.
+/// Slightly fewer than the kernel's ephemeral ports.
 const KERNEL_CONNECTIONS_MAX: u32 = 28_000;
-/// How long opening one of many connections may take.
+/// Time limit for opening one of many connections.
 const CONNECT: Duration = Duration::from_millis(2);
-/// The server's address on a link that no kernel sees.
+/// The server's address on the memory wire.
 const MEMORY_SERVER: &str = "10.79.0.1";

@@ -1,6 +1,6 @@
 //! One end of a bulk transfer over the shared-memory link: a stack, a link, and an endless sender or reader.
 //!
-//! Does not do: measuring; that is `bin/link.rs`.
+//! Does not do: measuring; `bin/link.rs` does.
 
 use ringway_device::Device;
 use ringway_device::memory::link::{Link, LinkOptions};
@@ -10,15 +10,15 @@ use ringway_stack::{Event, SendError, SocketAddress, SocketId, Stack, StackConfi
 
 use crate::pair::join;
 
-/// What one write or read of an application holds at most.
+/// Largest write or read of an application.
 const BUFFER_BYTES: usize = 65_536;
 const PORT: u16 = 80;
 
-/// A kind of link to be measured.
+/// A kind of link to measure.
 pub struct LinkRow {
-    /// For people.
+    /// Name for display.
     pub name: &'static str,
-    /// What the link carries.
+    /// Options of the link.
     pub options: LinkOptions,
 }
 
@@ -48,10 +48,10 @@ pub struct End {
 }
 
 impl End {
-    /// The end that sends opens the connection, the other listens.
+    /// Creates an end. The sending end opens the connection; the other listens.
     ///
     /// # Panics
-    /// When there is no memory for it.
+    /// When memory is exhausted.
     pub fn new(wire: WireEnd, row: &LinkRow, sends: bool) -> End {
         let arena = Arena::new(ArenaConfig { large: 16_384, small: 8_192 });
         let number = if sends { 1 } else { 2 };
@@ -71,17 +71,17 @@ impl End {
         End { stack, device, inbound, outbound, epoch, socket, sends, buffer, received: 0, turns: 0, busy: 0 }
     }
 
-    /// Packets that have arrived.
+    /// Number of received packets.
     pub fn packets(&self) -> u64 {
         self.device.counters().rx_packets
     }
 
-    /// What the stack knows of the connection, for the one who looks for a cause.
+    /// Describes the connection's state, to explain a result.
     pub fn describe(&self) -> String {
         let info = self.socket.and_then(|socket| self.stack.info(socket));
         info.map_or(String::new(), |info| {
             format!(
-                "cwnd {}, rtt {} us (least {}), send window {}, unacked {}, sent again {}; {} turns, {} with packets",
+                "cwnd {}, rtt {} us (least {}), send window {}, unacked {}, retransmits {}; {} turns, {} with packets",
                 info.cwnd_bytes,
                 info.rtt_us,
                 info.min_rtt_us,
@@ -94,7 +94,7 @@ impl End {
         })
     }
 
-    /// One turn, as the worker's: packets in, data out, the application, data out.
+    /// Runs one iteration, as the worker does: packets in, data out, the application, data out.
     ///
     /// # Panics
     /// When the connection or the link fails.

@@ -1,6 +1,6 @@
 //! `ringway bench`: the command line of all measurements.
 //!
-//! Exit status: 0 all rows were measured, 1 something failed, 2 it was called wrongly.
+//! Exit status: 0 all rows were measured, 1 a failure, 2 wrong arguments.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -29,17 +29,17 @@ pub struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// What there is to measure
+    /// List all scenarios, wires and targets
     List,
     #[command(flatten)]
     Other(crate::other::Command),
     /// Small requests over 1 to thousands of connections
     Conns(Options),
-    /// Many connections, by cores of the server
+    /// Many connections, by number of server cores
     Cores(Options),
     /// One request at a time, by size of the reply
     Latency(Options),
-    /// Large replies, large requests, streams without end
+    /// Large replies, large requests and endless streams
     Bulk(Options),
     /// Short connections: connect, one request and reply, close
     Crr(Options),
@@ -49,13 +49,13 @@ enum Command {
     Accept(Options),
     /// Time to first byte of a new connection
     Setup(Options),
-    /// Requests at given rates, whatever the server does
+    /// Requests at fixed rates, whether or not replies arrive (open loop)
     Cpuload(Options),
     /// One stream beside small requests
     Mixed(Options),
-    /// Shares of bulk connections
+    /// Fairness between bulk connections
     Fair(Options),
-    /// Whole transactions with thousands at a time
+    /// Whole transactions, thousands at a time
     Resp(Options),
     /// Echo of 64 B to 8 KiB
     Zc(Options),
@@ -63,27 +63,27 @@ enum Command {
     Rpc(Options),
     /// A stream in buffers of 1 to 64 KiB
     Ttcp(Options),
-    /// Wakeups and CPU with many connections and no traffic
+    /// Wakeups and CPU time with many idle connections
     Idle(Options),
     /// Bytes per idle connection
     Memory(Options),
-    /// Our client and wrk in turn: whether they agree
+    /// Compare this client's results with wrk's
     Wrk(Options),
-    /// Copies of a log of requests at once
+    /// Replay simultaneous copies of a request log
     Replay(Options),
-    /// One stream each way over a path that loses packets
+    /// One stream each way over a lossy path
     Loss(Options),
-    /// The experiments of the host-overheads paper
+    /// Run an experiment of the host-overheads paper
     #[command(subcommand)]
     Host(Experiment),
-    /// One end of a measurement
+    /// Play a role of a measurement
     #[command(hide = true)]
     Role(RoleArguments),
 }
 
 const WRONG: u8 = 2;
 
-/// Measures, or plays a role.
+/// Runs a measurement or a role.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let (name, options) = match &arguments.command {
         Command::List => return list(),
@@ -114,7 +114,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     measure(scenario::find(name).expect("every command has its scenario"), options)
 }
 
-/// An experiment of the paper, and for the one flow where its CPU goes.
+/// Runs an experiment of the paper; for a single flow, also breaks its CPU time down.
 fn host(experiment: &Experiment) -> ExitCode {
     let (name, options) = experiment.scenario();
     let scenario = scenario::find(name).expect("every experiment has its scenario");
@@ -132,7 +132,7 @@ fn list() -> ExitCode {
     }
 }
 
-/// Every command with its line, then who serves over which wire.
+/// Every command with its description, then the targets of each wire.
 fn listed() -> String {
     let commands = Command::augment_subcommands(clap::Command::new("ringway bench"));
     let mut lines = String::new();

@@ -1,9 +1,9 @@
-//! `ringway bench cycles`: where the CPU goes, in the eight classes of the host-overheads paper, target beside target.
+//! `ringway bench cycles`: CPU time in the eight classes of the host-overheads paper, by target.
 //!
 //! Runs a scenario under `perf record -e cpu-clock -g` on all cores and counts the samples of its roles
-//! and of what they started. Promises: the part that the table of symbols does not name is printed.
-//! Does not do: seeing inside inlined functions: their time is that of the function they were merged into.
-//! Where interrupts are off, a sample is taken when they come on again.
+//! and their descendants. Promises: the share that the symbol table does not name is printed. Does not do:
+//! separate inlined functions, which count as the function that contains them. While interrupts are off,
+//! a sample is delayed until they are on again.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -26,30 +26,30 @@ use tally::Tally;
 /// Arguments of `ringway bench cycles`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// What joins client and server
+    /// Link between client and server
     #[arg(long, value_enum, default_value_t = WireKind::Veth)]
     wire: WireKind,
-    /// Who serves
+    /// Servers to measure
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TARGET,…", default_values_t = [Target::Linux, Target::Preload])]
     target: Vec<Target>,
-    /// What runs
+    /// Load to run
     #[arg(long, value_enum, value_delimiter = ',', value_name = "SCENARIO,…", default_values_t = [Load::Bulk, Load::Conns])]
     scenario: Vec<Load>,
-    /// Seconds that each point of the scenario runs
+    /// Seconds per point of the scenario
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
-    /// One JSON object per class, core and target
+    /// Print one JSON object per class, core and target
     #[arg(short, long)]
     json: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     quiet: bool,
-    /// Also list so many innermost functions with their classes
+    /// Also list the N most frequent innermost functions with their classes
     #[arg(long, default_value_t = 0, value_name = "N")]
     functions: usize,
 }
 
-/// What runs while perf looks.
+/// The load that runs under perf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Load {
     /// Replies of 2 MiB on one connection
@@ -74,17 +74,17 @@ impl Load {
     }
 }
 
-/// What one target showed.
+/// Result of one target.
 #[derive(Debug)]
 struct Seen {
     target: Target,
     tally: Tally,
 }
 
-/// The same for large replies, after they were measured; without perf it is left out.
+/// Breaks down the CPU time of large replies after their measurement; does nothing without perf.
 pub fn of_bulk(targets: &[Target], options: &Options) -> ExitCode {
     if !is_installed("perf") {
-        eprintln!("ringway bench cycles: perf is not installed: where the CPU goes is left out");
+        eprintln!("ringway bench cycles: perf is not installed: no breakdown of CPU time");
         return ExitCode::SUCCESS;
     }
     run(&Arguments {
@@ -98,7 +98,7 @@ pub fn of_bulk(targets: &[Target], options: &Options) -> ExitCode {
     })
 }
 
-/// Records and prints; fails when perf or the scenario does.
+/// Records and prints; fails when perf or the scenario fails.
 pub fn run(arguments: &Arguments) -> ExitCode {
     match show(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -143,7 +143,7 @@ fn record(arguments: &Arguments, load: Load, target: Target, symbols: &Table) ->
     let words = fixed.iter().chain(load.options()).map(|word| word.to_string());
     let recording = Recording::of(&std::iter::once(program).chain(words).collect::<Vec<_>>())?;
     if recording.output.trim().is_empty() {
-        return Err(io::Error::other(format!("{} on {target} gave no row", load.name())));
+        return Err(io::Error::other(format!("{} on {target} printed no row", load.name())));
     }
     let mut tally = Tally::new(recording.recorder);
     recording.read(&mut |event| tally.take(event, symbols))?;

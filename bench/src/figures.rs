@@ -1,10 +1,10 @@
-//! The figures that a change is held against: instructions per unit of each trace, and of which compiler they are.
+//! The expected figures: instructions per unit of each trace, and the compiler they were measured with.
 //!
-//! The file is TOML of the simplest kind: `key = value` lines, text in quotes, comments. Nothing else is understood.
+//! The file is a subset of TOML: `key = value` lines, text in quotes, comments.
 
 use std::fmt::{self, Display, Formatter};
 
-/// A figure may grow by so much.
+/// Largest accepted growth of a figure, percent.
 pub const TOLERANCE_PERCENT: u64 = 2;
 
 const HEAD: &str = "\
@@ -13,18 +13,18 @@ const HEAD: &str = "\
 # cargo run --release -p ringway-bench --bin instructions -- --update
 ";
 
-/// See the module's text.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
-    /// What `rustc -V` says.
+    /// Output of `rustc -V`.
     pub compiler: String,
     /// N of the measurement.
     pub units: u64,
-    /// By the trace's name.
+    /// Instructions per unit, by trace name.
     pub counts: Vec<(String, f64)>,
 }
 
-/// How a count compares with its figure.
+/// Comparison of a count with its figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
     /// Within the tolerance.
@@ -47,14 +47,14 @@ pub enum Verdict {
 }
 
 impl Figures {
-    /// What [`Display`] has written.
+    /// Parses the text that [`Display`] writes.
     ///
     /// # Errors
-    /// The line that is not understood, or the key that is missing.
+    /// The line that cannot be parsed, or the missing key.
     pub fn parse(text: &str) -> Result<Figures, String> {
         let (mut compiler, mut units, mut counts) = (None, None, Vec::new());
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let bad = || format!("not understood: {line}");
+            let bad = || format!("cannot parse the line: {line}");
             let (key, value) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())).ok_or_else(bad)?;
             match key {
                 "compiler" => compiler = Some(value.trim_matches('"').to_owned()),
@@ -65,7 +65,7 @@ impl Figures {
         Ok(Figures { compiler: compiler.ok_or("compiler is missing")?, units: units.ok_or("units is missing")?, counts })
     }
 
-    /// How `count` compares with the figure of a trace.
+    /// Compares `count` with the figure of a trace.
     pub fn judge(&self, name: &str, count: f64) -> Verdict {
         let Some(&(_, figure)) = self.counts.iter().find(|(known, _)| known == name) else { return Verdict::Unknown };
         let tolerance = figure * TOLERANCE_PERCENT as f64 / 100.0;
@@ -90,7 +90,7 @@ impl Display for Verdict {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Verdict::AsBefore { figure } => write!(out, "as before ({figure:.0})"),
-            Verdict::Better { figure } => write!(out, "better than {figure:.0}: write it down with --update"),
+            Verdict::Better { figure } => write!(out, "better than {figure:.0}: update it with --update"),
             Verdict::Worse { figure } => write!(out, "WORSE than {figure:.0}"),
             Verdict::Unknown => write!(out, "has no figure"),
         }

@@ -1,8 +1,8 @@
 //! Measurements: fixed traces through real stacks in virtual time, and `ringway bench` over real wires.
 //!
-//! Promises: the same trace gives the same packets, so that counted instructions can be compared
-//! from one change to the next; over real wires all targets get the same requests from the same
-//! client, in turn, and what disturbed them is said. Does not do: judge whether a figure is good.
+//! Promises: the same trace gives the same packets, so that instruction counts of two versions can be
+//! compared; over real wires all targets get the same requests from the same client, in turn, and
+//! disturbances are reported. Does not do: judge whether a figure is good.
 #![deny(unsafe_code)]
 
 pub mod against_wrk;

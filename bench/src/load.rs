@@ -1,4 +1,4 @@
-//! The load: what is sent, when, over how many connections, and how long each answer took.
+//! The load: messages, their times and connections, and the measured latencies.
 
 pub mod channel_server;
 pub mod embedded_client;

@@ -1,4 +1,4 @@
-//! What a measurement says about the machine: CPU of both ends, cycles, and whether something disturbed it.
+//! Measurements of the machine: CPU time of both ends, cycles, disturbances.
 
 pub mod calibration;
 pub mod cpu;

@@ -1,4 +1,4 @@
-//! Subcommands of `ringway bench` that are no list of points: programs of others, profiles, the report.
+//! Subcommands of `ringway bench` without a list of points: third-party programs, profiles, the report.
 
 use std::process::ExitCode;
 
@@ -7,24 +7,24 @@ use clap::Subcommand;
 use crate::scenario::apps;
 use crate::{all, cycles, report};
 
-/// One of them, with its arguments.
+/// A subcommand with its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Everything in a short form, and the report
+    /// Run every scenario in a short form and write the report
     All(all::Arguments),
     /// Unmodified programs under `ringway run` and on the kernel
     Apps(apps::Arguments),
-    /// Where the CPU goes, in eight classes
+    /// Break CPU time down into eight classes, with perf
     Cycles(cycles::Arguments),
-    /// Rows of measurements as one page with figures
+    /// Write rows of measurements as one page with figures
     Report(report::Arguments),
-    /// A closed loop against a server of another kind
+    /// A closed loop in the protocol of a third-party server
     #[command(hide = true)]
     Ask(apps::ask::Arguments),
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the subcommand.
     pub(crate) fn run(&self) -> ExitCode {
         match self {
             Command::All(arguments) => all::run(arguments),

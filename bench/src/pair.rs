@@ -8,27 +8,27 @@ use ringway_stack::{
     TcpOptions,
 };
 
-/// The port of the server.
+/// The server's port.
 pub const PORT: u16 = 80;
 
 /// One host.
 pub struct Host {
-    /// The stack that is measured.
+    /// The host's stack.
     pub stack: Stack,
-    /// Its connections in the order in which they were made.
+    /// Its connections in the order of their creation.
     pub sockets: Vec<SocketId>,
     device: Memory,
     inbound: Burst,
     outbound: [Burst; 1],
 }
 
-/// What an application does when a connection has something for it.
+/// An application that reacts to ready connections.
 pub trait Application {
-    /// Called for each connection that became ready.
+    /// Handles a connection that became ready.
     fn ready(&mut self, now: Instant, stack: &mut Stack, socket: SocketId);
 }
 
-/// Gives a stack its one interface: Ethernet over a wire of these capabilities, 10.0.0.`number` of a network of 24 bits.
+/// Adds the stack's only interface: Ethernet over a wire of these capabilities, address 10.0.0.`number`/24.
 pub(crate) fn join(stack: &mut Stack, number: u8, capabilities: &Capabilities) {
     let interface = stack.add_interface(Interface {
         name: "wire0".into(),
@@ -58,12 +58,12 @@ impl Host {
         Host { stack, sockets: Vec::new(), device, inbound: Burst::default(), outbound: [Burst::default()] }
     }
 
-    /// Takes what the wire has brought.
+    /// Receives packets from the wire.
     fn collect(&mut self, now: Instant) -> usize {
         self.device.receive(now, &mut self.inbound).expect("the memory wire does not fail")
     }
 
-    /// Gives the wire what the stack has written.
+    /// Transmits the stack's packets to the wire.
     fn deliver(&mut self, now: Instant) -> usize {
         let mut sent = 0;
         while !self.outbound[0].is_empty() {
@@ -74,7 +74,7 @@ impl Host {
         sent
     }
 
-    /// A turn of the stack and its application, without the device.
+    /// Runs one iteration of the stack and its application, without the device.
     fn work(&mut self, now: Instant, application: &mut dyn Application) {
         self.stack.receive(now, 0, &mut self.inbound);
         if self.stack.poll_timeout().is_some_and(|at| at <= now) {
@@ -92,7 +92,7 @@ impl Host {
         while self.stack.transmit(now, &mut self.outbound) {}
     }
 
-    /// One event may stand for several connections.
+    /// Accepts all waiting connections: one event may announce several.
     fn accept_all(&mut self, now: Instant, listener: SocketId, application: &mut dyn Application) {
         while let Ok(socket) = self.stack.accept(listener, self.sockets.len() as u64) {
             self.sockets.push(socket);
@@ -101,27 +101,27 @@ impl Host {
     }
 }
 
-/// The measured turn: callgrind collects only while inside.
+/// The measured iteration: callgrind counts only inside this function.
 #[inline(never)]
 fn measured_server_turn(host: &mut Host, now: Instant, application: &mut dyn Application) {
     host.work(now, application);
 }
 
-/// A client and the server that is measured.
+/// A client and the measured server.
 pub struct Pair {
-    /// Opens the connections.
+    /// The host that opens the connections.
     pub client: Host,
-    /// Is measured.
+    /// The measured host.
     pub server: Host,
     /// Virtual time.
     pub now: Instant,
 }
 
 impl Pair {
-    /// Two hosts with `flows` established connections.
+    /// Creates two hosts with `flows` established connections.
     ///
     /// # Panics
-    /// When the connections are not made: the stack is broken.
+    /// When the connections are not established: the stack is broken.
     pub fn new(flows: usize, options: MemoryOptions) -> Pair {
         let arenas = [0, 1].map(|_| Arena::new(ArenaConfig { large: 8_192, small: 8_192 }));
         let (left, right) = memory::pair(&arenas[0], &arenas[1], options);
@@ -141,10 +141,10 @@ impl Pair {
         panic!("{} of {flows} connections were made", pair.server.sockets.len());
     }
 
-    /// A turn of each host; time advances a little, or to the next timer when nothing moves.
+    /// Runs one iteration of each host; time advances by 10 us, or to the next timer when no packet moves.
     ///
     /// # Panics
-    /// After an hour of virtual time: the trace stands still.
+    /// After an hour of virtual time: the trace makes no progress.
     pub fn turn(&mut self, client: &mut dyn Application, server: &mut dyn Application) {
         let mut moved = self.client.collect(self.now);
         self.client.work(self.now, client);
@@ -155,14 +155,14 @@ impl Pair {
         let timers = [self.client.stack.poll_timeout(), self.server.stack.poll_timeout()];
         let next = timers.into_iter().flatten().min().filter(|_| moved == 0);
         self.now = next.unwrap_or(self.now + Duration::from_micros(10)).max(self.now);
-        assert!(self.now < LIMIT, "the trace stands still");
+        assert!(self.now < LIMIT, "the trace makes no progress");
     }
 }
 
 /// Opens a connection to the server.
 ///
 /// # Panics
-/// When there is no way to it: the benchmark is broken.
+/// When there is no route to it: the benchmark is broken.
 pub fn open(client: &mut Stack, now: Instant) -> SocketId {
     client.connect(now, None, server(), socket_options(), 0).expect("a route to the server")
 }
@@ -181,5 +181,5 @@ impl Application for Nothing {
     fn ready(&mut self, _: Instant, _: &mut Stack, _: SocketId) {}
 }
 
-/// No trace takes an hour of virtual time.
+/// Limit of virtual time: an hour, which no trace takes.
 const LIMIT: Instant = Instant::from_nanos(3_600 * 1_000_000_000);

@@ -1,8 +1,8 @@
-//! A long, lossy or slow path between client and server, as `--rtt`, `--loss` and `--bandwidth` say it.
+//! A long, lossy or slow path between client and server, from `--rtt`, `--loss` and `--bandwidth`.
 //!
-//! The packets of both directions are delayed by half the round-trip time, lost at the same rate, and leave at the rate of the
-//! bottleneck, before which a bounded queue waits. Promises: a path always has a rate, so that what is lost is lost by its
-//! rules and not because a process was too slow. Does not do: jitter, reordering.
+//! In each direction, packets are delayed by half the round-trip time, lost at the same rate, and pass a bottleneck with a
+//! bounded queue. Promises: a path always has a bandwidth, so that all losses are its own and none are caused by a slow
+//! process. Does not do: jitter, reordering.
 
 use ringway_device::impair::Impairments;
 use ringway_shm::Duration;
@@ -13,37 +13,37 @@ use serde::{Deserialize, Serialize};
 pub struct Path {
     /// Round-trip time without queues, microseconds.
     pub rtt_us: u32,
-    /// Which packets are lost.
+    /// Packet loss.
     pub loss: Loss,
     /// Bits per second of the bottleneck.
     pub bits_per_second: u64,
-    /// Packets of 1500 bytes that may wait before the bottleneck.
+    /// Queue length of the bottleneck, in packets of 1500 bytes.
     pub queue_packets: u32,
 }
 
-/// Which packets a path loses.
+/// Packet loss of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Loss {
     /// None.
     #[default]
     None,
-    /// Each with this probability, parts per million; by a seed.
+    /// Each packet with this probability, parts per million; from a seed.
     Random(u32),
-    /// Every so many packets, one.
+    /// One of this number of packets.
     Every(u32),
 }
 
 /// Bytes of the largest packet with its link header.
 const PACKET_BYTES: u64 = 1514;
-/// The queue holds the bandwidth-delay product, and this many packets at least.
+/// Smallest default queue; otherwise it holds the bandwidth-delay product.
 const QUEUE_PACKETS_MIN: u64 = 100;
-/// And this many at most.
+/// Largest queue, in packets.
 pub const QUEUE_PACKETS_MAX: u32 = 20_000;
-/// Where nothing else is said: what the process in the middle carries without losing anything by itself.
+/// Default bandwidth, which the process in the middle carries without losses of its own.
 const BITS_PER_SECOND: u64 = 1_000_000_000;
 
 impl Path {
-    /// A path with what was said, and a queue of the bandwidth-delay product where none was.
+    /// Creates a path; the default queue holds the bandwidth-delay product.
     pub fn new(rtt_us: u32, loss: Loss, bits_per_second: Option<u64>, queue_packets: Option<u32>) -> Path {
         let bits_per_second = bits_per_second.unwrap_or(BITS_PER_SECOND);
         let product_bytes = u128::from(bits_per_second) * u128::from(rtt_us) / 8_000_000;
@@ -52,13 +52,13 @@ impl Path {
         Path { rtt_us, loss, bits_per_second, queue_packets: queue_packets.unwrap_or(product as u32) }
     }
 
-    /// As people read it.
+    /// Name for display.
     pub fn label(&self) -> String {
         let rtt = if self.rtt_us == 0 { String::new() } else { format!(", rtt {} ms", f64::from(self.rtt_us) / 1e3) };
         format!("loss {}{rtt}", self.loss.label())
     }
 
-    /// As programs read it: amounts of a point.
+    /// The path as numeric parameters of a point.
     pub fn numbers(&self) -> [(&'static str, f64); 4] {
         [
             ("loss", self.loss.share()),
@@ -68,7 +68,7 @@ impl Path {
         ]
     }
 
-    /// What befalls packets of one direction.
+    /// The impairments of one direction.
     pub fn impairments(&self) -> Impairments {
         let (loss_ppm, loss_every) = match self.loss {
             Loss::None => (0, 0),
@@ -86,13 +86,13 @@ impl Path {
         }
     }
 
-    /// Packets of one direction that may be under way; small ones are more than the queue's.
+    /// Largest number of packets in flight in one direction; with small packets, more than the queue's length.
     pub fn packets_max(&self) -> usize {
         2 * self.queue_packets as usize + UNDER_WAY_MIN
     }
 }
 
-/// Small packets that may be under way on the shortest path.
+/// Small packets in flight on the shortest path.
 const UNDER_WAY_MIN: usize = 8_192;
 
 impl Loss {
@@ -114,36 +114,36 @@ impl Loss {
     }
 }
 
-/// `0`, `1%`, `0.015`, or `1/100`: every hundredth.
+/// Parses `0`, `1%`, `0.015`, or `1/100` for every hundredth packet.
 pub fn loss(text: &str) -> Result<Loss, String> {
     if let Some(count) = text.strip_prefix("1/") {
         return match count.parse() {
             Ok(count @ 2..=1_000_000) => Ok(Loss::Every(count)),
-            _ => Err("one of 2 to 1000000 packets, as 1/100".into()),
+            _ => Err("expected one of 2 to 1000000 packets, such as 1/100".into()),
         };
     }
     let (number, scale) = text.strip_suffix('%').map_or((text, 1e6), |number| (number, 1e4));
     match number.trim().parse::<f64>() {
         Ok(share) if (0.0..=0.5).contains(&(share * scale / 1e6)) => match (share * scale).round() as u32 {
-            0 if share > 0.0 => Err("less than one of a million packets".into()),
+            0 if share > 0.0 => Err("expected 0 or at least one of a million packets".into()),
             0 => Ok(Loss::None),
             ppm => Ok(Loss::Random(ppm)),
         },
-        _ => Err("a share of packets up to a half: 1%, 0.015, or 1/100 for every hundredth".into()),
+        _ => Err("expected a share of packets up to a half: 1%, 0.015, or 1/100 for every hundredth".into()),
     }
 }
 
-/// A time with its unit: `20ms`, `300us`, `0.1s`; microseconds.
+/// Parses a time with its unit, `20ms`, `300us` or `0.1s`, into microseconds.
 pub fn time_us(text: &str) -> Result<u32, String> {
     let found =
         [("us", 1.0), ("ms", 1e3), ("s", 1e6)].into_iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, scale)));
     match found.map(|(number, scale)| (number.trim().parse::<f64>(), scale)) {
         Some((Ok(number), scale)) if (0.0..=2e6).contains(&(number * scale)) => Ok((number * scale).round() as u32),
-        _ => Err("a time of at most 2 s with its unit: 300us, 20ms, 0.1s".into()),
+        _ => Err("expected a time of at most 2 s with its unit: 300us, 20ms, 0.1s".into()),
     }
 }
 
-/// Bits per second: `100mbit`, `1gbit`.
+/// Parses bits per second: `100mbit`, `1gbit`.
 pub fn bandwidth(text: &str) -> Result<u64, String> {
     let lower = text.to_ascii_lowercase();
     let found = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)]
@@ -151,7 +151,7 @@ pub fn bandwidth(text: &str) -> Result<u64, String> {
         .find_map(|(unit, scale)| Some((lower.strip_suffix(unit)?, scale)));
     match found.map(|(number, scale)| (number.trim().parse::<f64>(), scale)) {
         Some((Ok(number), scale)) if (1e5..=1e11).contains(&(number * scale)) => Ok((number * scale) as u64),
-        _ => Err("100kbit to 100gbit, as 1gbit".into()),
+        _ => Err("expected 100kbit to 100gbit, such as 1gbit".into()),
     }
 }
 

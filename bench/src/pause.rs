@@ -1,26 +1,26 @@
-//! Servers that are not measured at the moment stand still: SIGSTOP and SIGCONT for a process and everything it has started.
+//! Stops servers while they are not measured: SIGSTOP and SIGCONT for a process and its descendants.
 //!
-//! Promises: a process that is gone is no error. What is stopped and left without its parent is ended by the system (a
-//! process group that becomes orphaned gets SIGHUP and SIGCONT). Does not do: processes that are started meanwhile; the roles
-//! start theirs before they say that they are ready.
+//! Promises: a process that has ended is no error. The system ends stopped processes that lose their parent (an orphaned
+//! process group gets SIGHUP and SIGCONT). Does not do: stop processes started meanwhile; roles start theirs before they
+//! report ready.
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::measure::cpu;
 
-/// Stops them where they are.
+/// Stops the process and its descendants.
 pub(crate) fn pause(pid: u32) {
     signal(pid, Signal::STOP);
 }
 
-/// Lets them go on.
+/// Continues the process and its descendants.
 pub(crate) fn resume(pid: u32) {
     signal(pid, Signal::CONT);
 }
 
 fn signal(pid: u32, signal: Signal) {
     for pid in cpu::tree(pid).into_iter().filter_map(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
-        // One that is already gone is what is wanted.
+        // A process that has ended needs no signal.
         kill_process(pid, signal).unwrap_or_default();
     }
 }

@@ -1,7 +1,7 @@
-//! A role's process as `ringway bench` sees it.
+//! A role's process, controlled by `ringway bench`.
 //!
-//! Promises: every wait has a limit; a role that has died, failed or fallen silent is an error with its own words; dropping
-//! one ends it and everything it has started.
+//! Promises: every wait has a limit; a role that died, failed or does not answer is an error with its stderr; dropping
+//! a role ends it and its descendants.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -28,24 +28,24 @@ pub struct Peer {
     orders: Option<UnixStream>,
     answers: Receiver<String>,
     words: Arc<Mutex<String>>,
-    /// Collects them until its standard error ends.
+    /// Thread that reads the role's standard error into `words`.
     listening: JoinHandle<()>,
 }
 
 impl Peer {
-    /// Starts it.
+    /// Starts a role.
     ///
     /// # Errors
-    /// There is no such program.
+    /// The program cannot be started.
     pub fn start(label: &str, mut command: Command) -> io::Result<Peer> {
         let (ours, theirs) = UnixStream::pair()?;
-        // A group of its own: Ctrl-C comes to us alone, and we end the roles in order.
+        // Its own process group: Ctrl-C reaches only this process, which ends the roles in order.
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|error| io::Error::other(format!("{label}: {error}")))?;
         let (sender, answers) = channel();
         let stdout = child.stdout.take().expect("it was asked to be piped");
         std::thread::spawn(move || {
-            // The channel's end tells the reader that nothing more comes, and why is in its words.
+            // At the end of output the channel closes; the reason is in the role's stderr.
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;
@@ -58,34 +58,34 @@ impl Peer {
         Ok(Peer { child, label: label.to_string(), orders: Some(ours), answers, words, listening })
     }
 
-    /// Its process id; with `ringway run` that of the launcher.
+    /// The role's process id; with `ringway run`, the launcher's.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Stops it and everything it has started, where they are.
+    /// Stops the role and its descendants.
     pub fn pause(&self) {
         pause(self.pid());
     }
 
-    /// Lets them go on.
+    /// Continues the role and its descendants.
     pub fn resume(&self) {
         resume(self.pid());
     }
 
-    /// Gives it an end of a link, before anything else is said.
+    /// Sends an end of a link to the role, before any order.
     ///
     /// # Errors
-    /// It has ended.
+    /// The role has ended.
     pub fn give(&mut self, end: &WireEnd) -> io::Result<()> {
         let stream = self.orders.as_ref().expect("it is taken only by drop");
         memory::give(stream, end).map_err(|_| self.complaint("has ended"))
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the role reports ready.
     ///
     /// # Errors
-    /// It is not within `limit`, or it has failed.
+    /// The role is not ready within `limit`, or has failed.
     pub fn wait_ready(&mut self, limit: Duration) -> io::Result<()> {
         match self.answer(limit)? {
             Answer::Ready => Ok(()),
@@ -93,19 +93,19 @@ impl Peer {
         }
     }
 
-    /// Orders something that is answered by `Ready`.
+    /// Sends an order and waits for the answer `Ready`.
     ///
     /// # Errors
-    /// As `wait_ready`.
+    /// Those of `wait_ready`.
     pub fn order(&mut self, order: &Order, limit: Duration) -> io::Result<()> {
         self.tell(order)?;
         self.wait_ready(limit)
     }
 
-    /// Orders a run.
+    /// Orders a run and waits for its result.
     ///
     /// # Errors
-    /// It is not over within `limit`, or it has failed.
+    /// The run is not over within `limit`, or the role has failed.
     pub fn run(&mut self, order: &Order, limit: Duration) -> io::Result<Outcome> {
         self.tell(order)?;
         match self.answer(limit)? {
@@ -114,10 +114,10 @@ impl Peer {
         }
     }
 
-    /// Asks a wire what it has done so far.
+    /// Asks a wire for its packet counts so far.
     ///
     /// # Errors
-    /// It does not say so within `limit`, or it has failed.
+    /// There is no answer within `limit`, or the role has failed.
     pub fn count(&mut self, limit: Duration) -> io::Result<Passage> {
         self.tell(&Order::Count)?;
         match self.answer(limit)? {
@@ -146,9 +146,9 @@ impl Peer {
         }
     }
 
-    /// An error with the role's own words.
+    /// Makes an error that contains the role's stderr.
     fn complaint(&mut self, what: &str) -> io::Error {
-        // Its last words may still be under way.
+        // The end of its stderr may still arrive.
         let patience = Instant::now() + LAST_WORDS;
         let mut goes_on = || self.child.try_wait().is_ok_and(|status| status.is_none()) || !self.listening.is_finished();
         while goes_on() && Instant::now() < patience {
@@ -166,7 +166,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         self.orders = None;
-        // A process that stands still does not see the end of its standard input.
+        // A stopped process does not see the end of its standard input.
         self.resume();
         let begun = Instant::now();
         let family = cpu::tree(self.pid());
@@ -175,7 +175,7 @@ impl Drop for Peer {
             if waited > PATIENCE {
                 let signal = if waited < 2 * PATIENCE { Signal::TERM } else { Signal::KILL };
                 for pid in family.iter().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
-                    // One that is already gone is what is wanted.
+                    // A process that has ended needs no signal.
                     kill_process(pid, signal).unwrap_or_default();
                 }
             }
@@ -184,7 +184,7 @@ impl Drop for Peer {
     }
 }
 
-/// Keeps the last words of a role.
+/// Keeps the last `WORDS_MAX` bytes of a role's stderr.
 fn keep_words(mut from: impl Read, kept: &Mutex<String>) {
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -197,13 +197,13 @@ fn keep_words(mut from: impl Read, kept: &Mutex<String>) {
     }
 }
 
-/// Bytes of standard error that are kept.
+/// Largest number of bytes of standard error kept.
 const WORDS_MAX: usize = 8192;
-/// Between two looks.
+/// Polling interval.
 const STEP: Duration = Duration::from_millis(5);
-/// How long a role that was told to end may take before it is made to.
+/// Time for a role to end by itself before it gets SIGTERM, and then SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long a failing role may take to end.
+/// Time for a failing role to end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One point of a scenario, and the row that its samples make.
+//! A point of a scenario, and the row computed from its samples.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::measure::statistics::{median, median_ratio};
 use crate::path::Path;
 use crate::row::{NOT_MEASURED, Parameter, QUIET, Row};
 
-/// What a point's value is.
+/// The quantity of a point's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Replies per second.
@@ -36,26 +36,26 @@ pub enum Figure {
 /// One point.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// For people.
+    /// Name for display.
     pub label: String,
-    /// For programs.
+    /// Parameters, for programs.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What the client does; the server's address is each bed's own.
+    /// The client's plan; each bed fills in its server's address.
     pub plan: Plan,
-    /// What the value is.
+    /// The quantity of the value.
     pub figure: Figure,
-    /// What it asks of the wire and the sockets.
+    /// Settings of the wire and the sockets.
     pub setup: Setup,
 }
 
-/// What all rows of a run have in common.
+/// Fields common to all rows of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Setting {
     /// The scenario's name.
     pub scenario: String,
     /// The wire's name.
     pub wire: String,
-    /// Whose client.
+    /// The client's stack.
     pub client: String,
     /// Processor and cores.
     pub machine: String,
@@ -67,29 +67,29 @@ pub struct Setting {
     pub frequency_ghz: f64,
 }
 
-/// What one target showed at one point.
+/// Results of one target at one point.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
-    /// A sample per round that is kept.
+    /// One sample per kept round.
     pub samples: Vec<Sample>,
-    /// The worst of all rounds.
+    /// The worst disturbance of all kept rounds.
     pub disturbance: Disturbance,
-    /// Rounds that were measured and not kept.
+    /// Rounds that were measured but not kept.
     pub repeated: u32,
-    /// Segments sent again, in all rounds.
+    /// Retransmitted segments, in all rounds.
     pub retransmissions: Option<u64>,
-    /// What is remarkable.
+    /// Remarks for the reader.
     pub note: String,
 }
 
 impl Point {
-    /// A point whose parameters are numbers.
+    /// Creates a point with numeric parameters.
     pub fn new(label: String, numbers: &[(&str, f64)], plan: Plan, figure: Figure) -> Point {
         let parameters = numbers.iter().map(|(name, value)| (name.to_string(), Parameter::Number(*value))).collect();
         Point { label, parameters, plan, figure, setup: Setup::default() }
     }
 
-    /// The same over a path; its amounts become parameters.
+    /// Returns the point over a path; the path's numbers become parameters.
     pub fn over(mut self, path: Path) -> Point {
         self.label = format!("{}, {}", self.label, path.label());
         self.parameters.extend(path.numbers().map(|(name, value)| (name.to_string(), Parameter::Number(value))));
@@ -97,7 +97,7 @@ impl Point {
         self
     }
 
-    /// The same with sockets of this congestion control.
+    /// Returns the point with this congestion control.
     pub fn with_congestion(mut self, congestion: Congestion) -> Point {
         let name = congestion.name();
         self.label = format!("{}, {name}", self.label);
@@ -134,7 +134,7 @@ impl Point {
         }
     }
 
-    /// What the value is in.
+    /// The unit of the value.
     pub fn unit(&self) -> &'static str {
         match self.figure {
             Figure::Requests => "requests/s",
@@ -157,7 +157,7 @@ impl Point {
         Row { note: format!("{NOT_MEASURED}{why}"), noise: QUIET.into(), ..self.blank(setting, target) }
     }
 
-    /// What every row of the point has.
+    /// A row with the fields common to all rows of the point.
     fn blank(&self, setting: &Setting, target: &str) -> Row {
         Row {
             scenario: setting.scenario.clone(),
@@ -174,7 +174,7 @@ impl Point {
         }
     }
 
-    /// The row of one target; `linux`: what that target showed in the same rounds.
+    /// The row of one target; `linux`: the results of the `linux` target in the same rounds.
     pub fn row(&self, setting: &Setting, target: &str, series: &Series, linux: Option<&Series>) -> Row {
         let of = |figure: &dyn Fn(&Sample) -> f64| median(series.samples.iter().map(figure));
         let server_ns = of(&|sample| per_request(sample.server.cpu_ns(), &sample.outcome));
@@ -182,7 +182,7 @@ impl Point {
         let value = median(values.iter().copied()).unwrap_or(0.0);
         let is_rate = !matches!(self.figure, Figure::Latency | Figure::Delay | Figure::Fairness);
         let part = |of: fn(&Core) -> u64| Some(rounded(server_ns? / 1e3 * share_of_core(series, of)?));
-        // Requests per second of the server's CPU, in the unit of the value.
+        // The value per second of the server's CPU time.
         let per_core = of(&|sample| {
             let busy_s = busy_ns(sample.server.cpu_ns(), &sample.outcome) / 1e9;
             if busy_s > 0.0 { self.value(&sample.outcome) * sample.outcome.seconds / busy_s } else { 0.0 }
@@ -226,24 +226,24 @@ fn per_request(ns: u64, outcome: &Outcome) -> f64 {
     ns as f64 / outcome.replies_in_all.max(1) as f64
 }
 
-/// The CPU of the measured time, as far as that of the whole run is spread evenly over replies and pieces of streams.
+/// CPU time of the measured time, assuming that each reply and stream piece of the run costs the same.
 fn busy_ns(cpu_ns: u64, outcome: &Outcome) -> f64 {
     per_request(cpu_ns, outcome) * (outcome.replies + outcome.stream_bytes / u64::from(PIECE)) as f64
 }
 
-/// The server's CPU per request, by round.
+/// The server's CPU time per request, by round.
 fn server_cpu(series: &Series) -> Vec<f64> {
     series.samples.iter().map(|sample| per_request(sample.server.cpu_ns(), &sample.outcome)).collect()
 }
 
-/// A part of what the server's core was busy with. Ticks are coarse: of all rounds together.
+/// Share of `part` in the busy time of the server's core, over all rounds together, because ticks are coarse.
 fn share_of_core(series: &Series, part: fn(&Core) -> u64) -> Option<f64> {
     let all: u64 = series.samples.iter().map(|sample| sample.server.core.busy_ns).sum();
     let part: u64 = series.samples.iter().map(|sample| part(&sample.server.core)).sum();
     (all > 0).then(|| part as f64 / all as f64)
 }
 
-/// What is remarkable, with what an open loop found beyond capacity.
+/// Remarks, with the overload of an open loop.
 fn note(series: &Series) -> String {
     let sum = |of: fn(&Outcome) -> u64| series.samples.iter().map(|sample| of(&sample.outcome)).sum::<u64>() as f64;
     let late = sum(|outcome| outcome.late) / sum(|outcome| outcome.replies_in_all).max(1.0);
@@ -253,13 +253,13 @@ fn note(series: &Series) -> String {
     words.join("; ")
 }
 
-/// So many requests of an open loop may have to wait for a connection before it is worth saying.
+/// Share of an open loop's requests that waited for a connection, above which the row has a note.
 const LATE_MAX: f64 = 0.01;
 
-/// What rows call a wire that is a path.
+/// Name of a path in the rows' `wire`.
 const PATH: &str = "path";
 
-/// Four digits, which is more than any measurement here is good for.
+/// Rounds to four significant digits, more than any measurement's precision here.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

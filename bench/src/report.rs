@@ -1,7 +1,7 @@
-//! `ringway bench report`: the rows of any number of runs as one page with a figure for each figure of the papers.
+//! `ringway bench report`: writes the rows of any number of runs as one page with a figure for each figure of the papers.
 //!
-//! Promises: `report.html` loads nothing from elsewhere; `report.md` says the same; figures without
-//! rows, points without values and noisy rows are named. Does not do: measuring, or hiding a row.
+//! Promises: `report.html` loads nothing from elsewhere; `report.md` has the same content; figures without
+//! rows, points without values and noisy rows are listed. Does not do: measuring, or hiding a row.
 
 use std::fs;
 use std::io;
@@ -25,18 +25,18 @@ use reading::Rows;
 /// Arguments of `ringway bench report`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Files of rows as `ringway bench --json` prints them; `-` is standard input
+    /// Files with the output of `ringway bench --json`; `-` is standard input
     #[arg(required = true, value_name = "ROWS.jsonl")]
     rows: Vec<PathBuf>,
-    /// Folder for report.html, report.md and figures/
+    /// Output folder for report.html, report.md and figures/
     #[arg(short, long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
-    /// Only report.md, and its figures beside it
+    /// Write only report.md, with its figures beside it
     #[arg(long)]
     markdown: bool,
 }
 
-/// What is written.
+/// Output of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// report.html, report.md, and the figures in a folder.
@@ -60,10 +60,10 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-const TITLE: &str = "Ringway, measured beside the kernel";
+const TITLE: &str = "Ringway compared with the kernel";
 const FIGURES: &str = "figures";
 
-/// Writes the report of these files into a folder, and tells what it has.
+/// Writes the report of these files into a folder; returns a summary.
 pub(crate) fn write(files: &[PathBuf], out: &Path, form: Form) -> Result<String, Box<dyn std::error::Error>> {
     let mut rows = Rows::default();
     for file in files {

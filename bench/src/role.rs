@@ -1,8 +1,8 @@
-//! The roles of a measurement as processes of their own: `ringway bench role server` and `… client`.
+//! The roles of a measurement, each in its own process: `ringway bench role server`, `client` and `wire`.
 //!
-//! Orders come as lines of JSON on standard input, answers leave on standard output, complaints on
-//! standard error. Promises: a role ends when its standard input does, whatever it is doing. Does
-//! not do: anything that `ringway bench` has not ordered.
+//! Orders arrive as lines of JSON on standard input, answers leave on standard output, errors on
+//! standard error. Promises: a role ends when its standard input does, at any time. Does not do:
+//! anything that `ringway bench` has not ordered.
 
 use std::io::{self, BufRead, Write};
 use std::net::SocketAddr;
@@ -30,53 +30,53 @@ use wire::PathWire;
 /// Arguments of a role.
 #[derive(Args, Clone, Debug)]
 pub struct RoleArguments {
-    /// Which end
+    /// Role to play
     kind: Kind,
-    /// Whose sockets
+    /// Sockets to use
     #[arg(long, value_enum, default_value_t = Sockets::Kernel)]
     sockets: Sockets,
-    /// Where the server listens
+    /// Address on which the server listens
     #[arg(long)]
     listen: Option<SocketAddr>,
-    /// Look for events without sleeping
+    /// Poll for events without sleeping
     #[arg(long)]
     spin: bool,
-    /// Microseconds that a request costs the application
+    /// CPU time that a request costs the application, in microseconds
     #[arg(long, default_value_t = 0)]
     work_us: u64,
-    /// A worker of the server on each of these cores; default: one, where it was started
+    /// Cores of the server, one worker on each; default: one worker on the present cores
     #[arg(long, value_delimiter = ',')]
     cores: Vec<usize>,
     #[command(flatten)]
     tuning: Tuning,
-    /// What the wire does, as JSON
+    /// Path that the wire emulates, as JSON
     #[arg(long, value_parser = parse_path)]
     path: Option<Path>,
     #[command(flatten)]
     stack: StackArguments,
 }
 
-/// Which end of a conversation.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Answers
+    /// Answers requests
     Server,
-    /// Asks
+    /// Sends requests
     Client,
     /// Carries packets between two namespaces
     Wire,
 }
 
-/// Whose sockets a role uses.
+/// The sockets of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Sockets {
     /// libc's: the kernel's, or Ringway's under `ringway run`
     Kernel,
-    /// The kernel's, by io_uring
+    /// The kernel's, through io_uring
     Uring,
-    /// A stack of its own, by the native API
+    /// Its own stack, through the native API
     Ringway,
-    /// A service's, by the native API through a channel
+    /// A service's, through the native API and a channel
     Channel,
 }
 
@@ -85,7 +85,7 @@ pub fn run(arguments: &RoleArguments) -> ExitCode {
     match play(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody may be there to hear it; the exit status says it too.
+            // Standard output may be closed; the exit status also reports the failure.
             answer(&Answer::Failed(error.to_string())).unwrap_or_default();
             eprintln!("ringway bench role: {error}");
             ExitCode::FAILURE
@@ -108,9 +108,7 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
             answer(&Answer::Ready)?;
             wire.run(&orders, &mut |counted| answer(&counted))
         }
-        (Kind::Client, Sockets::Channel | Sockets::Uring) => {
-            Err(io::Error::other("clients are by epoll, or on a stack of their own"))
-        }
+        (Kind::Client, Sockets::Channel | Sockets::Uring) => Err(io::Error::other("a client needs --sockets kernel or ringway")),
         (Kind::Client, Sockets::Kernel) => {
             answer(&Answer::Ready)?;
             obey(&orders(|| {})?, &mut Kernel(None))
@@ -118,7 +116,7 @@ fn play(arguments: &RoleArguments) -> io::Result<()> {
         (Kind::Client, Sockets::Ringway) => {
             let net = stack::open(&arguments.stack, End::Second)?;
             let handle = net.handle();
-            // Nothing changes by it, but the stack wakes and the order is seen.
+            // A no-op that wakes the stack, so that it sees the order.
             let wake = move || handle.set_deprecated(0, Vec::new()).unwrap_or_default();
             answer(&Answer::Ready)?;
             obey(&orders(wake)?, &mut EmbeddedClient::new(net))
@@ -130,9 +128,9 @@ fn parse_path(text: &str) -> Result<Path, String> {
     serde_json::from_str(text).map_err(|error| error.to_string())
 }
 
-/// A client that can be ordered about.
+/// A client that runs orders.
 trait Client {
-    /// Waits for an order; `None`: none will come.
+    /// Waits for an order; `None` when no more will arrive.
     fn next(&mut self, orders: &Receiver<Order>) -> io::Result<Option<Order>>;
     fn prepare(&mut self, plan: Plan) -> io::Result<()>;
     fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome>;
@@ -197,17 +195,17 @@ fn obey(orders: &Receiver<Order>, client: &mut dyn Client) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads orders in a thread of its own, which calls `wake` after each and ends the process with standard input.
+/// Reads orders in a new thread, which calls `wake` after each and ends the process at the end of standard input.
 fn orders(wake: impl Fn() + Send + 'static) -> io::Result<Receiver<Order>> {
     let (sender, receiver) = channel();
     let read = move || {
         for line in io::stdin().lock().lines() {
             let order = line.and_then(|line| serde_json::from_str(&line).map_err(io::Error::from));
             match order {
-                // A server takes no orders; only the end of standard input concerns it.
+                // A server ignores orders; only the end of standard input matters to it.
                 Ok(order) => drop(sender.send(order)),
                 Err(error) => {
-                    eprintln!("ringway bench role: an order that is none: {error}");
+                    eprintln!("ringway bench role: invalid order: {error}");
                     std::process::exit(1);
                 }
             }
@@ -226,10 +224,10 @@ fn answer(answer: &Answer) -> io::Result<()> {
     out.flush()
 }
 
-/// As many descriptors as this process may have.
+/// Raises the descriptor limit as far as this process may.
 fn raise_descriptor_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
-    // Root may go beyond the hard limit; where that is refused, the hard limit it is.
+    // Root may exceed the hard limit; when that is refused, use the hard limit.
     let most = Rlimit { current: Some(DESCRIPTORS), maximum: Some(limit.maximum.unwrap_or(DESCRIPTORS).max(DESCRIPTORS)) };
     if setrlimit(Resource::Nofile, most).is_ok() {
         return Ok(());
@@ -237,7 +235,7 @@ fn raise_descriptor_limit() -> io::Result<()> {
     Ok(setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?)
 }
 
-/// Which packets are lost is the same in every run.
+/// Seed of the losses: every run loses the same packets.
 const WIRE_SEED: u64 = 1;
 /// Descriptors for the largest number of connections that a client opens on the kernel's stack.
 const DESCRIPTORS: u64 = 262_144;

@@ -1,7 +1,7 @@
-//! What one measured point says: the object that `ringway bench --json` prints and `ringway bench report` reads.
+//! The result of one measured point: the object that `ringway bench --json` prints and `ringway bench report` reads.
 //!
-//! Promises: every field is always in the object, `null` where it was not measured; unknown fields of
-//! a later version are passed over. Does not do: measuring.
+//! Promises: the object always has every field, `null` when not measured; unknown fields of a later version
+//! are ignored. Does not do: measuring.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use serde::{Deserialize, Serialize};
 /// One point of one scenario on one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Such as `conns`.
+    /// Name of the scenario, such as `conns`.
     pub scenario: String,
-    /// Which point of the scenario, for people: `64` for 64 connections, `2 MiB download`.
+    /// Name of the point, for display: `64` for 64 connections, `2 MiB download`.
     pub point: String,
-    /// The same for programs: `{"connections": 64, "size": 64}`.
+    /// Parameters of the point, for programs: `{"connections": 64, "size": 64}`.
     #[serde(default)]
     pub parameters: BTreeMap<String, Parameter>,
-    /// Who served: `linux`, `embedded`, `service`, `preload`, …
+    /// The server: `linux`, `embedded`, `service`, `preload`, …
     pub target: String,
-    /// What joined client and server: `veth`, `tap`, `memory`, `path`.
+    /// The link between client and server: `veth`, `tap`, `memory`, `path`.
     pub wire: String,
-    /// Whose stack the client stood on: `kernel` or `ringway`.
+    /// The client's stack: `kernel` or `ringway`.
     #[serde(default)]
     pub client: String,
-    /// What the point is about, in `unit`; the median of all rounds.
+    /// The point's main result, in `unit`; the median of all rounds.
     pub value: f64,
     /// `requests/s`, `Gbit/s`, `connections/s`, `us`, `bytes/connection`, …
     pub unit: String,
@@ -35,53 +35,53 @@ pub struct Row {
     /// 99.9th percentile of the latency, microseconds.
     #[serde(default)]
     pub p999_us: Option<f64>,
-    /// CPU of everything at the server's side, softirq included, per request.
+    /// CPU time of the server's side per request, softirqs included, microseconds.
     pub server_cpu_us_per_request: Option<f64>,
-    /// The same of the client's side.
+    /// CPU time of the client's side per request, microseconds.
     pub client_cpu_us_per_request: Option<f64>,
-    /// The median over rounds of this target's server CPU per request by the `linux` target's of the same round.
+    /// Median over rounds of the ratio of this target's server CPU time per request to that of `linux` in the same round.
     #[serde(default)]
     pub server_cpu_ratio: Option<f64>,
-    /// Of `server_cpu_us_per_request`, what the server's core spent in programs, by its ticks.
+    /// Part of `server_cpu_us_per_request` in programs, by the ticks of the server's core.
     #[serde(default)]
     pub server_user_us_per_request: Option<f64>,
-    /// The same in the kernel on behalf of programs.
+    /// Part of `server_cpu_us_per_request` in the kernel on behalf of programs.
     #[serde(default)]
     pub server_system_us_per_request: Option<f64>,
-    /// The same in interrupts and softirqs.
+    /// Part of `server_cpu_us_per_request` in interrupts and softirqs.
     #[serde(default)]
     pub server_softirq_us_per_request: Option<f64>,
-    /// Cycles of the server's side per request: its CPU time at the frequency found by calibration.
+    /// Cycles of the server's side per request: its CPU time times the calibrated frequency.
     pub cycles_per_request: Option<f64>,
     /// Cycles of the server's side per byte of payload.
     pub cycles_per_byte: Option<f64>,
-    /// `value` per second of the server's CPU: what one busy core would carry.
+    /// `value` per second of the server's CPU time: the throughput of one busy core.
     pub throughput_per_core: Option<f64>,
-    /// How busy the server's core was with its side's work, percent.
+    /// Load of the server's core by its side's work, percent.
     #[serde(default)]
     pub server_core_percent: Option<f64>,
-    /// The same of the client's.
+    /// Load of the client's core by its side's work, percent.
     #[serde(default)]
     pub client_core_percent: Option<f64>,
-    /// Segments sent again, both ends, all rounds.
+    /// Retransmitted segments, both ends, all rounds.
     pub retransmissions: Option<u64>,
-    /// Packets of both directions that the path lost because it shall, all rounds.
+    /// Packets of both directions lost by the path's configured loss, all rounds.
     #[serde(default)]
     pub lost_on_path: Option<u64>,
-    /// Packets that found the queue before the path's bottleneck full.
+    /// Packets lost because the queue of the path's bottleneck was full.
     #[serde(default)]
     pub overflowed_on_path: Option<u64>,
-    /// The median over rounds of this target's value by the `linux` target's of the same round; `None` without one.
+    /// Median over rounds of the ratio of this target's value to that of `linux` in the same round; `None` without one.
     pub ratio: Option<f64>,
-    /// `quiet`, or `noisy: ` and why the figures may not be believed.
+    /// `quiet`, or `noisy: ` and the reason why the figures are unreliable.
     pub noise: String,
-    /// Rounds that the medians are of.
+    /// Number of rounds of the medians.
     #[serde(default)]
     pub rounds: u32,
-    /// Rounds that were measured beyond those because others were disturbed.
+    /// Number of rounds measured beyond those, to replace disturbed ones.
     #[serde(default)]
     pub repeated: u32,
-    /// What is remarkable about this point, such as why there is no value; empty: nothing.
+    /// Remarks, such as why there is no value; empty: none.
     #[serde(default)]
     pub note: String,
     /// Processor and number of cores.
@@ -96,14 +96,14 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Parameter {
-    /// An amount: connections, bytes, requests per second.
+    /// A number: connections, bytes, requests per second.
     Number(f64),
-    /// A choice: `download`.
+    /// A word: `download`.
     Text(String),
 }
 
 impl Row {
-    /// The amount of a parameter.
+    /// The value of a numeric parameter.
     pub fn number(&self, name: &str) -> Option<f64> {
         match self.parameters.get(name) {
             Some(Parameter::Number(number)) => Some(*number),
@@ -111,7 +111,7 @@ impl Row {
         }
     }
 
-    /// The choice of a parameter.
+    /// The value of a text parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.parameters.get(name) {
             Some(Parameter::Text(text)) => Some(text),
@@ -119,17 +119,17 @@ impl Row {
         }
     }
 
-    /// Whether nothing disturbed the measurement.
+    /// Returns true when nothing disturbed the measurement.
     pub fn is_quiet(&self) -> bool {
         self.noise == QUIET
     }
 
-    /// Whether the point has a value; one that could not be measured says why in its note.
+    /// Returns true when the point has a value; otherwise the note says why not.
     pub fn is_measured(&self) -> bool {
         !self.note.starts_with(NOT_MEASURED)
     }
 
-    /// The row as one line of JSON, without the line's end.
+    /// The row as one line of JSON, without a newline.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a row has text keys and plain values")
     }
@@ -138,7 +138,7 @@ impl Row {
 /// `noise` of an undisturbed row.
 pub const QUIET: &str = "quiet";
 
-/// How the `note` of a row without a value begins; `value` is 0 then.
+/// Beginning of the `note` of a row without a value; its `value` is 0.
 pub const NOT_MEASURED: &str = "not measured: ";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Runs the points of a scenario on all targets in turn: A B A B, so that what changes meanwhile changes both.
+//! Runs the points of a scenario on all targets in turn (A B A B), so that changes of the machine affect all alike.
 
 use std::fs;
 use std::io;
@@ -16,26 +16,26 @@ use crate::rounds::Rounds;
 use crate::row::Row;
 use crate::target::Target;
 
-/// Not measured at the beginning of a run: caches, windows and connections get warm.
+/// Share of a run's beginning that is not measured, in which caches, windows and connections warm up.
 const WARMUP_SHARE: f64 = 0.15;
-/// What a round costs beyond its seconds, before one was seen.
+/// Estimated overhead of a round, until one has finished.
 const OVERHEAD: Duration = Duration::from_millis(60);
-/// Runs that find a peak.
+/// Number of runs to find a peak.
 const PEAK_RUNS: u64 = 3;
 
-/// Targets in turn over points.
+/// Measures points on targets in turn.
 pub struct Runner<'a> {
     options: &'a Options,
     setting: Setting,
     rounds: u32,
     seconds: f64,
-    /// The fastest that the calibration loop ever was on the server's core, nanoseconds.
+    /// Fastest run of the calibration loop on the server's core so far, nanoseconds.
     fastest_ns: f64,
     progress: Progress,
 }
 
 impl<'a> Runner<'a> {
-    /// For a scenario of this name.
+    /// Creates a runner for a scenario.
     ///
     /// # Errors
     /// The server's core cannot be used.
@@ -55,15 +55,15 @@ impl<'a> Runner<'a> {
         Ok(Runner { options, setting, rounds, seconds, fastest_ns: calibration.fastest_ns, progress })
     }
 
-    /// What all rows have in common.
+    /// Fields common to all rows.
     pub fn setting(&self) -> &Setting {
         &self.setting
     }
 
-    /// Measures all points and gives each row away as soon as it is known.
+    /// Measures all points and passes each row to `give` as soon as it is known.
     ///
     /// # Errors
-    /// A bed could not be made or a role failed; rows that were known have been given away.
+    /// A bed could not be created or a role failed; earlier rows were passed on.
     pub fn run(&mut self, targets: &[Target], points: &[Point], give: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
         let names: Vec<String> = targets.iter().map(|target| target.name()).collect();
         self.progress.say(&format!("starting {}", names.join(", ")));
@@ -74,7 +74,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Points that want the same wire and sockets.
+    /// Runs points that need the same wire and socket options.
     fn run_alike(&mut self, targets: &[Target], points: &[Point], give: &mut dyn FnMut(Row) -> io::Result<()>) -> io::Result<()> {
         let (mut beds, mut refused) = (Vec::new(), Vec::new());
         let most = points.iter().map(|point| point.plan.connections).max().unwrap_or(1);
@@ -109,12 +109,12 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The value that the kernel reaches at a point; the median of some runs.
+    /// Measures the kernel's value at a point: the median of `PEAK_RUNS` runs.
     ///
     /// # Errors
-    /// As `run`.
+    /// Those of `run`.
     pub fn peak_of_kernel(&mut self, point: &Point) -> io::Result<f64> {
-        self.progress.say("looking for the kernel's peak");
+        self.progress.say("measuring the kernel's peak");
         let mut bed = Bed::start(Target::Linux, self.options, &point.setup, point.plan.connections)?;
         bed.prepare(&point.plan)?;
         let mut series = Series::default();
@@ -141,14 +141,14 @@ impl<'a> Runner<'a> {
             for bed in beds.iter_mut() {
                 let which = match number.saturating_sub(self.rounds) {
                     0 => format!("round {number} of {}", self.rounds),
-                    repetition => format!("repetition {repetition}, as others were disturbed"),
+                    repetition => format!("repetition {repetition} of disturbed rounds"),
                 };
                 self.progress.say_step(&format!("{}: {}, {which}", point.label, bed.target().name()));
                 round.push(self.sample(bed, u64::from(number))?);
                 self.progress.step();
             }
             rounds.add(round);
-            // Before it, this round was one of those that were missing.
+            // Before it was added, this round was one of the missing ones.
             self.progress.expect((rounds.missing() + 1 - missing) as u32 * beds.len() as u32);
         }
         let mut series = vec![Series { repeated: rounds.repeated(), ..Series::default() }; beds.len()];
@@ -194,17 +194,17 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Why a target cannot have its sockets told this.
+/// Returns why a target cannot apply these socket options; `None` when it can.
 fn unavailable(target: Target, tuning: &Tuning) -> Option<String> {
     if target == Target::Service && *tuning != Tuning::default() {
         return Some("the server through a channel has no socket options".into());
     }
-    // The client stands on the kernel's stack too, so this is no target's alone.
+    // The client uses the kernel's stack, too, so this applies to all targets.
     let wanted = tuning.congestion?.name();
     let text = fs::read_to_string(AVAILABLE).unwrap_or_default();
     let has_it = text.split_whitespace().any(|name| name == wanted);
     (!has_it).then(|| format!("this kernel has no congestion control {wanted}"))
 }
 
-/// Congestion controls that the kernel has.
+/// The kernel's list of congestion controls.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";

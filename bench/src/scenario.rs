@@ -1,4 +1,4 @@
-//! The scenarios: which points they have, and what runs at each.
+//! The scenarios: their points, and what runs at each.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -32,38 +32,38 @@ mod wrk;
 /// A scenario that is a list of points.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// As on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// One line for people.
+    /// One line of description.
     pub about: &'static str,
-    /// Rounds of each target, if nothing else is said.
+    /// Default number of rounds per target.
     pub rounds: u32,
-    /// Seconds of each round, if nothing else is said.
+    /// Default seconds per round.
     pub seconds: f64,
     /// Its points.
     pub points: fn(&Options) -> Vec<Point>,
-    /// What runs at each point.
+    /// The activity at each point.
     pub kind: Kind,
-    /// Linux and embedded are enough where the user names no target.
+    /// The default targets are only Linux and embedded.
     pub compares_two: bool,
 }
 
-/// What runs at the points of a scenario.
+/// The activity at the points of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The load, target by target in turn.
+    /// The load, on each target in turn.
     Traffic,
-    /// The load at shares of what the kernel carries, unless rates are named.
+    /// The load at shares of the kernel's peak, unless the user gives rates.
     SharesOfPeak,
-    /// The load on servers of one and more cores.
+    /// The load on servers with one and more cores.
     Cores,
-    /// Nothing: connections are open and still.
+    /// No traffic: connections are open and idle.
     Still(Question),
-    /// Our load and wrk in turn.
+    /// This crate's load and wrk in turn.
     AgainstWrk,
 }
 
-/// All of them, in the order of `ringway bench list`.
+/// All scenarios, in the order of `ringway bench list`.
 pub const ALL: &[Scenario] = &[
     conns::CONNS,
     cores::CORES,
@@ -96,12 +96,12 @@ pub const ALL: &[Scenario] = &[
     host::CC,
 ];
 
-/// The scenario of a name.
+/// Finds a scenario by its name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().find(|scenario| scenario.name == name)
 }
 
-/// The points over each path and with each congestion control that was asked for, where they have none of their own.
+/// The points over each path and with each congestion control of the options, unless the points set their own.
 pub fn varied(points: Vec<Point>, options: &Options) -> Vec<Point> {
     let paths = if points.iter().any(|point| point.setup.path.is_some()) { Vec::new() } else { options.paths() };
     let has_congestion = points.iter().any(|point| point.setup.tuning.congestion.is_some());
@@ -112,12 +112,12 @@ pub fn varied(points: Vec<Point>, options: &Options) -> Vec<Point> {
     if controls.is_empty() { points } else { controls.iter().flat_map(with).collect() }
 }
 
-/// Bytes of a request, and of a reply where nothing else is said.
+/// Bytes of a request, and of a reply by default.
 const MESSAGE: u32 = 64;
 
-/// Requests one after the other on each of so many connections.
+/// Plan of a closed loop with `depth` requests in flight on each connection.
 fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
-    // Every bed puts its own address here.
+    // Each bed fills in its own address.
     let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
     Plan {
         server,
@@ -134,7 +134,7 @@ fn closed(connections: u32, request: u32, reply: u32, depth: u32) -> Plan {
     }
 }
 
-/// What the user said, or what the scenario has in mind.
+/// The user's values, or the scenario's defaults.
 fn or<T: Copy>(said: &[T], otherwise: &[T]) -> Vec<T> {
     if said.is_empty() { otherwise.to_vec() } else { said.to_vec() }
 }

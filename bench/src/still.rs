@@ -1,8 +1,8 @@
-//! `idle` and `memory`: what many open connections without traffic cost the server.
+//! `idle` and `memory`: the server's cost of many open connections without traffic.
 //!
-//! `idle`: times per second that one of the server's threads was put on a processor, and its CPU. `memory`: resident bytes
-//! that the server has grown by, per connection; where the kernel serves, half of what its slabs have grown by, as the
-//! client's sockets are in the other half. Does not do: traffic.
+//! `idle`: wakeups per second of the server's threads, and their CPU time. `memory`: growth of the server's resident memory
+//! per connection; when the kernel serves, plus half the growth of its slabs, as the client's sockets are the other half.
+//! Does not do: traffic.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::point::{Point, Setting};
 use crate::row::{Parameter, QUIET, Row};
 use crate::target::Target;
 
-/// What is asked.
+/// The measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Wakeups and CPU per second.
@@ -27,17 +27,17 @@ pub enum Question {
 }
 
 impl Question {
-    /// How long delayed acknowledgments and the end of start-up take to fall silent, and what should not wake anyone: the kernel
-    /// probes a new neighbor after five seconds (delay_first_probe_time).
+    /// Time until delayed acknowledgments and start-up work are over; for `idle` also the kernel's probe of a new neighbor
+    /// after five seconds (delay_first_probe_time).
     pub(crate) fn settles(self) -> Duration {
         Duration::from_secs(if self == Question::Idle { 6 } else { 3 })
     }
 }
 
-/// Asks it of every target at each point.
+/// Measures every target at each point.
 ///
 /// # Errors
-/// A bed could not be made or a role failed.
+/// A bed could not be created or a role failed.
 ///
 /// # Blocking
 /// For some seconds at each point.
@@ -52,7 +52,7 @@ pub fn measure(
     for Point { plan, setup, .. } in points {
         let mut linux = None;
         for target in targets {
-            // A server of its own each time: what one has taken it may keep.
+            // A new server each time: a server may keep memory that it once used.
             let mut bed = Bed::start(*target, options, setup, plan.connections)?;
             let before = Rest::of(bed.server_pid());
             let client_before = Rest::of(bed.client_pid());
@@ -89,7 +89,7 @@ fn memory(bed: &Bed, before: &Rest, connections: u32) -> f64 {
     bytes as f64 / f64::from(connections)
 }
 
-/// What the client holds for each connection, with what it remembers of each to load it; and all of both.
+/// Describes the client's memory per connection, with its load state, and the resident memory of both ends.
 fn both_ends(bed: &Bed, before: &Rest, connections: u32) -> String {
     let [server, client] = [bed.server_pid(), bed.client_pid()].map(|pid| Rest::of(pid).resident_bytes);
     let each = client.saturating_sub(before.resident_bytes) as f64 / f64::from(connections);

@@ -1,8 +1,8 @@
-//! Rows for people.
+//! Formats rows as a table.
 
 use crate::row::Row;
 
-/// The line above the rows.
+/// The table's heading.
 pub fn heading() -> String {
     format!(
         "{:<28}{:<12}{:>12} {:<14}{:>7}{:>10}{:>10}{:>10}{:>7}{:>10}  {}\n",
@@ -10,7 +10,7 @@ pub fn heading() -> String {
     )
 }
 
-/// One row.
+/// One line of the table.
 pub fn line(row: &Row) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_string(), digits);
     let times = |ratio: Option<f64>| ratio.map_or("-".to_string(), |ratio| format!("{ratio:.2}x"));

@@ -1,25 +1,25 @@
-//! Who serves in a measurement, over which wire.
+//! The targets of a measurement, and the wires.
 
 use clap::ValueEnum;
 
-/// Who serves. The program, the requests and the replies are the same for all.
+/// A server and its stack. The program, the requests and the replies are the same for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Target {
-    /// The kernel's stack, edge-triggered epoll; what ratios are to
+    /// The kernel's stack, edge-triggered epoll; the reference of ratios
     Linux,
-    /// The same, never sleeping in epoll
+    /// The same, polling epoll without sleeping
     LinuxSpin,
-    /// The same server by io_uring
+    /// The same server with io_uring
     LinuxUring,
-    /// The same program as `linux`, unmodified, under `ringway run`
+    /// The program of `linux`, unmodified, under `ringway run`
     Preload,
-    /// The server and the stack in one loop, by the native API
+    /// The server and the stack in one loop, with the native API
     Embedded,
-    /// The server in a process of its own, by the native API through a channel
+    /// The server in another process than the service, with the native API through a channel
     Service,
 }
 
-/// What joins client and server.
+/// The link between client and server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WireKind {
     /// Two network namespaces and a veth pair
@@ -30,49 +30,49 @@ pub enum WireKind {
     Memory,
 }
 
-/// Whose stack the client stands on.
+/// The client's stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClientStack {
-    /// The kernel's
+    /// The kernel's stack
     Kernel,
-    /// Ringway's, embedded
+    /// Ringway's stack, embedded
     Ringway,
 }
 
 impl Target {
-    /// As it is written on the command line and in rows.
+    /// Name on the command line and in rows.
     pub fn name(self) -> String {
         name(self)
     }
 
-    /// Whether the kernel's TCP serves.
+    /// Returns true when the kernel's TCP serves.
     pub fn is_the_kernels(self) -> bool {
         matches!(self, Target::Linux | Target::LinuxSpin | Target::LinuxUring)
     }
 
-    /// Whether a machine may be without it; then rows say so.
+    /// Returns true when a machine may lack it; its rows then say so.
     pub fn may_be_missing(self) -> bool {
         self == Target::LinuxUring
     }
 
-    /// Whether it can have a worker on each of several cores.
+    /// Returns true when it can have a worker on each of several cores.
     pub fn has_workers(self) -> bool {
         !matches!(self, Target::Preload | Target::Service)
     }
 
-    /// Whether it is measured when no target is named.
+    /// Returns true when it is measured by default.
     pub fn is_usual(self) -> bool {
         !matches!(self, Target::LinuxSpin | Target::LinuxUring)
     }
 }
 
 impl WireKind {
-    /// As it is written on the command line and in rows.
+    /// Name on the command line and in rows.
     pub fn name(self) -> String {
         name(self)
     }
 
-    /// Who can serve over it, in the order in which they take turns.
+    /// The targets of this wire, in the order of their turns.
     pub fn targets(self) -> &'static [Target] {
         match self {
             WireKind::Veth => {
@@ -82,7 +82,7 @@ impl WireKind {
         }
     }
 
-    /// Whose clients it takes.
+    /// The client stacks of this wire.
     pub fn clients(self) -> &'static [ClientStack] {
         match self {
             WireKind::Veth => &[ClientStack::Kernel, ClientStack::Ringway],
@@ -91,14 +91,14 @@ impl WireKind {
         }
     }
 
-    /// Whose client it takes when none is named.
+    /// The default client stack.
     pub fn usual_client(self) -> ClientStack {
         self.clients()[0]
     }
 }
 
 impl ClientStack {
-    /// As it is written on the command line and in rows.
+    /// Name on the command line and in rows.
     pub fn name(self) -> String {
         name(self)
     }

@@ -1,4 +1,4 @@
-//! The traces whose instructions are counted.
+//! The traces for instruction counts.
 
 use ringway_device::memory::MemoryOptions;
 use ringway_shm::Instant;
@@ -6,24 +6,24 @@ use ringway_stack::{SendError, SocketId, Stack};
 
 use crate::pair::{self, Application, Pair};
 
-/// Payload of a full segment on an MTU of 1500 with timestamps.
+/// Payload of a full segment with an MTU of 1500 and timestamps.
 pub const SEGMENT_BYTES: u64 = 1_448;
 /// Payload of a small message.
 pub const MESSAGE_BYTES: usize = 64;
-/// What one write of a bulk sender holds at most.
+/// Largest write of a bulk sender.
 const WRITE_BYTES: usize = 65_536;
 
-/// A trace with a name, the unit that it counts, and how it runs.
+/// A trace with its name, its unit and the function that runs it.
 pub struct Trace {
-    /// On the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What one unit is, for people.
+    /// Description of one unit.
     pub unit: &'static str,
     run: fn(u64),
 }
 
 impl Trace {
-    /// Runs it for about `units` units.
+    /// Runs the trace for about `units` units.
     pub fn run(&self, units: u64) {
         (self.run)(units);
     }
@@ -57,12 +57,12 @@ pub const TRACES: &[Trace] = &[
     },
 ];
 
-/// A wire that holds a whole window.
+/// A wire with a queue for a whole window.
 fn plain() -> MemoryOptions {
     MemoryOptions { queue_packets: 4_096, ..MemoryOptions::default() }
 }
 
-/// MTU-sized packets whose checksums nobody needs: what the local memory link is.
+/// MTU-sized packets that need no checksums, as on the local memory link.
 fn trusted() -> MemoryOptions {
     MemoryOptions { partial_checksums: true, ..plain() }
 }
@@ -71,7 +71,7 @@ fn offloading() -> MemoryOptions {
     MemoryOptions { queue_packets: 4_096, ..MemoryOptions::offloading() }
 }
 
-/// Requests and responses: each connection has one request under way.
+/// Requests and responses: each connection has one request in flight.
 fn messages(units: u64, flows: usize, options: MemoryOptions) {
     let mut pair = Pair::new(flows, options);
     let (mut client, mut server) = (Requests::default(), Responses);
@@ -83,7 +83,7 @@ fn messages(units: u64, flows: usize, options: MemoryOptions) {
     }
 }
 
-/// Sends the next request when the answer is there.
+/// Sends the next request when the response has arrived.
 #[derive(Default)]
 struct Requests {
     answers: u64,
@@ -109,7 +109,7 @@ impl Application for Responses {
     }
 }
 
-/// Short connections: each is opened, asks, is answered and closed, first by the server.
+/// Short connections: each carries one request and response and is closed, first by the server.
 fn connections(units: u64, at_once: usize, options: MemoryOptions) {
     let mut pair = Pair::new(0, options);
     let (mut client, mut server) = (Visits::default(), Receptions);
@@ -121,7 +121,7 @@ fn connections(units: u64, at_once: usize, options: MemoryOptions) {
     }
 }
 
-/// Asks when it is connected, closes when it is answered, and comes again.
+/// Sends a request when connected, closes after the response, and opens the next connection.
 #[derive(Default)]
 struct Visits {
     answers: u64,
@@ -186,7 +186,7 @@ impl Application for Source {
     }
 }
 
-/// Reads and forgets.
+/// Reads and discards.
 #[derive(Default)]
 struct Sink {
     bytes: u64,
@@ -203,7 +203,7 @@ fn send_message(stack: &mut Stack, socket: SocketId) {
     assert_eq!(sent, Ok(MESSAGE_BYTES), "a small message always fits");
 }
 
-/// Reads all that is there; returns how many bytes that was.
+/// Reads all available bytes; returns their number.
 fn take_all(stack: &mut Stack, socket: SocketId) -> usize {
     stack.read_with(socket, usize::MAX, &mut |_| ()).unwrap_or(0)
 }

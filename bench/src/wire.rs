@@ -1,4 +1,4 @@
-//! What joins client and server.
+//! The links between client and server.
 
 pub mod memory;
 pub mod path;

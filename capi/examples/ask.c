@@ -1,4 +1,4 @@
-/* Sends a megabyte to an echo server, written in place, reads it back in place and compares; then the ways to fail.
+/* Sends a megabyte to an echo server without a copy, reads it back and compares it; then provokes the errors.
  *
  *   cc -I capi/include -o ask capi/examples/ask.c -L target/release -lringway
  *   ringway run -- ./ask 10.0.0.1 7

@@ -1,4 +1,4 @@
-/* Answers TCP and UDP on one port with what it gets: one thread, one poller, received bytes in place.
+/* Echoes TCP and UDP on one port: one thread, one poller, received bytes in place.
  *
  *   cc -I capi/include -o echo capi/examples/echo.c -L target/release -lringway
  *   ringway run -- ./echo 7
@@ -55,7 +55,7 @@ static void end(int number)
     streams[number] = NULL;
 }
 
-/* Writes all of it; what there is no room for now is waited for. */
+/* Writes all bytes; waits while the send buffer is full. */
 static int answer(rw_stream *stream, const uint8_t *data, size_t len)
 {
     while (len > 0) {

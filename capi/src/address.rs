@@ -1,4 +1,4 @@
-//! `struct sockaddr` in and out.
+//! Reads and writes `struct sockaddr`.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ptr;
@@ -7,7 +7,7 @@ use libc::{sockaddr, sockaddr_in, sockaddr_in6, socklen_t};
 
 use crate::answer::{Answer, Errno};
 
-/// Reads an address; EINVAL when it is cut, EAFNOSUPPORT for other families.
+/// Reads an address; EINVAL when it is too short, EAFNOSUPPORT for other families.
 pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Answer<SocketAddr> {
     if address.is_null() {
         return Err(Errno(libc::EFAULT));
@@ -35,7 +35,7 @@ pub(crate) unsafe fn read(address: *const sockaddr, len: socklen_t) -> Answer<So
     }
 }
 
-/// Writes an address, cut to the room there is, and its whole length, as accept(2). Nothing when `address` is null.
+/// Writes an address, truncated to `*len`, and its full length to `*len`, as accept(2). Does nothing when `address` is null.
 pub(crate) unsafe fn write(from: SocketAddr, address: *mut sockaddr, len: *mut socklen_t) -> Answer<()> {
     if address.is_null() {
         return Ok(());
@@ -71,7 +71,7 @@ pub(crate) unsafe fn write(from: SocketAddr, address: *mut sockaddr, len: *mut s
 
 unsafe fn put<T>(whole: &T, address: *mut sockaddr, len: *mut socklen_t) {
     let bytes = size_of::<T>();
-    // SAFETY: `len` says how much room there is at `address`; `whole` is plain data of `bytes` bytes.
+    // SAFETY: `len` says how many bytes fit at `address`; `whole` is plain data of `bytes` bytes.
     unsafe {
         let room = (*len as usize).min(bytes);
         ptr::copy_nonoverlapping(ptr::from_ref(whole).cast::<u8>(), address.cast::<u8>(), room);

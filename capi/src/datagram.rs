@@ -1,4 +1,4 @@
-//! rw_bind_datagrams and what is done with a datagram socket.
+//! rw_bind_datagrams and the calls on a datagram socket.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

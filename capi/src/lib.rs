@@ -1,11 +1,11 @@
-//! `libringway.so`: the C API, a thin door in front of [`ringway::remote`]. `include/ringway.h` is its documentation; each
-//! function here checks what C can get wrong, calls the method of the same meaning, and turns its error into errno.
+//! `libringway.so`: the C API, a thin layer over [`ringway::remote`]. `include/ringway.h` documents it. Each function here
+//! checks its arguments, calls the method of the same meaning and converts its error to errno.
 //!
 //! # Safety
-//! Of every function: handles are what a function of this library returned and were not closed; pointers are null only where
-//! the header allows it, and point to as much as the length beside them says.
+//! Every function requires: a handle was returned by this library and is not closed; a pointer is null only where the header
+//! allows it, and points to as much memory as the length beside it says.
 #![allow(clippy::missing_safety_doc, reason = "said once above")]
-#![allow(unreachable_pub, reason = "what C calls is public, whatever Rust can reach")]
+#![allow(unreachable_pub, reason = "C calls these functions; Rust cannot see that")]
 #![allow(missing_docs, reason = "the header documents every function")]
 
 mod address;

@@ -1,4 +1,4 @@
-//! rw_listen and what is done with a listener.
+//! rw_listen and the calls on a listener.
 
 use libc::{c_int, sockaddr, socklen_t};
 use ringway::remote::{Listener, Session, Stream};

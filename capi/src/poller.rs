@@ -1,4 +1,4 @@
-//! rw_poller: waiting for many.
+//! rw_poller: waits for events of several sockets.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::slice;
@@ -17,7 +17,7 @@ const ERROR: u32 = 4;
 const HUNG_UP: u32 = 8;
 const PEER_CLOSED: u32 = 16;
 
-/// A poller, and room for the events of a wait.
+/// A poller and its event buffer.
 pub struct Poller {
     poller: remote::Poller,
     events: Mutex<Vec<remote::Event>>,

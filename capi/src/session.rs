@@ -13,7 +13,7 @@ pub unsafe extern "C" fn rw_attach(path: *const libc::c_char) -> *mut Session {
     if path.is_null() {
         return handle(Session::from_environment().map_err(Into::into));
     }
-    // SAFETY: a string of C's, as the crate says.
+    // SAFETY: a C string, as the crate says.
     let path = unsafe { CStr::from_ptr(path) };
     handle(Session::attach(Path::new(OsStr::from_bytes(path.to_bytes()))).map_err(Into::into))
 }

@@ -1,4 +1,4 @@
-//! rw_connect and what is done with a connection.
+//! rw_connect and the calls on a connection.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn rw_set_option(stream: *const Stream, option: c_int, val
     status(answer)
 }
 
-/// Those of the header.
+/// The options of `enum rw_option`.
 const OPTIONS: [SocketOption; 15] = [
     SocketOption::NoDelay,
     SocketOption::Cork,
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn rw_abort(stream: *mut Stream) {
     }
 }
 
-/// A buffer to read from; EFAULT when it is null and not empty.
+/// Returns a buffer to read from; EFAULT when it is null and not empty.
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Answer<&'a [u8]> {
     match (len, start.is_null()) {
         (0, _) => Ok(&[]),
@@ -137,7 +137,7 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: usize) -> Answer<&'a [
     }
 }
 
-/// A buffer to write to; EFAULT when it is null and not empty.
+/// Returns a buffer to write to; EFAULT when it is null and not empty.
 pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> Answer<&'a mut [u8]> {
     match (len, start.is_null()) {
         (0, _) => Ok(&mut []),
@@ -147,7 +147,7 @@ pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: usize) -> Answer<&'a
     }
 }
 
-/// The parts of a vector; EINVAL when there are too many.
+/// Returns the parts of a vector; EINVAL when there are too many.
 unsafe fn vector<'a>(parts: *const iovec, number: c_int) -> Answer<&'a [iovec]> {
     match (number, parts.is_null()) {
         (0, _) => Ok(&[]),

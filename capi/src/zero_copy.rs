@@ -1,4 +1,4 @@
-//! rw_read_chunk and rw_reserve: bytes in place.
+//! rw_read_chunk and rw_reserve: receiving and sending without a copy.
 
 use std::ptr;
 
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rw_cancel(stream: *const Stream, room: *mut Room) {
     }
 }
 
-/// The stream and what `room` holds; EINVAL when that was taken before.
+/// Returns the stream and the reservation in `room`; EINVAL when it was taken before.
 unsafe fn taken<'a>(stream: *const Stream, room: *mut Room) -> Answer<(&'a Stream, HeldRoom)> {
     // SAFETY: as the crate says; its owner is a HeldRoom of `rw_reserve`, or null after commit or cancel.
     unsafe {
@@ -94,7 +94,7 @@ unsafe fn taken<'a>(stream: *const Stream, room: *mut Room) -> Answer<(&'a Strea
     }
 }
 
-/// Takes what an owner word stands for, and clears it.
+/// Takes the object that an owner word points to, and clears the word.
 unsafe fn owner<T>(word: &mut *mut c_void) -> Option<Box<T>> {
     // SAFETY: as the caller says.
     unsafe { take(std::mem::replace(word, ptr::null_mut()).cast()) }

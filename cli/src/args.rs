@@ -1,4 +1,4 @@
-//! The command line of `ringway`. Arguments of each command are declared beside its code.
+//! The command line of `ringway`. Each command's module declares its arguments.
 
 use clap::{Parser, Subcommand};
 
@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(name = "ringway", version, about, after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -14,15 +14,15 @@ pub(crate) struct Arguments {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a program on Ringway, unmodified
+    /// Run an unmodified program on Ringway
     Run(crate::run::Arguments),
-    /// Serve all programs of this machine, in the foreground
+    /// Run the service for all programs of this machine, in the foreground
     Serve(crate::serve::Arguments),
     /// Show or check the configuration
     Config(crate::config_cmd::Arguments),
-    /// Say what this machine offers and what would be chosen
+    /// Report what this machine supports and what Ringway would use
     Doctor(crate::doctor::Arguments),
-    /// Compare Ringway with the kernel over a wire of its own
+    /// Compare Ringway with the kernel on private veth pairs
     Demo(crate::demo::Arguments),
     /// Show sockets, like ss(8)
     Ss(crate::ss::Arguments),
@@ -30,17 +30,17 @@ pub(crate) enum Command {
     Nstat(crate::nstat::Arguments),
     /// Capture packets with tcpdump(8)'s own arguments
     Tcpdump(crate::tcpdump::Arguments),
-    /// Hold a capture file against the rules of TCP, IP and UDP
+    /// Check a capture file against the rules of TCP, IP and UDP
     CheckTrace(crate::check_trace::Arguments),
-    /// Measure Ringway beside the kernel
+    /// Benchmark Ringway against the kernel
     Bench(crate::bench::Arguments),
 }
 
 const EXAMPLES: &str = "Examples:
-  ringway doctor                            what would work here
-  ringway run -- nginx -g 'daemon off;'     nginx on Ringway; same address, ssh and ping untouched
-  ringway run --dry-run -- ./server         what would be accelerated, and why not
-  ringway ss -tlnp                          its sockets";
+  ringway doctor                            report what works on this machine
+  ringway run -- nginx -g 'daemon off;'     run nginx on Ringway; same address, ssh and ping unaffected
+  ringway run --dry-run -- ./server         report what would be accelerated, or why not
+  ringway ss -tlnp                          list listening sockets";
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
-//! `ringway check-trace FILE`: holds a capture against the rules of the wire, whoever's packets they are.
+//! `ringway check-trace FILE`: checks a capture of any stack against the rules of TCP, IP and UDP.
 //!
-//! Promises: exit status 0 when no rule was broken, 1 when one was, 2 when the file cannot be read; warnings do
-//! not change it unless `--strict` is given. Does not do: capture (`ringway tcpdump -w FILE`, tcpdump(8)).
+//! Promises: exit status 0 when no rule is broken, 1 when one is, 2 when the file cannot be read; warnings count only with
+//! `--strict`. Does not do: capture (`ringway tcpdump -w FILE`, tcpdump(8)).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,15 +16,15 @@ use serde_json::{Value, json};
 /// Arguments of `ringway check-trace`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// A capture: pcap or pcapng; `-` reads standard input
+    /// Capture file, pcap or pcapng; `-` reads standard input
     file: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// The capture was made at the host of this address: the order of its packets is known (may be repeated)
+    /// Address of the host that captured: the order of its packets is exact (may be repeated)
     #[arg(long, value_name = "ADDRESS")]
     local: Vec<IpAddr>,
-    /// Least time to a retransmission without a sign of loss, milliseconds
+    /// Shortest accepted time to a retransmission without a sign of loss, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 200)]
     min_rto: u32,
     /// Count warnings as findings
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     strict: bool,
 }
 
-/// Checks the file and prints what was found.
+/// Checks the file and prints the findings.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let report = match read(arguments) {
         Ok(report) => report,
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         print(&mut io::stdout().lock(), &report, findings)
     };
     match printed {
-        // Who has closed the pipe has seen enough.
+        // A reader that closed the pipe has seen enough.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("ringway check-trace: {error}");
             ExitCode::from(2)
@@ -94,7 +94,7 @@ fn print(to: &mut dyn Write, report: &Report, findings: u64) -> io::Result<()> {
     writeln!(to, "{} packets, {} flows, {findings} findings", report.packets, report.flows.len())
 }
 
-/// One line for a flow: `tcp A > B: 12+10 packets, 1000+20 bytes, …`
+/// Formats one line for a flow: `tcp A <> B: 12+10 packets, 1000+20 bytes, …`
 fn flow_line(flow: &FlowReport) -> String {
     let pair = |[a, b]: [u64; 2]| format!("{a}+{b}");
     let mut line =

@@ -10,32 +10,32 @@ use ringway_service::Config;
 /// Arguments of `ringway config`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// What to do with it.
+    /// The action.
     #[command(subcommand)]
     pub(crate) action: Action,
 }
 
-/// What to do with the configuration.
+/// The actions of `ringway config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Print every key with its value and reason, as a file that can be read back
+    /// Print every key with its value and reason, in the form of a configuration file
     Show {
-        /// Read this configuration
+        /// Configuration file
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Values only, without reasons
+        /// Print values only, without reasons
         #[arg(long)]
         effective: bool,
     },
-    /// Check a configuration and say what is wrong with it
+    /// Check a configuration: report errors, or the keys that differ from their defaults
     Check {
-        /// Read this configuration
+        /// Configuration file
         #[arg(value_name = "FILE")]
         config: Option<PathBuf>,
     },
 }
 
-/// Shows or checks; 1 when something is wrong.
+/// Shows or checks the configuration; returns 1 on an error.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let path = match &arguments.action {
         Action::Show { config, .. } | Action::Check { config } => config,
@@ -53,12 +53,12 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// What is not at its default, one key a line.
+/// Keys that differ from their defaults, one per line.
 fn changes(config: &Config) -> String {
     config.changed().iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
-/// Writes to standard output; a reader that has gone away is not an error of ours.
+/// Writes to standard output; a closed pipe is not an error.
 fn print(text: &str) -> ExitCode {
     match std::io::stdout().write_all(text.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,9 +1,9 @@
 //! `ringway demo`: the same unmodified nginx on Ringway and on the kernel, side by side.
 //!
-//! Two wires of its own (namespaces and a veth pair each), so that neither stack pays for the
-//! other; the load comes from the kernel's stack on the other side; rounds alternate and the
-//! medians are shown. Promises: every byte fetched is compared, the kernel's TCP counters prove who
-//! carried them, and everything made is removed, also after Ctrl-C.
+//! Each stack has its own veth pair between two namespaces, so that neither stack pays for the
+//! other. The load comes from the kernel's stack on the other side; rounds alternate and the medians
+//! are shown. Promises: every byte fetched is compared, the kernel's TCP counters prove which stack
+//! carried them, and everything created is removed, also after Ctrl-C.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -25,18 +25,18 @@ pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(short, long)]
     json: bool,
-    /// Rounds on each stack; the medians are shown
+    /// Number of rounds on each stack; the medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Seconds of load in each round
+    /// Seconds of load per round
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: u32,
-    /// Connections that the load keeps open
+    /// Number of connections of the load generator
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
     connections: u32,
 }
 
-/// What the demo found.
+/// Result of the demo.
 #[derive(Debug)]
 struct Outcome {
     program: &'static str,
@@ -47,7 +47,7 @@ struct Outcome {
     first_byte: Duration,
 }
 
-/// Runs it; fails when a byte was wrong or the kernel's TCP took part.
+/// Runs the demo; fails when a byte was wrong or the kernel's TCP received a segment.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match compare(arguments) {
         Ok(outcome) => outcome,
@@ -71,7 +71,7 @@ fn compare(arguments: &Arguments) -> io::Result<Outcome> {
     remove_on_signal()?;
     let (our_wire, kernel_wire) = (Wire::new()?, Wire::new()?);
     say(&format!(
-        "two wires of namespaces {}, {} and {}, {}",
+        "veth pairs between namespaces {} and {}, and {} and {}",
         our_wire.namespace(Side::Server),
         our_wire.namespace(Side::Client),
         kernel_wire.namespace(Side::Server),
@@ -91,7 +91,7 @@ fn compare(arguments: &Arguments) -> io::Result<Outcome> {
     let (mut our_rounds, mut kernel_rounds) = (Vec::new(), Vec::new());
     for round in 1..=arguments.rounds {
         say(&format!(
-            "round {round} of {}: {} s of wrk with {} connections on each",
+            "round {round} of {}: {} s of wrk with {} connections on each stack",
             arguments.rounds, arguments.seconds, arguments.connections
         ));
         our_rounds.push(load::measure(&ours, arguments.seconds, arguments.connections)?);
@@ -129,13 +129,13 @@ fn as_table(outcome: &Outcome) -> String {
         ("requests per second", ours.requests_per_s, kernel.requests_per_s, 0),
         ("latency p50, us", ours.p50_us, kernel.p50_us, 0),
         ("latency p99, us", ours.p99_us, kernel.p99_us, 0),
-        ("server CPU s per million requests", ours.cpu_s_per_million, kernel.cpu_s_per_million, 2),
+        ("CPU seconds per million requests", ours.cpu_s_per_million, kernel.cpu_s_per_million, 2),
     ] {
         text.push_str(&format!("{name:<34}{ours:>12.digits$}{kernel:>12.digits$}{:>9.2}x\n", ours / kernel));
     }
-    let bytes = if outcome.bytes_ok { "every byte fetched was right" } else { "BYTES WERE WRONG" };
+    let bytes = if outcome.bytes_ok { "all fetched bytes were correct" } else { "FETCHED BYTES WERE WRONG" };
     let carried = match outcome.kernel_segments {
-        0 => "the kernel's TCP in the server's namespace received no segment".to_string(),
+        0 => "the kernel's TCP in Ringway's namespace received no segment".to_string(),
         segments => format!("THE KERNEL'S TCP RECEIVED {segments} SEGMENTS"),
     };
     text.push_str(&format!("\n{bytes}; {carried}; first byte after {:.2} s\n", outcome.first_byte.as_secs_f64()));

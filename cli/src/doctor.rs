@@ -1,8 +1,8 @@
-//! `ringway doctor`: what this machine offers, what would be chosen, and what to repair.
+//! `ringway doctor`: reports what this machine supports, what Ringway would use, and what to fix.
 //!
-//! Promises: disturbs nothing; each line is OK, WARN or FAIL and, where something can be done, the one
-//! command that does it. Exit status 0 all well, 1 warnings, 2 something that must be repaired first.
-//! Does not do: repair by itself, except `--undo`, which removes what dead services have left.
+//! Promises: changes nothing; each line is OK, NOTE, WARN or FAIL with, where there is one, the command that fixes
+//! it. Exit status: 0 no problem, 1 warnings, 2 a failure that must be fixed first.
+//! Does not do: fix anything, except `--undo`, which removes the files of dead services.
 
 mod checks;
 mod interfaces;
@@ -19,18 +19,18 @@ use report::{Report, Status};
 /// Arguments of `ringway doctor`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Measure the candidates on a private wire instead of only probing them
+    /// Also measure each device's speed on a private veth pair or tap
     #[arg(long)]
     pub(crate) measure: bool,
-    /// Remove what dead services have left
+    /// Only remove the files that dead services left
     #[arg(long)]
     pub(crate) undo: bool,
 }
 
-/// Probes; 0 all well, 1 warnings, 2 something that must be repaired first.
+/// Runs the checks; returns 0 without a problem, 1 on warnings, 2 on a failure that must be fixed first.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     let mut report = Report::default();
     if arguments.undo {
@@ -54,17 +54,17 @@ fn examine(arguments: &Arguments, report: &mut Report) {
         Ok(config) => config,
         Err(error) => return report.fail("configuration", error.to_string(), "ringway config check"),
     };
-    report.ok("configuration", format!("{} keys differ from their defaults", config.changed().len()));
+    report.ok("configuration", format!("valid; keys changed from their defaults: {}", config.changed().len()));
     match Snapshot::read() {
         Ok(kernel) => interfaces::examine(&config, &kernel, report),
-        Err(error) => report.fail("interfaces", format!("the kernel's addresses cannot be read: {error}"), ""),
+        Err(error) => report.fail("interfaces", format!("cannot read the kernel's addresses: {error}"), ""),
     }
     if arguments.measure {
         interfaces::measure(report);
     }
 }
 
-/// What was changed in the kernel vanishes with a service; files may stay.
+/// Removes the files of dead services. Their changes in the kernel ended with their processes.
 fn undo(report: &mut Report) {
     match RunDirectory::of_this_machine().remove_dead() {
         Ok(names) if names.is_empty() => report.ok("leftovers", "nothing to remove".to_owned()),

@@ -1,6 +1,6 @@
 //! The `ringway` command: one module per subcommand.
 //!
-//! Exit status: 0 success, 1 the command failed, 2 it was called wrongly (or `doctor` found a
+//! Exit status: 0 success, 1 the command failed, 2 wrong arguments (or `doctor` found a
 //! failure); `ringway run` ends as its program ends.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! `ringway nstat`: counters under the kernel's names, in the form of nstat(8).
+//! `ringway nstat`: counters under the kernel's names, in the format of nstat(8).
 //!
-//! As there, values are differences to the last call unless `-a` is given; the last values are
+//! Values are differences from the last call unless `-a` is given, as in nstat(8); the last values are
 //! kept in a file per user. Reads shared memory only.
 
 use std::collections::BTreeMap;
@@ -17,31 +17,31 @@ use crate::services::{self, Service};
 /// Arguments of `ringway nstat`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Absolute values since the service started, not since the last call
+    /// Show values since the service started, not since the last call
     #[arg(short = 'a', long)]
     ignore: bool,
-    /// Also counters that are zero
+    /// Show counters that are zero, too
     #[arg(short, long)]
     zeros: bool,
-    /// Do not remember these values for the next call
+    /// Do not save these values for the next call
     #[arg(short = 's', long)]
     noupdate: bool,
-    /// Forget the values of the last call
+    /// Ignore the values of the last call
     #[arg(short, long)]
     reset: bool,
     /// Print JSON
     #[arg(short, long)]
     json: bool,
-    /// Pretty JSON
+    /// Print indented JSON
     #[arg(short, long)]
     pretty: bool,
-    /// Only the service of this name
+    /// Show only the service of this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Only what this worker of the service has counted, from 0 on
+    /// Show only the counters of this worker; the first is 0
     #[arg(long, value_name = "N")]
     worker: Option<u32>,
-    /// Only counters whose name matches; `*` stands for anything
+    /// Show only counters with a matching name; `*` matches any text
     #[arg(value_name = "PATTERN")]
     patterns: Vec<String>,
 }
@@ -62,7 +62,7 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     let mut services = services::find(arguments.name.as_deref())?;
     services.retain(|service| arguments.worker.is_none_or(|worker| service.worker == worker));
     if services.is_empty() {
-        return Err(io::Error::other("no service runs in this network namespace"));
+        return Err(io::Error::other("no service is running in this network namespace"));
     }
     let now = sum(&services);
     let history = History::of(&services);
@@ -88,7 +88,7 @@ fn print(arguments: &Arguments, rows: &[(&str, u64)]) -> io::Result<()> {
     rows.iter().try_for_each(|(name, value)| writeln!(out, "{name:<32}{value:<16}0.0"))
 }
 
-/// The counters of all these services added up, in the order of the first.
+/// Sums of the counters of all these services, in the order of the first.
 fn sum(services: &[Service]) -> Vec<(String, u64)> {
     let mut total: Vec<(String, u64)> = Vec::new();
     for (name, value) in services.iter().flat_map(|service| service.stats.counters()) {
@@ -100,7 +100,7 @@ fn sum(services: &[Service]) -> Vec<(String, u64)> {
     total
 }
 
-/// Whether `name` matches a pattern with `*`, without regard to case, as nstat's patterns do.
+/// Returns true when `name` matches a pattern with `*`, ignoring case, as in nstat.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
@@ -116,7 +116,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     })
 }
 
-/// The values of the last call. They count only for the same services.
+/// The values of the last call, valid only for the same services.
 struct History {
     path: PathBuf,
     services: String,
@@ -147,7 +147,7 @@ impl History {
     fn write(&self, values: &[(String, u64)]) -> io::Result<()> {
         let mut text = format!("{}\n", self.services);
         values.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));
-        // Written beside and renamed: a reader meets the old values or the new ones, and a link laid there is not followed.
+        // Write a new file and rename it: readers see the old values or the new ones, and a symbolic link is not followed.
         let beside = self.path.with_extension(format!("{}", std::process::id()));
         fs::File::options().write(true).create_new(true).open(&beside)?.write_all(text.as_bytes())?;
         fs::rename(&beside, &self.path)

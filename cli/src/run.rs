@@ -1,10 +1,9 @@
-//! `ringway run`: runs a program on Ringway, unmodified.
+//! `ringway run`: runs an unmodified program on Ringway.
 //!
-//! Promises: attaches to the running service when there is one in this network namespace, else is
-//! a service of its own for as long as the program or anything it started is attached; the exit
-//! status is the program's own. What cannot be accelerated runs on the kernel and the banner says
-//! why; with `-e strict`, or where the library that stands in for libc is missing, it does not run
-//! (125). Does not do: look into the program.
+//! Promises: the program uses the running service of this network namespace; when there is none, this process is
+//! a private service while the program or a process it started is attached. The exit status is the program's. A
+//! program that cannot be accelerated runs on the kernel and the banner says why; with `-e strict`, or when the
+//! preload library is missing, it does not run (125). Does not do: change the program.
 
 mod banner;
 pub(crate) mod launch;
@@ -29,34 +28,34 @@ use program::{Program, Unusable};
 pub(crate) use banner::served;
 pub(crate) use library::find as find_library;
 
-/// Exit status when we fail, not the program (as env(1) and timeout(1)).
+/// Exit status when `ringway run` itself fails (as env(1) and timeout(1)).
 const OUR_FAILURE: u8 = 125;
-/// What `--workers` stands for.
+/// The variable that `--workers` sets.
 const WORKERS_VARIABLE: &str = "RINGWAY_WORKER_COUNT";
-/// The numbers of this process's own descriptors begin here.
+/// Lowest number for this process's own descriptors.
 const DESCRIPTORS_FROM: i32 = 3;
-/// How long peers of a program that has ended may take to acknowledge what it wrote.
+/// Time limit for peers to acknowledge the data of a program that has ended.
 const FINISH_LIMIT: ringway_shm::Duration = ringway_shm::Duration::from_secs(30);
 
 /// Arguments of `ringway run`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Read this configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// What happens to what Ringway cannot serve
+    /// Policy for programs and sockets that Ringway cannot serve
     #[arg(short, long, value_enum, default_value_t = Enforce::Fallback)]
     pub(crate) enforce: Enforce,
-    /// Say what would be accelerated and what not, and do not run
+    /// Report what would be accelerated, without running the program
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// No banner
+    /// Do not print the banner
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// Use the running service of this name, never a private one
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Workers of a private service (worker.count)
+    /// Number of workers of a private service (worker.count)
     #[arg(long, value_name = "N", conflicts_with = "name")]
     pub(crate) workers: Option<u32>,
     /// The program and its arguments
@@ -64,12 +63,12 @@ pub(crate) struct Arguments {
     pub(crate) program: Vec<OsString>,
 }
 
-/// What happens to what Ringway cannot serve.
+/// Policy for programs and sockets that Ringway cannot serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Enforce {
-    /// It goes to the kernel
+    /// Use the kernel
     Fallback,
-    /// It is an error
+    /// Fail
     Strict,
 }
 
@@ -97,19 +96,19 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// The environment, and in it what `--workers` says.
+/// Returns the environment, with the value of `--workers` in it.
 pub(crate) fn environment(workers: Option<u32>) -> Vec<(OsString, OsString)> {
     let set = workers.map(|workers| (OsString::from(WORKERS_VARIABLE), workers.to_string().into()));
     let others = std::env::vars_os().filter(|(name, _)| workers.is_none() || name != WORKERS_VARIABLE);
     others.chain(set).collect()
 }
 
-/// Why the options cannot be followed.
+/// Returns why the options cannot be applied; `None` when they can.
 fn contradiction(arguments: &Arguments) -> Option<String> {
     let option = refused_option(arguments)?;
     let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
     let is_running = RunDirectory::of_this_machine().serves_here(name);
-    is_running.then(|| format!("{option} cannot be followed: service {name} is running, with a configuration of its own"))
+    is_running.then(|| format!("{option} cannot be applied: service {name} is running with its own configuration"))
 }
 
 fn refuse(status: u8, text: &str) -> ExitCode {
@@ -121,24 +120,24 @@ fn fail(text: &str) -> ExitCode {
     refuse(OUR_FAILURE, text)
 }
 
-/// Who serves the program.
+/// The service that the program uses.
 enum Server {
     /// A running service.
     Running {
         socket: PathBuf,
         served: String,
-        /// What of this run's settings it does not follow.
+        /// Settings of this run that the service ignores.
         notes: Vec<String>,
-        /// The program's group there, which lives as long as this; `None`: nobody wants to know before the program does.
+        /// The program's group there, alive as long as this; `None` when neither strict mode nor a banner needs it.
         _group: Option<Box<Client>>,
     },
     /// A service in this process.
     Private(Box<Service>),
-    /// Nobody; the program runs on the kernel.
+    /// None; the program runs on the kernel.
     Nobody,
 }
 
-/// A program about to be started.
+/// A program to start, and its service.
 struct Launch<'a> {
     arguments: &'a Arguments,
     config: &'a Config,
@@ -153,10 +152,10 @@ struct Launch<'a> {
 impl<'a> Launch<'a> {
     fn prepare(arguments: &'a Arguments, config: &'a Config, mut program: Program) -> Result<Launch<'a>, String> {
         let strict = arguments.enforce == Enforce::Strict || config.policy.strict;
-        let signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
+        let signals = Signals::take().map_err(|error| format!("cannot install signal handlers: {error}"))?;
         let mut token = [0; 16];
-        getrandom(&mut token, GetRandomFlags::empty()).map_err(|error| format!("no random numbers: {error}"))?;
-        // Without the library nothing can ever be accelerated: the installation is broken, which is no reason of the program's.
+        getrandom(&mut token, GetRandomFlags::empty()).map_err(|error| format!("cannot get random numbers: {error}"))?;
+        // A missing library is a broken installation, not an obstacle of the program: fail.
         let library = library::find()?;
         let mut server = Server::Nobody;
         if program.obstacles.is_empty() {
@@ -177,22 +176,22 @@ impl<'a> Launch<'a> {
             Err(error) => return refuse(126, &format!("{}: {error}", self.program.path.display())),
         };
         if !self.arguments.quiet {
-            // In one write: the program runs already and may have something to say of its own.
+            // In one write: the program already runs and may write to stderr, too.
             let line = self.banner(child.id()) + "\n";
             eprint!("{line}");
         }
         if let Err(error) = ringway_service::raise_descriptor_limit() {
-            eprintln!("ringway run: few descriptors are left for connections: {error}");
+            eprintln!("ringway run: cannot raise the descriptor limit, which limits connections: {error}");
         }
-        // Only now: the program inherits nothing of it.
+        // After the program's start, which must not inherit it.
         if let Server::Private(service) = &self.server
             && let Err(error) = service.confine_process(self.config)
         {
-            eprintln!("ringway run: the service cannot give up its rights: {error}");
+            eprintln!("ringway run: the service cannot drop its privileges: {error}");
         }
         let status = match self.signals.accompany(&mut child) {
             Ok(status) => status,
-            Err(error) => return fail(&format!("the program cannot be waited for: {error}")),
+            Err(error) => return fail(&format!("cannot wait for the program: {error}")),
         };
         if let Server::Private(service) = self.server
             && let Err(error) = finish(*service, &mut self.signals)
@@ -232,13 +231,13 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// The running service that the arguments name or that everybody uses, else a private one.
+/// Finds the running service that the arguments name, or the default one; else starts a private one.
 fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: bool) -> Result<Server, String> {
     let directory = RunDirectory::of_this_machine();
     let name = arguments.name.as_deref().unwrap_or(DEFAULT_NAME);
     if directory.serves_here(name) {
         let socket = directory.socket_path(name);
-        // What the banner says, and what strict promises, the service has agreed to.
+        // Attach now, so that the banner, or strict mode, promises only what the service has accepted.
         let group = if strict || !arguments.quiet {
             let client = Client::attach(&socket, token, DESCRIPTORS_FROM);
             Some(Box::new(client.map_err(|error| format!("service {name}: {error}"))?))
@@ -252,22 +251,22 @@ fn find_server(arguments: &Arguments, config: &Config, token: [u8; 16], strict: 
         return Err(format!("no service {name} is running in this network namespace"));
     }
     let name = format!("private-{}", std::process::id());
-    // What strict promises, the devices have to keep before the program starts.
+    // In strict mode, the devices must open before the program starts.
     let opening = if strict { Opening::AtStart } else { Opening::AtFirstProgram };
     let service = Service::start(config, &name, &directory, Admission::Private(token), opening);
     let service = service.map_err(|error| error.to_string())?;
     Ok(Server::Private(Box::new(service)))
 }
 
-/// What of this run's environment the running service `name` does not follow.
+/// Lists the variables of this environment that the running service `name` ignores.
 fn not_followed(config: &Config, name: &str) -> Vec<String> {
     let ours = config.changed().into_iter().filter(|(path, _)| *path != "policy.strict");
     let variables = ours.map(|(path, _)| format!("RINGWAY_{}", path.replace('.', "_").to_ascii_uppercase()));
     let set = variables.filter(|variable| std::env::var_os(variable).is_some());
-    set.map(|variable| format!("{variable} has no effect, service {name} has a configuration of its own")).collect()
+    set.map(|variable| format!("{variable} has no effect: service {name} has its own configuration")).collect()
 }
 
-/// The option that a running service does not follow, if there is one.
+/// The given option that a running service would ignore, if any.
 fn refused_option(arguments: &Arguments) -> Option<&'static str> {
     match (&arguments.config, arguments.workers) {
         (Some(_), _) => Some("--config"),
@@ -276,7 +275,7 @@ fn refused_option(arguments: &Arguments) -> Option<&'static str> {
     }
 }
 
-/// What a running service serves, from its statistics and the kernel's addresses.
+/// Describes what a running service serves, from its statistics and the kernel's addresses.
 fn describe_running(directory: &RunDirectory, name: &str) -> String {
     let Ok(stats) = ringway_shm::stats::StatsReader::open(&directory.stats_path(name)) else { return format!("service {name}") };
     let kernel = Snapshot::read().unwrap_or_default();
@@ -290,8 +289,8 @@ fn describe_running(directory: &RunDirectory, name: &str) -> String {
     format!("{} (service {name})", interfaces.join(", "))
 }
 
-/// Goes on serving what the program has left behind, until nobody is attached and what was written has arrived:
-/// the kernel would send it after the program's end, too.
+/// Serves until no process is attached and peers have acknowledged all data: the kernel also sends data after the
+/// program's end.
 fn finish(service: Service, signals: &mut Signals) -> std::io::Result<()> {
     while service.status().is_busy() && !service.has_failed() {
         if signals.wait_for(service.idle_fd())? {
@@ -299,7 +298,7 @@ fn finish(service: Service, signals: &mut Signals) -> std::io::Result<()> {
         }
         service.hush();
     }
-    // A signal means at once, the end of the worker that all is done.
+    // A signal ends the wait at once; otherwise it ends with the worker, when all is sent.
     signals.wait_for(service.finish(FINISH_LIMIT))?;
     service.stop()
 }
@@ -312,7 +311,7 @@ fn end_as(status: ExitStatus) -> ExitCode {
     }
 }
 
-/// Says what would be done; 0 when the program would be accelerated, 1 when not.
+/// Prints what would be done; returns 0 when the program would be accelerated, else 1.
 fn dry_run(arguments: &Arguments, config: &Config, program: &Program) -> ExitCode {
     let mut obstacles = program.obstacles.clone();
     obstacles.extend(library::find().err());
@@ -337,11 +336,11 @@ fn dry_run(arguments: &Arguments, config: &Config, program: &Program) -> ExitCod
 fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
     let kernel = match Snapshot::read() {
         Ok(kernel) => kernel,
-        Err(error) => return obstacles.push(format!("the kernel's addresses cannot be read: {error}")),
+        Err(error) => return obstacles.push(format!("cannot read the kernel's addresses: {error}")),
     };
     let machine = Machine::now(config);
     let found = plan(config, &kernel, &machine);
-    println!("service: a private one");
+    println!("service: private");
     for planned in &found.served {
         println!("interface: {}; {}", banner::served(std::slice::from_ref(planned)), planned.reason);
         for warning in &planned.warnings {
@@ -355,6 +354,6 @@ fn describe_private(config: &Config, obstacles: &mut Vec<String>) {
         println!("firewall: {line}");
     }
     if found.served.is_empty() {
-        obstacles.push("there is no interface to serve".to_owned());
+        obstacles.push("no interface to serve".to_owned());
     }
 }

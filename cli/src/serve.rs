@@ -1,7 +1,8 @@
 //! `ringway serve`: the system service, in the foreground.
 //!
-//! Promises: one line when programs can attach, and READY=1 for systemd; WATCHDOG=1 as long as every worker works; ends on SIGTERM, SIGINT,
-//! SIGHUP and SIGQUIT with nothing left behind. Does not do: fork, log files; the supervisor does.
+//! Promises: prints one line and sends READY=1 to systemd when programs can attach; sends WATCHDOG=1 while every worker
+//! makes progress; ends on SIGTERM, SIGINT, SIGHUP and SIGQUIT and leaves nothing behind. Does not do: fork, write log
+//! files; the supervisor does.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -19,18 +20,18 @@ use crate::run::launch::Signals;
 /// Arguments of `ringway serve`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// Name of this service, for its files in /run/ringway; `ringway run` looks for "default"
+    /// Name of the service and of its files in /run/ringway; `ringway run` uses "default"
     #[arg(long, default_value = DEFAULT_NAME)]
     pub(crate) name: String,
-    /// Read this configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Workers (worker.count)
+    /// Number of workers (worker.count)
     #[arg(long, value_name = "N")]
     pub(crate) workers: Option<u32>,
 }
 
-/// Serves until it is told to end.
+/// Serves until a signal ends it.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match serve(arguments) {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,22 +45,22 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 fn serve(arguments: &Arguments) -> Result<(), String> {
     let config = Config::load(arguments.config.as_deref(), crate::run::environment(arguments.workers))
         .map_err(|error| error.to_string())?;
-    let mut signals = Signals::take().map_err(|error| format!("signals cannot be taken: {error}"))?;
+    let mut signals = Signals::take().map_err(|error| format!("cannot install signal handlers: {error}"))?;
     let admission = Admission::of_group(&config.policy.group);
     let directory = RunDirectory::of_this_machine();
     let mut service = Service::start(&config, &arguments.name, &directory, admission, Opening::AtStart)
         .map_err(|error| format!("{}: {error}", arguments.name))?;
     if let Err(error) = ringway_service::raise_descriptor_limit() {
-        eprintln!("ringway serve: few descriptors are left for connections: {error}");
+        eprintln!("ringway serve: cannot raise the descriptor limit, which limits connections: {error}");
     }
     if let Some(interval) = watchdog_interval() {
         let watched = service.watch_workers(interval, || {
-            // A supervisor that cannot be told ends the service: that is what it is for.
+            // On an error the supervisor gets no sign of life and ends the service.
             tell_supervisor("WATCHDOG=1").ok();
         });
         watched.map_err(|error| format!("WATCHDOG_USEC: {error}"))?;
     }
-    service.confine_process(&config).map_err(|error| format!("the service cannot give up its rights: {error}"))?;
+    service.confine_process(&config).map_err(|error| format!("the service cannot drop its privileges: {error}"))?;
     let notes: String = service.notes().iter().map(|note| format!("; {note}")).collect();
     eprintln!("ringway: service {} ready: TCP on {}{notes}", service.name(), crate::run::served(service.served()));
     tell_supervisor("READY=1").map_err(|error| format!("NOTIFY_SOCKET: {error}"))?;
@@ -80,7 +81,7 @@ fn until_told(service: &Service, signals: &mut Signals) -> io::Result<()> {
     Ok(())
 }
 
-/// sd_watchdog_enabled(3): half of what the supervisor waits for a sign; `None`: it waits for none of ours.
+/// Half the supervisor's watchdog time (sd_watchdog_enabled(3)); `None` when it does not watch this process.
 fn watchdog_interval() -> Option<Duration> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
@@ -88,7 +89,7 @@ fn watchdog_interval() -> Option<Duration> {
     Some(Duration::from_micros(limit / 2))
 }
 
-/// sd_notify(3): one datagram to the socket that systemd names; a name with `@` is abstract.
+/// Sends one datagram to the socket that systemd names (sd_notify(3)); a name with `@` is abstract.
 fn tell_supervisor(state: &str) -> io::Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else { return Ok(()) };
     let socket = UnixDatagram::unbound()?;

@@ -1,8 +1,8 @@
-//! The running services, found by their statistics files in `/run/ringway`.
+//! Finds the running services by their statistics files in `/run/ringway`.
 //!
-//! Promises: a file of a dead service is not shown; without a name only the services of this
-//! network namespace are, as `ss` shows only its sockets. A service with several workers has a file for each, and is
-//! several entries of one name here. Does not do: talk to a service.
+//! Promises: dead services are left out; without a name, only the services of this network namespace are found, as `ss`
+//! shows only its sockets. A service with several workers has one file and one entry per worker. Does not do:
+//! communicate with a service.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use ringway_service::rundir::network_here;
 use ringway_shm::channel::attach::path_of_worker;
 use ringway_shm::stats::StatsReader;
 
-/// Where services keep their files.
+/// The folder of the services' files.
 pub(crate) const RUNTIME_FOLDER: &str = "/run/ringway";
 
 /// One worker of a running service.
@@ -21,32 +21,32 @@ pub(crate) const RUNTIME_FOLDER: &str = "/run/ringway";
 pub(crate) struct Service {
     /// The service's name: the file's stem.
     pub(crate) name: String,
-    /// Which of its workers.
+    /// The worker's number.
     pub(crate) worker: u32,
     /// Its statistics.
     pub(crate) stats: StatsReader,
 }
 
 impl Service {
-    /// The file of this service with another ending.
+    /// The file of this service and worker with another ending.
     pub(crate) fn file(&self, ending: &str) -> PathBuf {
         path_of_worker(&Path::new(RUNTIME_FOLDER).join(format!("{}.{ending}", self.name)), self.worker)
     }
 
-    /// Whether the process still runs.
+    /// Returns true while the process runs.
     pub(crate) fn is_alive(&self) -> bool {
         process_file(self.stats.pid(), "").exists()
     }
 }
 
-/// The service of this name, or all services of this network namespace, in order of their names.
+/// Finds the service of this name, or all services of this network namespace, sorted by name.
 ///
 /// # Errors
 /// There is no such service, or its file cannot be read.
 pub(crate) fn find(name: Option<&str>) -> io::Result<Vec<Service>> {
     let Some(name) = name else { return Ok(all_here()) };
     if !open(name, 0)?.is_alive() {
-        return Err(io::Error::other(format!("the service {name} is not running any more")));
+        return Err(io::Error::other(format!("service {name} is no longer running")));
     }
     let mut found = everywhere();
     found.retain(|service| service.name == name);
@@ -60,17 +60,17 @@ fn all_here() -> Vec<Service> {
     found
 }
 
-/// All running services of this machine, in order of their names.
+/// Finds all running services of this machine, sorted by name.
 pub(crate) fn everywhere() -> Vec<Service> {
     let entries = fs::read_dir(RUNTIME_FOLDER).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| split(entry.file_name().to_str()?));
-    // A file that cannot be opened has just been removed, or belongs to a dead service.
+    // A file that cannot be opened was just removed or belongs to a dead service.
     let mut found: Vec<Service> = names.filter_map(|(name, worker)| open(&name, worker).ok()).filter(Service::is_alive).collect();
     found.sort_by(|one, other| (&one.name, one.worker).cmp(&(&other.name, other.worker)));
     found
 }
 
-/// Name and worker of `NAME.stats` and `NAME.stats1`.
+/// Splits `NAME.stats` or `NAME.stats1` into name and worker.
 fn split(file: &str) -> Option<(String, u32)> {
     let (name, ending) = file.rsplit_once('.')?;
     let worker = ending.strip_prefix("stats")?;

@@ -1,7 +1,7 @@
-//! `ringway ss`: the sockets that Ringway serves, in the form of ss(8).
+//! `ringway ss`: the sockets that Ringway serves, in the format of ss(8).
 //!
 //! Reads shared memory only, so it works while a worker is busy or out of buffers. Does not show
-//! the kernel's sockets: `ss` does.
+//! the kernel's sockets; ss(8) does.
 
 use std::collections::HashMap;
 use std::fs;
@@ -25,58 +25,58 @@ use filter::Filter;
 /// Arguments of `ringway ss`.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// TCP sockets
+    /// Show TCP sockets
     #[arg(short, long)]
     tcp: bool,
-    /// UDP sockets
+    /// Show UDP sockets
     #[arg(short, long)]
     udp: bool,
-    /// Only listening sockets
+    /// Show only listening sockets
     #[arg(short, long)]
     listening: bool,
-    /// Ports as numbers
+    /// Show ports as numbers
     #[arg(short, long)]
     numeric: bool,
-    /// Listening and connected sockets
+    /// Show listening and connected sockets
     #[arg(short, long)]
     all: bool,
-    /// The program that owns the socket
+    /// Show the program that owns the socket
     #[arg(short, long)]
     processes: bool,
-    /// Timers
+    /// Show timers
     #[arg(short, long)]
     options: bool,
-    /// What TCP has measured
+    /// Show TCP's internal values
     #[arg(short, long)]
     info: bool,
-    /// Memory of the socket
+    /// Show the socket's memory
     #[arg(short, long)]
     memory: bool,
-    /// User, interface and slot
+    /// Show user, slot and service
     #[arg(short, long)]
     extended: bool,
-    /// Only totals
+    /// Show only totals
     #[arg(short, long)]
     summary: bool,
-    /// Only IPv4
+    /// Show only IPv4
     #[arg(short = '4', long)]
     ipv4: bool,
-    /// Only IPv6
+    /// Show only IPv6
     #[arg(short = '6', long)]
     ipv6: bool,
-    /// No header
+    /// Do not print the header
     #[arg(short = 'H', long)]
     no_header: bool,
-    /// One line per socket
+    /// Print one line per socket
     #[arg(short = 'O', long)]
     oneline: bool,
     /// Print JSON
     #[arg(short, long)]
     json: bool,
-    /// Only the service of this name
+    /// Show only the service of this name
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// As for ss: `state STATE`, `sport = :PORT`, `dport = :PORT`, `src ADDRESS`, `dst ADDRESS`
+    /// Filter as in ss(8): `state STATE`, `sport = :PORT`, `dport = :PORT`, `src ADDRESS`, `dst ADDRESS`
     #[arg(value_name = "FILTER")]
     filter: Vec<String>,
 }
@@ -112,12 +112,12 @@ fn show(arguments: &Arguments) -> io::Result<()> {
     table::print(&mut out, arguments, &sockets, &Names::new(arguments.numeric))?;
     if unlisted.time_wait + unlisted.others > 0 {
         let Unlisted { time_wait, others } = unlisted;
-        eprintln!("ringway ss: {time_wait} more sockets in TIME-WAIT and {others} others that no program has are not listed");
+        eprintln!("ringway ss: not listed: {time_wait} more sockets in TIME-WAIT and {others} more orphans");
     }
     Ok(())
 }
 
-/// Sockets that no program has, beyond those that a service writes down one by one.
+/// Numbers of orphans that the service counts but does not list.
 #[derive(Debug, Default)]
 struct Unlisted {
     time_wait: u64,
@@ -138,23 +138,23 @@ impl Unlisted {
     }
 }
 
-/// Linux's number of LISTEN, as in the record.
+/// Linux's number of the LISTEN state, as in the socket record.
 const LISTEN: u8 = 10;
 
-/// A socket and what is known around it.
+/// A socket with its service and interface.
 #[derive(Debug)]
 struct Shown<'a> {
     socket: SocketRecord,
     service: &'a str,
     interface: String,
-    /// When it is shown.
+    /// The time of this listing.
     now: Instant,
 }
 
 fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     let interfaces: HashMap<u32, String> =
         service.stats.interfaces().into_iter().map(|(number, interface)| (number, interface.name)).collect();
-    // A listener has a slot at each worker: shown is the first one's.
+    // A listener has a slot at each worker; only the first worker's is shown.
     let now = clock::now();
     let partner = |socket: &SocketRecord| service.worker > 0 && socket.state == LISTEN;
     service.stats.sockets().into_iter().filter(move |socket| !partner(socket)).map(move |socket| {
@@ -163,7 +163,7 @@ fn sockets(service: &Service) -> impl Iterator<Item = Shown<'_>> {
     })
 }
 
-/// The name that ss gives a state.
+/// ss's name of a state.
 fn state_name(state: u8) -> &'static str {
     STATES.iter().find(|(number, _, _)| *number == state).map_or("UNKNOWN", |(_, name, _)| name)
 }
@@ -186,7 +186,7 @@ const STATES: &[(u8, &str, &str)] = &[
 fn summary(out: &mut impl Write, sockets: &[Shown<'_>], unlisted: &Unlisted) -> io::Result<()> {
     let streams: Vec<&Shown<'_>> = sockets.iter().filter(|shown| !shown.socket.datagrams).collect();
     let count = |state: u8| streams.iter().filter(|shown| shown.socket.state == state).count() as u64;
-    // As in ss: those in TIME-WAIT, which nobody has either, are counted apart.
+    // As in ss, sockets in TIME-WAIT are counted apart, although no program owns them either.
     let is_orphan = |shown: &&&Shown<'_>| shown.socket.pid == 0 && shown.socket.state != 6;
     let orphaned = streams.iter().filter(is_orphan).count() as u64 + unlisted.others;
     let waiting = count(6) + unlisted.time_wait;
@@ -222,7 +222,7 @@ impl Names {
     }
 }
 
-/// A listener on the IPv6 wildcard whose peers may be IPv4 too.
+/// Returns true for a listener or UDP socket on the IPv6 wildcard that also accepts IPv4 peers.
 fn serves_both_families(socket: &SocketRecord) -> bool {
     (socket.state == LISTEN || socket.datagrams)
         && socket.local.ip.is_unspecified()
@@ -230,12 +230,12 @@ fn serves_both_families(socket: &SocketRecord) -> bool {
         && socket.remote.ip.is_ipv4()
 }
 
-/// The local address as ss writes it: `*` where both families are served.
+/// The local address as ss writes it: `*` when the socket serves both families.
 fn local_address(socket: &SocketRecord) -> String {
     if serves_both_families(socket) { "*".to_string() } else { address(&socket.local) }
 }
 
-/// The peer's address, likewise.
+/// The peer's address as ss writes it: `*` when the socket serves both families.
 fn peer_address(socket: &SocketRecord) -> String {
     if serves_both_families(socket) { "*".to_string() } else { address(&socket.remote) }
 }

@@ -1,8 +1,8 @@
-//! `ringway tcpdump ARGS`: the real tcpdump(8), fed with what a worker receives and sends.
+//! `ringway tcpdump ARGS`: the real tcpdump(8), fed with the packets that the workers receive and send.
 //!
-//! Arguments are tcpdump's own. Those that name a live source (`-i`, `-Q`, `-p`, `-B`, `--name`)
-//! are served here, because tcpdump reads a stream; all others are passed on. Promises: Ctrl-C ends
-//! it cleanly, with a complete file under `-w`; packets lost are counted. Does not do: slow the worker.
+//! Arguments are tcpdump's own. Those of a live source (`-i`, `-Q`, `-p`, `-B`, and `--name`) are handled
+//! here, because tcpdump reads a stream; all others are passed on. Promises: Ctrl-C ends it cleanly, with a
+//! complete file under `-w`; lost packets are counted. Does not do: slow the worker.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
@@ -28,12 +28,12 @@ use options::Options;
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Arguments {
-    /// tcpdump's own; and `--name NAME`: the service of this name
+    /// tcpdump's own arguments, and `--name NAME` to choose a service
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
 }
 
-/// Captures until tcpdump has enough, the service ends or a signal comes.
+/// Captures until tcpdump or the service ends, or a signal arrives.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match capture(&arguments.arguments) {
         Ok(code) => code,
@@ -64,29 +64,29 @@ fn capture(arguments: &[OsString]) -> io::Result<ExitCode> {
     result.map(|()| exit_code(status))
 }
 
-/// The workers of the one service; several services must be told apart by name.
+/// Returns the workers of the only service; fails when there are several, which needs `--name`.
 fn only(services: Vec<Service>) -> io::Result<Vec<Service>> {
     let names: Vec<&str> = services.iter().filter(|service| service.worker == 0).map(|service| service.name.as_str()).collect();
     match names.len() {
-        0 => Err(io::Error::other("no service runs in this network namespace")),
+        0 => Err(io::Error::other("no service is running in this network namespace")),
         1 => Ok(services),
-        _ => Err(io::Error::other(format!("several services run; add --name with one of: {}", names.join(", ")))),
+        _ => Err(io::Error::other(format!("several services are running; choose one with --name: {}", names.join(", ")))),
     }
 }
 
-/// tcpdump reads a stream from us, in a process group of its own: Ctrl-C ends the stream first.
+/// Starts tcpdump, which reads the stream, in its own process group, so that Ctrl-C ends the stream first.
 fn start(options: &Options) -> io::Result<Child> {
     let mut command = Command::new("tcpdump");
     command.args(["-r", "-"]);
     if rustix::process::getuid().is_root() && !options.names_user {
-        // Else it would write its file as another user, who may not be allowed to.
+        // Otherwise tcpdump writes its file as another user, without permission for it.
         command.args(["-Z", "root"]);
     }
     let started = command.args(&options.passed).stdin(Stdio::piped()).process_group(0).spawn();
-    started.map_err(|error| io::Error::other(format!("tcpdump cannot be started: {error}")))
+    started.map_err(|error| io::Error::other(format!("cannot start tcpdump: {error}")))
 }
 
-/// Which packets of the ring are wanted and how they become a stream.
+/// Selects packets of the capture rings and describes their stream.
 struct Source {
     link_type: u32,
     interfaces: Vec<u32>,
@@ -103,12 +103,12 @@ impl Source {
             let names: Vec<&str> = all.iter().map(|(_, interface)| interface.name.as_str()).collect();
             let wanted = wanted.unwrap_or("any");
             return Err(io::Error::other(format!(
-                "the service {} has no interface {wanted}; it has: {}",
+                "service {} has no interface {wanted}; it has: {}",
                 service.name,
                 names.join(", ")
             )));
         };
-        // One stream has one link type; interfaces of the other kind are asked for with -i.
+        // A stream has one link type; interfaces of the other type need -i.
         let same: Vec<_> = chosen.iter().filter(|(_, interface)| interface.ethernet == first.ethernet).collect();
         let names: Vec<&str> = same.iter().map(|(_, interface)| interface.name.as_str()).collect();
         Ok(Source {
@@ -124,8 +124,8 @@ impl Source {
     }
 }
 
-/// Copies packets to tcpdump until one of the two has enough. Those of several workers come in the order of their times as
-/// far as one look at all rings shows them.
+/// Copies packets to tcpdump until either side ends. Packets of several workers are sorted by time within one batch taken
+/// from all rings.
 fn feed(
     service: &Service,
     source: &Source,
@@ -138,7 +138,7 @@ fn feed(
     let mut captured = 0_u64;
     let mut open = write(&mut pipe, &pcap::file_header(source.link_type, readers[0].snaplen()))?;
     while open && child.try_wait()?.is_none() {
-        // Read before the drain: what was captured before the signal is still shown.
+        // Read before the rings are drained, so that packets captured before the signal are still written.
         let last = stop.load(Ordering::Relaxed) || !service.is_alive();
         let mut batch = Vec::new();
         for reader in &mut readers {
@@ -164,7 +164,7 @@ fn feed(
     Ok(())
 }
 
-/// Takes wanted packets from a ring, not too many at a time.
+/// Takes wanted packets from a ring, about `BATCH_BYTES` at a time.
 fn take(reader: &mut CaptureReader, source: &Source, batch: &mut Vec<Packet>) {
     let mut bytes = 0;
     while let Some(packet) = reader.next_packet() {
@@ -178,7 +178,7 @@ fn take(reader: &mut CaptureReader, source: &Source, batch: &mut Vec<Packet>) {
     }
 }
 
-/// Writes to tcpdump; `false`: it has closed its end.
+/// Writes to tcpdump; returns false when it has closed its end.
 fn write(pipe: &mut ChildStdin, bytes: &[u8]) -> io::Result<bool> {
     match pipe.write_all(bytes) {
         Ok(()) => Ok(true),
@@ -187,7 +187,7 @@ fn write(pipe: &mut ChildStdin, bytes: &[u8]) -> io::Result<bool> {
     }
 }
 
-/// What to add to the worker's clock (CLOCK_MONOTONIC) to have the time of day, nanoseconds.
+/// Nanoseconds to add to the worker's clock (CLOCK_MONOTONIC) to get the time of day.
 fn wall_offset() -> io::Result<u64> {
     let monotonic = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let monotonic = (monotonic.tv_sec as u64) * 1_000_000_000 + monotonic.tv_nsec as u64;
@@ -200,7 +200,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// How often an empty ring is looked at.
+/// Polling interval of empty rings.
 const POLL: Duration = Duration::from_millis(5);
 /// Bytes collected for one write.
 const BATCH_BYTES: usize = 1 << 18;

@@ -1,7 +1,7 @@
-//! House rules that the compiler does not hold: `cargo test -p ringway-cli --test tidy`.
+//! House rules that the compiler does not check: `cargo test -p ringway-cli --test tidy`.
 //!
-//! Each test reads the tracked sources and the manifests and prints `file:line: what is wrong` for every finding.
-//! It looks at text after comments and strings have been blanked out; it does not parse Rust.
+//! Each test reads the sources and the manifests and prints `file:line: problem` for every finding.
+//! Tests search the text with comments and strings blanked out; they do not parse Rust.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ mod arrows;
 #[path = "tidy/coverage.rs"]
 mod coverage;
 
-/// Who may depend on whom. Everything else is an error; dev-dependencies are free.
+/// Allowed dependencies of each crate; all others are errors. dev-dependencies are not checked.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shm", &[]),
     ("stack", &["shm"]),
@@ -32,16 +32,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fuzz/targets", &["service", "engine", "sim", "trace", "device", "stack", "shm"]),
 ];
 
-/// Rooms whose roots must say `#![forbid(unsafe_code)]`.
+/// Crates with roots that must say `#![forbid(unsafe_code)]`.
 const SAFE_ROOMS: &[&str] = &["stack", "engine", "posix", "service", "cli", "sim", "trace"];
 
-/// Only these third-party crates may be in an unmodified program's address space.
+/// Third-party crates allowed in an unmodified program's address space.
 const PRELOAD_OUTSIDERS: &[&str] = &["libc"];
 
 const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 600;
 
-/// One source file: its path from the top, its text, and its text without comments and literals.
+/// A source file: its path from the workspace's root, its text, and its text without comments and literals.
 struct Source {
     path: String,
     text: String,
@@ -135,7 +135,7 @@ fn report(findings: Vec<String>) {
     assert!(findings.is_empty(), "{} finding(s)\n{}\n", findings.len(), findings.join("\n"));
 }
 
-/// Replaces comments, strings and character literals by spaces; lines stay where they are.
+/// Replaces comments, strings and character literals by spaces; line numbers do not change.
 fn blank(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -153,7 +153,7 @@ fn blank(text: &str) -> String {
     String::from_utf8(out).expect("only ASCII was pushed")
 }
 
-/// Where the comment or literal that starts at `at` ends; `at` itself when none starts there.
+/// End of the comment or literal that starts at `at`; `at` itself when none starts there.
 fn literal_end(bytes: &[u8], at: usize) -> usize {
     let word_before = at > 0 && is_word(bytes[at - 1]);
     match bytes[at] {
@@ -193,7 +193,7 @@ fn quoted_end(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// `r"…"`, `r#"…"#`; `None` for a raw identifier or a name that starts with r.
+/// End of `r"…"` or `r#"…"#`; `None` for a raw identifier or a name that starts with r.
 fn raw_end(bytes: &[u8], at: usize) -> Option<usize> {
     let hashes = bytes[at + 1..].iter().take_while(|byte| **byte == b'#').count();
     let open = at + 1 + hashes;
@@ -206,7 +206,7 @@ fn raw_end(bytes: &[u8], at: usize) -> Option<usize> {
     Some(length.map_or(bytes.len(), |length| open + 1 + length + close.len()))
 }
 
-/// A character literal, not a lifetime: `'x'`, `'\n'`, `'\u{41}'`, `'→'`.
+/// End of a character literal, not of a lifetime: `'x'`, `'\n'`, `'\u{41}'`, `'→'`.
 fn character_end(bytes: &[u8], at: usize) -> usize {
     match bytes.get(at + 1) {
         Some(b'\\') => quoted_end(bytes, at + 1, b'\''),
@@ -225,7 +225,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Offsets of `word` where it stands alone.
+/// Offsets of `word` as a whole word.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
@@ -235,7 +235,7 @@ fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     })
 }
 
-/// Normal dependencies of a manifest (also those for one target): (line, name).
+/// Normal dependencies of a manifest, also target-specific ones: (line, name).
 fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut inside = false;
@@ -251,7 +251,7 @@ fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The manifests of the rooms: room name to text.
+/// The crates' manifests: crate name to text.
 fn manifests() -> BTreeMap<String, String> {
     let rooms = ARROWS.iter().map(|(room, _)| room.to_string());
     rooms.map(|room| (room.clone(), read(&top().join(&room).join("Cargo.toml")))).collect()

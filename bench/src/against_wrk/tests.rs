@@ -1,4 +1,4 @@
-//! wrk's report is read, and whatever is none is an error.
+//! wrk's report is parsed; other text is an error.
 use super::*;
 
 #[test]

@@ -1,29 +1,29 @@
-//! What `ringway bench all` measures, and for how long.
+//! The measurements of `ringway bench all` and their lengths.
 //!
-//! Each scenario gets the same time: its rounds are as long as that allows for its points and targets.
+//! Each scenario gets the same time, from which the length of its rounds follows, given its points and targets.
 
 use std::time::Duration;
 
 use crate::options::Options;
 use crate::scenario::{self, Kind, Scenario};
 
-/// How short.
+/// Length of the measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
-    /// For each scenario, seconds.
+    /// Time for each scenario, seconds.
     budget_s: f64,
     rounds: u32,
     patience: u32,
-    /// Of each round of programs that want whole seconds.
+    /// Round length of programs that take whole seconds.
     whole_seconds: u32,
-    /// Connections of what stands still.
+    /// Connections of the scenarios without traffic.
     still: &'static str,
 }
 
 impl Form {
-    /// All of it in less than half an hour.
+    /// Everything in less than half an hour.
     pub(super) const SHORT: Form = Form { budget_s: 40.0, rounds: 3, patience: 1, whole_seconds: 2, still: "1000,10000" };
-    /// All of it in less than five minutes.
+    /// Everything in less than five minutes.
     pub(super) const QUICK: Form = Form { budget_s: 3.0, rounds: 1, patience: 0, whole_seconds: 1, still: "1000" };
 
     fn rounds_at_most(&self) -> f64 {
@@ -36,36 +36,36 @@ impl Form {
 pub(super) struct Part {
     /// The subcommand and its arguments.
     pub(super) words: Vec<String>,
-    /// How long it takes, about.
+    /// Approximate running time.
     pub(super) expected: Duration,
 }
 
-/// Starting a target, seconds.
+/// Time to start a target, seconds.
 const START_S: f64 = 0.7;
-/// What a round takes beyond its seconds: calibration, and 15 % to get warm.
+/// Overhead of a round: seconds for calibration, and a factor for the warm-up of 15 %.
 const ROUND_S: f64 = 0.06;
 const WARMUP: f64 = 1.15;
-/// A round is never shorter or longer.
+/// Bounds of a round, seconds.
 const SHORTEST_S: f64 = 0.05;
 const LONGEST_S: f64 = 1.0;
-/// Loads of `apps` with both targets, and of what `cycles` runs.
+/// Number of loads of `apps` with both targets, and of runs of `cycles`.
 const APPS_ROUNDS: f64 = 24.0;
 const CYCLES_RUNS: f64 = 6.0;
-/// What perf takes to write and read a recording, seconds.
+/// Time in which perf writes and reads a recording, seconds.
 const PERF_S: f64 = 6.0;
 
-/// What a scenario is measured with beside its own points and targets.
+/// Additional arguments of a scenario.
 fn words(scenario: &Scenario) -> &'static [&'static str] {
     match scenario.name {
         "conns" => &["--target", "linux,linux-uring,preload,service,embedded"],
         "cores" => &["--target", "linux,embedded"],
-        // The shorter ways are those of `host loss`; on this one a round must last many round trips.
+        // `host loss` has the short paths; on this one a round must last many round trips.
         "loss" => &["--rtt", "20ms", "--loss", "1%"],
         _ => &[],
     }
 }
 
-/// Everything.
+/// All parts.
 pub(super) fn all(form: Form) -> Vec<Part> {
     let mut parts: Vec<Part> = scenario::ALL.iter().map(|scenario| part(scenario, words(scenario), &form)).collect();
     for name in ["conns", "crr", "bulk"] {
@@ -81,13 +81,13 @@ pub(super) fn all(form: Form) -> Vec<Part> {
     parts
 }
 
-/// The parts with these names; no names: all of them.
+/// The parts with these names; all parts when there are no names.
 ///
 /// # Errors
-/// Text for the user: nothing has such a name.
+/// Text for the user: a name is unknown.
 pub(super) fn only(parts: Vec<Part>, names: &[String]) -> Result<Vec<Part>, String> {
     if let Some(name) = names.iter().find(|name| parts.iter().all(|part| part.words[0] != **name)) {
-        return Err(format!("there is no scenario {name}; `ringway bench list` says what there is"));
+        return Err(format!("there is no scenario {name}; `ringway bench list` lists them"));
     }
     Ok(parts.into_iter().filter(|part| names.is_empty() || names.contains(&part.words[0])).collect())
 }
@@ -99,7 +99,7 @@ fn made(words: &[&str], seconds: f64) -> Part {
 fn part(scenario: &Scenario, extra: &[&str], form: &Form) -> Part {
     let options = Options::parse(extra);
     let targets = options.targets_of(scenario).map_or(1, |targets| targets.len()) as f64;
-    // Where points want another wire or other sockets, the targets are started anew.
+    // Points that need another wire or other socket options restart the targets.
     let starts_s = START_S * targets * (scenario.points)(&options).chunk_by(|one, next| one.setup == next.setup).count() as f64;
     let name: Vec<&str> = scenario.name.split(' ').collect();
     let points = match scenario.kind {
@@ -130,13 +130,13 @@ fn part(scenario: &Scenario, extra: &[&str], form: &Form) -> Part {
     made(&[&name, extra, &more[..]].concat(), seconds)
 }
 
-/// The seconds of a round where so many fit into the budget.
+/// Seconds per round, so that `turns` of them fit into the time.
 fn round_s(form: &Form, turns: f64, starts_s: f64) -> f64 {
     let each = (form.budget_s - starts_s) / (turns * form.rounds_at_most());
     ((each - ROUND_S) / WARMUP).clamp(SHORTEST_S, LONGEST_S)
 }
 
-/// How long what is left takes, when what is done took so long.
+/// Expected time of the parts left, scaled by the time that the done ones took.
 pub(super) fn remaining(done: &[Part], left: &[Part], elapsed: Duration) -> Duration {
     let expected = |parts: &[Part]| parts.iter().map(|part| part.expected.as_secs_f64()).sum::<f64>();
     let pace = if done.is_empty() { 1.0 } else { elapsed.as_secs_f64() / expected(done) };

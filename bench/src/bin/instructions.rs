@@ -1,9 +1,9 @@
 //! Counts instructions with callgrind: each trace at N and at 2N units, the difference divided by N.
 //!
 //! `instructions [N]` prints the table. `instructions --check` compares with the figures of `bench/instructions.toml` and
-//! fails when one has grown by more than 2 %; `instructions --update` writes that file anew. `instructions run NAME N` is
-//! what it starts under valgrind. What start-up and the handshakes cost cancels out; the wire and the other host
-//! are not collected.
+//! fails when one has grown by more than 2 %; `instructions --update` rewrites that file. `instructions run NAME N` is the
+//! command run under valgrind. The cost of start-up and handshakes cancels out; the wire and the other host are not
+//! counted.
 #![forbid(unsafe_code)]
 
 use std::process::{Command, ExitCode};
@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use ringway_bench::figures::{Figures, TOLERANCE_PERCENT, Verdict};
 use ringway_bench::trace::{TRACES, Trace};
 
-/// The figures that are checked.
+/// The file of expected figures.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.toml");
 /// Units of the figures in the file.
 const UNITS: u64 = 2_000;
@@ -61,14 +61,14 @@ fn table(units: u64) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compares each trace with its figure. Another compiler makes other code: then differences are shown, no more.
+/// Compares each trace with its figure. With another compiler, differences are shown but are no failure.
 fn check() -> Result<ExitCode, String> {
     let text = std::fs::read_to_string(FILE).map_err(|error| format!("{FILE}: {error}"))?;
     let figures = Figures::parse(&text)?;
     let compiler = compiler()?;
     let comparable = compiler == figures.compiler;
     if !comparable {
-        println!("the figures are of {}, this is {compiler}: differences are no failure", figures.compiler);
+        println!("the figures are of {}, this is {compiler}: differences do not fail the check", figures.compiler);
     }
     let mut worse = false;
     for trace in TRACES {
@@ -78,10 +78,8 @@ fn check() -> Result<ExitCode, String> {
         worse |= !matches!(verdict, Verdict::AsBefore { .. } | Verdict::Better { .. });
     }
     if worse && comparable {
-        println!("a figure has grown by more than {TOLERANCE_PERCENT} %, or is missing: find the cause; if it must be so,");
-        println!(
-            "`cargo run --release -p ringway-bench --bin instructions -- --update` writes the new ones: commit them, say why"
-        );
+        println!("a figure has grown by more than {TOLERANCE_PERCENT} %, or is missing: find the cause; if it is intended,");
+        println!("run `cargo run --release -p ringway-bench --bin instructions -- --update` and commit the file with the reason");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
@@ -97,7 +95,7 @@ fn update() -> Result<ExitCode, String> {
 }
 
 fn compiler() -> Result<String, String> {
-    let output = Command::new("rustc").arg("-V").output().map_err(|error| format!("rustc cannot be started: {error}"))?;
+    let output = Command::new("rustc").arg("-V").output().map_err(|error| format!("cannot start rustc: {error}"))?;
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
@@ -109,15 +107,15 @@ fn difference(trace: &Trace, units: u64) -> Result<f64, String> {
     Ok(more as f64 / units as f64)
 }
 
-/// Instructions that callgrind collected inside the measured turns.
+/// Instructions that callgrind counted inside `measured_server_turn`.
 fn collected(trace: &Trace, units: u64) -> Result<u64, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured_server_turn*"]);
     valgrind.arg(program).args(["run", trace.name, &units.to_string()]);
-    let output = valgrind.output().map_err(|error| format!("valgrind cannot be started: {error}"))?;
+    let output = valgrind.output().map_err(|error| format!("cannot start valgrind: {error}"))?;
     let words = String::from_utf8_lossy(&output.stderr);
     let line = words.lines().find_map(|line| line.split_once("Collected :")).filter(|_| output.status.success());
     let count = line.and_then(|(_, count)| count.trim().parse::<u64>().ok());
-    count.ok_or_else(|| format!("valgrind ({}) said:\n{words}", output.status))
+    count.ok_or_else(|| format!("valgrind ({}) printed:\n{words}", output.status))
 }

@@ -1,9 +1,9 @@
-//! Bulk over the shared-memory link: one connection, two threads, one core each; Gbit/s of payload.
+//! Measures bulk over the shared-memory link: one connection, two threads, one core each; Gbit/s of payload.
 //!
-//! `link [SECONDS [ROW]]` (3 per row, all rows unless told): each row is measured in rounds of a quarter of a second, the rows' rounds
-//! interleaved, and the median and the best round are printed. The sender copies its bytes into frames, the receiver
-//! copies them out of frames, each through a buffer of 64 KiB. Each end is a stack, a link and a loop that looks for work
-//! without sleeping; on a machine with fewer free cores than two the numbers say little.
+//! `link [SECONDS [ROW]]` (default: 3 seconds per row, all rows): rounds last a quarter of a second and the rows' rounds
+//! are interleaved; the median and the best round are printed. The sender copies bytes into frames, the receiver copies
+//! them out of frames, each through a buffer of 64 KiB. Each end is a stack, a link and a loop that polls without
+//! sleeping; with fewer than two free cores the numbers mean little.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use ringway_bench::bulk_link::{End, LinkRow, ROWS};
 use ringway_device::memory::link::CAPACITY;
 use ringway_shm::wire::wire;
 
-/// A row's two threads; they rest between its rounds.
+/// A row's two threads; they park between its rounds.
 struct Running {
     name: &'static str,
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ struct Running {
     rates: Vec<f64>,
 }
 
-/// What the threads of a row share.
+/// State shared by the threads of a row.
 struct Shared {
     active: AtomicBool,
     stop: AtomicBool,
@@ -104,7 +104,7 @@ fn run(end: &mut End, shared: &Shared, sends: bool) {
     }
 }
 
-/// Where there are two processors, each end has its own.
+/// Pins the calling thread, so that each end has its own processor; continues unpinned on an error.
 fn pin(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
@@ -117,7 +117,7 @@ impl Running {
     fn round(&mut self) {
         self.shared.active.store(true, Ordering::Relaxed);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
-        // The windows of the round before fill again.
+        // Time for the windows to fill again.
         thread::sleep(ROUND / 10);
         let (start, before) = (std::time::Instant::now(), self.shared.received.load(Ordering::Relaxed));
         thread::sleep(ROUND);
@@ -137,6 +137,6 @@ impl Running {
         let (bytes, packets) = (self.shared.received.load(Ordering::Relaxed), self.shared.packets.load(Ordering::Relaxed));
         let median = self.rates[self.rates.len() / 2];
         let best = self.rates[self.rates.len() - 1];
-        println!("{median:>8.2} [{best:>6.2}]  {}; {} B a packet", self.name, bytes / packets.max(1));
+        println!("{median:>8.2} [{best:>6.2}]  {}; {} B per packet", self.name, bytes / packets.max(1));
     }
 }

@@ -1,7 +1,7 @@
-//! Nanoseconds for the checksum's sum of a segment, alone and while it is copied, by each variant of this processor.
+//! Measures the checksum of a segment in nanoseconds, alone and while copying, for each variant of this processor.
 //!
-//! `sums [BYTES]` (1460 unless told). Everything stays in the first-level cache; the rounds of all rows are interleaved
-//! and the median is printed, so that other work on the machine falls on all of them alike.
+//! `sums [BYTES]` (default: 1460). All data stays in the first-level cache. The rounds of all rows are interleaved and
+//! the median is printed, so that other work on the machine affects all rows alike.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;

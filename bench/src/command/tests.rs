@@ -1,4 +1,4 @@
-//! The list names all there is.
+//! The list is complete.
 use super::*;
 
 #[test]

@@ -1,15 +1,15 @@
-//! The eight classes of CPU time, and which one a call chain belongs to.
+//! The eight classes of CPU time, and the class of a call chain.
 //!
-//! Promises: the table is data (`symbols.toml`) and the first matching rule decides; a function that no
-//! rule names takes the class of its nearest named caller. Every call chain ends in the entry of a
-//! system call or interrupt, which says nothing about its leaf: where that, or anything else of class
-//! "other", is the nearest named caller, the sample is unmapped, never guessed. Does not do: looking inside functions that the compiler has merged into others.
+//! Promises: the table is data (`symbols.toml`) and the first matching rule decides. A function that no
+//! rule names takes the class of its nearest named caller. When that caller's class is "other", such as the
+//! entry of a system call or interrupt at the end of every chain, the sample is unmapped, never guessed.
+//! Does not do: separate inlined functions.
 
 use serde::Deserialize;
 
 use super::script::Frame;
 
-/// What a moment of a core was spent on.
+/// Class of CPU time.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(super) enum Class {
     #[serde(rename = "data copy")]
@@ -34,7 +34,7 @@ pub(super) enum Class {
     Idle,
 }
 
-/// The eight, in the paper's order.
+/// The eight classes, in the paper's order.
 pub(super) const CLASSES: [Class; 8] = [
     Class::DataCopy,
     Class::TcpIp,
@@ -47,7 +47,7 @@ pub(super) const CLASSES: [Class; 8] = [
 ];
 
 impl Class {
-    /// Its name in tables.
+    /// The name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Class::DataCopy => "data copy",
@@ -91,12 +91,12 @@ pub(super) struct Table {
 const TEXT: &str = include_str!("symbols.toml");
 
 impl Table {
-    /// What was compiled in.
+    /// Loads the compiled-in table.
     pub(super) fn load() -> Table {
         toml::from_str(TEXT).expect("a test reads the same text")
     }
 
-    /// The class of a call chain, innermost function first; `None`: the rules do not say.
+    /// The class of a call chain, innermost function first; `None` when no rule decides.
     pub(super) fn class_of(&self, chain: &[Frame]) -> Option<Class> {
         let (leaf, callers) = chain.split_first()?;
         self.class_of_frame(leaf).or_else(|| {
@@ -121,7 +121,7 @@ impl Rule {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything, also nothing.
+/// Returns true when a text matches a pattern in which `*` matches any text, also none.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().expect("split yields one part at least");

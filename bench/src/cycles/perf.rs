@@ -1,6 +1,6 @@
-//! `perf` as a child: records the whole machine while a command runs, and prints what it saw.
+//! Runs `perf` as a child: records the whole machine while a command runs, and reads the recording.
 //!
-//! Promises: the recording is removed; perf that is missing or refuses is an error with its own words.
+//! Promises: the recording is removed; a missing or failing perf is an error with its stderr.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader};
@@ -13,9 +13,9 @@ use super::script::{self, Event};
 #[derive(Debug)]
 pub(super) struct Recording {
     folder: PathBuf,
-    /// The process of perf, whose child the command was.
+    /// Process id of perf, the command's parent.
     pub(super) recorder: i32,
-    /// What the command printed.
+    /// The command's standard output.
     pub(super) output: String,
 }
 
@@ -26,7 +26,7 @@ impl Recording {
     /// Runs a command to its end under perf.
     ///
     /// # Errors
-    /// There is no perf, it may not record, or the command failed; with their words.
+    /// perf is missing or may not record, or the command failed; with their stderr.
     pub(super) fn of(command: &[String]) -> io::Result<Recording> {
         let folder = std::env::temp_dir().join(format!("ringway-cycles-{}", std::process::id()));
         fs::create_dir_all(&folder)?;
@@ -58,7 +58,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Hands on all that was recorded.
+    /// Passes all recorded events to `take`.
     ///
     /// # Errors
     /// perf cannot read its own recording.

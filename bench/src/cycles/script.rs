@@ -1,21 +1,21 @@
-//! The text of `perf script`, read as it comes.
+//! Parses the output of `perf script` as a stream.
 //!
-//! Promises: lines that are no part of a sample are passed over; a sample is handed on when the next
-//! one begins. Does not do: keeping samples.
+//! Promises: lines that belong to no sample are skipped; a sample is passed on when the next
+//! one begins. Does not do: store samples.
 
 use std::io::{self, BufRead};
 
 /// One function of a call chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Demangled; `[unknown]` when perf found none.
+    /// Demangled name; `[unknown]` when perf found none.
     pub(super) symbol: String,
-    /// The file it is from, or `[kernel.kallsyms]`.
+    /// Its file, or `[kernel.kallsyms]`.
     pub(super) file: String,
 }
 
 impl Frame {
-    /// Whether it is the kernel's, a module's or a program of eBPF.
+    /// Returns true for functions of the kernel, a module or an eBPF program.
     pub(super) fn is_kernel(&self) -> bool {
         self.file.starts_with('[') && self.file != "[unknown]" && self.file != "[vdso]" && self.file != "[heap]"
             || self.file.ends_with(".ko")
@@ -23,16 +23,16 @@ impl Frame {
     }
 }
 
-/// One thing that perf saw.
+/// One recorded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// A process began.
+    /// Start of a process.
     Fork { parent: i32, child: i32 },
-    /// What a core was doing at one tick.
+    /// State of a core at one tick.
     Sample(Sample),
 }
 
-/// What a core was doing.
+/// State of a core at one tick.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sample {
     pub(super) command: String,
@@ -42,9 +42,9 @@ pub(super) struct Sample {
     pub(super) chain: Vec<Frame>,
 }
 
-/// What `perf script` is asked to print.
+/// Fields that `perf script` prints.
 pub(super) const FIELDS: &str = "comm,pid,tid,cpu,ip,sym,dso";
-/// Frames of one sample that are kept.
+/// Largest number of frames kept per sample.
 const CHAIN_MAX: usize = 128;
 
 /// Reads events until the text ends.
@@ -83,7 +83,7 @@ pub(super) fn read(text: &mut dyn BufRead, take: &mut dyn FnMut(Event)) -> io::R
     Ok(())
 }
 
-/// `nginx   311/311   [001] `: the command may hold spaces and slashes.
+/// Parses `nginx   311/311   [001] `; the command may contain spaces and slashes.
 fn header(line: &str) -> Option<Sample> {
     let (rest, core) = line.strip_suffix(']')?.rsplit_once('[')?;
     let (command, ids) = rest.trim_end().rsplit_once(' ')?;
@@ -92,14 +92,14 @@ fn header(line: &str) -> Option<Sample> {
     Some(Sample { command: command.trim().to_string(), process, core, chain: Vec::new() })
 }
 
-/// `ffffffff81 tcp_sendmsg ([kernel.kallsyms])`; the symbol may hold spaces and parentheses.
+/// Parses `ffffffff81 tcp_sendmsg ([kernel.kallsyms])`; the symbol may contain spaces and parentheses.
 fn frame(line: &str) -> Option<Frame> {
     let (_, rest) = line.split_once(' ')?;
     let (symbol, file) = rest.strip_suffix(')')?.rsplit_once(" (")?;
     Some(Frame { symbol: symbol.trim().to_string(), file: file.to_string() })
 }
 
-/// `… PERF_RECORD_FORK(child:thread):(parent:thread)`.
+/// Parses `… PERF_RECORD_FORK(child:thread):(parent:thread)`.
 fn fork(line: &str) -> Option<(i32, i32)> {
     let (_, rest) = line.split_once("PERF_RECORD_FORK(")?;
     let (child, parent) = rest.split_once("):(")?;

@@ -1,4 +1,4 @@
-//! Tallies as a table for people and as rows.
+//! Formats tallies as a table and as rows.
 
 use crate::measure::machine;
 use crate::row::{Parameter, QUIET, Row};
@@ -8,10 +8,10 @@ use super::classes::CLASSES;
 use super::tally::{Core, UNMAPPED};
 use super::{Load, Seen};
 
-/// Foreign samples from which a core's shares are called noisy, percent of the core.
+/// Share of other processes' samples above which a core's row is marked noisy, percent of the core.
 const FOREIGN_MAX: f64 = 5.0;
 
-/// One table: a line for each class, a column for each core and target.
+/// Formats a table with a line for each class and a column for each core and target.
 pub(super) fn text(load: Load, wire: WireKind, all: &[Seen]) -> String {
     let groups = groups(all);
     let mut out = format!("\n{} over {}, percent of the busy samples ({} Hz)\n", load.name(), wire.name(), super::perf::RATE_HZ);
@@ -33,7 +33,7 @@ pub(super) fn text(load: Load, wire: WireKind, all: &[Seen]) -> String {
     out
 }
 
-/// A row for each class, core and target, as `ringway bench report` reads them.
+/// Formats a row for each class, core and target, for `ringway bench report`.
 pub(super) fn rows(load: Load, wire: WireKind, all: &[Seen]) -> String {
     let mut out = String::new();
     for (place, columns) in groups(all) {
@@ -74,7 +74,7 @@ fn row(group: &str, class: &str, share: f64, target: &str, core: &Core, wire: Wi
     }
 }
 
-/// Cores with the targets beside each other: (name, [(target, samples)]).
+/// The samples of each core by target: (name, [(target, samples)]).
 fn groups(all: &[Seen]) -> Vec<(String, Vec<(String, Core)>)> {
     let mut cores: Vec<u32> = all.iter().flat_map(|seen| seen.tally.cores.keys().copied()).collect();
     cores.sort_unstable();
@@ -87,7 +87,7 @@ fn groups(all: &[Seen]) -> Vec<(String, Vec<(String, Core)>)> {
     cores.into_iter().map(of).chain([("all cores".to_string(), whole)]).collect()
 }
 
-/// Beds bind the client to the first core and the server to the second.
+/// Name of a core. Beds bind the client to the first core and the server to the second.
 fn place(core: u32) -> String {
     match core {
         0 => "client's core".into(),

@@ -1,27 +1,27 @@
-//! Samples counted by core and class.
+//! Counts samples by core and class.
 //!
-//! Promises: only processes that descend from the measured run count, and the kernel's softirq threads
-//! on their cores; shares are of the busy samples, and idle, foreign and unmapped ones are told apart.
+//! Promises: only descendants of the measured run and the kernel's softirq threads on their cores are
+//! counted; shares are of the busy samples; idle, foreign and unmapped samples are counted apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::classes::{CLASSES, Class, Table};
 use super::script::{Event, Sample};
 
-/// What stands for the class of a function that has none.
+/// The name for functions without a class.
 pub(super) const UNMAPPED: &str = "unmapped";
 
-/// What was found for one target.
+/// Samples of one target.
 #[derive(Debug)]
 pub(super) struct Tally {
     recorder: i32,
     /// The recorder and its child, which runs the measurement: neither is measured.
     measuring: BTreeSet<i32>,
-    /// Whoever descends from them.
+    /// Their descendants, which are measured.
     family: BTreeSet<i32>,
-    /// By core.
+    /// Samples by core.
     pub(super) cores: BTreeMap<u32, Core>,
-    /// How often each function was the innermost, by its class; `None`: unmapped.
+    /// Samples by innermost function and its class; `None`: unmapped.
     functions: BTreeMap<(Option<&'static str>, String), u64>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Core {
     by_class: [u64; CLASSES.len()],
     pub(super) unmapped: u64,
     pub(super) idle: u64,
-    /// Of processes that are no part of the measurement.
+    /// Samples of processes outside the measurement.
     pub(super) foreign: u64,
 }
 
@@ -41,23 +41,23 @@ impl Core {
         self.by_class.iter().sum::<u64>() + self.unmapped
     }
 
-    /// A class's part of the busy samples, percent.
+    /// Share of a class in the busy samples, percent.
     pub(super) fn share(&self, class: Class) -> f64 {
         let at = CLASSES.iter().position(|other| *other == class);
         percent(at.map_or(0, |at| self.by_class[at]), self.busy())
     }
 
-    /// What no rule names, percent of the busy samples.
+    /// Share of the unmapped samples in the busy samples, percent.
     pub(super) fn unmapped_share(&self) -> f64 {
         percent(self.unmapped, self.busy())
     }
 
-    /// Busy samples by all samples of the core, percent.
+    /// Share of the busy samples in all samples of the core, percent.
     pub(super) fn utilization(&self) -> f64 {
         percent(self.busy(), self.busy() + self.idle + self.foreign)
     }
 
-    /// Samples of other processes by all samples of the core, percent.
+    /// Share of other processes' samples in all samples of the core, percent.
     pub(super) fn foreign_share(&self) -> f64 {
         percent(self.foreign, self.busy() + self.idle + self.foreign)
     }
@@ -76,7 +76,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 impl Tally {
-    /// An empty one; `recorder` is the process of perf.
+    /// Creates an empty tally; `recorder` is the process id of perf.
     pub(super) fn new(recorder: i32) -> Tally {
         Tally {
             recorder,
@@ -122,14 +122,14 @@ impl Tally {
         *self.functions.entry((class.map(Class::name), name)).or_default() += 1;
     }
 
-    /// All cores together.
+    /// The sum over all cores.
     pub(super) fn whole(&self) -> Core {
         let mut whole = Core::default();
         self.cores.values().for_each(|core| whole.add(core));
         whole
     }
 
-    /// The innermost functions, the most frequent first: (class, function, samples).
+    /// The most frequent innermost functions: (class, function, samples).
     pub(super) fn functions(&self, count: usize) -> Vec<(&'static str, &str, u64)> {
         let named = self.functions.iter().map(|((class, name), seen)| (class.unwrap_or(UNMAPPED), name.as_str(), *seen));
         let mut all: Vec<(&'static str, &str, u64)> = named.collect();

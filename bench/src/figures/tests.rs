@@ -4,13 +4,13 @@ fn figures() -> Figures {
     Figures { compiler: "rustc 1.2.3 (abc)".into(), units: 1_000, counts: vec![("send".into(), 200.0), ("receive".into(), 50.0)] }
 }
 
-/// What is written is read back.
+/// A written file reads back unchanged.
 #[test]
 fn a_file_comes_back() {
     assert_eq!(Figures::parse(&figures().to_string()), Ok(figures()));
 }
 
-/// A file that says nothing of units, or something else, is refused.
+/// A file with a missing key or a bad line is refused.
 #[test]
 fn bad_files_are_refused() {
     for text in
@@ -20,7 +20,7 @@ fn bad_files_are_refused() {
     }
 }
 
-/// Two percent more is as before, a little more than that is worse; a trace without a figure is told.
+/// Growth by two percent is as before, by more it is worse; a trace without a figure is unknown.
 #[test]
 fn growth_is_judged() {
     let judge = |count| figures().judge("send", count);

@@ -1,7 +1,7 @@
-//! The server of the measurements by Ringway's native API from a process beside the worker: through a channel.
+//! The measured server with Ringway's native API through a channel, in another process than the worker.
 //!
-//! The same requests and replies as everywhere; what arrives is read in place and replies are written in place. Promises: a
-//! client that breaks the rules loses its connection, nothing else; an idle server sleeps.
+//! Requests and replies are the same as everywhere; both are read and written in place. Promises: a client that breaks the
+//! rules loses only its connection; an idle server sleeps.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use super::exchange::Responder;
 use super::work::Work;
 
 const BACKLOG: u32 = 4096;
-/// Bytes that one reservation may have.
+/// Largest reservation, bytes.
 const ROOM_MAX: usize = 32 << 10;
 const LISTENER: u64 = u64::MAX;
 
@@ -24,22 +24,22 @@ pub struct ChannelServer {
     listener: Listener,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// What a request costs the application.
+    /// CPU time that a request costs the application.
     work: Work,
 }
 
 struct Connection {
     stream: Stream,
     responder: Responder,
-    /// The poller waits for room too.
+    /// The poller also waits for send space.
     is_blocked: bool,
 }
 
 impl ChannelServer {
-    /// Listens at the service that `ringway run` has named.
+    /// Listens at the service named by `ringway run`'s environment.
     ///
     /// # Errors
-    /// There is no service, or the address is not its, or taken.
+    /// There is no service, or the address is not one of its addresses or is in use.
     pub fn listen(address: SocketAddr, work: Work) -> io::Result<ChannelServer> {
         let session = attach()?;
         let listener = session.listen(address, BACKLOG)?;
@@ -49,13 +49,13 @@ impl ChannelServer {
         Ok(ChannelServer { session, poller, listener, connections: Vec::new(), free: Vec::new(), work })
     }
 
-    /// Serves for ever.
+    /// Serves until the service ends.
     ///
     /// # Errors
-    /// The service is gone.
+    /// The service has ended.
     ///
     /// # Blocking
-    /// Until then.
+    /// Until the service ends.
     pub fn serve(&mut self) -> io::Result<()> {
         let mut events = Vec::new();
         while self.session.is_alive() {
@@ -67,7 +67,7 @@ impl ChannelServer {
                 }
             }
         }
-        Err(io::Error::other("the service is gone"))
+        Err(io::Error::other("the service has ended"))
     }
 
     fn accept(&mut self) -> io::Result<()> {
@@ -78,7 +78,7 @@ impl ChannelServer {
                 Err(error) => return Err(error),
             };
             stream.set_nonblocking(true);
-            // A connection that is already gone refuses; reading it will say so.
+            // Fails on a closed connection; its next read reports that.
             stream.set_nodelay(true).unwrap_or_default();
             let index = self.free.pop().unwrap_or_else(|| {
                 self.connections.push(None);
@@ -108,17 +108,18 @@ impl ChannelServer {
     }
 }
 
-/// Attaches as the program that `ringway run` has started: its service is private to that.
+/// Attaches as the program started by `ringway run`, to which its service is private.
 fn attach() -> io::Result<Session> {
-    let variable =
-        |name: &str| std::env::var(name).map_err(|_| io::Error::other(format!("{name} is not set: not under `ringway run`")));
+    let variable = |name: &str| {
+        std::env::var(name).map_err(|_| io::Error::other(format!("{name} is not set: start this with `ringway run`")))
+    };
     let (path, group) = (variable("RINGWAY_SOCKET")?, variable("RINGWAY_GROUP")?);
-    let token = u128::from_str_radix(&group, 16).map_err(|_| io::Error::other("RINGWAY_GROUP is no token"))?;
+    let token = u128::from_str_radix(&group, 16).map_err(|_| io::Error::other("RINGWAY_GROUP is not a valid token"))?;
     Session::attach_as(Path::new(&path), token.to_be_bytes())
 }
 
 impl Connection {
-    /// Takes what is there; `false`: the connection is at its end.
+    /// Reads all available bytes; returns false at the end of the connection.
     fn read(&mut self) -> bool {
         loop {
             match self.stream.read_chunk() {
@@ -133,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Sends what fits; `false`: the connection is broken.
+    /// Sends all bytes that fit; returns false when the connection has failed.
     fn write(&mut self) -> bool {
         let Some(outbox) = self.responder.outbox() else { return true };
         while !outbox.is_empty() {

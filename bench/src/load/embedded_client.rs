@@ -1,8 +1,8 @@
-//! The client of the measurements on Ringway's stack, by the native API.
+//! The load generator on Ringway's stack, with the native API.
 //!
-//! The same load as `kernel_client` gives. One clock read per turn: a reply is stamped when the turn that brought it begins
-//! to be read, a request when the turn begins that sends it, so latencies are never too short. Promises: every reply is
-//! checked; a lost or refused connection is an error, not a smaller figure.
+//! It gives the same load as `kernel_client`. The clock is read once per iteration: before the replies of the iteration are
+//! read, and before its requests are sent, so that latencies are never too short. Promises: every reply is checked; a lost
+//! or refused connection is an error, not a smaller figure.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,11 +17,11 @@ use super::message;
 use super::message::Corrupt;
 use super::order::{Order, Outcome, Plan};
 
-/// Connections that are being opened at a time.
+/// Largest number of connections being opened at a time.
 const OPENING_MAX: usize = 1024;
-/// How long opening all may take beyond a millisecond each, and the end of what is under way.
+/// Time limit for opening all connections, beyond a millisecond each, and for the last replies.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a run looks at the clock although nothing happens.
+/// Interval at which an idle run checks the time.
 const TICK: ringway_shm::Duration = ringway_shm::Duration::from_millis(5);
 
 /// The client with its connections.
@@ -29,24 +29,24 @@ pub struct EmbeddedClient {
     net: Net,
     load: Option<Load>,
     streams: Vec<Option<TcpStream>>,
-    /// Our number of the connection that the `Net` numbers so.
+    /// The client's number of each connection, by the number that the `Net` gives it.
     numbers: Vec<usize>,
     open: usize,
     content: Content,
 }
 
 impl EmbeddedClient {
-    /// On a stack that has its interfaces.
+    /// Creates a client on a stack that has its interfaces.
     pub fn new(net: Net) -> EmbeddedClient {
         EmbeddedClient { net, load: None, streams: Vec::new(), numbers: Vec::new(), open: 0, content: message::content() }
     }
 
-    /// The `Net` below.
+    /// The client's stack.
     pub fn net(&mut self) -> &mut Net {
         &mut self.net
     }
 
-    /// Keeps the stack going until an order comes; `None`: none will.
+    /// Runs the stack until an order arrives; returns `None` when no more will arrive.
     ///
     /// # Errors
     /// The system refuses to wait.
@@ -76,10 +76,10 @@ impl EmbeddedClient {
         self.load.as_ref().is_some_and(Load::opens_each)
     }
 
-    /// Opens the connections of a plan. Those of a short pace are opened by `run`.
+    /// Opens the connections of a plan, except those that `run` opens (short pace, log).
     ///
     /// # Errors
-    /// One could not be opened.
+    /// A connection could not be opened.
     ///
     /// # Blocking
     /// Until all are open.
@@ -136,7 +136,7 @@ impl EmbeddedClient {
         Ok(())
     }
 
-    /// Begins to open the connection of a number.
+    /// Starts opening connection `number`.
     fn connect(&mut self, number: usize) -> io::Result<()> {
         let plan = self.load.as_ref().expect("it was planned").plan();
         let sources = &plan.sources;
@@ -152,13 +152,13 @@ impl EmbeddedClient {
         Ok(())
     }
 
-    /// Sends for a while and says what came of it.
+    /// Runs the load for `warmup`, then `measure`, and returns the result.
     ///
     /// # Errors
-    /// A connection was lost, or a reply was wrong or did not come.
+    /// A connection was lost, or a reply was wrong or missing.
     ///
     /// # Blocking
-    /// For that time, and until all replies are there.
+    /// For that time, and until all replies have arrived.
     pub fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome> {
         let is_short = self.is_short();
         let mut load = self.load.take().ok_or_else(|| io::Error::other("a run without a plan"))?;
@@ -213,7 +213,7 @@ impl EmbeddedClient {
     fn turn(&mut self, stream: TcpStream, now: Instant) -> io::Result<()> {
         let Some(&number) = self.numbers.get(stream.index()) else { return Ok(()) };
         if self.streams.get(number) != Some(&Some(stream)) {
-            // It was replaced in this turn.
+            // The connection was replaced in this iteration.
             return Ok(());
         }
         let load = self.load.as_mut().expect("events of connections come after a plan");
@@ -242,7 +242,7 @@ impl EmbeddedClient {
             .map_err(|error| io::Error::other(format!("write: {error:?}")))
     }
 
-    /// Opens a connection for one request; the one that had its number before has had its reply and is reset.
+    /// Opens a connection for one request, after resetting the one with this number, which has got its reply.
     fn open_for_one(&mut self, number: usize) -> io::Result<()> {
         if let Some(old) = self.streams[number].take() {
             old.abort(&mut self.net);
@@ -250,7 +250,7 @@ impl EmbeddedClient {
         self.connect(number)
     }
 
-    /// Opens every connection of a short pace anew; what was left of the last run is reset.
+    /// Opens all connections of a short pace, after resetting those of the last run.
     fn reopen_all(&mut self) -> io::Result<()> {
         for number in 0..self.streams.len() {
             if let Some(old) = self.streams[number].take() {
@@ -261,7 +261,7 @@ impl EmbeddedClient {
         Ok(())
     }
 
-    /// Resets a connection that has done its share and begins the next one; at the end of the run, none.
+    /// Replaces a connection that has carried its share, by resetting it and opening the next; not at the run's end.
     fn replace(&mut self, number: usize) -> io::Result<()> {
         if self.load.as_ref().is_some_and(Load::is_draining) {
             return Ok(());

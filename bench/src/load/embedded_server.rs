@@ -1,7 +1,8 @@
-//! The server of the measurements by Ringway's native API: server and stack in one loop.
+//! The measured server with Ringway's native API: server and stack in one loop.
 //!
-//! The same requests and replies as everywhere; what arrives is read in place, small replies are written into the frames that
-//! leave, and the bytes that all large ones have are sent from where they are. Promises: a client that breaks the rules loses its connection, nothing else; an idle server sleeps.
+//! Requests and replies are the same as everywhere. Requests are read in place, small replies are written into outgoing
+//! frames, and the common content of large ones is sent without a copy. Promises: a client that breaks the rules loses only
+//! its connection; an idle server sleeps.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,16 +14,16 @@ use super::message::{self, Outbox};
 use super::tuning::Tuning;
 use super::work::Work;
 
-/// Connections that may wait to be accepted.
+/// Largest number of connections waiting for accept.
 const BACKLOG: u32 = 4096;
 
 /// The server.
 pub struct EmbeddedServer {
     net: Net,
-    /// By the number that the `Net` gives a connection.
+    /// Responders, by the number that the `Net` gives a connection.
     responders: Vec<Responder>,
     content: Content,
-    /// What a request costs the application.
+    /// CPU time that a request costs the application.
     work: Work,
 }
 
@@ -30,20 +31,20 @@ impl EmbeddedServer {
     /// Listens on a stack that has its interfaces.
     ///
     /// # Errors
-    /// The address is not the stack's or is taken.
+    /// The address is not the stack's or is in use.
     pub fn listen(mut net: Net, address: SocketAddr, work: Work, tuning: &Tuning) -> io::Result<EmbeddedServer> {
         TcpListener::bind_with(&mut net, address, BACKLOG, tuning.options())
             .map_err(|error| io::Error::other(format!("{error:?}")))?;
         Ok(EmbeddedServer { net, responders: Vec::new(), content: message::content(), work })
     }
 
-    /// Serves for ever.
+    /// Serves until an error.
     ///
     /// # Errors
     /// The system refuses to wait.
     ///
     /// # Blocking
-    /// Until then.
+    /// Until an error.
     pub fn serve(&mut self) -> io::Result<()> {
         loop {
             while let Some(event) = self.net.next_event() {
@@ -73,7 +74,7 @@ impl EmbeddedServer {
         let before = responder.answered();
         let alive = read(&mut self.net, stream, |bytes| responder.receive(bytes).is_ok());
         self.work.on(responder.answered() - before);
-        // A client that has sent all it will may still wait for replies: closing sends them first.
+        // A client that has shut down sending may still wait for replies: closing sends them first.
         let sent = responder.outbox().map_or(Ok(()), |outbox| send(&mut self.net, stream, outbox, &self.content));
         if !alive || sent.is_err() {
             self.responders[stream.index()] = Responder::default();
@@ -82,7 +83,7 @@ impl EmbeddedServer {
     }
 }
 
-/// Reads what is there in place; `false`: the connection is at its end, or `take` wants no more of it.
+/// Reads all available bytes in place; returns false at the end of the connection, or when `take` returns false.
 pub(super) fn read(net: &mut Net, stream: TcpStream, mut take: impl FnMut(&[u8]) -> bool) -> bool {
     loop {
         match stream.read_chunk(net) {
@@ -99,7 +100,7 @@ pub(super) fn read(net: &mut Net, stream: TcpStream, mut take: impl FnMut(&[u8])
     }
 }
 
-/// Writes as much of `outbox` as there is room for into the frames that will leave.
+/// Writes as much of `outbox` as fits into outgoing frames.
 ///
 /// # Errors
 /// The connection has failed.

@@ -1,4 +1,4 @@
-//! Both ends of a conversation without input and output: the server answers, the client asks, checks and takes the time.
+//! Both ends of a conversation without I/O: the server answers; the client asks, checks and measures the time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,38 +11,38 @@ use super::message::{Corrupt, Header, Inbox, Outbox};
 use super::order::{Outcome, Pace, Plan};
 use super::schedule::Schedule;
 
-/// The server's end of a connection. Before anything has arrived it is a word: servers keep one for each connection, and
+/// The server's end of a connection. It takes one word until bytes arrive, because servers keep one per connection and
 /// `memory` measures them.
 #[derive(Debug, Default)]
 pub struct Responder(Option<Box<Conversation>>);
 
-/// What a server remembers of a connection that has asked.
+/// The server's state of a connection that has sent bytes.
 #[derive(Debug, Default)]
 struct Conversation {
     inbox: Inbox,
     /// The client speaks HTTP.
     http: Option<http::Requests>,
-    /// Requests answered.
+    /// Number of answered requests.
     answered: u64,
-    /// Replies that wait to be sent.
+    /// Replies to send.
     outbox: Outbox,
 }
 
 impl Responder {
-    /// Requests answered so far.
+    /// Number of requests answered so far.
     pub fn answered(&self) -> u64 {
         self.0.as_ref().map_or(0, |conversation| conversation.answered)
     }
 
-    /// Replies that wait to be sent, if there are any.
+    /// Replies to send, if there are any.
     pub fn outbox(&mut self) -> Option<&mut Outbox> {
         self.0.as_mut().map(|conversation| &mut conversation.outbox).filter(|outbox| !outbox.is_empty())
     }
 
-    /// Takes what has arrived and puts the replies into the outbox.
+    /// Takes received bytes and puts the replies into the outbox.
     ///
     /// # Errors
-    /// The client sent something else than requests.
+    /// The client sent something other than requests.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
         let Conversation { inbox, outbox, http, answered } = &mut **self.0.get_or_insert_default();
         if *answered == 0 && http.is_none() && bytes.starts_with(http::BEGINNING) {
@@ -68,23 +68,23 @@ struct Asker {
     inbox: Inbox,
     http: http::Replies,
     outbox: Outbox,
-    /// When the requests without a reply were meant to begin.
+    /// Intended times of the requests without a reply.
     under_way: VecDeque<Instant>,
     next_tag: u64,
     /// Replies on this connection since it was opened.
     replies: u32,
-    /// Bytes of its reply, where a log says so.
+    /// Bytes of the reply, from the log.
     wanted: u32,
-    /// Replies in the measured time, on all connections that had this number.
+    /// Replies in the measured time, over all connections with this number.
     measured: u64,
 }
 
-/// What the driver does with a connection after something has arrived on it.
+/// The driver's next step for a connection that has received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Goes on with it.
+    /// Continue with it.
     Continue,
-    /// It has done its share: the driver closes it, opens another one and says `reopened`.
+    /// The connection has carried its share: close it, open another one and call `reopened`.
     Replace,
 }
 
@@ -94,7 +94,7 @@ enum Phase {
     Idle,
     Warmup,
     Measured,
-    /// No new requests; what is under way comes to its end.
+    /// No new requests; outstanding replies still arrive.
     Draining,
 }
 
@@ -109,13 +109,13 @@ pub struct Load {
     measured_from: Instant,
     measured_to: Instant,
     schedule: Option<Schedule>,
-    /// What is still to be replayed.
+    /// Requests still to replay.
     log: VecDeque<Entry>,
-    /// The next of them is due and finds no free connection.
+    /// The next request of the log is due and there is no free connection.
     is_blocked: bool,
     /// Connections without a request; open loop only.
     free: VecDeque<usize>,
-    /// Intended times that found no free connection.
+    /// Intended times of requests that wait for a free connection.
     waiting: VecDeque<Instant>,
     replies_in_all: u64,
     opened: u64,
@@ -124,12 +124,12 @@ pub struct Load {
     in_flight: usize,
 }
 
-/// A piece of a stream, and how many are under way.
+/// Bytes of a piece of a stream, and pieces in flight over all streams.
 pub const PIECE: u32 = 256 << 10;
 const PIECES: u32 = 32;
 
 impl Load {
-    /// For a plan whose connections the driver is about to open.
+    /// Creates the load of a plan; the driver then opens its connections.
     pub fn new(plan: Plan, now: Instant) -> Load {
         let connections = plan.connections as usize;
         Load {
@@ -153,27 +153,27 @@ impl Load {
         }
     }
 
-    /// What was planned.
+    /// The plan.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Whether connections are replaced after their share.
+    /// Returns true when connections are replaced after their share.
     pub fn is_short(&self) -> bool {
         matches!(self.plan.pace, Pace::Short(_))
     }
 
-    /// Whether requests begin at intended times.
+    /// Returns true when requests begin at intended times.
     pub fn is_open_loop(&self) -> bool {
         matches!(self.plan.pace, Pace::Poisson(_) | Pace::Fixed(_) | Pace::Log)
     }
 
-    /// Whether the driver opens a connection for each request: what `begin` and `tick` name is to be opened, not sent on.
+    /// Returns true when each request has its own connection: the driver must open those that `begin` and `tick` name.
     pub fn opens_each(&self) -> bool {
         self.plan.pace == Pace::Log
     }
 
-    /// Before `begin`: makes or reads what a run of this length replays.
+    /// Generates or reads the log for a run of this length; the driver calls it before `begin`.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -185,7 +185,7 @@ impl Load {
         Ok(())
     }
 
-    /// Begins a run: `measured_from` to `measured_to` counts. Calls `touch` for each connection that has something to send.
+    /// Begins a run, measured between `from` and `to`. Calls `touch` for each connection with bytes to send.
     pub fn begin(&mut self, now: Instant, from: Instant, to: Instant, seed: u64, mut touch: impl FnMut(usize)) {
         self.latencies.clear();
         (self.replies_in_all, self.opened, self.late, self.stream_bytes) = (0, 0, 0, 0);
@@ -207,7 +207,7 @@ impl Load {
         }
     }
 
-    /// Whether a connection is a stream beside the small ones.
+    /// Returns true when the connection is a stream.
     fn is_stream(&self, index: usize) -> bool {
         index < self.plan.streams as usize
     }
@@ -233,7 +233,7 @@ impl Load {
         self.in_flight += 1;
     }
 
-    /// Time goes on: begins what is due. Calls `touch` for each connection that has something to send.
+    /// Advances the phase and starts due requests. Calls `touch` for each connection with bytes to send.
     pub fn tick(&mut self, now: Instant, mut touch: impl FnMut(usize)) {
         if self.phase == Phase::Warmup && now >= self.measured_from {
             self.phase = Phase::Measured;
@@ -263,7 +263,7 @@ impl Load {
         self.schedule = Some(schedule);
     }
 
-    /// Begins what the log says is due, on connections that are yet to be opened.
+    /// Starts the log's due requests, on connections that the driver then opens.
     fn replay(&mut self, now: Instant, touch: &mut impl FnMut(usize)) {
         while let Some(entry) = self.log.front().copied().filter(|entry| self.begun + entry.at <= now) {
             let Some(index) = self.free.pop_front() else {
@@ -280,17 +280,17 @@ impl Load {
         }
     }
 
-    /// Whether the run is over and nothing is under way.
+    /// Returns true when the run is over and no reply is outstanding.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Draining && self.in_flight == 0
     }
 
-    /// Whether the measured time is over.
+    /// Returns true when the measured time is over.
     pub fn is_draining(&self) -> bool {
         self.phase == Phase::Draining
     }
 
-    /// The driver has opened a connection, which began at `begun`; it is given its first request.
+    /// Puts the first request on a connection that the driver began to open at `begun`.
     pub fn reopened(&mut self, index: usize, begun: Instant) {
         self.opened += 1;
         let measured = self.askers[index].measured;
@@ -303,10 +303,10 @@ impl Load {
         &mut self.askers[index].outbox
     }
 
-    /// Takes what has arrived on a connection and asks anew where the pace says so.
+    /// Takes received bytes of a connection and sends further requests according to the pace.
     ///
     /// # Errors
-    /// The server sent something else than the replies asked for.
+    /// The server sent something other than the expected replies.
     pub fn receive(&mut self, index: usize, now: Instant, bytes: &[u8]) -> Result<Next, Corrupt> {
         let (is_stream, reply) = (self.is_stream(index), self.reply_of(index));
         let is_measured = self.phase == Phase::Measured;
@@ -326,7 +326,7 @@ impl Load {
             Ok(())
         };
         if self.plan.http {
-            // HTTP's replies have no tag: they are in order.
+            // HTTP replies have no tag; they arrive in order.
             for step in 0..http.feed(bytes)? as u64 {
                 take(Header { length: reply, wanted: reply, tag: first + step })?;
             }
@@ -356,7 +356,7 @@ impl Load {
                     }
                 }
             }
-            // The connection used last is used first, so that no more are kept than were needed at once.
+            // Reuse the last used connection first, so that no more are open than were needed at once.
             Pace::Log => (0..count).for_each(|_| self.free.push_front(index)),
             Pace::Closed | Pace::Short(_) => {
                 let more = if self.phase == Phase::Draining { 0 } else { count };
@@ -366,7 +366,7 @@ impl Load {
         Next::Continue
     }
 
-    /// What the run gave.
+    /// Result of the run.
     pub fn outcome(&self) -> Outcome {
         let small = &self.askers[(self.plan.streams as usize).min(self.askers.len())..];
         let shares = || small.iter().map(|asker| asker.measured);

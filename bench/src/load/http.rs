@@ -1,16 +1,16 @@
-//! As much HTTP/1.1 as wrk needs: one request, one reply, both fixed, so that both clients can measure the same server.
+//! The part of HTTP/1.1 that wrk needs: one fixed request and one fixed reply, so that both clients can measure the server.
 //!
-//! Promises: a request cut anywhere is found, a reply is compared byte by byte. Does not do: anything else of HTTP.
+//! Promises: a request is found however it is split, a reply is compared byte by byte. Does not do: anything else of HTTP.
 
 use std::sync::LazyLock;
 
 use super::message::Corrupt;
 
-/// What our client asks.
+/// The client's request.
 pub const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: ringway\r\n\r\n";
-/// How a request begins; no message does.
+/// Beginning of a request, which no message has.
 pub const BEGINNING: &[u8] = b"GET ";
-/// How a request ends.
+/// End of a request.
 const END: &[u8] = b"\r\n\r\n";
 /// The body of the reply.
 const BODY: [u8; 64] = [b'r'; 64];
@@ -20,7 +20,7 @@ static REPLY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     [head.as_bytes(), &BODY].concat()
 });
 
-/// What the server answers.
+/// The server's reply.
 pub fn reply() -> &'static [u8] {
     &REPLY
 }
@@ -28,12 +28,12 @@ pub fn reply() -> &'static [u8] {
 /// Counts requests by their ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requests {
-    /// Bytes of the end that have been seen.
+    /// Matched bytes of the end.
     seen: usize,
 }
 
 impl Requests {
-    /// How many end in `bytes`.
+    /// Takes `bytes`; returns the number of requests that end in them.
     pub fn feed(&mut self, bytes: &[u8]) -> usize {
         let mut count = 0;
         for byte in bytes {
@@ -53,15 +53,15 @@ impl Requests {
 /// Counts and compares replies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replies {
-    /// Bytes of the present one that have arrived.
+    /// Received bytes of the present reply.
     arrived: usize,
 }
 
 impl Replies {
-    /// How many end in `bytes`.
+    /// Takes `bytes`; returns the number of replies that end in them.
     ///
     /// # Errors
-    /// Another reply than the server's.
+    /// A reply differs from the server's.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<usize, Corrupt> {
         let mut count = 0;
         while !bytes.is_empty() {

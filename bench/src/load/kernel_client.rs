@@ -1,4 +1,4 @@
-//! The client of the measurements on the kernel's stack: one thread, edge-triggered epoll.
+//! The load generator on the kernel's stack: one thread, edge-triggered epoll.
 //!
 //! Promises: every reply is checked; a lost or refused connection is an error, not a smaller figure.
 
@@ -17,16 +17,16 @@ use super::order::{Outcome, Plan};
 const EVENTS: usize = 1024;
 const READ_BYTES: usize = 256 << 10;
 const SCRATCH_BYTES: usize = 8 << 10;
-/// Connections that are being opened at a time.
+/// Largest number of connections being opened at a time.
 const OPENING_MAX: usize = 256;
-/// How long opening all, and the end of what is under way, may take.
+/// Time limit for opening all connections, and for the last replies.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The client with its connections.
 pub struct KernelClient {
     poll: Poll,
     streams: Vec<TcpStream>,
-    /// Whether the connection of this number is established.
+    /// True for each established connection, by its number.
     is_open: Vec<bool>,
     load: Load,
     buffer: Vec<u8>,
@@ -35,10 +35,10 @@ pub struct KernelClient {
 }
 
 impl KernelClient {
-    /// Opens the connections of a plan. Those of a short pace are opened by `run`.
+    /// Opens the connections of a plan, except those that `run` opens (short pace, log).
     ///
     /// # Errors
-    /// One could not be opened.
+    /// A connection could not be opened.
     ///
     /// # Blocking
     /// Until all are open, 20 seconds at most.
@@ -78,7 +78,7 @@ impl KernelClient {
         Ok(())
     }
 
-    /// Begins to open the connection of a number.
+    /// Starts opening connection `index`.
     fn connect(&self, index: usize) -> io::Result<TcpStream> {
         let plan = self.load.plan();
         let socket = Socket::new(Domain::for_address(plan.server), Type::STREAM, Some(Protocol::TCP))?;
@@ -90,7 +90,7 @@ impl KernelClient {
             socket.bind(&std::net::SocketAddr::new(source, 0).into())?;
         }
         if self.load.is_short() || self.load.opens_each() {
-            // Reset at the end: no TIME-WAIT, so that ports do not run out. The server has all its bytes by then.
+            // Reset at the end: without TIME-WAIT, ports do not run out. The server has received all bytes by then.
             socket.set_linger(Some(Duration::ZERO))?;
         }
         match socket.connect(&plan.server.into()) {
@@ -102,7 +102,7 @@ impl KernelClient {
         Ok(stream)
     }
 
-    /// Looks whether an attempt has come to its end.
+    /// Checks a connection attempt; returns true when the connection is established.
     fn is_established(&mut self, index: usize) -> io::Result<bool> {
         if let Some(error) = self.streams[index].take_error()? {
             return Err(error);
@@ -115,13 +115,13 @@ impl KernelClient {
         Ok(self.is_open[index])
     }
 
-    /// Sends for a while and says what came of it.
+    /// Runs the load for `warmup`, then `measure`, and returns the result.
     ///
     /// # Errors
-    /// A connection was lost, or a reply was wrong or did not come.
+    /// A connection was lost, or a reply was wrong or missing.
     ///
     /// # Blocking
-    /// For that time, and until all replies are there.
+    /// For that time, and until all replies have arrived.
     pub fn run(&mut self, warmup: Duration, measure: Duration, seed: u64) -> io::Result<Outcome> {
         if self.load.is_short() {
             self.reopen_all()?;
@@ -176,7 +176,7 @@ impl KernelClient {
         self.flush(index)
     }
 
-    /// Takes what has arrived; `None`: nothing was there.
+    /// Reads all available bytes; returns `None` when there were none.
     fn read(&mut self, index: usize) -> io::Result<Option<Next>> {
         let mut next = None;
         loop {
@@ -200,7 +200,7 @@ impl KernelClient {
         send(&mut self.streams[index], self.load.outbox(index), &mut self.scratch)
     }
 
-    /// Opens a connection for one request; the one that had its number before has had its reply and is closed.
+    /// Opens a connection for one request, in place of the one with this number, which has got its reply.
     fn open_for_one(&mut self, index: usize) -> io::Result<()> {
         let stream = self.connect(index)?;
         if index == self.streams.len() {
@@ -213,7 +213,7 @@ impl KernelClient {
         Ok(())
     }
 
-    /// Opens every connection of a short pace anew; what was left of the last run is closed.
+    /// Opens all connections of a short pace, after closing those of the last run.
     fn reopen_all(&mut self) -> io::Result<()> {
         self.streams.clear();
         for index in 0..self.load.plan().connections as usize {
@@ -224,7 +224,7 @@ impl KernelClient {
         Ok(())
     }
 
-    /// Closes a connection that has done its share and begins the next one; at the end of the run, none.
+    /// Replaces a connection that has carried its share, by closing it and opening the next; not at the run's end.
     fn replace(&mut self, index: usize) -> io::Result<()> {
         if self.load.is_draining() {
             return Ok(());

@@ -1,8 +1,8 @@
-//! The server of the measurements on the kernel's stack: one thread, edge-triggered epoll, through libc.
+//! The measured server on the kernel's stack: one thread, edge-triggered epoll, through libc.
 //!
 //! Under `ringway run` the same program is the `preload` target. Promises: a client that breaks the
-//! rules loses its connection, nothing else; an error of accept(2) that passes is passed over. Does
-//! not do: more than one thread; a second server on the same port is another process.
+//! rules loses only its connection; temporary errors of accept(2) are ignored. Does not do: more than
+//! one thread; a second server on the same port is another process.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use super::work::Work;
 
 /// Events per wait.
 const EVENTS: usize = 1024;
-/// Bytes per read, and the largest piece that is copied to be written.
+/// Bytes per read, and largest piece copied for a write.
 const READ_BYTES: usize = 256 << 10;
 const SCRATCH_BYTES: usize = 8 << 10;
 const BACKLOG: i32 = 4096;
@@ -33,9 +33,9 @@ pub struct KernelServer {
     free: Vec<usize>,
     buffer: Vec<u8>,
     scratch: Vec<u8>,
-    /// Looks for events without sleeping.
+    /// Polls for events without sleeping.
     spins: bool,
-    /// What a request costs the application.
+    /// CPU time that a request costs the application.
     work: Work,
 }
 
@@ -48,13 +48,13 @@ impl KernelServer {
     /// Listens with SO_REUSEADDR and SO_REUSEPORT.
     ///
     /// # Errors
-    /// The address is taken or not ours.
+    /// The address is in use or not local.
     pub fn listen(address: SocketAddr, spins: bool, work: Work, tuning: &Tuning) -> io::Result<KernelServer> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
         socket.set_nonblocking(true)?;
-        // Connections inherit it.
+        // Accepted connections inherit the options.
         tuning.apply(&socket)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
@@ -65,13 +65,13 @@ impl KernelServer {
         Ok(KernelServer { poll, listener, connections: Vec::new(), free: Vec::new(), buffer, scratch, spins, work })
     }
 
-    /// Serves for ever.
+    /// Serves until an error.
     ///
     /// # Errors
     /// The system refuses to wait or to accept.
     ///
     /// # Blocking
-    /// Until then.
+    /// Until an error.
     pub fn serve(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         let patience = self.spins.then_some(Duration::ZERO);
@@ -97,7 +97,7 @@ impl KernelServer {
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => continue,
                 Err(error) => return Err(error),
             };
-            // A connection that is already gone refuses; reading it will say so.
+            // Fails on a closed connection; its next read reports that.
             stream.set_nodelay(true).unwrap_or_default();
             let index = self.free.pop().unwrap_or_else(|| {
                 self.connections.push(None);
@@ -123,7 +123,7 @@ impl KernelServer {
 }
 
 impl Connection {
-    /// Takes what is there; `false`: the connection is at its end.
+    /// Reads all available bytes; returns false at the end of the connection.
     fn read(&mut self, buffer: &mut [u8], to_the_end: bool) -> bool {
         loop {
             match self.stream.read(buffer) {
@@ -132,7 +132,7 @@ impl Connection {
                     if self.responder.receive(&buffer[..count]).is_err() {
                         return false;
                     }
-                    // What comes after a short read makes an event of its own (epoll(7)).
+                    // Bytes that arrive after a short read cause another event (epoll(7)).
                     if count < buffer.len() && !to_the_end {
                         return true;
                     }
@@ -144,16 +144,16 @@ impl Connection {
         }
     }
 
-    /// Sends what fits; `false`: the connection is broken.
+    /// Sends all bytes that fit; returns false when the connection has failed.
     fn write(&mut self, scratch: &mut [u8]) -> bool {
         self.responder.outbox().is_none_or(|outbox| send(&mut self.stream, outbox, scratch).is_ok())
     }
 }
 
-/// Gives a socket as much of `outbox` as it takes.
+/// Writes as much of `outbox` to a socket as it accepts.
 ///
 /// # Errors
-/// The socket refuses for good.
+/// The connection has failed.
 pub(super) fn send(stream: &mut TcpStream, outbox: &mut super::message::Outbox, scratch: &mut [u8]) -> io::Result<()> {
     while !outbox.is_empty() {
         match stream.write(outbox.next(scratch)) {

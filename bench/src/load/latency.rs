@@ -1,4 +1,4 @@
-//! Latencies of one run: from a nanosecond to minutes with three digits, in fixed memory.
+//! The latencies of a run: from a nanosecond to minutes with three digits, in fixed memory.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use hdrhistogram::Histogram;
 
 use super::order::Outcome;
 
-/// The longest latency that is told apart, nanoseconds.
+/// Longest recorded latency, nanoseconds; longer ones count as this.
 const LONGEST_NS: u64 = 600_000_000_000;
 
-/// How long answers took.
+/// Histogram of latencies.
 #[derive(Debug)]
 pub struct Latencies(Histogram<u64>);
 
@@ -20,27 +20,27 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one answer.
+    /// Counts one reply.
     pub fn add(&mut self, taken: Duration) {
         self.0.saturating_record(u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX).max(1));
     }
 
-    /// Forgets all.
+    /// Removes all latencies.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// Answers counted.
+    /// Number of counted replies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The latency that `percent` of the answers did not exceed, microseconds.
+    /// Latency not exceeded by `percent` of the replies, microseconds.
     pub fn percentile_us(&self, percent: f64) -> f64 {
         self.0.value_at_percentile(percent) as f64 / 1e3
     }
 
-    /// Puts quantiles and mean into `outcome`.
+    /// Writes quantiles, mean and maximum into `outcome`.
     pub fn tell(&self, outcome: &mut Outcome) {
         outcome.p50_us = self.percentile_us(50.0);
         outcome.p99_us = self.percentile_us(99.0);

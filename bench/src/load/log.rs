@@ -1,9 +1,9 @@
-//! A log of requests that is replayed: when each began and how many bytes its reply had.
+//! A request log to replay: the time of each request and the bytes of its reply.
 //!
-//! As a file: a line `time_ms size` for each request, numbers with or without a fraction, in order of time; empty lines and
-//! lines that begin with `#` are passed over. Without a file a log is made from a seed: Poisson arrivals, and sizes with the
-//! median and the mean of mTCP's (table 4), lognormal. Promises: no input makes it panic; what is wrong is said with its line.
-//! Does not do: keeping more than [`ENTRIES_MAX`] requests.
+//! A file has a line `time_ms size` for each request, numbers with or without a fraction, in order of time; empty lines and
+//! lines that begin with `#` are skipped. Without a file, a log is generated from a seed: Poisson arrivals, and lognormal
+//! sizes with the median and the mean of mTCP's (table 4). Promises: no input causes a panic; an error names its line. Does
+//! not do: more than [`ENTRIES_MAX`] requests.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -19,40 +19,40 @@ use super::schedule::Schedule;
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// After the beginning of the log.
+    /// Time after the beginning of the log.
     pub at: Duration,
     /// Bytes of the reply.
     pub size: u32,
 }
 
-/// Where a log comes from.
+/// Source of a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Source {
-    /// This file.
+    /// Read from this file.
     File(PathBuf),
-    /// Made at this rate, per second.
+    /// Generated with this rate of requests per second.
     Rate(u32),
 }
 
-/// Requests that a log may have.
+/// Largest number of requests in a log.
 pub const ENTRIES_MAX: usize = 4_000_000;
-/// Bytes of a line.
+/// Longest line, bytes.
 const LINE_MAX: u64 = 256;
-/// The largest reply: one that is larger takes longer than a round.
+/// Largest reply, bytes: a larger one takes longer than a round.
 const SIZE_MAX: u32 = 16 << 20;
-/// The latest time, milliseconds: a day.
+/// Latest time, milliseconds: a day.
 const TIME_MAX_MS: f64 = 86_400_000.0;
-/// Of the sizes that are made, bytes.
+/// Median and mean of the generated sizes, bytes.
 const MEDIAN_BYTES: f64 = 1_700.0;
 const MEAN_BYTES: f64 = 40_000.0;
-/// Copies begin after each other by so much, so that no two requests are meant for the same instant.
+/// Offset between the beginnings of copies, so that no two requests have the same intended time.
 const COPY_APART: Duration = Duration::from_micros(997);
 
 impl Source {
-    /// The requests of the first `length` of so many copies at once, in order of time.
+    /// The requests of `copies` simultaneous copies within `length`, in order of time.
     ///
     /// # Errors
-    /// The file cannot be read or is no log.
+    /// The file cannot be read or is not a log.
     pub fn entries(&self, copies: u32, length: Duration, seed: u64) -> io::Result<Vec<Entry>> {
         let mut all = Vec::new();
         for copy in 0..copies {
@@ -77,10 +77,10 @@ fn read(path: &Path) -> io::Result<Vec<Entry>> {
     parse(BufReader::new(File::open(path).map_err(named)?)).map_err(named)
 }
 
-/// Reads a log.
+/// Parses a log.
 ///
 /// # Errors
-/// A line that is no request, with its number.
+/// A line is not a request; the error contains its number.
 pub fn parse(mut text: impl BufRead) -> io::Result<Vec<Entry>> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut line = Vec::new();
@@ -117,7 +117,7 @@ fn entry(words: &str) -> Option<Entry> {
     Some(Entry { at: Duration::from_nanos((at_ms * 1e6) as u64), size: message_bytes(size) })
 }
 
-/// A reply that can be sent: with a header, and not too large.
+/// Clamps a size to that of a message: at least the header, at most `SIZE_MAX`.
 fn message_bytes(size: f64) -> u32 {
     (size as u32).clamp(HEADER_BYTES as u32, SIZE_MAX)
 }
@@ -125,7 +125,7 @@ fn message_bytes(size: f64) -> u32 {
 fn made(rate: u32, length: Duration, seed: u64) -> Vec<Entry> {
     let mut times = Schedule::of(Pace::Poisson(f64::from(rate)), seed).expect("Poisson is an open pace");
     let mut normal = Normal(Schedule::of(Pace::Poisson(1.0), !seed).expect("Poisson is an open pace"));
-    // Of a lognormal distribution the median is exp(mu), the mean exp(mu + sigma² / 2).
+    // A lognormal distribution has the median exp(mu) and the mean exp(mu + sigma² / 2).
     let sigma = (2.0 * (MEAN_BYTES / MEDIAN_BYTES).ln()).sqrt();
     let mut entries = Vec::new();
     while times.next() < length && entries.len() < ENTRIES_MAX {
@@ -136,12 +136,12 @@ fn made(rate: u32, length: Duration, seed: u64) -> Vec<Entry> {
     entries
 }
 
-/// Numbers of the normal distribution, from exponential ones by the polar form of Box and Muller.
+/// Generates normally distributed numbers from exponential ones (polar form of Box and Muller).
 struct Normal(Schedule);
 
 impl Normal {
     fn next(&mut self) -> f64 {
-        // A squared radius is exponential with mean 2; the angle is the other one's rank.
+        // The squared radius is exponential with mean 2; exp(-x) of another exponential number is a uniform angle.
         let radius = (2.0 * self.exponential()).sqrt();
         let turn = (-self.exponential()).exp();
         radius * (turn * std::f64::consts::TAU).cos()

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   0        4        8                16
-//!   | length | wanted | tag            | pattern, as at this offset of every message |
+//!   | length | wanted | tag            | pattern, the same at an offset of every message |
 //! ```
-//! `length` counts the whole message, `wanted` is the length of the reply that is asked for, and a
-//! reply carries the tag of its request. Numbers are little-endian. Promises: no input makes it panic;
-//! a reader finds a message that was cut or moved, a small one that was changed, and samples of what was changed in a large
-//! one. Does not do: input and output.
+//! `length` counts the whole message, `wanted` is the length of the requested reply, and a reply has
+//! the tag of its request. Numbers are little-endian. Promises: no input causes a panic; a reader
+//! detects truncated or moved messages and every change of a small one; of a large one it compares
+//! samples. Does not do: I/O.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,21 +15,21 @@ use std::sync::LazyLock;
 
 use ringway::api::Content;
 
-/// Bytes in front of the pattern, and the smallest message.
+/// Bytes before the pattern, and of the smallest message.
 pub const HEADER_BYTES: usize = 16;
 /// The largest message.
 pub const MESSAGE_MAX: u32 = 1 << 30;
 
-/// After so many bytes the pattern begins anew.
+/// Period of the pattern, bytes.
 const PERIOD: usize = 64 << 10;
-/// The longest piece that is given to a socket at once.
+/// Longest piece written to a socket at once.
 const SLICE_MAX: usize = 128 << 10;
-/// Pieces from this on are sent from [`content`].
+/// Smallest piece sent from [`content`].
 const CONTENT_MIN: usize = 4096;
-/// Messages up to this are compared whole.
+/// Largest message that is compared whole.
 const COMPARE_WHOLE_MAX: usize = 4096;
-/// Of larger ones, the first bytes of every stretch are compared, whatever the pieces they come in: who gets large pieces
-/// does no less.
+/// In larger messages, the first bytes of every stretch are compared, at fixed offsets, so that a reader of large pieces
+/// does the same work.
 const COMPARE_EVERY: usize = 4096;
 const COMPARE_BYTES: usize = 64;
 
@@ -43,27 +43,27 @@ static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
 pub struct Header {
     /// Bytes of the message with this header.
     pub length: u32,
-    /// Bytes of the reply that is asked for.
+    /// Bytes of the requested reply.
     pub wanted: u32,
-    /// The reply carries the same.
+    /// Number of the request, repeated in the reply.
     pub tag: u64,
 }
 
-/// Why a stream of messages cannot go on.
+/// Error in a stream of messages, which cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Corrupt {
-    /// A length that no message has.
+    /// An impossible length.
     Length(u32),
-    /// Other bytes than the pattern's at this offset of the message.
+    /// Bytes near this offset of the message differ from the pattern.
     Content(u32),
-    /// A reply that belongs to no request, or not to the next one.
+    /// A reply to no request, or not to the next one.
     Tag(u64),
 }
 
 impl std::fmt::Display for Corrupt {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Corrupt::Length(length) => write!(formatter, "a message says that it has {length} bytes"),
+            Corrupt::Length(length) => write!(formatter, "a message with the impossible length {length}"),
             Corrupt::Content(offset) => write!(formatter, "wrong bytes near offset {offset} of a message"),
             Corrupt::Tag(tag) => write!(formatter, "a reply to request {tag}, which is not the next one"),
         }
@@ -90,20 +90,20 @@ impl Header {
     }
 }
 
-/// What waits to be sent on one connection.
+/// Messages to send on one connection.
 #[derive(Debug, Default)]
 pub struct Outbox {
     queue: VecDeque<Item>,
-    /// Bytes of the first one that have been sent.
+    /// Sent bytes of the first one.
     sent: usize,
-    /// Bytes that wait.
+    /// Bytes to send.
     waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Item {
     Message(Header),
-    /// Bytes that are the same every time.
+    /// Constant bytes.
     Fixed(&'static [u8]),
 }
 
@@ -115,7 +115,7 @@ impl Item {
         }
     }
 
-    /// Writes its bytes from `at` on to `to`, as many as fit.
+    /// Copies its bytes from `at` on to `to`, as many as fit.
     fn copy_to(&self, mut at: usize, to: &mut [u8]) -> usize {
         let mut filled = 0;
         while at < self.length() && filled < to.len() {
@@ -148,7 +148,7 @@ impl Outbox {
         self.append(Item::Message(header));
     }
 
-    /// Appends bytes that are no message.
+    /// Appends constant bytes.
     pub fn push_fixed(&mut self, bytes: &'static [u8]) {
         self.append(Item::Fixed(bytes));
     }
@@ -158,17 +158,17 @@ impl Outbox {
         self.queue.push_back(item);
     }
 
-    /// Whether everything has been sent.
+    /// Returns true when everything has been sent.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Number of bytes to send.
     pub fn len(&self) -> usize {
         self.waiting
     }
 
-    /// Writes the next bytes to `to`, of several messages if they fit, and returns how many. They stay until `advance`.
+    /// Copies the next bytes to `to`, of several messages if they fit, and returns their number. They stay until `advance`.
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let (mut filled, mut at) = (0, self.sent);
         for item in &self.queue {
@@ -194,12 +194,12 @@ impl Outbox {
         }
     }
 
-    /// The next bytes without a copy: in the middle of a large message.
+    /// The next bytes without a copy, in the middle of a large message.
     pub fn next_static(&self) -> Option<&'static [u8]> {
         self.next_in_content().map(|range| &PATTERN[range])
     }
 
-    /// Where in [`content`] the next bytes stand, as far as it has them in one piece: in the middle of a large message.
+    /// Range of the next bytes in [`content`], as far as they are contiguous there, in the middle of a large message.
     pub fn next_in_content(&self) -> Option<Range<usize>> {
         let Some(Item::Message(header)) = self.queue.front() else { return None };
         let rest = (header.length as usize).checked_sub(self.sent)?;
@@ -207,12 +207,12 @@ impl Outbox {
         (self.sent >= HEADER_BYTES && rest >= CONTENT_MIN).then(|| start..start + rest.min(SLICE_MAX))
     }
 
-    /// The next `count` bytes have been sent.
+    /// Removes the next `count` bytes, which have been sent.
     ///
     /// # Panics
-    /// When fewer waited.
+    /// When there are fewer.
     pub fn advance(&mut self, count: usize) {
-        assert!(count <= self.waiting, "no more is sent than waited");
+        assert!(count <= self.waiting, "more bytes sent than there were to send");
         self.waiting -= count;
         self.sent += count;
         while let Some(item) = self.queue.front()
@@ -224,21 +224,21 @@ impl Outbox {
     }
 }
 
-/// Finds the messages in what arrives on one connection.
+/// Finds the messages in the received bytes of one connection.
 #[derive(Debug, Default)]
 pub struct Inbox {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the present message that have arrived.
+    /// Received bytes of the present message.
     arrived: usize,
-    /// The present message, once its header is there.
+    /// Header of the present message, once complete.
     present: Option<Header>,
 }
 
 impl Inbox {
-    /// Takes bytes that have arrived and calls `each` for every message that is complete.
+    /// Takes received bytes and calls `each` for every complete message.
     ///
     /// # Errors
-    /// The bytes are not those of messages, or `each` refused one; nothing more can be read.
+    /// The bytes are not messages, or `each` refused one; the stream cannot continue.
     pub fn feed(&mut self, mut bytes: &[u8], mut each: impl FnMut(Header) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
         while !bytes.is_empty() {
             let header = match self.present {
@@ -272,18 +272,18 @@ impl Inbox {
     }
 }
 
-/// What all messages have behind their headers, for those who can send it without a copy.
+/// The content of all messages after their headers, for senders without a copy.
 pub fn content() -> Content {
     Content::new(PATTERN.clone())
 }
 
-/// What a message has at `offset`, `length` bytes or as many as there are at once.
+/// The content of a message at `offset`: `length` bytes, at most `SLICE_MAX`.
 fn pattern(offset: usize, length: usize) -> &'static [u8] {
     let start = offset % PERIOD;
     &PATTERN[start..start + length.min(SLICE_MAX)]
 }
 
-/// Whether `piece` is what a message of `length` bytes has at `offset`, as far as it is compared.
+/// Returns true when `piece` equals the content of a message of `length` bytes at `offset`, in the compared samples.
 fn is_pattern(piece: &[u8], offset: usize, length: usize) -> bool {
     let end = offset + piece.len();
     let same = |from: usize, to: usize| piece[from - offset..to - offset] == *pattern(from, to - from);

@@ -1,4 +1,4 @@
-//! What a client is told to do and what it answers; lines of JSON between `ringway bench` and its roles.
+//! Orders to roles and their answers: lines of JSON between `ringway bench` and its roles.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,46 +7,46 @@ use serde::{Deserialize, Serialize};
 use super::log::Source;
 use super::tuning::Tuning;
 
-/// Connections to open and what to send on them.
+/// Connections to open and requests to send on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where the server is.
+    /// Address of the server.
     pub server: SocketAddr,
     /// Local addresses, used in turn; empty: the system chooses.
     pub sources: Vec<IpAddr>,
-    /// Connections open at a time.
+    /// Number of open connections.
     pub connections: u32,
     /// Bytes of a request.
     pub request: u32,
     /// Bytes of a reply.
     pub reply: u32,
-    /// Requests under way on each connection.
+    /// Requests in flight on each connection.
     pub depth: u32,
-    /// When requests begin.
+    /// Times at which requests begin.
     pub pace: Pace,
-    /// HTTP's fixed request instead of messages; `request` and `reply` mean nothing then.
+    /// Sends HTTP's fixed request instead of messages; `request` and `reply` are ignored.
     pub http: bool,
-    /// So many of the connections, the first ones, are streams without end towards the client instead; closed pace only.
+    /// Number of connections, the first ones, that are endless streams to the client instead; closed pace only.
     pub streams: u32,
-    /// The log of the pace of that name, and how many copies of it at once.
+    /// The log of `Pace::Log`, and the number of simultaneous copies.
     pub log: Option<(Source, u32)>,
-    /// What the sockets are told.
+    /// Socket options.
     pub tuning: Tuning,
 }
 
-/// When requests begin.
+/// Times at which requests begin.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
-    /// Each when a reply has come.
+    /// Each after a reply.
     Closed,
-    /// At random (Poisson) so often per second, whether or not replies have come; latency counts from then.
+    /// At random (Poisson) with this rate per second, independent of replies; latency counts from the intended time.
     Poisson(f64),
-    /// As `Poisson`, at equal distances.
+    /// At equal intervals with this rate per second, otherwise as `Poisson`.
     Fixed(f64),
-    /// As `Closed`, and the connection ends after so many replies; the next request begins with a new connection, and its
-    /// latency with the beginning of that.
+    /// Each after a reply. The connection ends after this number of replies; the next request opens a new connection, and
+    /// its latency includes the opening.
     Short(u32),
-    /// When and of the size that the plan's log says, each on a connection of its own; latency counts from then.
+    /// At the times and with the sizes of the plan's log, each on its own connection; latency counts from the intended time.
     Log,
 }
 
@@ -57,45 +57,45 @@ pub enum Order {
     Prepare(Plan),
     /// Send; answered by `Done`.
     Run {
-        /// Not measured, microseconds.
+        /// Warm-up, not measured, microseconds.
         warmup_us: u64,
-        /// Measured, microseconds.
+        /// Measured time, microseconds.
         measure_us: u64,
-        /// For the intended times.
+        /// Seed of the intended times.
         seed: u64,
     },
     /// Close all connections; answered by `Ready`.
     Release,
-    /// To a wire: what has become of packets; answered by `Counted`.
+    /// Report packet counts, for a wire; answered by `Counted`.
     Count,
 }
 
 /// A line from a role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
-    /// It serves, or it has all its connections.
+    /// The role serves, or has opened or closed its connections.
     Ready,
     /// A run is over.
     Done(Outcome),
-    /// What a wire has done so far.
+    /// Packet counts of a wire so far.
     Counted(Passage),
-    /// It cannot go on; it ends.
+    /// The role has failed and ends.
     Failed(String),
 }
 
-/// What a wire has done with packets so far.
+/// Packet counts of a wire so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
-    /// Given to the other end.
+    /// Packets forwarded.
     pub forwarded: u64,
-    /// Lost because the wire shall lose some.
+    /// Packets lost by the configured loss.
     pub lost: u64,
-    /// Lost because the queue before the bottleneck was full.
+    /// Packets lost because the queue of the bottleneck was full.
     pub overflowed: u64,
 }
 
 impl Passage {
-    /// What has been done since `before`.
+    /// The counts since `before`.
     pub fn since(&self, before: &Passage) -> Passage {
         Passage {
             forwarded: self.forwarded - before.forwarded,
@@ -105,14 +105,14 @@ impl Passage {
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Replies in the measured time.
     pub replies: u64,
-    /// Replies with those of the warm-up and with the pieces of streams: what CPU is divided by.
+    /// Replies including those of the warm-up and pieces of streams: the divisor of CPU time.
     pub replies_in_all: u64,
-    /// Bytes that streams have brought in the measured time.
+    /// Bytes received on streams in the measured time.
     pub stream_bytes: u64,
     /// The measured time, seconds.
     pub seconds: f64,
@@ -124,13 +124,13 @@ pub struct Outcome {
     pub p999_us: f64,
     /// Mean, microseconds.
     pub mean_us: f64,
-    /// The slowest, microseconds.
+    /// Maximum, microseconds.
     pub max_us: f64,
-    /// Connections that were opened.
+    /// Number of opened connections.
     pub opened: u64,
-    /// Intended times at which every connection was still busy: the load was beyond capacity.
+    /// Requests that found every connection busy at their intended time: the load exceeded the capacity.
     pub late: u64,
-    /// Replies of the connection that got most and of the one that got fewest.
+    /// Replies of the connection with the most, and of the one with the fewest.
     pub most: u64,
     /// See `most`.
     pub fewest: u64,

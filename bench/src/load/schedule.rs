@@ -1,13 +1,13 @@
-//! When requests of an open loop are meant to begin.
+//! The intended times of an open loop's requests.
 //!
-//! The times come from a seed and a rate alone. A client that is late sends at once and still counts
-//! from the intended time, so that a slow server cannot hide its slowness (coordinated omission).
+//! The times depend only on a seed and a rate. A late client sends at once and still counts from the
+//! intended time, so that a slow server's delays are not hidden (coordinated omission).
 
 use std::time::Duration;
 
 use super::order::Pace;
 
-/// Intended times, from zero on, without end.
+/// Endless sequence of intended times, from zero.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     mean_ns: f64,
@@ -17,7 +17,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of an open pace; `None` for the others.
+    /// Creates the schedule of an open pace; `None` for the others.
     pub fn of(pace: Pace, seed: u64) -> Option<Schedule> {
         let (rate, is_random) = match pace {
             Pace::Poisson(rate) => (rate, true),
@@ -29,14 +29,14 @@ impl Schedule {
         Some(schedule)
     }
 
-    /// The next intended time after the beginning.
+    /// The next intended time, after the beginning.
     pub fn next(&self) -> Duration {
         Duration::from_nanos(self.at_ns as u64)
     }
 
-    /// Goes on to the one after it.
+    /// Advances to the following time.
     pub fn step(&mut self) {
-        // splitmix64, and the exponential distribution by its inverse.
+        // splitmix64; the exponential distribution by inversion.
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

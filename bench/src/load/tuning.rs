@@ -1,4 +1,4 @@
-//! What the sockets of both ends are told beside what every scenario tells them: congestion control and receive buffer.
+//! Socket options of both ends beyond those of every scenario: congestion control and receive buffer.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use ringway_stack::{CongestionControl, TcpOptions};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
-/// The same for the client and the server; nothing said: each stack's own default.
+/// Options of both client and server; `None`: each stack's default.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuning {
     /// Congestion control of the sockets
@@ -32,7 +32,7 @@ pub enum Congestion {
 }
 
 impl Congestion {
-    /// As the kernel calls it.
+    /// The kernel's name.
     pub fn name(self) -> &'static str {
         match self {
             Congestion::Cubic => "cubic",
@@ -44,7 +44,7 @@ impl Congestion {
 }
 
 impl Tuning {
-    /// Tells a socket of libc's.
+    /// Sets the options of a libc socket.
     ///
     /// # Errors
     /// The stack has no such congestion control.
@@ -55,11 +55,11 @@ impl Tuning {
                 .set_tcp_congestion(name.as_bytes())
                 .map_err(|error| io::Error::new(error.kind(), format!("congestion control {name}: {error}")))?;
         }
-        // Linux doubles what it is told, for what it needs beside the bytes; socket(7).
+        // Linux doubles the value, for its overhead; socket(7).
         self.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes as usize / 2))
     }
 
-    /// The same for a socket of Ringway's.
+    /// The options as those of a Ringway socket.
     pub fn options(&self) -> TcpOptions {
         let mut options = TcpOptions { no_delay: true, ..TcpOptions::default() };
         options.congestion_control = match self.congestion {
@@ -73,7 +73,7 @@ impl Tuning {
         options
     }
 
-    /// The same on the command line of a role.
+    /// The options as command-line arguments of a role.
     pub fn arguments(&self) -> Vec<String> {
         let congestion = self.congestion.map(|congestion| ["--congestion".to_string(), congestion.name().to_string()]);
         let buffer = self.receive_buffer.map(|bytes| ["--receive-buffer".to_string(), bytes.to_string()]);

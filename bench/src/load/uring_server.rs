@@ -1,9 +1,9 @@
-//! The server of the measurements on the kernel's stack by io_uring: one thread, what the kernel offers against system calls.
+//! The measured server on the kernel's stack with io_uring, which saves system calls: one thread.
 //!
-//! One accept and one receive for each connection stay with the kernel and complete again and again, into buffers that it
-//! chooses; replies are sent by requests that go down together with the wait for the next completions: a turn is one system
-//! call. Promises: a client that breaks the rules loses its connection, nothing else. Does not do: more than one thread; a
-//! machine that forbids io_uring, where `listen` fails.
+//! A multishot accept and a multishot receive per connection complete repeatedly, into buffers that the kernel chooses;
+//! requests to send replies are submitted together with the wait for completions, so an iteration is one system call.
+//! Promises: a client that breaks the rules loses only its connection. Does not do: more than one thread; where io_uring is
+//! forbidden, `listen` fails.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ mod sys;
 use sys::{Completion, Kind, Ring};
 
 const BACKLOG: i32 = 4096;
-/// Bytes that are copied to be sent at once.
+/// Bytes copied for one send.
 const COPY_BYTES: usize = 8 << 10;
 
 /// The server.
@@ -31,18 +31,18 @@ pub struct UringServer {
     listener: Socket,
     connections: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// What a request costs the application.
+    /// CPU time that a request costs the application.
     work: Work,
 }
 
 struct Connection {
     socket: OwnedFd,
     responder: Responder,
-    /// The kernel has a receive of this connection.
+    /// The kernel has a receive request of this connection.
     is_receiving: bool,
-    /// The kernel has bytes of this connection to send.
+    /// The kernel has a send request of this connection.
     is_sending: bool,
-    /// It is shut down, and goes when the kernel has neither.
+    /// The connection is shut down, and freed when the kernel has neither.
     is_ending: bool,
 }
 
@@ -50,7 +50,7 @@ impl UringServer {
     /// Listens with SO_REUSEADDR and SO_REUSEPORT.
     ///
     /// # Errors
-    /// The address is taken or not ours; the system has no io_uring or forbids it.
+    /// The address is in use or not local; the system has no io_uring or forbids it.
     pub fn listen(address: SocketAddr, work: Work, tuning: &Tuning) -> io::Result<UringServer> {
         let ring = Ring::new().map_err(|error| io::Error::new(error.kind(), format!("io_uring: {error}")))?;
         let listener = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
@@ -62,13 +62,13 @@ impl UringServer {
         Ok(UringServer { ring, listener, connections: Vec::new(), free: Vec::new(), work })
     }
 
-    /// Serves for ever.
+    /// Serves until an error.
     ///
     /// # Errors
     /// The system refuses to wait or to accept.
     ///
     /// # Blocking
-    /// Until then.
+    /// Until an error.
     pub fn serve(&mut self) -> io::Result<()> {
         let mut completions = Vec::new();
         self.ring.accept(self.listener.as_fd())?;
@@ -93,7 +93,7 @@ impl UringServer {
             Err(Errno::CONNABORTED | Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        // A connection that is already gone refuses; reading it will say so.
+        // Fails on a closed connection; its next receive reports that.
         SockRef::from(&socket).set_tcp_nodelay(true).unwrap_or_default();
         let index = self.free.pop().unwrap_or_else(|| {
             self.connections.push(None);
@@ -114,7 +114,7 @@ impl UringServer {
             // The end of the stream.
             Ok([]) => false,
             Ok(bytes) => connection.responder.receive(bytes).is_ok(),
-            // All buffers were full: it is asked for again.
+            // All buffers were full: request it again below.
             Err(Errno::NOBUFS) => true,
             Err(_) => false,
         };
@@ -138,7 +138,7 @@ impl UringServer {
         self.go_on(completion.index)
     }
 
-    /// Sends what waits, or forgets a connection that the kernel is done with.
+    /// Sends the outbox, or frees a connection that is ending and has no request in the kernel.
     fn go_on(&mut self, index: usize) -> io::Result<()> {
         let Some(connection) = &mut self.connections[index] else { return Ok(()) };
         if connection.is_sending {
@@ -169,10 +169,10 @@ impl UringServer {
 }
 
 impl Connection {
-    /// Ends both directions, so that the kernel completes what it has.
+    /// Shuts down both directions, so that the kernel completes its requests.
     fn end(&mut self) {
         self.is_ending = true;
-        // Where the peer has ended it already, that is what is wanted.
+        // Fails when the peer has ended the connection, which is fine.
         rustix::net::shutdown(&self.socket, Shutdown::Both).unwrap_or_default();
     }
 }

@@ -1,4 +1,4 @@
-//! What a request costs the server's program beside carrying it.
+//! Artificial CPU time per request in the server's program.
 
 use std::time::{Duration, Instant};
 
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 pub struct Work(Duration);
 
 impl Work {
-    /// So much for each request; zero: none.
+    /// Work of `time` for each request; zero: none.
     pub fn each(time: Duration) -> Work {
         Work(time)
     }
 
-    /// Works for so many requests.
+    /// Spins for the time of `requests` requests.
     ///
     /// # Blocking
-    /// For their time.
+    /// For this time.
     pub fn on(self, requests: u64) {
         let time = self.0.saturating_mul(u32::try_from(requests).unwrap_or(u32::MAX));
         if time.is_zero() {

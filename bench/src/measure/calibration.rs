@@ -1,4 +1,4 @@
-//! A loop of known cycles, timed on each core: its frequency, and whether somebody else uses the core.
+//! A loop of known cycles, timed on a core: gives its frequency, and shows other load on it.
 
 use std::hint::black_box;
 use std::io;
@@ -8,13 +8,13 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Steps of the loop; about a tenth of a millisecond.
 const STEPS: u64 = 48_000;
-/// Each step waits for the one before it: a shift and an exclusive or of one cycle, a multiplication of three. Several steps
-/// cannot be made one by a compiler, as those of a linear generator can.
+/// Each step depends on the one before it: a shift and an exclusive or of one cycle each, a multiplication of three. A
+/// compiler cannot merge several steps, as it can for a linear generator.
 const CYCLES_PER_STEP: f64 = 5.0;
-/// The loop is run so often each time; the fastest is least disturbed, the median says how disturbed it is.
+/// Runs of the loop per calibration; the fastest is the least disturbed, the median shows the disturbance.
 const TIMES: usize = 9;
 
-/// What the loop found on one core.
+/// Result of the loop on one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Calibration {
     /// The fastest run, nanoseconds.
@@ -24,10 +24,10 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Runs the loop on a core, which must be one that this process may use.
+    /// Runs the loop on a core, which this process must be allowed to use.
     ///
     /// # Errors
-    /// It may not.
+    /// The process is not allowed to use it.
     ///
     /// # Blocking
     /// About a millisecond.
@@ -42,7 +42,7 @@ impl Calibration {
         Ok(Calibration { fastest_ns: times[0], median_ns: times[TIMES / 2] })
     }
 
-    /// Cycles per nanosecond, when nothing disturbs.
+    /// Cycles per nanosecond of the fastest run.
     pub fn frequency_ghz(&self) -> f64 {
         STEPS as f64 * CYCLES_PER_STEP / self.fastest_ns
     }

@@ -1,8 +1,8 @@
 //! CPU time of both ends, from /proc.
 //!
-//! A side's CPU is that of its processes, all threads (schedstat: nanoseconds, and softirqs that ran while they were on
-//! the core are in it), of the core's ksoftirqd, and of softirqs that interrupted the idle core. The last are known by ticks
-//! only: what the core was busy beyond its processes, but not more than its softirq ticks.
+//! A side's CPU time is that of all threads of its processes (schedstat, nanoseconds, including softirqs that interrupted
+//! them), of the core's ksoftirqd, and of softirqs on the idle core. The last are known only by ticks: the busy time of the
+//! core beyond its processes, at most its softirq ticks.
 
 use std::fs;
 use std::io;
@@ -10,27 +10,27 @@ use std::io;
 /// Times of one core since the start of the machine, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Core {
-    /// Not idle, and not stolen.
+    /// Busy time, without stolen time.
     pub busy_ns: u64,
-    /// In programs.
+    /// Time in programs.
     pub user_ns: u64,
-    /// In interrupts and softirqs.
+    /// Time in interrupts and softirqs.
     pub softirq_ns: u64,
-    /// Taken by the hypervisor.
+    /// Time stolen by the hypervisor.
     pub steal_ns: u64,
 }
 
-/// What one side and its core have used so far.
+/// CPU time of one side and its core so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Its processes, with the core's ksoftirqd.
+    /// CPU time of its processes and the core's ksoftirqd.
     pub processes_ns: u64,
-    /// Its core.
+    /// Times of its core.
     pub core: Core,
 }
 
 impl Used {
-    /// Of the process and everything it has started, on the core that they are bound to.
+    /// Reads the CPU time of the process and its descendants, and of the core that they are bound to.
     ///
     /// # Errors
     /// /proc cannot be read.
@@ -42,7 +42,7 @@ impl Used {
         Ok(Used { processes_ns, core: core_of(&text, core, tick_ns).unwrap_or_default() })
     }
 
-    /// What has been used since `before`.
+    /// The times since `before`.
     pub fn since(&self, before: &Used) -> Used {
         let minus = |after: u64, before: u64| after.saturating_sub(before);
         Used {
@@ -56,19 +56,19 @@ impl Used {
         }
     }
 
-    /// The side's CPU; see the module's text.
+    /// The side's CPU time; see the module's documentation.
     pub fn cpu_ns(&self) -> u64 {
         let beyond = self.core.busy_ns.saturating_sub(self.processes_ns);
         self.processes_ns + beyond.min(self.core.softirq_ns)
     }
 
-    /// What others have used of the side's core, as far as ticks say.
+    /// CPU time of other processes on the side's core, to the precision of ticks.
     pub fn others_ns(&self) -> u64 {
         self.core.busy_ns.saturating_sub(self.cpu_ns())
     }
 }
 
-/// CPU of the process and its descendants so far, nanoseconds.
+/// CPU time of the process and its descendants so far, nanoseconds.
 pub fn tree_ns(pid: u32) -> u64 {
     tree(pid).into_iter().map(process_ns).sum()
 }
@@ -91,14 +91,14 @@ fn numbers(text: &str) -> Vec<u32> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// All threads of a process; zero when it has ended.
+/// CPU time of all threads of a process; zero when it has ended.
 pub(super) fn process_ns(pid: u32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let texts = tasks.filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok());
     texts.filter_map(|text| text.split_whitespace().next()?.parse::<u64>().ok()).sum()
 }
 
-/// The kernel's thread for softirqs that a core could not do at once; a child of process 2.
+/// Process id of a core's ksoftirqd, a child of process 2.
 fn ksoftirqd(core: usize) -> Option<u32> {
     let children = fs::read_to_string("/proc/2/task/2/children").ok()?;
     let wanted = format!("ksoftirqd/{core}");
@@ -106,7 +106,7 @@ fn ksoftirqd(core: usize) -> Option<u32> {
     numbers(&children).into_iter().find(is_it)
 }
 
-/// The line of a core in /proc/stat: user nice system idle iowait irq softirq steal.
+/// Parses a core's line of /proc/stat: user nice system idle iowait irq softirq steal.
 fn core_of(text: &str, core: usize, tick_ns: u64) -> Option<Core> {
     let label = format!("cpu{core}");
     let line = text.lines().find(|line| line.split_whitespace().next() == Some(&label))?;

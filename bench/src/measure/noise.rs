@@ -1,27 +1,27 @@
-//! Whether something disturbed a measurement, so that its figures may not be believed.
+//! Disturbances of a measurement that make its figures unreliable.
 
 use crate::row::QUIET;
 
-/// The calibration loop may move by so much.
+/// Largest accepted slowdown of the calibration loop.
 const CALIBRATION_MAX: f64 = 0.05;
-/// Share of a core that the hypervisor may take.
+/// Largest accepted share of a core taken by the hypervisor.
 const STEAL_MAX: f64 = 0.01;
-/// Share of a core that strangers may use.
+/// Largest accepted share of a core used by unrelated processes.
 const OTHERS_MAX: f64 = 0.05;
 
-/// What was seen around one or several rounds; the worst of each.
+/// Disturbances of one or several rounds; the worst of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Disturbance {
-    /// How much slower the calibration loop was than the fastest ever seen on the core: 0.05 is 5 %.
+    /// Slowdown of the calibration loop against its fastest run on the core: 0.05 is 5 %.
     pub calibration: f64,
-    /// Share of a core's time that the hypervisor took.
+    /// Share of a core's time taken by the hypervisor.
     pub steal: f64,
-    /// Share of a core's time that processes had which belong to neither side.
+    /// Share of a core's time used by processes of neither side.
     pub others: f64,
 }
 
 impl Disturbance {
-    /// The worse of two, each by itself.
+    /// The worse of two, separately for each kind.
     pub fn worse(self, other: Disturbance) -> Disturbance {
         Disturbance {
             calibration: self.calibration.max(other.calibration),
@@ -30,17 +30,17 @@ impl Disturbance {
         }
     }
 
-    /// Whether figures may be believed.
+    /// Returns true when the figures are reliable.
     pub fn is_quiet(&self) -> bool {
         self.severity() <= 1.0
     }
 
-    /// How much was seen, by what may be: above 1 figures may not be believed.
+    /// The worst disturbance relative to its limit; above 1 the figures are unreliable.
     pub fn severity(&self) -> f64 {
         (self.calibration / CALIBRATION_MAX).max(self.steal / STEAL_MAX).max(self.others / OTHERS_MAX)
     }
 
-    /// `quiet`, or `noisy: ` and what was seen.
+    /// `quiet`, or `noisy: ` and the disturbances.
     pub fn verdict(&self) -> String {
         let percent = |value: f64| (value * 100.0).round();
         let seen = [

@@ -1,24 +1,24 @@
-//! What processes hold and do while nothing is asked of them: memory, wakeups, CPU.
+//! Memory, wakeups and CPU time of idle processes.
 
 use std::fs;
 
 use super::cpu;
 
-/// The state of a process and everything it has started.
+/// The state of a process and its descendants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// Resident bytes, shared memory included; what two processes of the tree share counts twice.
+    /// Resident bytes, including shared memory; memory shared by two processes of the tree counts twice.
     pub resident_bytes: u64,
-    /// Times that one of its threads was put on a processor, since its start.
+    /// Context switches of its threads since their start.
     pub switches: u64,
-    /// CPU since its start, nanoseconds.
+    /// CPU time since its start, nanoseconds.
     pub cpu_ns: u64,
-    /// Bytes of the kernel's slabs, of the whole machine: sockets are there.
+    /// Bytes of the kernel's slabs on the whole machine, which contain sockets.
     pub slab_bytes: u64,
 }
 
 impl Rest {
-    /// As it is now. Processes that have ended count nothing.
+    /// Reads the present state. Processes that have ended count as zero.
     pub fn of(pid: u32) -> Rest {
         let mut rest = Rest { slab_bytes: kibibytes(&read("/proc/meminfo"), "Slab:"), ..Rest::default() };
         for pid in cpu::tree(pid) {
@@ -35,7 +35,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The bytes behind a label of /proc/meminfo or /proc/PID/status.
+/// The bytes after a label of /proc/meminfo or /proc/PID/status.
 fn kibibytes(text: &str, label: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(label)?.split_whitespace().next()?.parse::<u64>().ok());
     value.unwrap_or(0) * 1024

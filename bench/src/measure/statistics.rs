@@ -1,6 +1,6 @@
 //! Medians.
 
-/// The median; of an even number, the mean of the middle two. `None`: of nothing.
+/// The median; of an even number of values, the mean of the middle two. `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -12,7 +12,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// The median of one series by another, pair by pair: what the two did in the same round is compared.
+/// The median of the ratios of two series, pair by pair, which compares values of the same round.
 pub fn median_ratio(values: &[f64], reference: &[f64]) -> Option<f64> {
     median(values.iter().zip(reference).filter(|(_, reference)| **reference > 0.0).map(|(value, reference)| value / reference))
 }

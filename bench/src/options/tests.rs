@@ -1,4 +1,4 @@
-//! What people write on the command line, and what they may not.
+//! Valid and invalid values on the command line.
 use super::*;
 
 #[test]

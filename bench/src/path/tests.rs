@@ -1,4 +1,4 @@
-//! What people write is what a path does.
+//! Command-line values become the path's settings.
 use super::*;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is paused uses no CPU, with its children, and goes on where it was.
+//! A paused process and its children stop and continue.
 use super::*;
 use std::process::{Child, Command};
 
@@ -29,6 +29,6 @@ fn a_process_stops_and_goes_on_with_what_it_has_started() {
     wait_for(&child, |state| state == 'S');
     signal(child.id(), Signal::KILL);
     child.wait().expect("it was started here");
-    // It is gone: nothing happens.
+    // The process has ended: nothing happens.
     pause(child.id());
 }

@@ -1,4 +1,4 @@
-//! A role that dies, fails, talks nonsense or says nothing is an error with its words, never a hang.
+//! A role that dies, fails, answers nonsense or does not answer is an error with its stderr, never a hang.
 use super::*;
 
 fn peer(script: &str) -> Peer {

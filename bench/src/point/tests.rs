@@ -1,4 +1,4 @@
-//! Rows from samples whose figures are known.
+//! Rows computed from samples with known figures.
 use super::*;
 use crate::load::order::Pace;
 use crate::load::tuning::Tuning;
@@ -21,7 +21,7 @@ fn plan(pace: Pace) -> Plan {
     }
 }
 
-/// A second with so many replies, at so much of the server's CPU each.
+/// A second with `replies` replies, each of which costs the server `cpu_us_per_request`.
 fn sample(replies: u64, cpu_us_per_request: u64) -> Sample {
     let server = Used { processes_ns: replies * cpu_us_per_request * 1000, ..Used::default() };
     let outcome = Outcome { replies, replies_in_all: replies, seconds: 1.0, p50_us: 10.0, fairness: 0.5, ..Outcome::default() };
@@ -84,7 +84,7 @@ fn cpu_is_split_by_what_the_core_did() {
     let mut one = sample(1000, 8);
     one.server.core = Core { busy_ns: 100, user_ns: 20, softirq_ns: 50, steal_ns: 0 };
     let point = Point::new("64".into(), &[], plan(Pace::Closed), Figure::Requests);
-    // The core says no more than 50 ns of softirqs beyond the processes; the shares are of 8 us.
+    // The core has at most 50 ns of softirqs beyond the processes; the shares are of 8 us.
     let row = point.row(&setting(), "linux", &series(&[one]), None);
     let parts = (row.server_user_us_per_request, row.server_system_us_per_request, row.server_softirq_us_per_request);
     assert_eq!(parts, (Some(1.6), Some(2.4), Some(4.0)));

@@ -1,4 +1,4 @@
-//! The remaining time is by what was seen, and before that by the guess.
+//! The remaining time is estimated from finished steps, before the first from the guess.
 use super::*;
 
 #[test]

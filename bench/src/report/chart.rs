@@ -1,7 +1,7 @@
-//! One figure as SVG text, drawn by `plotters`.
+//! Draws a figure as SVG text, with `plotters`.
 //!
-//! Promises: labels never lie over each other: the legend has a strip of its own, words that are too
-//! wide are broken or turned; noisy values are pale. Does not do: choosing what is drawn.
+//! Promises: labels never overlap: the legend has its own strip, too wide labels are broken or turned;
+//! noisy values are pale. Does not do: choose what is drawn.
 
 use plotters::coord::Shift;
 use plotters::coord::types::RangedCoordf64;
@@ -29,11 +29,11 @@ const Y_LABELS_WIDTH: u32 = 68;
 const MARGIN: u32 = 10;
 const SMALL: i32 = 11;
 const TINY: i32 = 10;
-/// Part of a category's room that its bars fill.
+/// Share of a category's width that its bars fill.
 const BARS_PART: f64 = 0.76;
 const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 
-/// Okabe and Ito's colors, which people with any color vision can tell apart.
+/// Okabe and Ito's colors, distinguishable with any color vision.
 const PALETTE: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -49,7 +49,7 @@ const LINUX: RGBColor = RGBColor(0x66, 0x66, 0x66);
 /// Draws a plot; `x` is the horizontal axis's label.
 ///
 /// # Errors
-/// The library refused a coordinate; not expected of finite values.
+/// The library refused a coordinate, which does not happen for finite values.
 pub(super) fn draw(plot: &Plot, shape: Shape, x: &str) -> Result<String, Box<dyn std::error::Error>> {
     let scale = Scale::of(plot, shape);
     let room = f64::from(WIDTH - LEGEND_WIDTH - Y_LABELS_WIDTH - 2 * MARGIN) / plot.categories.len() as f64;
@@ -133,7 +133,7 @@ fn rectangle(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], color: RGBColo
     Ok(())
 }
 
-/// The number above a bar, upright when the bar is narrower than the number.
+/// Draws the number above a bar, vertically when the bar is narrower than the number.
 fn print_above(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], above: f64) -> Drawn {
     let (left, right) = (chart.backend_coord(&corners[0]).0, chart.backend_coord(&corners[1]).0);
     let text = number::value(above);
@@ -149,7 +149,7 @@ fn print_above(chart: &mut Chart<'_, '_>, corners: [(f64, f64); 2], above: f64) 
     Ok(())
 }
 
-/// Shares on top of each other, in the order of the series.
+/// Draws shares on top of each other, in the order of the series.
 fn stacked(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
     let mut tops = vec![0.0; plot.categories.len()];
     for (series, color) in plot.series.iter().zip(pieces()) {
@@ -172,7 +172,7 @@ fn stacked(chart: &mut Chart<'_, '_>, plot: &Plot) -> Drawn {
     Ok(())
 }
 
-/// The categories' labels and the axis's.
+/// Draws the labels of the categories and of the axis.
 fn under_axis(canvas: &Canvas<'_>, chart: &Chart<'_, '_>, plot: &Plot, labels: &Labels, scale: &Scale, x: &str) -> Drawn {
     for (at, lines) in labels.lines.iter().enumerate() {
         let (middle, bottom) = chart.backend_coord(&(at as f64 + 0.5, scale.range().start));
@@ -217,12 +217,12 @@ fn draw_legend(canvas: &Canvas<'_>, plot: &Plot, shape: Shape) -> Drawn {
     Ok(())
 }
 
-/// Colors of classes; what comes after the eighth is what has no class.
+/// Colors of the eight classes, then of unmapped samples.
 fn pieces() -> impl Iterator<Item = RGBColor> {
     PALETTE.into_iter().chain(std::iter::repeat(INK))
 }
 
-/// Linux is gray wherever it is; the others take the palette in order.
+/// Colors of the series: Linux is always gray; the others use the palette in order.
 fn colors(plot: &Plot) -> Vec<RGBColor> {
     let mut linux_taken = false;
     let mut next = PALETTE.iter().cycle();

@@ -1,6 +1,6 @@
-//! Numbers for people: three digits that mean something, and a letter.
+//! Formats numbers with three significant digits and a unit prefix.
 
-/// A measured value: `1.52 M`, `340 k`, `17.0`, `0.98`.
+/// Formats a measured value: `1.52 M`, `340 k`, `17.0`, `0.98`.
 pub(super) fn value(number: f64) -> String {
     let (scaled, letter) = match number.abs() {
         size if size >= 999.5e6 => (number / 1e9, " G"),
@@ -17,7 +17,7 @@ pub(super) fn value(number: f64) -> String {
     format!("{scaled:.digits$}{letter}")
 }
 
-/// A place on an axis: as a value, without zeros that say nothing.
+/// Formats a position on an axis: as a value, without trailing zeros.
 pub(super) fn tick(number: f64) -> String {
     let text = value(number);
     let (digits, letter) = text.split_at(text.find(' ').unwrap_or(text.len()));
@@ -25,7 +25,7 @@ pub(super) fn tick(number: f64) -> String {
     format!("{digits}{letter}")
 }
 
-/// An amount that was chosen: powers of 1024 as `64 K`, round thousands as `10k`, all else as it is.
+/// Formats a parameter: multiples of powers of 1024 as `64 Ki`, round thousands as `10 k`, others unchanged.
 pub(super) fn amount(number: f64) -> String {
     let whole = number as u64;
     if number.fract() != 0.0 || number < 0.0 || whole as f64 != number {

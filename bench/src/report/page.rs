@@ -1,12 +1,12 @@
 //! A page of headings, texts, tables and figures, written as HTML and as Markdown.
 //!
 //! Promises: the HTML is one file that loads nothing; all text is escaped; words in backticks are
-//! code in both. Does not do: choosing the words.
+//! code in both. Does not do: choose the text.
 
-/// One piece of the page.
+/// A block of the page.
 #[derive(Debug)]
 pub(super) enum Block {
-    /// Level 1 to 3, the words, and the anchor.
+    /// Level from 1 to 3, text and anchor.
     Heading {
         level: usize,
         text: String,
@@ -18,7 +18,7 @@ pub(super) enum Block {
         head: Vec<String>,
         rows: Vec<Vec<String>>,
     },
-    /// An SVG picture, and what stands beside it.
+    /// An SVG picture and the blocks beside it.
     Picture {
         id: String,
         svg: String,
@@ -33,7 +33,7 @@ th{background:#f2f2f2}td.n{text-align:right;font-variant-numeric:tabular-nums}co
 .pair{display:flex;flex-wrap:wrap;gap:20px;align-items:flex-start}.pair svg{max-width:100%;height:auto}\
 .beside{flex:1 1 280px;min-width:260px}li{margin:2px 0}";
 
-/// The whole page as one HTML file.
+/// Formats the page as one HTML file.
 pub(super) fn html(title: &str, blocks: &[Block]) -> String {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n",
@@ -76,13 +76,13 @@ fn html_block(block: &Block, out: &mut String) {
     }
 }
 
-/// Cells that begin with a digit stand to the right.
+/// Formats a cell; one that begins with a digit is right-aligned.
 fn html_cell(cell: &str) -> String {
     let class = if cell.starts_with(|letter: char| letter.is_ascii_digit()) { " class=\"n\"" } else { "" };
     format!("<td{class}>{}</td>", inline(cell))
 }
 
-/// The page as Markdown; pictures are files in `folder`, named by their id.
+/// Formats the page as Markdown; pictures are files in `folder`, named by their id.
 pub(super) fn markdown(folder: &str, blocks: &[Block]) -> String {
     let mut out = String::new();
     blocks.iter().for_each(|block| markdown_block(folder, block, &mut out));
@@ -114,7 +114,7 @@ fn markdown_block(folder: &str, block: &Block, out: &mut String) {
     }
 }
 
-/// Escapes, then makes `code` of words in backticks.
+/// Escapes a text and formats words in backticks as `code`.
 fn inline(text: &str) -> String {
     let safe = escaped(text);
     let parts = safe.split('`');

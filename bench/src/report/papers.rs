@@ -1,11 +1,11 @@
 //! The figures of the report and the papers' own numbers, from `papers.toml`.
 //!
-//! Promises: what is compiled in has been read by a test, so that loading cannot fail. Does not do:
-//! numbers that a paper has in a drawing alone.
+//! Promises: a test parses the compiled-in file, so that loading cannot fail. Does not do: numbers that
+//! a paper shows only in a drawing.
 
 use serde::Deserialize;
 
-/// The whole of `papers.toml`.
+/// Content of `papers.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Papers {
@@ -15,13 +15,13 @@ pub(super) struct Papers {
     pub(super) figures: Vec<Figure>,
 }
 
-/// Where numbers come from.
+/// Source of numbers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Paper {
     key: String,
     pub(super) title: String,
-    /// What it was measured on.
+    /// The machine of its measurements.
     pub(super) machine: String,
 }
 
@@ -33,24 +33,24 @@ pub(super) struct Figure {
     pub(super) id: String,
     pub(super) title: String,
     paper: String,
-    /// Which figure of the paper it reproduces; `own`: none.
+    /// The figure of the paper that it reproduces; `own`: none.
     pub(super) figure: String,
     pub(super) scenario: String,
     pub(super) metric: Metric,
-    /// Rows in other units belong to another figure; without it all rows are of this one.
+    /// Unit of the figure's rows; `None`: rows of all units.
     pub(super) unit: Option<String>,
-    /// What is printed above each bar.
+    /// Field printed above each bar.
     pub(super) above: Option<Metric>,
     pub(super) shape: Shape,
-    /// The parameter along the horizontal axis; `none`: the point's own words.
+    /// Parameter along the horizontal axis; `none`: the points' names.
     pub(super) axis: String,
     /// The horizontal axis's label.
     pub(super) x: String,
-    /// What the paper's text says.
+    /// Numbers in the paper's text.
     pub(super) numbers: Vec<Number>,
 }
 
-/// Which field of a row is drawn.
+/// Field of a row to draw.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
@@ -59,11 +59,11 @@ pub(super) enum Metric {
     P99Us,
     ServerCpuUsPerRequest,
     ThroughputPerCore,
-    /// CPU of the server's side, percent of a core: that per request, times the requests.
+    /// CPU time of the server's side in percent of a core: the time per request times the rate.
     ServerCpuPercent,
 }
 
-/// How it is drawn.
+/// Shape of a figure.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Shape {
@@ -78,15 +78,15 @@ pub(super) enum Shape {
 #[serde(deny_unknown_fields)]
 pub(super) struct Number {
     pub(super) what: String,
-    /// As the paper prints it, perhaps a range.
+    /// The value as printed in the paper, perhaps a range.
     pub(super) value: String,
     pub(super) unit: String,
-    /// Section, figure or table whose words say it.
+    /// Section, figure or table that contains it.
     pub(super) section: String,
 }
 
 impl Figure {
-    /// Whether it reproduces a paper's figure.
+    /// Returns true when it reproduces a paper's figure.
     pub(super) fn is_of_a_paper(&self) -> bool {
         self.paper != "none"
     }
@@ -95,7 +95,7 @@ impl Figure {
 const TEXT: &str = include_str!("papers.toml");
 
 impl Papers {
-    /// What was compiled in.
+    /// Loads the compiled-in file.
     pub(super) fn load() -> Papers {
         toml::from_str(TEXT).expect("a test reads the same text")
     }

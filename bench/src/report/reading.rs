@@ -1,8 +1,8 @@
-//! Files of rows, one JSON object a line.
+//! Reads files of rows, one JSON object per line.
 //!
-//! Promises: a line that is no row is an error that names file and line; empty lines are passed over;
-//! when a point was measured more than once the last one counts, and how many were put aside is told.
-//! Does not do: judging the values.
+//! Promises: a line that is not a row is an error with file and line; empty lines are skipped; when a
+//! point was measured more than once, the last row counts, and the number of replaced rows is reported.
+//! Does not do: judge the values.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,25 +15,25 @@ use crate::row::{Parameter, Row};
 /// Rows of all files, in the order of their first appearance.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    /// One per point of scenario, target, wire and client.
+    /// One row per point, target, wire and client of a scenario.
     pub(super) rows: Vec<Row>,
-    /// Rows that a later measurement of the same point replaced.
+    /// Number of rows replaced by a later measurement of the same point.
     pub(super) replaced: usize,
     places: BTreeMap<String, usize>,
 }
 
-/// Why rows could not be read.
+/// Error of reading rows.
 #[derive(Debug)]
 pub(super) enum ReadError {
     /// The file could not be read.
     File(PathBuf, io::Error),
-    /// A line is no row.
+    /// A line is not a row.
     Line { file: PathBuf, line: usize, why: String },
-    /// More rows than any run makes.
+    /// There are more rows than any run produces.
     TooMany(PathBuf),
 }
 
-/// Longest line that is read; a row has about a kilobyte.
+/// Longest accepted line; a row has about a kilobyte.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 const ROWS_MAX: usize = 100_000;
 
@@ -55,7 +55,7 @@ impl Rows {
     /// Reads one file and adds its rows; `-` is standard input.
     ///
     /// # Errors
-    /// The file cannot be read, or a line of it is no row.
+    /// The file cannot be read, or a line is not a row.
     pub(super) fn read(&mut self, path: &Path) -> Result<(), ReadError> {
         if path == Path::new("-") {
             return self.read_lines(Path::new("standard input"), &mut io::stdin().lock());
@@ -64,7 +64,7 @@ impl Rows {
         self.read_lines(path, &mut BufReader::new(file))
     }
 
-    /// The same from an open file; `name` is for errors.
+    /// Reads rows from an open file; `name` is for errors.
     pub(super) fn read_lines(&mut self, name: &Path, input: &mut dyn BufRead) -> Result<(), ReadError> {
         let mut line = Vec::new();
         for number in 1.. {
@@ -105,7 +105,7 @@ impl Rows {
     }
 }
 
-/// What JSON's types cannot say: names are there.
+/// Checks what the JSON types do not: that names are not empty.
 fn check(row: &Row) -> Result<(), String> {
     for (name, value) in [("scenario", &row.scenario), ("target", &row.target), ("unit", &row.unit)] {
         if value.is_empty() {
@@ -115,7 +115,7 @@ fn check(row: &Row) -> Result<(), String> {
     Ok(())
 }
 
-/// What makes two rows the same point.
+/// Key of a row's point; a later row with the same key replaces it.
 fn identity(row: &Row) -> String {
     format!("{}\n{}\n{}\n{}\n{}\n{}", row.scenario, row.point, row.target, row.wire, row.client, parameters(row))
 }

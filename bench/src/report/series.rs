@@ -1,6 +1,6 @@
-//! From rows to what one figure draws: categories along the axis, and a value of each series at each.
+//! Converts rows to a figure's data: categories along the axis, and a value of each series at each.
 //!
-//! Promises: what is missing, noisy or in another unit is listed, not dropped in silence. Does not do: drawing.
+//! Promises: rows that are missing, noisy or in another unit are listed, not silently dropped. Does not do: drawing.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use super::number;
 use super::papers::{Figure, Metric, Shape};
 use crate::row::{Parameter, Row};
 
-/// What a figure draws.
+/// Data of a figure.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plot {
     /// Labels along the horizontal axis.
     pub(super) categories: Vec<String>,
     pub(super) series: Vec<Series>,
-    /// Of the vertical axis.
+    /// Unit of the vertical axis.
     pub(super) unit: String,
-    /// What a reader must know: missing and noisy points, other units.
+    /// Remarks for the reader: missing and noisy points, other units.
     pub(super) remarks: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Series {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
     pub(super) value: f64,
-    /// What is printed above a bar.
+    /// Number printed above a bar.
     pub(super) above: Option<f64>,
     pub(super) is_quiet: bool,
 }
@@ -76,12 +76,12 @@ pub(super) fn plot(figure: &Figure, rows: &[Row]) -> Option<Plot> {
     Some(Plot { categories, series, unit, remarks })
 }
 
-/// Whether a row is drawn by a figure.
+/// Returns true when a row belongs to a figure.
 pub(super) fn is_of(figure: &Figure, row: &Row) -> bool {
     row.scenario == figure.scenario && (!row.is_measured() || figure.unit.as_ref().is_none_or(|unit| *unit == row.unit))
 }
 
-/// Points that one series has and another has not.
+/// Describes the points that a series lacks and another has.
 fn holes(categories: &[String], series: &[Series]) -> Vec<String> {
     let of = |series: &Series| {
         let missing =
@@ -92,7 +92,7 @@ fn holes(categories: &[String], series: &[Series]) -> Vec<String> {
     series.iter().filter_map(of).collect()
 }
 
-/// The field of a row that a figure draws; a row that was not measured has none.
+/// The field of a row that a figure draws; `None` for a row that was not measured.
 pub(super) fn value_of(row: &Row, metric: Metric) -> Option<f64> {
     if !row.is_measured() {
         return None;
@@ -118,11 +118,11 @@ fn unit_of(figure: &Figure, row: &Row) -> String {
     }
 }
 
-/// How rows of one figure are told apart: by the axis, and by all else that differs between them.
+/// Names of the rows of a figure, from the axis and from all other parameters that differ.
 struct Naming<'a> {
-    /// The axis's parameter, when every row has it.
+    /// Parameter of the axis, when every row has it.
     axis: Option<&'a str>,
-    /// Parameters that differ, beside the axis.
+    /// Parameters that differ, except the axis.
     varying: Vec<String>,
     wires: bool,
     clients: bool,
@@ -153,7 +153,7 @@ impl<'a> Naming<'a> {
         }
     }
 
-    /// Along the axis by amount; the point's own words in the order of the rows.
+    /// Categories sorted by the axis's number; points' names in the order of the rows.
     fn categories<'r>(&self, rows: impl Iterator<Item = &'r Row>) -> Vec<String> {
         let mut found: Vec<(f64, String)> = Vec::new();
         for row in rows {
@@ -179,7 +179,7 @@ impl<'a> Naming<'a> {
         if self.clients {
             name.push_str(&format!(", client {}", row.client));
         }
-        // Where the axis shows the points' own words, those say the rest.
+        // When the axis shows the points' names, these contain the other parameters.
         let told = if self.axis.is_some() { &self.varying[..] } else { &[] };
         for parameter in told {
             match row.parameters.get(parameter) {

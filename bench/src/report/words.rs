@@ -1,4 +1,4 @@
-//! The words and tables around the figures.
+//! The texts and tables around the figures.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::reading::Rows;
 use super::series::{self, Plot};
 use crate::row::Row;
 
-/// Where it was measured, how it came out beside the kernel, and how to read the rest.
+/// The machine, the comparison with the kernel, and how to read the rest.
 pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
     let all = &rows.rows;
     let mut facts = vec![
@@ -27,8 +27,8 @@ pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
         facts.push(format!("{} rows were measured again later in the same files; the last measurement counts.", rows.replaced));
     }
     facts.push(
-        "The papers' numbers come from other machines and networks: read them for the order of stacks and the shape, \
-         not for the height. Only numbers that their text gives are shown."
+        "The papers' numbers come from other machines and networks: compare the order of the stacks and the shapes of the \
+         curves, not absolute values. Only numbers in the papers' text are shown."
             .to_string(),
     );
     let known: BTreeSet<&str> = papers.figures.iter().map(|figure| figure.scenario.as_str()).collect();
@@ -38,10 +38,10 @@ pub(super) fn opening(title: &str, papers: &Papers, rows: &Rows) -> Vec<Block> {
         .filter(|row| row.is_measured() && row.ratio.is_some() && row.target != "linux" && known.contains(row.scenario.as_str()))
         .collect();
     if !compared.is_empty() {
-        blocks.push(heading(2, "Beside the kernel", "ratios"));
+        blocks.push(heading(2, "Compared with the kernel", "ratios"));
         blocks.push(Block::Text(
-            "Ratio: this target's value by that of `linux` in the same interleaved run (median over rounds). \
-             CPU: the same quotient of the server's CPU per request, where both were measured."
+            "Ratio: this target's value divided by that of `linux` in the same interleaved run (median over rounds). \
+             CPU ratio: the same for the server's CPU time per request, when both were measured."
                 .to_string(),
         ));
         let head = ["scenario", "point", "target", "wire", "client", "value", "unit", "ratio", "CPU ratio", "noise"];
@@ -76,18 +76,18 @@ fn ratio_line(row: &Row, all: &[Row]) -> Vec<String> {
     ]
 }
 
-/// One figure with the paper's numbers beside it and the rows below.
+/// A figure with the paper's numbers beside it and the rows below.
 pub(super) fn figure(paper: &Paper, figure: &Figure, plot: &Plot, svg: String, rows: &[Row]) -> Vec<Block> {
     let mut beside = vec![Block::Text(reproduces(paper, figure))];
     if figure.numbers.is_empty() {
-        beside.extend(figure.is_of_a_paper().then(|| Block::Text("The paper's text gives no number for it.".to_string())));
+        beside.extend(figure.is_of_a_paper().then(|| Block::Text("The paper's text has no number for it.".to_string())));
     } else {
-        let head = ["the paper says", "", "unit", "where"].map(str::to_string).to_vec();
+        let head = ["in the paper", "value", "unit", "source"].map(str::to_string).to_vec();
         let line = |number: &super::papers::Number| {
             vec![number.what.clone(), number.value.clone(), number.unit.clone(), number.section.clone()]
         };
         beside.push(Block::Table { head, rows: figure.numbers.iter().map(line).collect() });
-        beside.push(Block::Text(format!("Measured there on: {}.", paper.machine)));
+        beside.push(Block::Text(format!("The paper's machine: {}.", paper.machine)));
     }
     let mut blocks = vec![heading(2, &figure.title, &figure.id), Block::Picture { id: figure.id.clone(), svg, beside }];
     if !plot.remarks.is_empty() {
@@ -117,7 +117,7 @@ pub(super) fn without_figure(papers: &Papers, rows: &[Row]) -> Vec<Block> {
     vec![heading(2, "Rows without a figure", "others"), table(&left)]
 }
 
-/// Figures that had nothing to draw, and how to get it.
+/// Figures without rows, and the commands to measure them.
 pub(super) fn without_rows(papers: &Papers, figures: &[&Figure], rows: &[Row]) -> Vec<Block> {
     if figures.is_empty() {
         return Vec::new();
@@ -128,7 +128,7 @@ pub(super) fn without_rows(papers: &Papers, figures: &[&Figure], rows: &[Row]) -
         } else {
             "own".to_string()
         };
-        format!("{} ({from}): no rows with a value for it; `ringway bench {} --json` makes them.", figure.title, figure.scenario)
+        format!("{} ({from}): no rows with a value; run `ringway bench {} --json`.", figure.title, figure.scenario)
     };
     let mut blocks = vec![heading(2, "Not measured", "missing"), Block::List(figures.iter().map(item).collect())];
     let tried = |row: &&Row| !row.is_measured() && figures.iter().any(|figure| figure.scenario == row.scenario);
@@ -137,7 +137,7 @@ pub(super) fn without_rows(papers: &Papers, figures: &[&Figure], rows: &[Row]) -
     blocks
 }
 
-/// All that was measured, in the rows' own units.
+/// A table of all measured values, in the rows' units.
 fn table(rows: &[&Row]) -> Block {
     let head = [
         "point",
@@ -192,5 +192,5 @@ fn noisy(rows: &[Row]) -> usize {
 /// The different values of a field, joined.
 fn several(rows: &[Row], field: fn(&Row) -> &String) -> String {
     let found: BTreeSet<&str> = rows.iter().map(|row| field(row).as_str()).filter(|text| !text.is_empty()).collect();
-    if found.is_empty() { "not said".to_string() } else { found.into_iter().collect::<Vec<_>>().join("; ") }
+    if found.is_empty() { "unknown".to_string() } else { found.into_iter().collect::<Vec<_>>().join("; ") }
 }

@@ -1,8 +1,8 @@
-//! The server's end: one worker, or one on each of several cores.
+//! The server role: one worker, or one on each of several cores.
 //!
-//! On the kernel's stack a worker is a process with a listener of its own on the same port (SO_REUSEPORT); the first one starts
-//! the others, which end with the same standard input. On a stack of its own a worker is a thread with a seat of the same
-//! interface and address (`ringway::api::Nets`). Promises: `ready` is called when all workers listen.
+//! On the kernel's stack a worker is a process with its own listener on the same port (SO_REUSEPORT); the first one starts
+//! the others, which end with the same standard input. On Ringway's stack a worker is a thread with its own share of the
+//! same interface and address (`ringway::api::Nets`). Promises: `ready` is called when all workers listen.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::SocketAddr;
@@ -22,13 +22,13 @@ use crate::load::uring_server::UringServer;
 use crate::load::work::Work;
 use crate::wire::memory::End;
 
-/// Serves for ever.
+/// Serves until an error.
 ///
 /// # Errors
-/// The address is taken or not ours, or a worker has ended.
+/// The address is in use or not local, or a worker has ended.
 ///
 /// # Blocking
-/// Until then.
+/// Until an error.
 pub(super) fn serve(arguments: &RoleArguments, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let address = arguments.listen.ok_or_else(|| io::Error::other("a server needs --listen"))?;
     let work = Work::each(Duration::from_micros(arguments.work_us));
@@ -36,7 +36,7 @@ pub(super) fn serve(arguments: &RoleArguments, ready: impl FnOnce() -> io::Resul
     let tuning = &arguments.tuning;
     let others = match (arguments.sockets, &arguments.cores[..]) {
         (Sockets::Ringway, [_, _, ..]) => return seats(arguments, address, work, ready),
-        (Sockets::Channel, [_, _, ..]) => return Err(io::Error::other("a service's server has one worker")),
+        (Sockets::Channel, [_, _, ..]) => return Err(io::Error::other("the server of a service has one worker")),
         (Sockets::Channel, _) if *tuning != Tuning::default() => {
             return Err(io::Error::other("the server through a channel has no socket options"));
         }
@@ -80,9 +80,9 @@ fn bind(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &only)?)
 }
 
-/// A worker in a process of its own, which listens.
+/// A listening worker in another process.
 struct Other {
-    // Held, so that its standard output stays open.
+    // Keeps its standard output open.
     _process: Child,
 }
 
@@ -102,12 +102,12 @@ impl Other {
         match serde_json::from_str(&line) {
             Ok(Answer::Ready) => Ok(Other { _process: process }),
             Ok(Answer::Failed(why)) => Err(io::Error::other(why)),
-            _ => Err(io::Error::other(format!("another worker said {line:?}"))),
+            _ => Err(io::Error::other(format!("unexpected answer of a worker: {line:?}"))),
         }
     }
 }
 
-/// Serves from a seat on each core.
+/// Serves with a worker thread on each core.
 fn seats(arguments: &RoleArguments, address: SocketAddr, work: Work, ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let (sender, workers) = channel();
     for (seat, core) in stack::seats(&arguments.stack, arguments.cores.len())?.into_iter().zip(arguments.cores.clone()) {
@@ -115,7 +115,7 @@ fn seats(arguments: &RoleArguments, address: SocketAddr, work: Work, ready: impl
         let worker = move || {
             let served =
                 bind(core).and_then(|()| EmbeddedServer::listen(seat.open()?, address, work, &tuning)).and_then(|mut server| {
-                    // Who waits for it is there as long as the process.
+                    // The receiver lives as long as the process.
                     sender.send(Ok(())).unwrap_or_default();
                     server.serve()
                 });

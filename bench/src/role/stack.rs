@@ -1,4 +1,4 @@
-//! The stack of a role that has one of its own.
+//! The stack of a role with `--sockets ringway`.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,33 +11,33 @@ use ringway_stack::Cidr;
 
 use crate::wire::memory::{End, take};
 
-/// Where a role's own stack gets its packets.
+/// Arguments of a role's own stack.
 #[derive(Args, Clone, Debug)]
 pub(super) struct StackArguments {
-    /// The stack's address
+    /// Address of the stack
     #[arg(long)]
     address: Option<Cidr>,
-    /// Join the link of this interface, by AF_PACKET
+    /// Use this interface through AF_PACKET
     #[arg(long, value_name = "INTERFACE")]
     packet: Option<String>,
-    /// Make this TAP interface
+    /// Create this TAP interface
     #[arg(long, value_name = "INTERFACE", requires = "neighbor")]
     tap: Option<String>,
-    /// The kernel's own address on the TAP interface
+    /// Address of the kernel on the TAP interface
     #[arg(long)]
     neighbor: Option<Ipv4Addr>,
-    /// So many more addresses after the stack's own, for more connections than one has ports
+    /// Number of further addresses after the stack's own, for more connections than one address has ports
     #[arg(long, default_value_t = 0)]
     more_addresses: u8,
-    /// Connections at most
+    /// Largest number of connections
     #[arg(long, default_value_t = 65_536)]
     connections_max: u32,
-    /// Keep the shared statistics here
+    /// File of the shared statistics
     #[arg(long)]
     stats: Option<PathBuf>,
 }
 
-/// A stack with its one interface; with neither of both named, the end of a link that comes over standard input.
+/// Opens a stack with one interface; without `--packet` and `--tap`, the end of a link received over standard input.
 pub(super) fn open(arguments: &StackArguments, end: End) -> io::Result<Net> {
     let address = arguments.address.ok_or_else(|| io::Error::other("a stack needs --address"))?;
     let mut net = Net::new(configuration(arguments))?;
@@ -57,7 +57,7 @@ pub(super) fn open(arguments: &StackArguments, end: End) -> io::Result<Net> {
     Ok(net)
 }
 
-/// Seats of several workers on the same interface.
+/// Opens the same interface for several workers; returns a `Seat` for each.
 pub(super) fn seats(arguments: &StackArguments, workers: usize) -> io::Result<Vec<Seat>> {
     let address = arguments.address.ok_or_else(|| io::Error::other("a stack needs --address"))?;
     let interface = arguments.packet.as_ref().ok_or_else(|| io::Error::other("several workers need --packet"))?;
@@ -71,7 +71,7 @@ fn configuration(arguments: &StackArguments) -> WorkerConfig {
     config
 }
 
-/// The address so many after this one; IPv4 only.
+/// The address `step` after this one; IPv4 only.
 fn following(address: Cidr, step: u8) -> Option<Cidr> {
     let IpAddr::V4(ip) = address.ip else { return None };
     let ip = Ipv4Addr::from(u32::from(ip).checked_add(u32::from(step))?);

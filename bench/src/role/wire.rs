@@ -1,8 +1,9 @@
-//! The process in the middle of a path: takes packets from two TAP interfaces and gives them to the other one, late, in order, and not all.
+//! The process in the middle of a path: forwards packets between two TAP interfaces, delayed, in order, with losses.
 //!
-//! Both interfaces are made here and moved to their namespaces by whoever started it. They neither cut nor sum, so each packet
-//! has one MTU at most and is lost by itself. Promises: release times are absolute, so that a late turn delays one burst and
-//! not those behind it; it sleeps until the next one. Does not do: faster than a system call for each packet.
+//! It creates both interfaces; its parent moves them to their namespaces. They have no segmentation or checksum offload, so
+//! each packet has at most one MTU and is lost by itself. Promises: release times are absolute, so that a late iteration
+//! delays one burst and not those behind it; the process sleeps until the next one. Does not do: less than one system call
+//! per packet.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,23 +22,23 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::load::order::{Answer, Order, Passage};
 use crate::path::Path;
 
-/// The two interfaces, as they are called before they are moved.
+/// Names of the two interfaces before they are moved.
 pub const ENDS: [&str; 2] = ["rwpath0", "rwpath1"];
-/// Small frames that acknowledgments are copied to.
+/// Small frames, to which acknowledgments are copied.
 const SMALL_FRAMES: u32 = 65_536;
-/// Frames beside those under way: what stands ready for the next packets.
+/// Frames beyond those in flight, ready for the next packets.
 const SPARE_FRAMES: usize = 1_024;
 
-/// The wire; see the module's text.
+/// The wire; see the module's documentation.
 pub(super) struct PathWire {
-    /// Each impairs what is sent to it.
+    /// Each end impairs the packets sent to it.
     ends: [Impair; 2],
     bursts: [Burst; 2],
     bell: OwnedFd,
 }
 
 impl PathWire {
-    /// Makes both interfaces.
+    /// Creates both interfaces.
     pub(super) fn open(path: &Path, seed: u64) -> io::Result<PathWire> {
         let large = u32::try_from(2 * path.packets_max() + SPARE_FRAMES).expect("a path has a bound");
         let arena = Arena::new(ArenaConfig { large, small: SMALL_FRAMES });
@@ -45,18 +46,18 @@ impl PathWire {
             let tap = Box::new(Tap::open_plain(ENDS[number], &arena)?);
             Ok(Impair::new(tap, &arena, seed + number as u64, path.impairments(), Impairments::default()))
         };
-        // Sleep ends when it shall, not 50 microseconds later.
+        // Without this, a sleep ends up to 50 microseconds late.
         set_current_timer_slack(NonZeroU64::new(1))?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(PathWire { ends: [open(0)?, open(1)?], bursts: [Burst::default(), Burst::default()], bell })
     }
 
-    /// What wakes it for an order.
+    /// The eventfd that wakes the wire for an order.
     pub(super) fn bell(&self) -> io::Result<File> {
         Ok(File::from(self.bell.try_clone()?))
     }
 
-    /// Forwards until no orders can come any more.
+    /// Forwards until the sender of orders is gone.
     pub(super) fn run(&mut self, orders: &Receiver<Order>, answer: &mut dyn FnMut(Answer) -> io::Result<()>) -> io::Result<()> {
         loop {
             match orders.try_recv() {
@@ -78,7 +79,7 @@ impl PathWire {
         }
     }
 
-    /// Until a packet or an order comes, or one is due.
+    /// Sleeps until a packet or an order arrives, or a packet is due.
     fn sleep(&mut self, now: Instant) -> io::Result<()> {
         let due = self.ends.iter().filter_map(Device::poll_timeout).min();
         let patience = due.map(|due| {
@@ -93,7 +94,7 @@ impl PathWire {
             Err(error) => return Err(error.into()),
         }
         if waits[0].revents().contains(PollFlags::IN) {
-            // How often it was rung does not matter; every order is taken.
+            // The count does not matter; every order is taken.
             rustix::io::read(self.bell.as_fd(), &mut [0; 8]).map(drop).or_else(|error| match error {
                 rustix::io::Errno::AGAIN => Ok(()),
                 other => Err(other),
@@ -102,7 +103,7 @@ impl PathWire {
         Ok(())
     }
 
-    /// What has become of the packets of both directions.
+    /// Packet counts of both directions.
     fn passage(&self) -> Passage {
         let mut passage = Passage::default();
         for end in &self.ends {
@@ -115,7 +116,7 @@ impl PathWire {
     }
 }
 
-/// An interface that is not up yet takes nothing; the packet is lost.
+/// Maps the error of an interface that is not up yet to 0: the packet is lost.
 fn or_down(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(0),
@@ -123,13 +124,13 @@ fn or_down(result: io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// Rings the bell.
+/// Writes to the eventfd.
 pub(super) fn ring(mut bell: &File) {
-    // A bell that is full of rings has been rung.
+    // A full eventfd wakes the wire already.
     bell.write_all(&1_u64.to_ne_bytes()).unwrap_or_default();
 }
 
-/// The monotonic time.
+/// Time of CLOCK_MONOTONIC.
 fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)

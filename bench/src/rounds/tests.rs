@@ -1,12 +1,12 @@
-//! Disturbed rounds are repeated as long as patience lasts, and the least disturbed are kept, in order.
+//! Disturbed rounds are repeated up to `patience` times; the least disturbed are kept, in order.
 use super::*;
 
-/// A round of two targets, of which the second one was stolen so much of its core.
+/// A round of two targets; the hypervisor took the share `steal` of the second one's core.
 fn round(number: u32, steal: f64) -> Vec<(u32, Disturbance)> {
     vec![(number, Disturbance::default()), (number, Disturbance { steal, ..Disturbance::default() })]
 }
 
-/// Measures rounds with these disturbances until no more are wanted; the numbers of those that are kept, and the repetitions.
+/// Measures rounds with these disturbances until none is missing; returns the kept rounds' numbers and the repetitions.
 fn measure(wanted: u32, patience: u32, steal: &[f64]) -> (Vec<u32>, u32) {
     let mut rounds = Rounds::new(wanted, patience);
     while rounds.missing() > 0 {

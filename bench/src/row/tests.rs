@@ -1,4 +1,4 @@
-//! A row is one line of JSON with every promised field, and reads back as it was.
+//! A row is one line of JSON with every promised field, and reads back unchanged.
 use super::*;
 
 const PROMISED: [&str; 24] = [

@@ -1,4 +1,4 @@
-//! `accept`: connections that are opened and reset at once after the shortest exchange, by concurrency (mTCP: figure 8).
+//! `accept`: connections that are opened, and reset after the shortest exchange, by concurrency (mTCP: figure 8).
 
 use super::{Kind, Scenario, closed, or};
 use crate::load::message::HEADER_BYTES;
@@ -8,7 +8,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const ACCEPT: Scenario = Scenario {
     name: "accept",
-    about: "connections accepted per second, by how many are opened at a time",
+    about: "connections accepted per second, by number opened at a time",
     rounds: 3,
     seconds: 1.0,
     points,

@@ -1,9 +1,9 @@
-//! `ringway bench apps`: unmodified servers under `ringway run` and on the kernel, kept connections and short ones
-//! (mTCP: figure 9; its paper ported each server, here none is).
+//! `ringway bench apps`: unmodified servers under `ringway run` and on the kernel, with long and short connections
+//! (mTCP: figure 9; the paper ported each server, here none is).
 //!
-//! Promises: both targets have a wire of their own and take turns; the server is bound to the second
-//! core and the load to the first; a program or a load that is not installed makes a row that says so;
-//! everything started is ended. Does not do: tuning the servers beyond one worker and no limit on requests.
+//! Promises: each target has its own wire and they take turns; the server is bound to the second core and
+//! the load to the first; a missing program or load gives a row that says so; all started processes are
+//! ended. Does not do: tune the servers beyond one worker and no limit on requests.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -31,36 +31,36 @@ use rows::{Round, Setting};
 /// Arguments of `ringway bench apps`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Which programs
+    /// Programs to measure
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PROGRAM,…", default_values_t = Program::value_variants().to_vec())]
     program: Vec<Program>,
-    /// On what, in turn
+    /// Stacks to measure, in turn
     #[arg(long, value_enum, value_delimiter = ',', value_name = "TARGET,…", default_values_t = [Stack::Linux, Stack::Preload])]
     target: Vec<Stack>,
-    /// For each load so many rounds more, where the machine was disturbed
+    /// Largest number of extra rounds per load that replace disturbed ones
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(..=100))]
     patience: u32,
-    /// Connections of the load
+    /// Number of connections of the load
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1000))]
     connections: u32,
-    /// Seconds of each round
+    /// Seconds per round
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
-    /// Rounds of each target; the medians are shown
+    /// Rounds per target; the medians are shown
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// On which core the kernel receives; default: on the core that sends
+    /// Core on which the kernel receives; default: the sender's core
     #[arg(long, value_enum, default_value_t = Steering::None)]
     rps: Steering,
-    /// One JSON object per row
+    /// Print one JSON object per row
     #[arg(short, long)]
     json: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// Measures all programs; fails when one that is installed could not be measured.
+/// Measures all programs; fails when an installed one could not be measured.
 pub fn run(arguments: &Arguments) -> ExitCode {
     if !rustix::process::geteuid().is_root() {
         eprintln!("ringway bench apps: making network interfaces needs root");
@@ -87,7 +87,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// One program; whether all that is installed was measured.
+/// Measures one program; returns false when it is installed but could not be measured.
 fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_ns: f64) -> io::Result<bool> {
     let absent = [program.command()]
         .into_iter()
@@ -131,7 +131,7 @@ fn measure(arguments: &Arguments, program: Program, setting: &Setting, fastest_n
     Ok(all_well)
 }
 
-/// A server that did not start makes rows that say so.
+/// Prints rows for a server that did not start.
 fn refused(arguments: &Arguments, program: Program, setting: &Setting, stack: Stack, why: &str) -> io::Result<bool> {
     for load in program.loads() {
         give(arguments, &setting.absent(&load.label(program), stack, &one_line(why)))?;
@@ -139,7 +139,7 @@ fn refused(arguments: &Arguments, program: Program, setting: &Setting, stack: St
     Ok(false)
 }
 
-/// Rounds of one load, the targets in turn: a list for each target. And how many were repeated.
+/// Measures the rounds of one load, the targets in turn; returns them by target, and the number of repetitions.
 fn compare(arguments: &Arguments, servers: &mut [Server], load: &Load, fastest_ns: f64) -> io::Result<(Vec<Vec<Round>>, u32)> {
     let mut rounds = Rounds::new(arguments.rounds, arguments.patience);
     while rounds.missing() > 0 {
@@ -200,7 +200,7 @@ fn print(text: String) -> io::Result<()> {
 
 fn say(arguments: &Arguments, words: &str) {
     if !arguments.quiet {
-        // Progress is a courtesy: nobody may be listening.
+        // A closed standard error is no error.
         writeln!(io::stderr(), "ringway bench apps: {words}").unwrap_or_default();
     }
 }

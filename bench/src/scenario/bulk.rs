@@ -1,7 +1,7 @@
-//! `bulk`: bytes per second in both directions (Opening Up Kernel-Bypass TCP Stacks: figure 3).
+//! `bulk`: throughput in both directions (Opening Up Kernel-Bypass TCP Stacks: figure 3).
 //!
-//! Replies of a size one after the other as the papers do it, and a stream without end: so many
-//! messages are under way that the sender always has something to send.
+//! Replies of one size one after the other, as in the papers, and an endless stream: enough
+//! messages are in flight that the sender always has data to send.
 
 use super::{Kind, Scenario, closed, or};
 use crate::load::order::Plan;
@@ -11,7 +11,7 @@ use crate::row::Parameter;
 
 pub(super) const BULK: Scenario = Scenario {
     name: "bulk",
-    about: "large replies, large requests and streams without end on one connection, and on 16: Gbit/s",
+    about: "large replies, large requests and endless streams on 1 and 16 connections: Gbit/s",
     rounds: 5,
     seconds: 1.0,
     points,
@@ -19,9 +19,9 @@ pub(super) const BULK: Scenario = Scenario {
     compares_two: false,
 };
 
-/// The short message of a large one in the other direction.
+/// Bytes of the short message in the other direction.
 const SHORT: u32 = 64;
-/// A piece of a stream, and how many are under way.
+/// Bytes of a piece of a stream, and pieces in flight.
 const PIECE: u32 = 256 << 10;
 const PIECES: u32 = 32;
 
@@ -41,7 +41,7 @@ fn points(options: &Options) -> Vec<Point> {
     points
 }
 
-/// `size` 0: a stream without end.
+/// Creates a point; `size` 0 means an endless stream.
 fn point(label: &str, direction: &str, size: u32, plan: Plan) -> Point {
     let numbers = [("connections", f64::from(plan.connections)), ("size", f64::from(size))];
     let label = if plan.connections == 1 { label.to_string() } else { format!("{label}, {} connections", plan.connections) };

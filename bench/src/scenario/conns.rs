@@ -1,4 +1,4 @@
-//! `conns`: small requests and replies over more and more connections (Opening Up Kernel-Bypass TCP Stacks: figures 5 and 6).
+//! `conns`: small requests and replies by number of connections (Opening Up Kernel-Bypass TCP Stacks: figures 5 and 6).
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::options::{Options, size_name};

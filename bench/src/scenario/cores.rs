@@ -1,7 +1,7 @@
-//! `cores`: small requests on many connections, by cores of the server (Opening Up Kernel-Bypass TCP Stacks: figures 7 and 8).
+//! `cores`: small requests on many connections, by server cores (Opening Up Kernel-Bypass TCP Stacks: figures 7 and 8).
 //!
-//! On the kernel each core has a process with a listener of its own (SO_REUSEPORT); embedded, a worker with a seat of the same
-//! interface. Where the machine has no more cores, the last worker shares one with the client, and its row says so.
+//! On the kernel each core has a process with its own listener (SO_REUSEPORT); embedded, each core has a worker on the same
+//! interface. When the machine has no more cores, the last worker shares one with the client, and its row says so.
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::options::Options;
@@ -9,7 +9,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const CORES: Scenario = Scenario {
     name: "cores",
-    about: "many connections on 1 and 2 cores of the server: requests per second",
+    about: "many connections, server on 1 and 2 cores: requests per second",
     rounds: 5,
     seconds: 1.0,
     points,
@@ -17,12 +17,12 @@ pub(super) const CORES: Scenario = Scenario {
     compares_two: false,
 };
 
-/// As many as the paper has.
+/// The paper's number of connections.
 const CONNECTIONS: u32 = 4800;
-/// Cores of the server, where nothing is said.
+/// Default numbers of server cores.
 const WORKERS: [u8; 2] = [1, 2];
 
-/// The points of `options.workers` cores.
+/// The points for `options.workers` cores.
 fn points(options: &Options) -> Vec<Point> {
     let cores = options.workers();
     let point = |connections: u32| {
@@ -33,7 +33,7 @@ fn points(options: &Options) -> Vec<Point> {
     or(&options.connections, &[CONNECTIONS]).into_iter().map(point).collect()
 }
 
-/// The options of each run: servers are started anew for each number of cores.
+/// The options of each run: servers restart for each number of cores.
 pub(crate) fn runs(options: &Options) -> Vec<Options> {
     let workers = options.workers.map_or(WORKERS.to_vec(), |workers| vec![workers]);
     workers.into_iter().map(|workers| Options { workers: Some(workers), ..options.clone() }).collect()

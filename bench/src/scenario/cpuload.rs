@@ -1,7 +1,7 @@
-//! `cpuload`: requests at a given rate, whatever the server does (Z-stack: figure 9). Latency counts from the intended time.
+//! `cpuload`: requests in an open loop at a given rate (Z-stack: figure 9). Latency counts from the intended time.
 //!
-//! The rates are shares of what the kernel carries of the same requests in a closed loop, measured first. Does not do: finding
-//! a peak where the kernel cannot serve; there the rates are fixed ones.
+//! The rates are shares of the kernel's peak, measured first with the same requests in a closed loop. Does not do: find a
+//! peak when the kernel cannot serve; the rates are fixed then.
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::{Pace, Plan};
@@ -18,11 +18,11 @@ pub(super) const CPULOAD: Scenario = Scenario {
     compares_two: false,
 };
 
-/// Connections over which requests are spread.
+/// Default number of connections.
 const CONNECTIONS: u32 = 64;
-/// Requests per second where the kernel's peak is not known.
+/// Requests per second when the kernel's peak is unknown.
 const RATES: [u32; 6] = [10_000, 20_000, 40_000, 60_000, 80_000, 100_000];
-/// Of the kernel's peak.
+/// Rates in percent of the kernel's peak.
 const PERCENT: [u32; 3] = [10, 50, 90];
 
 fn points(options: &Options) -> Vec<Point> {
@@ -40,14 +40,14 @@ fn point(label: String, connections: u32, rate: f64) -> Point {
     Point::new(label, &[("connections", f64::from(connections)), ("rate", rate)], plan, Figure::Requests)
 }
 
-/// The points whose values are the kernel's peaks, one for each number of connections.
+/// Points that measure the kernel's peak, one for each number of connections.
 pub(crate) fn peaks(options: &Options) -> Vec<Point> {
     let closed =
         |connections: u32| Point::new(connections.to_string(), &[], closed(connections, MESSAGE, MESSAGE, 1), Figure::Requests);
     or(&options.connections, &[CONNECTIONS]).into_iter().map(closed).collect()
 }
 
-/// The points at shares of a peak that `point` has found.
+/// The points at shares of the value measured at `peak`.
 pub(crate) fn shares(peak: &Point, value: f64) -> Vec<Point> {
     let share = |percent: u32| {
         let rate = (value * f64::from(percent) / 100.0).round().max(1.0);

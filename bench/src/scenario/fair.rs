@@ -1,4 +1,4 @@
-//! `fair`: whether connections that all ask for as much as they can get the same (mTCP: section 5.2), by Jain's index.
+//! `fair`: fairness between saturated connections (mTCP: section 5.2), by Jain's index.
 
 use super::{Kind, Scenario, closed, or};
 use crate::options::{Options, size_name};
@@ -6,7 +6,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const FAIR: Scenario = Scenario {
     name: "fair",
-    about: "shares of bulk connections: Jain's index, 1 is fair",
+    about: "fairness between bulk connections: Jain's index, 1 is fair",
     rounds: 3,
     seconds: 2.0,
     points,
@@ -14,7 +14,7 @@ pub(super) const FAIR: Scenario = Scenario {
     compares_two: false,
 };
 
-/// Bytes of a reply: small enough that every connection gets many in a round.
+/// Bytes of a reply, small enough for many replies per connection in a round.
 const SIZE: u32 = 16 << 10;
 
 fn points(options: &Options) -> Vec<Point> {

@@ -1,8 +1,8 @@
 //! `ringway bench host …`: the experiments of "Understanding Host Network Stack Overheads" on one core at each end.
 //!
-//! The paper gives each end up to 24 cores; here all flows of an end share one. So one-to-one is n flows each way, incast n flows
-//! towards the server, outcast n flows from it, all-to-all n times n flows, half each way. What is per core is per core of the
-//! server's side; rows say how busy both sides were.
+//! The paper gives each end up to 24 cores; here all flows of an end share one. One-to-one is n flows each way, incast n
+//! flows to the server, outcast n flows from it, all-to-all n times n flows, half each way. Values per core are per core of
+//! the server's side; rows have the load of both sides.
 
 use clap::Subcommand;
 
@@ -14,22 +14,22 @@ use crate::point::{Figure, Point};
 use crate::row::Parameter;
 use crate::target::WireKind;
 
-/// Which experiment.
+/// The experiments.
 #[derive(Debug, Subcommand)]
 pub enum Experiment {
-    /// One flow by MTU, and where the CPU goes (figure 3)
+    /// One flow by MTU, with a breakdown of CPU time (figure 3)
     Single(Options),
     /// One flow by receive buffer (figure 3)
     Buffer(Options),
     /// n flows each way (figure 5)
     OneToOne(Options),
-    /// n flows towards the server (figure 6)
+    /// n flows to the server (figure 6)
     Incast(Options),
     /// n flows from the server (figure 7)
     Outcast(Options),
     /// n times n flows, half each way (figure 8)
     AllToAll(Options),
-    /// One flow by rate of loss (figure 9)
+    /// One flow by loss rate (figure 9)
     Loss(Options),
     /// 16 connections with requests and replies of 4 to 64 KB (figure 10)
     Rpc(Options),
@@ -40,12 +40,12 @@ pub enum Experiment {
 }
 
 impl Experiment {
-    /// Whether the paper says for it where the CPU goes, and the wire is the one that `cycles` runs on.
+    /// Returns true when the paper breaks its CPU time down and the wire is the one that `cycles` uses.
     pub fn is_broken_down(&self) -> bool {
         matches!(self, Experiment::Single(options) if options.wire == WireKind::Veth && options.paths().is_empty())
     }
 
-    /// The scenario's name, and what the user said.
+    /// The scenario's name and its options.
     pub fn scenario(&self) -> (&'static str, &Options) {
         match self {
             Experiment::Single(options) => (SINGLE.name, options),
@@ -64,7 +64,7 @@ impl Experiment {
 
 pub(super) const SINGLE: Scenario = Scenario {
     name: "host single",
-    about: "one flow by MTU; with perf, where the CPU goes",
+    about: "one flow by MTU; with perf, a breakdown of CPU time",
     rounds: 5,
     seconds: 1.0,
     points: single,
@@ -73,11 +73,10 @@ pub(super) const SINGLE: Scenario = Scenario {
 };
 
 pub(super) const BUFFER: Scenario =
-    Scenario { name: "host buffer", about: "one flow towards the server by its receive buffer", points: buffer, ..SINGLE };
+    Scenario { name: "host buffer", about: "one flow to the server by its receive buffer", points: buffer, ..SINGLE };
 pub(super) const ONE_TO_ONE: Scenario =
     Scenario { name: "host one-to-one", about: "n flows each way", points: one_to_one, ..SINGLE };
-pub(super) const INCAST: Scenario =
-    Scenario { name: "host incast", about: "n flows towards the server", points: incast, ..SINGLE };
+pub(super) const INCAST: Scenario = Scenario { name: "host incast", about: "n flows to the server", points: incast, ..SINGLE };
 pub(super) const OUTCAST: Scenario =
     Scenario { name: "host outcast", about: "n flows from the server", points: outcast, ..SINGLE };
 pub(super) const ALL_TO_ALL: Scenario =
@@ -90,10 +89,10 @@ pub(super) const MIXED: Scenario = Scenario {
 };
 pub(super) const CC: Scenario = Scenario { name: "host cc", about: "one flow by congestion control", points: cc, ..SINGLE };
 
-/// The short message of a large one; a piece of a flow.
+/// Bytes of the short message in the other direction, and of a piece of a flow.
 const SHORT: u32 = 64;
 const PIECE: u32 = 256 << 10;
-/// Pieces that all flows together have under way; each flow has two at least.
+/// Pieces in flight over all flows together; each flow has at least two.
 const PIECES: u32 = 32;
 /// The paper's numbers of flows.
 const FLOWS: [u32; 4] = [1, 8, 16, 24];
@@ -114,7 +113,7 @@ impl Direction {
     }
 }
 
-/// So many flows in one direction.
+/// Creates a point of `count` flows in one direction.
 fn flows(count: u32, direction: Direction) -> Point {
     let depth = (PIECES / count).max(2);
     let plan = match direction {

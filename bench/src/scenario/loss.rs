@@ -20,21 +20,21 @@ pub(super) const LOSS: Scenario = Scenario {
 };
 
 pub(super) const HOST_LOSS: Scenario =
-    Scenario { name: "host loss", about: "one stream by rate of loss: Gbit/s, per core too", points: host_loss, ..LOSS };
+    Scenario { name: "host loss", about: "one stream by loss rate: Gbit/s, also per core", points: host_loss, ..LOSS };
 
-/// The paper's rates of loss, parts per million, and a long path.
+/// The paper's loss rates, parts per million, and a long path.
 const LOSSES: [Loss; 4] = [Loss::None, Loss::Random(150), Loss::Random(1_500), Loss::Random(15_000)];
 const LONG_RTT_US: u32 = 20_000;
 const LONG_LOSS: Loss = Loss::Random(10_000);
-/// The short message of a large one, and a piece of a stream: small, as few come where much is lost.
+/// Bytes of the short message in the other direction, and of a piece of a stream: small, as few arrive at high loss.
 const SHORT: u32 = 64;
 const PIECE: u32 = 16 << 10;
-/// Bytes under way, where the path is short; on a long one, this many of its bandwidth-delay products more.
+/// Bytes requested ahead on a short path; on a long one, this number of bandwidth-delay products more.
 const UNDER_WAY: u64 = 2 << 20;
 const PRODUCTS: u64 = 2;
-/// The same where losses bind the window to some dozen packets: what is under way at the end of a round must still arrive.
+/// Bytes requested ahead when losses limit the window to a few dozen packets: they must still arrive after the round.
 const UNDER_WAY_BOUND: u64 = 512 << 10;
-/// Losses from this share on bind the window of whoever takes them for congestion.
+/// Loss share from which a loss-based congestion control is limited by losses.
 const BINDING_LOSS: f64 = 1e-4;
 
 fn loss(options: &Options) -> Vec<Point> {

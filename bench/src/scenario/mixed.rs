@@ -1,5 +1,5 @@
-//! `mixed`: a stream without end beside small requests (host overheads: figure 11). What each loses by the other is to be seen
-//! from the points in which it is alone.
+//! `mixed`: an endless stream beside small requests (host overheads: figure 11). The points with only one of the two show
+//! the loss of each by the other.
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::Plan;

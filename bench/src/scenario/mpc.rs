@@ -25,7 +25,7 @@ pub(super) const MPC: Scenario = Scenario {
     compares_two: false,
 };
 
-/// Connections at a time, where nothing else is said.
+/// Default number of connections at a time.
 const CONCURRENT: u32 = 64;
 
 fn crr(options: &Options) -> Vec<Point> {

@@ -1,7 +1,7 @@
-//! `replay`: n copies of a log of requests at once, each request on a connection of its own (mTCP: tables 3 and 4).
+//! `replay`: n simultaneous copies of a request log, each request on its own connection (mTCP: tables 3 and 4).
 //!
-//! The value is the mean time from when a request was meant to begin to its last byte: the log has no times of its own to
-//! compare with, so that all of it is extra delay.
+//! The value is the mean time from a request's intended beginning to its last byte. The log has no response times to compare
+//! with, so all of this time counts as extra delay.
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::log::Source;
@@ -11,7 +11,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const REPLAY: Scenario = Scenario {
     name: "replay",
-    about: "n copies of a log of requests at once: mean delay",
+    about: "n simultaneous copies of a request log: mean delay",
     rounds: 3,
     seconds: 3.0,
     points,
@@ -19,10 +19,10 @@ pub(super) const REPLAY: Scenario = Scenario {
     compares_two: false,
 };
 
-/// Requests per second of a copy that is made, and copies.
+/// Requests per second of a generated copy, and numbers of copies.
 const RATE: u32 = 1_000;
 const COPIES: [u32; 7] = [1, 2, 3, 4, 5, 6, 7];
-/// Connections at once; requests that find no free one wait for it.
+/// Connections at a time; a request without a free one waits.
 const CONNECTIONS: u32 = 4_096;
 
 fn points(options: &Options) -> Vec<Point> {

@@ -1,4 +1,4 @@
-//! `resp`: how long whole transactions take when thousands of short connections are under way (mTCP: table 2).
+//! `resp`: duration of whole transactions with thousands of concurrent short connections (mTCP: table 2).
 
 use super::{Kind, MESSAGE, Scenario, closed, or};
 use crate::load::order::{Pace, Plan};
@@ -7,7 +7,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const RESP: Scenario = Scenario {
     name: "resp",
-    about: "connect, one request and reply, close with many at a time: median and tail of the whole transaction",
+    about: "connect, one request and reply, close, many at a time: median and tail of the whole transaction",
     rounds: 3,
     seconds: 2.0,
     points,

@@ -1,4 +1,4 @@
-//! `zc` and `rpc`: requests and replies of the same, larger sizes (Z-stack: figures 5 to 8; host overheads: figure 10).
+//! `zc` and `rpc`: larger requests with replies of the same size (Z-stack: figures 5 to 8; host overheads: figure 10).
 
 use super::{Kind, Scenario, closed, or};
 use crate::options::{Options, size_name};
@@ -6,7 +6,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const ZC: Scenario = Scenario {
     name: "zc",
-    about: "echo of 64 B to 8 KiB over 1 to 200 connections; embedded reads and writes in place",
+    about: "echo of 64 B to 8 KiB over 1 to 200 connections; embedded without copies",
     rounds: 3,
     seconds: 0.5,
     points: zc,

@@ -8,7 +8,7 @@ use crate::target::WireKind;
 
 pub(super) const IDLE: Scenario = Scenario {
     name: "idle",
-    about: "wakeups and CPU of a server with many connections and no traffic",
+    about: "wakeups and CPU time of a server with many idle connections",
     rounds: 1,
     seconds: 5.0,
     points,

@@ -1,4 +1,4 @@
-//! Every scenario has points that can be told apart.
+//! Every scenario has distinct points.
 use super::*;
 use clap::Parser;
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ fn loss_has_the_papers_rates_and_a_long_path_for_each_congestion_control() {
     assert_eq!(points[0].label, "download, loss 0, cubic");
     let last = points.last().expect("there are some");
     assert_eq!(last.label, "upload, loss 1 %, rtt 20 ms, bbr");
-    // Twice the bandwidth-delay product at least is under way, in small pieces.
+    // At least twice the bandwidth-delay product is in flight, in small pieces.
     assert!(u64::from(last.plan.request) * u64::from(last.plan.depth) >= 5_000_000 && last.plan.request <= 16 << 10);
     assert_eq!(varied(points.clone(), &options).len(), points.len());
     let said = self::options(&["--loss", "1/50", "--rtt", "5ms", "--cc", "bbr"]);

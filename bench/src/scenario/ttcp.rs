@@ -1,4 +1,4 @@
-//! `ttcp`: a stream towards the server in buffers of different sizes (Joyride: figures 3 and 4).
+//! `ttcp`: a stream to the server in buffers of several sizes (Joyride: figures 3 and 4).
 
 use super::{Kind, Scenario, closed, or};
 use crate::options::{Options, size_name};
@@ -6,7 +6,7 @@ use crate::point::{Figure, Point};
 
 pub(super) const TTCP: Scenario = Scenario {
     name: "ttcp",
-    about: "a stream towards the server in buffers of 1 to 64 KiB: Gbit/s",
+    about: "a stream to the server in buffers of 1 to 64 KiB: Gbit/s",
     rounds: 3,
     seconds: 1.0,
     points,
@@ -14,9 +14,9 @@ pub(super) const TTCP: Scenario = Scenario {
     compares_two: false,
 };
 
-/// Bytes that are under way, in as many buffers as that takes: the sender never waits for the application.
+/// Bytes in flight over all buffers, enough that the sender never waits for the application.
 const UNDER_WAY: u32 = 1 << 20;
-/// The server's acknowledgment of a buffer, bytes.
+/// Bytes of the server's reply to a buffer.
 const SHORT: u32 = 16;
 
 fn points(options: &Options) -> Vec<Point> {

@@ -1,4 +1,4 @@
-//! `wrk`: our client beside wrk.
+//! `wrk`: this crate's client compared with wrk.
 
 use super::{Kind, Scenario, closed};
 use crate::against_wrk::POINTS;
@@ -9,7 +9,7 @@ use crate::row::Parameter;
 
 pub(super) const WRK: Scenario = Scenario {
     name: "wrk",
-    about: "our client and wrk in turn on the same HTTP server: whether they agree",
+    about: "this client and wrk in turn on the same HTTP server, to compare their results",
     rounds: 3,
     seconds: 1.0,
     points,

@@ -1,4 +1,4 @@
-//! Columns stand under their headings.
+//! Columns are aligned with their headings.
 use super::*;
 
 #[test]

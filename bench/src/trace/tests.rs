@@ -1,6 +1,6 @@
 use super::TRACES;
 
-/// Every trace runs to its end: what is counted is real work.
+/// Every trace runs to its end.
 #[test]
 fn every_trace_ends() {
     for trace in TRACES {

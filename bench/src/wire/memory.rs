@@ -1,4 +1,4 @@
-//! A shared-memory link between the two roles: its descriptors travel over their standard inputs, which are sockets.
+//! A shared-memory link between the two roles; its descriptors are passed over their standard inputs, which are sockets.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,30 +12,30 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-/// Descriptors of an end: the memory, its bell, the peer's bell.
+/// Descriptors of an end: the memory, its eventfd, the peer's eventfd.
 const DESCRIPTORS: usize = 3;
 
-/// Which end: the first sends in the first direction.
+/// An end of the link; the first sends in the first direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The server's.
+    /// The server's end.
     First,
-    /// The client's.
+    /// The client's end.
     Second,
 }
 
-/// A new link.
+/// Creates a link.
 ///
 /// # Errors
-/// No memory or no descriptors.
+/// Memory or descriptors are exhausted.
 pub fn link() -> io::Result<(WireEnd, WireEnd)> {
     wire(CAPACITY)
 }
 
-/// Gives an end to whoever has the other side of `stream`.
+/// Sends an end over `stream` to its peer.
 ///
 /// # Errors
-/// Nobody has it any more.
+/// The peer has closed.
 pub fn give(stream: &UnixStream, end: &WireEnd) -> io::Result<()> {
     let descriptors = [end.memory.as_fd(), end.bell.as_fd(), end.peer_bell.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -45,13 +45,13 @@ pub fn give(stream: &UnixStream, end: &WireEnd) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes an end from `stream`, before anything else is read from it.
+/// Receives an end from `stream`, as the first read from it.
 ///
 /// # Errors
-/// Something else came.
+/// Something else arrived.
 ///
 /// # Blocking
-/// Until it comes.
+/// Until it arrives.
 pub fn take(stream: impl AsFd, end: End) -> io::Result<WireEnd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -67,7 +67,7 @@ pub fn take(stream: impl AsFd, end: End) -> io::Result<WireEnd> {
         Ok([memory, bell, peer_bell]) if is_whole => {
             Ok(WireEnd { memory, bell, peer_bell, capacity: CAPACITY, first: end == End::First })
         }
-        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "no end of a link came over standard input")),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "expected an end of a link over standard input")),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Two namespaces joined by a process of our own that delays, loses and paces packets (`role/wire.rs`).
+//! Two namespaces joined by a process that delays, loses and paces packets (`role/wire.rs`).
 //!
-//! Promises: the addresses are those of the veth wire; the process is bound to one core. Does not do: super-segments. Packets
-//! of this wire have one MTU and whole checksums, whoever sends them.
+//! Promises: the addresses are those of the veth wire; the process is bound to one core. Does not do: super-segments. All
+//! packets of this wire have at most one MTU and complete checksums.
 
 use std::io;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::peer::Peer;
 use crate::role::wire::ENDS;
 use crate::wire::veth::{Side, Wire};
 
-/// How long the process may take to make its interfaces.
+/// Time limit for the process to create its interfaces.
 const START: Duration = Duration::from_secs(10);
 
-/// Starts the process on a core; its interfaces become those of the wire.
+/// Starts the process on a core and moves its interfaces to the wire's namespaces.
 ///
 /// # Errors
-/// The system refused, or the process failed.
+/// A system call or the process failed.
 pub fn join(wire: &Wire, path: &Path, core: usize) -> io::Result<Peer> {
     let mut command = wire.command(Side::Server, "taskset");
     command.args(["-c", &core.to_string()]).arg(std::env::current_exe()?);

@@ -1,8 +1,8 @@
 //! Two network namespaces joined by a veth pair, and a folder: the wire of `ringway demo` and of the system tests.
 //!
-//! Promises: names are unique to this process and wire; dropping it, a panic and a signal (after
-//! [`remove_on_signal`]) end every process inside the two namespaces and remove all three. Does not do:
-//! touch anything else.
+//! Promises: names are unique to this process and wire; dropping the wire, a panic and a signal (after
+//! [`remove_on_signal`]) end every process inside the namespaces and remove these and the folder. Does not
+//! do: change anything else.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// The end of the wire.
+/// An end of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Addresses `.1` and `::1`.
@@ -39,28 +39,28 @@ pub struct Wire {
     folder: PathBuf,
 }
 
-/// Prefixes of the wires of this process that exist, for the signal handler.
+/// Prefixes of this process's existing wires, for the signal handler.
 static LIVE: Mutex<Vec<String>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 impl Wire {
-    /// Makes the namespaces, joins them and gives each an address.
+    /// Creates the namespaces, joins them and gives each an address.
     ///
     /// # Errors
-    /// The system refused (not root, no `ip` program); what had been made is removed again.
+    /// A step failed (not root, no `ip` program); the finished steps are undone.
     pub fn new() -> io::Result<Wire> {
         Wire::joined_by(Wire::veth).map(|(wire, ())| wire)
     }
 
-    /// The same with other interfaces: `join` makes one that is called [`INTERFACE`] in each namespace.
+    /// Creates a wire with other interfaces: `join` creates one named [`INTERFACE`] in each namespace.
     ///
     /// # Errors
-    /// As `new`, or those of `join`.
+    /// Those of `new` and of `join`.
     pub fn joined_by<T>(join: impl FnOnce(&Wire) -> io::Result<T>) -> io::Result<(Wire, T)> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("rw-{}-{number}", std::process::id());
         let subnet = u8::try_from(number % 250).expect("below 250") + 1;
-        // The lock is held until all is made, so that a signal finds either nothing or everything.
+        // Hold the lock until the wire is complete, so that a signal finds either nothing or all of it.
         let mut live = live();
         live.push(prefix.clone());
         let folder = folder(&prefix);
@@ -78,15 +78,15 @@ impl Wire {
     /// Changes the MTU of both ends.
     ///
     /// # Errors
-    /// The interface has no such MTU.
+    /// The interface does not support the MTU.
     pub fn set_mtu(&self, mtu: u16) -> io::Result<()> {
         self.set_link(&["mtu", &mtu.to_string()])
     }
 
-    /// From now on neither end gives the other a packet of several segments.
+    /// Forbids packets of several segments between the ends.
     ///
     /// # Errors
-    /// The interface has no such limit.
+    /// The interface does not support the limit.
     pub fn forbid_super_segments(&self) -> io::Result<()> {
         self.set_link(&["gso_max_segs", "1"])
     }
@@ -96,10 +96,10 @@ impl Wire {
         set(Side::Server).and_then(|()| set(Side::Client))
     }
 
-    /// Renames `interface` of the server's namespace to [`INTERFACE`], and moves it to the client's if that is its side.
+    /// Renames `interface` of the server's namespace to [`INTERFACE`] and moves it to the namespace of `side`.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such interface.
     pub fn adopt(&self, interface: &str, side: Side) -> io::Result<()> {
         let (server, owner) = (self.namespace(Side::Server), self.namespace(side));
         let moved: &[&str] = if side == Side::Client { &["netns", &owner] } else { &[] };
@@ -109,7 +109,7 @@ impl Wire {
 
     fn make<T>(&self, join: impl FnOnce(&Wire) -> io::Result<T>) -> io::Result<T> {
         fs::create_dir(&self.folder)?;
-        // Programs that give up root (nginx's workers, sshd's children) read from it.
+        // Programs that drop root (nginx's workers, sshd's children) read from it.
         fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o755))?;
         ip(&["netns", "add", &self.namespace(Side::Server)])?;
         ip(&["netns", "add", &self.namespace(Side::Client)])?;
@@ -120,17 +120,17 @@ impl Wire {
             ip(&["-n", &namespace, "address", "add", &format!("{}/24", self.address(side)), "dev", INTERFACE])?;
             let address6 = format!("{}/64", self.address6(side));
             ip(&["-n", &namespace, "address", "add", &address6, "dev", INTERFACE, "nodad"])?;
-            // There is no router, and who asks for one, seconds later, wakes whoever should have nothing to do.
+            // There is no router; solicitations, sent seconds later, would wake idle processes.
             let solicitations = format!("/proc/sys/net/ipv6/conf/{INTERFACE}/router_solicitations");
             ip(&["netns", "exec", &namespace, "sh", "-c", &format!("echo 0 >{solicitations}")])?;
             ip(&["-n", &namespace, "link", "set", INTERFACE, "up"])?;
-            // The kernel's default differs from machine to machine; named per route, as a namespace may not set its own.
+            // The kernel's default differs between machines. Set it per route, as a namespace may not set its own default.
             self.route(side, &["congctl", "cubic"])?;
         }
         Ok(joined)
     }
 
-    /// The routes to the other side, with `more` said of them.
+    /// Changes the routes to the other side, with the arguments `more`.
     fn route(&self, side: Side, more: &[&str]) -> io::Result<()> {
         let (namespace, address) = (self.namespace(side), self.address(side));
         let (subnet, subnet6) = (format!("10.77.{}.0/24", self.subnet), format!("fd77:{:x}::/64", self.subnet));
@@ -140,7 +140,7 @@ impl Wire {
         ip(&[&["-n", &namespace][..], &change6, more].concat())
     }
 
-    /// The kernel's sockets choose their congestion control themselves: what a route names would be stronger than TCP_CONGESTION.
+    /// Removes the routes' congestion control, which would override the sockets' TCP_CONGESTION.
     ///
     /// # Errors
     /// The routes cannot be changed.
@@ -170,7 +170,7 @@ impl Wire {
         format!("fd77:{:x}::{}", self.subnet, if side == Side::Server { 1 } else { 2 })
     }
 
-    /// A command that runs inside the namespace, in a process group of its own.
+    /// A command that runs inside the namespace, in its own process group.
     pub fn command(&self, side: Side, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace(side), program]).process_group(0);
@@ -182,10 +182,10 @@ impl Wire {
         processes(&self.namespace(side)).into_iter().map(Pid::as_raw_pid).collect()
     }
 
-    /// One counter of the kernel in `/proc/net/snmp`, such as `Tcp` and `InSegs`.
+    /// Reads one of the kernel's counters in `/proc/net/snmp`, such as `Tcp` and `InSegs`.
     ///
     /// # Errors
-    /// The namespace is gone or the kernel has no such counter.
+    /// The namespace or the counter does not exist.
     pub fn kernel_counter(&self, side: Side, protocol: &str, counter: &str) -> io::Result<u64> {
         let output = self.command(side, "cat").arg("/proc/net/snmp").stdin(Stdio::null()).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -205,15 +205,15 @@ impl Drop for Wire {
     }
 }
 
-/// From now on SIGINT, SIGTERM and SIGHUP remove every wire and end this process with 128 + signal.
+/// Makes SIGINT, SIGTERM and SIGHUP remove every wire and end this process with status 128 + signal.
 ///
 /// # Errors
-/// The system refused to watch the signals.
+/// The signal handlers cannot be installed.
 pub fn remove_on_signal() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let watch = move || {
         if let Some(signal) = signals.forever().next() {
-            // Kept to the end: whoever drops a wire meanwhile waits here and does not choose the exit status.
+            // Hold the lock to the end: a thread that drops a wire waits for it and cannot choose the exit status.
             let live = live();
             live.iter().for_each(|prefix| remove(prefix));
             std::process::exit(128 + signal);
@@ -234,7 +234,7 @@ fn folder(prefix: &str) -> PathBuf {
     std::env::temp_dir().join(prefix)
 }
 
-/// Ends the processes inside, removes both namespaces and the folder; what is already gone is no error.
+/// Ends the processes inside, removes both namespaces and the folder; it is no error when they do not exist.
 fn remove(prefix: &str) {
     for side in [Side::Client, Side::Server] {
         let namespace = namespace(prefix, side);
@@ -243,7 +243,7 @@ fn remove(prefix: &str) {
         }
         end_processes(&namespace);
         for arguments in [&["-n", &namespace, "link", "delete", INTERFACE][..], &["netns", "delete", &namespace]] {
-            // The veth goes with its peer, so the second side has none.
+            // Deleting one end of the veth pair deletes the other.
             if let Err(error) = ip(arguments)
                 && arguments[0] == "netns"
             {
@@ -258,7 +258,7 @@ fn remove(prefix: &str) {
     }
 }
 
-/// SIGTERM, then SIGKILL after a while, to everything that runs in this namespace.
+/// Sends SIGTERM, after `PATIENCE` SIGKILL, to all processes in this namespace.
 fn end_processes(namespace: &str) {
     let start = Instant::now();
     loop {
@@ -269,9 +269,9 @@ fn end_processes(namespace: &str) {
         }
         let signal = if waited < PATIENCE { Signal::TERM } else { Signal::KILL };
         for pid in inside {
-            // A process that is already gone is what is wanted.
+            // A process that has ended needs no signal.
             kill_process(pid, signal).unwrap_or_default();
-            // One that was stopped hears a SIGTERM only when it goes on.
+            // A stopped process handles SIGTERM only after SIGCONT.
             kill_process(pid, Signal::CONT).unwrap_or_default();
         }
         sleep(Duration::from_millis(20));
@@ -287,15 +287,16 @@ fn processes(namespace: &str) -> Vec<Pid> {
 
 fn ip_command(arguments: &[&str]) -> Command {
     let mut command = Command::new("ip");
-    // A group of its own: Ctrl-C must not end the `ip` that cleans up.
+    // Its own process group: Ctrl-C must not end the `ip` that cleans up.
     command.args(arguments).stdin(Stdio::null()).process_group(0);
     command
 }
 
-/// Runs `ip`; its own words become the error.
+/// Runs `ip`; its stderr becomes the error.
 fn ip(arguments: &[&str]) -> io::Result<()> {
-    let output =
-        ip_command(arguments).output().map_err(|error| io::Error::new(error.kind(), format!("the program ip: {error}")))?;
+    let output = ip_command(arguments)
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot run the program ip: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
@@ -303,9 +304,9 @@ fn ip(arguments: &[&str]) -> io::Result<()> {
     Err(io::Error::other(format!("ip {}: {words}", arguments.join(" "))))
 }
 
-/// Packets that may wait in an adopted interface until its process takes them.
+/// Queue length of an adopted interface, in packets.
 const QUEUE_LENGTH: &str = "10000";
-/// How long a process may take to end by itself.
+/// Time for a process to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// When even SIGKILL has not helped.
+/// Time after which even SIGKILL is considered to have failed.
 const GIVE_UP: Duration = Duration::from_secs(6);

@@ -1,4 +1,4 @@
-//! Load by wrk, and what it cost the server's side.
+//! Load by wrk, and the CPU time of the server's side.
 
 use std::fs;
 use std::io;
@@ -7,20 +7,20 @@ use std::process::Stdio;
 use super::server::Server;
 use ringway_bench::wire::veth::Side;
 
-/// What one round, or the median of several, says.
+/// Figures of one round, or the median of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) requests_per_s: f64,
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
-    /// CPU of all processes at the server's side: the program, and Ringway where it serves.
+    /// CPU seconds of all processes in the server's namespace: the program and, where it serves, Ringway.
     pub(super) cpu_s_per_million: f64,
 }
 
 /// Loads the server with requests for the small file.
 ///
 /// # Errors
-/// wrk is missing, failed, or saw an error.
+/// wrk is missing, failed or reported an error.
 pub(super) fn measure(server: &Server<'_>, seconds: u32, connections: u32) -> io::Result<Figures> {
     let before = cpu_seconds(server);
     let mut wrk = server.wire.command(Side::Client, "wrk");
@@ -47,7 +47,7 @@ pub(super) fn parse(report: &str, cpu_s: f64) -> Option<Figures> {
     })
 }
 
-/// wrk's times: `532.00us`, `1.20ms`, `2.01s`.
+/// Parses wrk's times: `532.00us`, `1.20ms`, `2.01s`.
 fn microseconds(text: &str) -> Option<f64> {
     let split = text.find(|letter: char| letter.is_ascii_alphabetic())?;
     let factor = match &text[split..] {
@@ -60,7 +60,7 @@ fn microseconds(text: &str) -> Option<f64> {
     text[..split].parse::<f64>().ok().map(|value| value * factor)
 }
 
-/// CPU seconds that the processes at the server's side have used so far, with their ended children.
+/// CPU seconds that the processes in the server's namespace have used so far, with their ended children.
 fn cpu_seconds(server: &Server<'_>) -> f64 {
     let ticks: u64 = server.wire.processes(Side::Server).into_iter().filter_map(ticks_of).sum();
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
@@ -68,7 +68,7 @@ fn cpu_seconds(server: &Server<'_>) -> f64 {
 
 fn ticks_of(pid: i32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+    // The name in parentheses may contain any byte; utime, stime, cutime and cstime are fields 14 to 17.
     let fields = text.rsplit_once(')')?.1.split_whitespace();
     Some(fields.skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum())
 }

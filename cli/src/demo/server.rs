@@ -1,4 +1,4 @@
-//! The server of the demo: an unmodified nginx (or Python's http.server where there is none), on Ringway or on the kernel.
+//! The server of the demo: an unmodified nginx (without nginx, Python's http.server), on Ringway or on the kernel.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use crate::services;
 use ringway_bench::wire::veth::{Side, Wire};
 
-/// Who carries the packets.
+/// The stack that carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stack {
     Ringway,
     Kernel,
 }
 
-/// A running server and its files. The wire ends it.
+/// A running server and its files. Dropping the wire ends it.
 #[derive(Debug)]
 pub(super) struct Server<'a> {
     pub(super) wire: &'a Wire,
@@ -31,14 +31,14 @@ const SMALL: &str = "small.txt";
 const LARGE: &str = "large.bin";
 const SMALL_BYTES: usize = 612;
 const LARGE_BYTES: usize = 20_000_000;
-/// How long a server may take to start.
+/// Time limit for a server to start.
 const READY: Duration = Duration::from_secs(30);
 
 impl<'a> Server<'a> {
-    /// Starts it at the server's side of the wire and waits until the right stack serves the port.
+    /// Starts the server at its side of the wire and waits until `stack` serves the port.
     ///
     /// # Errors
-    /// A program is missing or ended early; its own words are in the error.
+    /// A program is missing or ended early; the error contains its stderr.
     pub(super) fn start(wire: &'a Wire, stack: Stack) -> io::Result<Server<'a>> {
         let folder = wire.folder().to_path_buf();
         fs::create_dir_all(folder.join("www"))?;
@@ -61,12 +61,12 @@ impl<'a> Server<'a> {
         Ok(server)
     }
 
-    /// The program's name, for people.
+    /// The program's name for display.
     pub(super) fn program(&self) -> &'static str {
         self.program
     }
 
-    /// What the load fetches.
+    /// The URL of `file`.
     pub(super) fn url(&self, file: &str) -> String {
         format!("http://{}:{PORT}/{file}", self.wire.address(Side::Server))
     }
@@ -76,18 +76,18 @@ impl<'a> Server<'a> {
         self.url(SMALL)
     }
 
-    /// Ringway's line on what is accelerated.
+    /// The banner of `ringway run`.
     pub(super) fn banner(&self) -> Option<String> {
         let text = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
         text.lines().find_map(|line| line.strip_prefix("ringway: ").map(str::to_string))
     }
 
-    /// Fetches the small file; whether every byte was right.
+    /// Fetches the small file; returns true when every byte is correct.
     pub(super) fn fetch_small(&self) -> io::Result<bool> {
         self.fetch(SMALL, SMALL_BYTES)
     }
 
-    /// Fetches 20 MB; whether every byte was right.
+    /// Fetches 20 MB; returns true when every byte is correct.
     pub(super) fn fetch_large(&self) -> io::Result<bool> {
         self.fetch(LARGE, LARGE_BYTES)
     }
@@ -101,12 +101,12 @@ impl<'a> Server<'a> {
         Ok(output.stdout == content(bytes))
     }
 
-    /// Waits for the port: on the kernel in its table, on Ringway in the service's statistics.
+    /// Waits until the port is listed: by the kernel's ss, or in the service's statistics.
     fn wait(&mut self, stack: Stack) -> io::Result<()> {
         let start = Instant::now();
         while !self.is_served(stack)? {
             if let Some(status) = self.child.try_wait()? {
-                return Err(io::Error::other(format!("{} ended ({status}):\n{}", self.program, self.words())));
+                return Err(io::Error::other(format!("{} exited ({status}):\n{}", self.program, self.words())));
             }
             if start.elapsed() > READY {
                 return Err(io::Error::other(format!("{} does not serve after {READY:?}:\n{}", self.program, self.words())));
@@ -135,10 +135,10 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Linux's number of LISTEN, as in the record.
+/// Linux's number of the LISTEN state, as in the socket record.
 const LISTEN: u8 = 10;
 
-/// nginx with one worker, as a distribution installs it otherwise; without nginx, Python.
+/// Command line of nginx with one worker and otherwise a distribution's settings; without nginx, of Python.
 fn command_line(folder: &std::path::Path) -> io::Result<(&'static str, Vec<String>)> {
     let here = folder.display();
     if found("nginx") {
@@ -169,7 +169,7 @@ fn found(program: &str) -> bool {
     shell.is_ok_and(|status| status.success())
 }
 
-/// Bytes that repeat only after a long while, so that a hole or a swap is seen.
+/// Pseudo-random bytes with a long period, so that a gap or a swap is noticed.
 fn content(length: usize) -> Vec<u8> {
     let mut state = 1_u32;
     let next = |_| {

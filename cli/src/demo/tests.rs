@@ -16,7 +16,7 @@ Requests/sec:  91461.52
 Transfer/sec:     73.75MB
 ";
 
-/// wrk's own words become figures; CPU is per million requests.
+/// wrk's report becomes figures; CPU time is per million requests.
 #[test]
 fn a_report_of_wrk_is_read() {
     let figures = parse(REPORT, 1.83077).expect("a report of wrk");
@@ -45,7 +45,7 @@ fn outcome(kernel_segments: u64) -> Outcome {
     }
 }
 
-/// The object has exactly the promised keys.
+/// The JSON object has exactly the documented keys.
 #[test]
 fn the_json_is_the_promised_object() {
     let value: serde_json::Value = serde_json::from_str(&as_json(&outcome(0))).expect("JSON");

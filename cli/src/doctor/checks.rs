@@ -1,4 +1,4 @@
-//! The machine: kernel, rights, limits, files.
+//! Checks of the machine: kernel, capabilities, limits, files.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -10,19 +10,19 @@ use super::report::Report;
 
 const TUN: &str = "/dev/net/tun";
 
-/// Kernel, rights and limits.
+/// Checks kernel, capabilities, limits and `/dev/net/tun`.
 pub(super) fn machine(report: &mut Report) {
     let release = kernel::release();
     match kernel::has_tcx() {
-        true => report.ok("kernel", format!("{release} (6.6 or later shares interfaces by TCX)")),
-        false => report.ok("kernel", format!("{release} (before 6.6: interfaces are shared by filters of the traffic control)")),
+        true => report.ok("kernel", format!("{release} (6.6 or later: interfaces are shared through TCX)")),
+        false => report.ok("kernel", format!("{release} (before 6.6: interfaces are shared through tc filters)")),
     }
     let missing = ringway_service::missing_rights();
     if missing.is_empty() {
-        report.ok("rights", "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF".to_owned());
+        report.ok("capabilities", "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF".to_owned());
     }
     for right in missing {
-        report.fail("rights", right, "sudo ringway ...");
+        report.fail("capabilities", right, "sudo ringway ...");
     }
     memlock(report);
     match OpenOptions::new().read(true).write(true).open(TUN) {
@@ -34,15 +34,17 @@ pub(super) fn machine(report: &mut Report) {
 fn memlock(report: &mut Report) {
     match getrlimit(Resource::Memlock).current {
         None => report.ok("memlock", "unlimited".to_owned()),
-        Some(_) if rustix::process::geteuid().is_root() => report.ok("memlock", "limited, but not for root".to_owned()),
+        Some(bytes) if rustix::process::geteuid().is_root() => {
+            report.ok("memlock", format!("{} KiB, not enforced for root (CAP_IPC_LOCK)", bytes >> 10));
+        }
         Some(bytes) => {
-            let text = format!("{} KiB: AF_XDP needs its packet memory locked", bytes >> 10);
+            let text = format!("{} KiB: AF_XDP must lock its packet memory", bytes >> 10);
             report.warn("memlock", text, "ulimit -l unlimited");
         }
     }
 }
 
-/// The library, running services, and what dead ones have left.
+/// Checks the preload library, running services and files of dead ones.
 pub(super) fn files(report: &mut Report) {
     match crate::run::find_library() {
         Ok(library) => report.ok("library", library.display().to_string()),
@@ -50,7 +52,7 @@ pub(super) fn files(report: &mut Report) {
     }
     let directory = RunDirectory::of_this_machine();
     match directory.living() {
-        Ok(names) if names.is_empty() => report.ok("services", "none is running; `ringway run` starts private ones".to_owned()),
+        Ok(names) if names.is_empty() => report.ok("services", "none running; `ringway run` starts a private one".to_owned()),
         Ok(names) => report.ok("services", format!("running: {}", names.join(", "))),
         Err(error) => report.warn("services", format!("{}: {error}", directory.path().display()), ""),
     }
@@ -60,6 +62,10 @@ pub(super) fn files(report: &mut Report) {
         Err(error) => report.warn("leftovers", format!("{}: {error}", directory.path().display()), ""),
     }
     if Path::new("/etc/ld.so.preload").exists() {
-        report.warn("preload", "/etc/ld.so.preload exists: its libraries see calls before or after ours".to_owned(), "");
+        report.warn(
+            "preload",
+            "/etc/ld.so.preload exists: its libraries intercept calls before or after Ringway's".to_owned(),
+            "",
+        );
     }
 }

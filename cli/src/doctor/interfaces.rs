@@ -1,4 +1,4 @@
-//! The interfaces: what each offers, what would be chosen and why; and how fast the candidates are here.
+//! Checks of the interfaces: what each supports, which device Ringway would use and why; speed of the devices.
 
 use ringway_device::probe::{Candidate, Finding, Probe, measure as measure_candidate, probe};
 use ringway_service::Config;
@@ -13,13 +13,13 @@ const PACKETS: usize = 200_000;
 const SMALL_BYTES: usize = 60;
 const LARGE_BYTES: usize = 1_514;
 
-/// Probes each interface that would be served and names those that would not, and what the firewall says to ports.
+/// Probes each interface that would be served, and reports the others and the firewall's effect on ports.
 pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
     let machine = Machine::now(config);
     let plan = &plan(config, kernel, &machine);
     for planned in &plan.served {
         match planned.backend {
-            Backend::Tap => report.ok(&planned.name, "would be made: tap, an interface of its own".to_owned()),
+            Backend::Tap => report.ok(&planned.name, "would be created: a tap interface of Ringway's own".to_owned()),
             Backend::Packet | Backend::Xdp => examine_interface(planned, report),
         }
         for warning in &planned.warnings {
@@ -40,7 +40,7 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
     if plan.served.is_empty() {
         report.fail(
             "interfaces",
-            "there is none to serve".to_owned(),
+            "no interface to serve".to_owned(),
             "ip address add ADDRESS/24 dev INTERFACE; ip link set INTERFACE up",
         );
     }
@@ -49,11 +49,11 @@ pub(super) fn examine(config: &Config, kernel: &Snapshot, report: &mut Report) {
 fn examine_interface(planned: &Planned, report: &mut Report) {
     let found = match probe(&planned.name, false) {
         Ok(found) => found,
-        Err(error) => return report.fail(&planned.name, format!("cannot be probed: {error}"), ""),
+        Err(error) => return report.fail(&planned.name, format!("cannot probe it: {error}"), ""),
     };
     let interface = &found.interface;
     let addresses: Vec<String> = planned.addresses.iter().map(|cidr| format!("{}/{}", cidr.ip, cidr.prefix_len)).collect();
-    let driver = if interface.driver.is_empty() { "no driver name" } else { &interface.driver };
+    let driver = if interface.driver.is_empty() { "unknown" } else { &interface.driver };
     let what =
         format!("{}, driver {driver}, {} receive queue(s), MTU {}", addresses.join(" "), interface.receive_queues, interface.mtu);
     report.ok(&planned.name, what);
@@ -69,11 +69,11 @@ fn examine_interface(planned: &Planned, report: &mut Report) {
     report.detail("interfaces", details(planned, &found));
 }
 
-/// Drivers differ in what they do to packets of AF_XDP (docs/testing.md, Cards).
+/// Some drivers alter AF_XDP packets (docs/testing.md, Cards).
 const XDP_REMEDY: &str =
-    "interface.device = \"auto\" works with every driver; with xdp compare the bytes of a download before you rely on it";
+    "interface.device = \"auto\" works with every driver; before you rely on xdp, compare the bytes of a download";
 
-/// Whether what the configuration asks for works, and what would be better.
+/// Reports whether the configured device works, and which one would work instead.
 fn choose(planned: &Planned, found: &Probe, report: &mut Report) {
     let works = |candidate| found.findings.iter().any(|finding| finding.candidate == candidate && finding.outcome.is_ok());
     let (device, usable) = match planned.backend {
@@ -88,14 +88,14 @@ fn choose(planned: &Planned, found: &Probe, report: &mut Report) {
         (false, None) => (Status::Fail, "none of the devices works here; see the lines above".to_owned()),
     };
     let verb = match (usable, planned.backend) {
-        (true, Backend::Xdp) => "would be chosen, and no packet was sent through it on this card",
+        (true, Backend::Xdp) => "would be chosen, but no packet was sent through it on this card",
         (true, _) => "would be chosen",
         (false, _) => "would be chosen, but does not work",
     };
     report.add(status, &planned.name, format!("{device} {verb}: {}", planned.reason), &fix);
 }
 
-/// The word of `interface.device` for a candidate.
+/// The value of `interface.device` for a candidate.
 fn word(candidate: Candidate) -> &'static str {
     match candidate {
         Candidate::Packet => "packet",
@@ -125,7 +125,7 @@ fn details(planned: &Planned, found: &Probe) -> Value {
     })
 }
 
-/// Sends packets through each candidate on a wire in a namespace of its own.
+/// Measures each candidate's packet rate in a namespace of its own.
 pub(super) fn measure(report: &mut Report) {
     for candidate in [Candidate::Packet, Candidate::XdpNative, Candidate::XdpGeneric, Candidate::Tap] {
         let name = format!("measured {candidate}");

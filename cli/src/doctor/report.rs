@@ -1,18 +1,18 @@
-//! What was found, as lines for people or one JSON object.
+//! The results of the checks, as lines of text or one JSON object.
 
 use serde_json::{Value, json};
 
-/// How bad.
+/// Severity of a check's result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Status {
-    /// Said for completeness: it was not tried here.
+    /// Information only: not tried here.
     Note,
-    /// Nothing to do.
+    /// No problem.
     #[default]
     Ok,
-    /// Works, but something is missing or worse than it could be.
+    /// Ringway works, but something is missing or could be better.
     Warn,
-    /// Must be repaired before Ringway works.
+    /// Must be fixed before Ringway works.
     Fail,
 }
 
@@ -31,15 +31,15 @@ struct Check {
     status: Status,
     name: String,
     text: String,
-    /// The command or setting that repairs it; empty: none.
+    /// The command or setting that fixes it; empty: none.
     fix: String,
 }
 
-/// Everything found.
+/// All results.
 #[derive(Default)]
 pub(super) struct Report {
     checks: Vec<Check>,
-    /// Data for programs, beside the checks.
+    /// Further lists of the JSON report.
     details: Vec<(&'static str, Vec<Value>)>,
 }
 
@@ -76,7 +76,7 @@ impl Report {
         self.checks.iter().map(|check| check.status).max().unwrap_or_default()
     }
 
-    /// One line a check.
+    /// Formats one line per check, and one for its fix.
     pub(super) fn text(&self) -> String {
         let width = self.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
         let line = |check: &Check| {
@@ -86,7 +86,7 @@ impl Report {
         self.checks.iter().map(line).collect()
     }
 
-    /// One object.
+    /// Formats one JSON object.
     pub(super) fn json(&self) -> String {
         let check =
             |check: &Check| json!({"status": check.status.word(), "name": check.name, "text": check.text, "fix": check.fix});

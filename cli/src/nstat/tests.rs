@@ -1,6 +1,6 @@
 use super::matches;
 
-/// Patterns as nstat takes them: whole names, `*` anywhere, no regard to case.
+/// Patterns work as in nstat: whole names, `*` anywhere, ignoring case.
 #[test]
 fn patterns_match_whole_names() {
     for (pattern, name, expected) in [

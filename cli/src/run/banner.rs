@@ -1,8 +1,8 @@
-//! The one line that says what is accelerated, and what is not and why.
+//! The banner: one line that says what is accelerated, or why the program is not.
 
 use ringway_service::plan::Planned;
 
-/// What is served, in words: `accelerated TCP and UDP on eth0 10.0.0.1 (af_packet, vnet headers)`.
+/// Describes the served interfaces: `eth0 10.0.0.1 (af_packet, vnet headers)`.
 pub(crate) fn served(interfaces: &[Planned]) -> String {
     let one = |planned: &Planned| {
         let addresses: Vec<String> = planned.addresses.iter().map(|cidr| cidr.ip.to_string()).collect();
@@ -11,7 +11,7 @@ pub(crate) fn served(interfaces: &[Planned]) -> String {
     interfaces.iter().map(one).collect::<Vec<String>>().join(", ")
 }
 
-/// The banner for program `name`; `served`: see [`served`]; `notes`: what is unusual.
+/// Formats the banner for program `name`; `served` comes from [`served`]; `notes` are appended.
 pub(super) fn line(name: &str, pid: u32, served: &str, notes: &[String], obstacles: &[String]) -> String {
     let notes: String = notes.iter().map(|note| format!("; {note}")).collect();
     if obstacles.is_empty() {

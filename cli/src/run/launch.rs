@@ -1,10 +1,10 @@
-//! Stands between the program and whoever started us: signals go to it, its end is our end.
+//! Forwards signals to the program and waits for its end.
 //!
-//! Promises: SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT that somebody
-//! sends to us reach the program; those that the terminal sends to its whole foreground group are
-//! not doubled. Signals that were ignored when we started (nohup; SIGINT and SIGQUIT of what a script starts with `&`) are ignored
-//! by the program too until it says otherwise, and so reach it as well; they do not end us. Does not do: follow
-//! children of the program, or go on serving while it is stopped by job control together with us.
+//! Promises: SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT that another process sends to this
+//! one reach the program; those that the terminal sends to its whole foreground group are not doubled. The program inherits
+//! the signals that were ignored at the start (nohup; SIGINT and SIGQUIT of a script's `&` command) as ignored; they are
+//! forwarded, too, and do not end this process. Does not do: follow the program's children, or go on serving while job
+//! control stops this process together with the program.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,13 +20,13 @@ use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Origin};
 
 const FORWARDED: [i32; 8] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGCONT];
-/// Those that end a process that does not expect them.
+/// Signals that end a process by default.
 const ENDING: [i32; 4] = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
 
-/// The signals that reach this process, from now on.
+/// Receives the signals sent to this process.
 pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, WithOrigin>,
-    /// Those that were ignored when we started.
+    /// Signals that were ignored when this process started.
     ignored: Vec<i32>,
 }
 
@@ -43,15 +43,15 @@ impl Signals {
         Ok(Signals { delivery: SignalDelivery::with_pipe(read, write, WithOrigin::default(), wanted)?, ignored })
     }
 
-    /// Waits for the end of `child` and passes signals on meanwhile.
+    /// Waits for the end of `child` and forwards signals meanwhile.
     ///
     /// # Errors
-    /// The child cannot be waited for, or signals cannot be taken.
+    /// The wait fails, or signal handlers cannot be installed.
     ///
     /// # Blocking
     /// Until the child has ended.
     pub(crate) fn accompany(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
-        // Only now: the child was to inherit that they are ignored.
+        // After the child's start, which inherits them as ignored.
         for signal in &self.ignored {
             self.delivery.handle().add_signal(*signal)?;
         }
@@ -66,13 +66,13 @@ impl Signals {
         }
     }
 
-    /// Waits until `fd` is readable; `true`: somebody wants us to end.
+    /// Waits until `fd` is readable; returns true when a signal asks this process to end.
     ///
     /// # Errors
     /// The system refuses to wait.
     ///
     /// # Blocking
-    /// Until one of both.
+    /// Until one of the two.
     pub(crate) fn wait_for(&mut self, fd: BorrowedFd<'_>) -> io::Result<bool> {
         loop {
             let readable = self.wait(Some(fd))?;
@@ -86,7 +86,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal or for `fd`; whether `fd` is readable.
+    /// Waits for a signal or for `fd`; returns true when `fd` is readable.
     fn wait(&self, fd: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         let signals = self.delivery.get_read().as_fd();
         let other = fd.unwrap_or(signals);
@@ -99,7 +99,7 @@ impl Signals {
     }
 }
 
-/// Passes a signal on, unless the terminal or the kernel has given it to the program as well.
+/// Forwards a signal, unless the terminal or the kernel has sent it to the program as well.
 fn forward(origin: &Origin, child: &Child) -> io::Result<()> {
     let from_terminal = origin.cause == Cause::Kernel;
     let from_child = origin.process.is_some_and(|process| process.pid.cast_unsigned() == child.id());
@@ -109,15 +109,15 @@ fn forward(origin: &Origin, child: &Child) -> io::Result<()> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("a child's id is positive");
     let signal = Signal::from_named_raw(origin.signal).expect("only named signals are taken");
     match kill_process(pid, signal) {
-        // It has ended, or it is another user's now: then the sender could not have reached it either.
+        // The program has ended, or it runs as another user now: the sender could not have reached it either.
         Ok(()) | Err(Errno::SRCH | Errno::PERM) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Ends this process by `signal`, as the program was ended; a number as shells give it when that fails.
+/// Ends this process by `signal`, as the program ended; when that fails, returns a shell's status, 128 + `signal`.
 pub(crate) fn die_by(signal: i32) -> std::process::ExitCode {
-    // Our memory is of no use to whoever looks for the program's core.
+    // No core file: the useful one is the program's.
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     if rustix::process::setrlimit(rustix::process::Resource::Core, none).is_ok() {
         let failure = signal_hook::low_level::emulate_default_handler(signal);

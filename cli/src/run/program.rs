@@ -1,8 +1,8 @@
-//! Finds the program and says whether a preloaded library would reach it.
+//! Finds the program and checks whether a preloaded library can intercept its libc calls.
 //!
-//! Promises: says "missing" and "not executable" as a shell does (127, 126); follows `#!` lines to
-//! the interpreter. Does not do: guess what the program will call; a program that makes system
-//! calls without libc is recognized only when it is static or says that it was made by Go.
+//! Promises: distinguishes "missing" and "not executable" as a shell does (127, 126); follows `#!` lines to
+//! the interpreter. Does not do: predict the program's calls; a program that makes system calls without libc
+//! is recognized only when it is static or marked as a Go program.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// How far `#!` lines are followed, as Linux does.
+/// Number of `#!` lines followed, as on Linux.
 const INTERPRETERS_MAX: usize = 4;
-/// Linux reads no more of a file to find out what it is.
+/// Bytes that Linux reads of a file to find its format.
 const HEAD_BYTES: usize = 256;
 const DEFAULT_SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -25,7 +25,7 @@ const DEFAULT_SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr
 pub(crate) enum Unusable {
     /// There is no such file: exit status 127.
     Missing,
-    /// There is one, but it cannot be executed: exit status 126.
+    /// The file cannot be executed: exit status 126.
     NotExecutable(&'static str),
 }
 
@@ -34,11 +34,11 @@ pub(crate) enum Unusable {
 pub(crate) struct Program {
     /// Its file.
     pub(crate) path: PathBuf,
-    /// Why libc calls of it cannot be seen; empty: they can.
+    /// Why its libc calls cannot be intercepted; empty: they can.
     pub(crate) obstacles: Vec<String>,
 }
 
-/// Looks for `name` as `execvp` does and inspects what it finds.
+/// Looks for `name` as `execvp` does and inspects the file.
 pub(crate) fn find(name: &OsStr, search_path: Option<OsString>) -> Result<Program, Unusable> {
     let path = locate(name, search_path.as_deref())?;
     let mut obstacles = Vec::new();
@@ -75,17 +75,16 @@ fn executable(path: &Path) -> Result<(), Unusable> {
     }
 }
 
-/// Adds to `obstacles` what keeps a preloaded library out of `path`.
+/// Adds to `obstacles` the reasons why a preloaded library cannot work in `path`.
 fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &mut Vec<String>) {
     let name = path.display();
     let Ok(file) = File::open(path) else {
-        obstacles.push(format!("{name} cannot be read, so it is not known whether it is dynamically linked"));
+        obstacles.push(format!("{name} cannot be read to check that it is dynamically linked"));
         return;
     };
     if gains_rights(&file, path) {
-        obstacles.push(format!(
-            "{name} gains rights when started (setuid, setgid or capabilities): the dynamic linker ignores LD_PRELOAD"
-        ));
+        obstacles
+            .push(format!("{name} gains privileges (setuid, setgid or capabilities): the dynamic linker ignores LD_PRELOAD"));
     }
     let mut head = vec![0; HEAD_BYTES];
     let len = (&file).take(HEAD_BYTES as u64).read(&mut head).unwrap_or(0);
@@ -98,15 +97,15 @@ fn inspect(path: &Path, search_path: Option<&OsStr>, depth: usize, obstacles: &m
     }
     match linkage(&file, &head) {
         Some(Linkage::Dynamic) => {}
-        Some(Linkage::Static) => obstacles.push(format!("{name} is statically linked: it has no libc to stand in for")),
-        Some(Linkage::Musl) => obstacles.push(format!("{name} uses musl: the library is made for glibc")),
+        Some(Linkage::Static) => obstacles.push(format!("{name} is statically linked: its libc calls cannot be intercepted")),
+        Some(Linkage::Musl) => obstacles.push(format!("{name} uses musl: Ringway's library needs glibc")),
         Some(Linkage::Go) => obstacles.push(format!("{name} is a Go program: it makes system calls without libc")),
         Some(Linkage::OtherMachine) => obstacles.push(format!("{name} is for another processor or word size")),
         None => obstacles.push(format!("{name} is not an ELF program")),
     }
 }
 
-/// The program of a `#!` line; `/usr/bin/env NAME` is followed to NAME.
+/// The interpreter of a `#!` line; for `/usr/bin/env NAME`, NAME.
 fn interpreter(line: &[u8], search_path: Option<&OsStr>) -> Option<PathBuf> {
     let line = line.split(|byte| *byte == b'\n').next()?;
     let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
@@ -123,7 +122,7 @@ fn gains_rights(file: &File, path: &Path) -> bool {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let other_user = metadata.mode() & 0o4000 != 0 && metadata.uid() != uid;
     let other_group = metadata.mode() & 0o2010 == 0o2010 && metadata.gid() != gid;
-    // Root has all capabilities anyway; nothing is gained.
+    // Root has all capabilities already and gains none.
     let mut capabilities = [0u8; 64];
     let capable = uid != 0 && rustix::fs::getxattr(path, "security.capability", &mut capabilities).is_ok_and(|len| len > 0);
     other_user || other_group || capable
@@ -145,7 +144,7 @@ const SEGMENT_BYTES_MAX: u64 = 64 << 10;
 const EM_X86_64: u16 = 62;
 const EM_AARCH64: u16 = 183;
 
-/// `None`: not ELF. Read elf(5) first; only 64-bit little-endian files are looked into.
+/// Finds out how a file is linked; `None` when it is not ELF. Reads only 64-bit little-endian files; see elf(5).
 fn linkage(file: &File, head: &[u8]) -> Option<Linkage> {
     if !head.starts_with(b"\x7fELF") {
         return None;
@@ -164,7 +163,7 @@ fn linkage(file: &File, head: &[u8]) -> Option<Linkage> {
     Some(if musl { Linkage::Musl } else { Linkage::Dynamic })
 }
 
-/// The contents of the segments that say how the program is linked, by type.
+/// The contents of the PT_INTERP and PT_NOTE segments, by type.
 fn segments(file: &File, head: &[u8]) -> Option<BTreeMap<u32, Vec<Vec<u8>>>> {
     let (table, size, count) = (number::<8>(head, 32)?, number::<2>(head, 54)?, number::<2>(head, 56)? as u16);
     if size < 56 || count > SEGMENTS_MAX {
@@ -185,7 +184,7 @@ fn segments(file: &File, head: &[u8]) -> Option<BTreeMap<u32, Vec<Vec<u8>>>> {
     Some(segments)
 }
 
-/// `N` bytes at `offset`, little-endian.
+/// The little-endian number of `N` bytes at `offset`.
 fn number<const N: usize>(bytes: &[u8], offset: usize) -> Option<u64> {
     let mut whole = [0; 8];
     whole[..N].copy_from_slice(bytes.get(offset..offset.checked_add(N)?)?);

@@ -1,4 +1,4 @@
-//! What stands behind a socket's addresses: its process, `-e`, `-m`, `-i` in ss's own words, and JSON.
+//! Details of a socket: process, `-o`, `-e`, `-m` and `-i` in ss's format, and JSON.
 
 use ringway_shm::stats::{InfoRecord, SocketRecord, TimerRecord};
 use ringway_shm::{Duration, Instant};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Arguments, LISTEN, Shown, local_address, peer_address, state_name};
 
-/// The rest of a socket's line; details stand on a line of their own unless `-O` is given.
+/// Formats the part of a socket's line after the addresses; `-m` and `-i` take a second line unless `-O` is given.
 pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
     let mut line = String::new();
     if arguments.processes && shown.socket.pid != 0 {
@@ -35,7 +35,7 @@ pub(super) fn text(arguments: &Arguments, shown: &Shown<'_>) -> String {
     line
 }
 
-/// `timer:(name,time left,retries)`, as ss writes it.
+/// Formats `timer:(name,time left,retries)`, as ss does.
 fn text_of(timer: TimerRecord, now: Instant) -> String {
     format!(" timer:({},{},{})", timer_name(timer), time_left(timer.due.since(now)), timer.retries)
 }
@@ -44,7 +44,7 @@ fn timer_name(timer: TimerRecord) -> &'static str {
     ["off", "on", "keepalive", "timewait", "persist"].get(usize::from(timer.kind)).copied().unwrap_or("unknown")
 }
 
-/// Minutes, or seconds, or milliseconds, and what is below them while that says something (iproute2, print_ms_timer).
+/// Formats minutes, seconds or milliseconds, with the next smaller unit below 10 (iproute2, print_ms_timer).
 fn time_left(left: Duration) -> String {
     let (minutes, seconds, milliseconds) = (left.as_millis() / 60_000, left.as_millis() / 1_000 % 60, left.as_millis() % 1_000);
     match (minutes, seconds) {
@@ -62,7 +62,7 @@ fn memory(socket: &SocketRecord) -> String {
     format!("skmem:(r{received},rb{receive_limit},t{queued},tb{send_limit},f0,w{queued},o0,bl0,d0)")
 }
 
-/// ss's tokens in ss's order, and `stack:` and `if:` as ours.
+/// ss's tokens in ss's order, then Ringway's own `stack:` and `if:`.
 fn info(shown: &Shown<'_>) -> String {
     let socket = &shown.socket;
     let mut tokens = Vec::new();
@@ -108,7 +108,7 @@ fn tcp_tokens(info: &InfoRecord, congestion_control: &str) -> Vec<String> {
     tokens
 }
 
-/// Counts; those that are zero are left out, as ss does.
+/// Counters without those that are zero, as ss prints them.
 fn tcp_counts(info: &InfoRecord) -> Vec<String> {
     let counts = [
         ("bytes_sent", info.sent_bytes),
@@ -163,7 +163,7 @@ fn tcp_counts(info: &InfoRecord) -> Vec<String> {
     tokens
 }
 
-/// How long the connection was busy, and the parts of that in which it was limited.
+/// Time that the connection was busy, and the parts in which a window or buffer limited it.
 fn times(info: &InfoRecord) -> Vec<String> {
     let mut tokens = Vec::new();
     if info.busy_us == 0 {
@@ -178,13 +178,13 @@ fn times(info: &InfoRecord) -> Vec<String> {
     tokens
 }
 
-/// Microseconds as milliseconds without needless zeros: 204000 is `204`, 52 is `0.052`.
+/// Formats microseconds as milliseconds without trailing zeros: 204000 is `204`, 52 is `0.052`.
 pub(super) fn milliseconds(us: u64) -> String {
     let text = format!("{}.{:03}", us / 1_000, us % 1_000);
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
-/// The socket as JSON: always everything.
+/// The socket as JSON, with all details.
 pub(super) fn json(shown: &Shown<'_>) -> Value {
     let socket = &shown.socket;
     let peer_port = if socket.remote.port == 0 { "*".to_string() } else { socket.remote.port.to_string() };
@@ -211,7 +211,7 @@ pub(super) fn json(shown: &Shown<'_>) -> Value {
     value
 }
 
-/// What was counted over the connection's life.
+/// Connection statistics.
 fn tally_json(info: &InfoRecord) -> Value {
     json!({
         "delivered": info.delivered_segments, "delivered_ce": info.delivered_ce,

@@ -1,4 +1,4 @@
-//! Which sockets are shown: flags, and the part of ss's filter language that people type.
+//! Selects the sockets to show: by flags, and by the most used part of ss's filter language.
 
 use std::net::IpAddr;
 
@@ -6,11 +6,11 @@ use ringway_shm::stats::{Endpoint, SocketRecord};
 
 use super::{Arguments, LISTEN, STATES};
 
-/// All conditions must hold.
+/// Conditions that must all hold.
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     states: Vec<u8>,
-    /// Only UDP, or only TCP.
+    /// `Some(true)`: only UDP; `Some(false)`: only TCP.
     datagrams: Option<bool>,
     family: Option<bool>,
     conditions: Vec<Condition>,
@@ -28,7 +28,7 @@ impl Filter {
     /// Reads the flags and the words.
     ///
     /// # Errors
-    /// The word that is not understood.
+    /// A word is unknown or lacks its value.
     pub(super) fn new(arguments: &Arguments) -> Result<Filter, String> {
         let datagrams = (arguments.udp != arguments.tcp).then_some(arguments.udp);
         let mut filter = Filter { states: states_of(arguments), datagrams, family: None, conditions: Vec::new() };
@@ -61,13 +61,13 @@ impl Filter {
                 "dport" => self.conditions.push(Condition::PeerPort(port(value()?)?)),
                 "src" => self.conditions.push(endpoint(value()?).map(|(ip, port)| Condition::Local(ip, port))?),
                 "dst" => self.conditions.push(endpoint(value()?).map(|(ip, port)| Condition::Peer(ip, port))?),
-                other => return Err(format!("`{other}` is not part of a filter here; see ringway ss --help")),
+                other => return Err(format!("unknown filter word `{other}`; see ringway ss --help")),
             }
         }
         Ok(())
     }
 
-    /// Whether the socket is shown.
+    /// Returns true when the socket is to be shown.
     pub(super) fn wants(&self, socket: &SocketRecord) -> bool {
         let holds = |condition: &Condition| match condition {
             Condition::LocalPort(port) => socket.local.port == *port,
@@ -82,19 +82,19 @@ impl Filter {
     }
 }
 
-/// Linux's number of a socket that is not connected.
+/// Linux's number of the state of an unconnected socket.
 const UNCONNECTED: u8 = 7;
 
 fn is(endpoint: &Endpoint, ip: IpAddr, port: Option<u16>) -> bool {
     endpoint.ip == ip && port.is_none_or(|port| endpoint.port == port)
 }
 
-/// ss's own choice: without `-a` and `-l`, what is connected.
+/// States that the flags select, as in ss: without `-a` and `-l`, the connected ones.
 fn states_of(arguments: &Arguments) -> Vec<u8> {
     let all = STATES.iter().map(|(number, _, _)| *number);
     match (arguments.all, arguments.listening) {
         (true, _) => all.collect(),
-        // A UDP socket that is not connected listens.
+        // An unconnected UDP socket counts as listening.
         (false, true) => vec![LISTEN, UNCONNECTED],
         (false, false) => states_named("connected")
             .expect("a name of the list below")
@@ -113,13 +113,13 @@ fn states_named(name: &str) -> Result<Vec<u8>, String> {
         "listen" => Ok(vec![LISTEN]),
         name => {
             let found = STATES.iter().find(|(_, _, known)| *known == name);
-            found.map(|(number, _, _)| vec![*number]).ok_or_else(|| format!("no state is called `{name}`"))
+            found.map(|(number, _, _)| vec![*number]).ok_or_else(|| format!("unknown state `{name}`"))
         }
     }
 }
 
 fn port(text: &str) -> Result<u16, String> {
-    text.trim_start_matches(':').parse().map_err(|_| format!("`{text}` is not a port"))
+    text.trim_start_matches(':').parse().map_err(|_| format!("expected a port number, got `{text}`"))
 }
 
 fn endpoint(text: &str) -> Result<(IpAddr, Option<u16>), String> {

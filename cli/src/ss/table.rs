@@ -1,4 +1,4 @@
-//! ss's table: columns as wide as their content, addresses aligned at the colon.
+//! ss's table: columns as wide as their content, addresses aligned at the port's colon.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ pub(super) fn print(out: &mut impl Write, arguments: &Arguments, sockets: &[Show
         peer: width(|row| &row.peer, "Peer Address".len()),
         peer_port: width(|row| &row.peer_port, "Port".len()),
     };
-    // ss names the protocol only when there could be several.
+    // ss prints the protocol only when both can occur.
     let one = arguments.tcp != arguments.udp;
     if !arguments.no_header {
         let netid = if one { "" } else { "Netid " };

@@ -66,7 +66,7 @@ fn both() -> Vec<SocketRecord> {
     vec![socket(LISTEN, "0.0.0.0:80", "0.0.0.0:0"), socket(1, "10.0.0.1:80", "10.0.0.2:40000")]
 }
 
-/// The lines are those of ss for the same sockets.
+/// The lines equal those of ss for the same sockets.
 #[test]
 fn the_table_is_that_of_ss() {
     let expected = "\
@@ -77,7 +77,7 @@ ESTAB  0      511         10.0.0.1:80       10.0.0.2:40000 users:((\"nginx\",pid
     assert_eq!(printed("-tanp", both()), expected);
 }
 
-/// IPv6 stands in brackets; a listener of both families has a star.
+/// IPv6 addresses are in brackets; a listener of both families has a star.
 #[test]
 fn ipv6_addresses_are_written_as_ss_writes_them() {
     let sockets = || {
@@ -95,7 +95,7 @@ fn ipv6_addresses_are_written_as_ss_writes_them() {
     }
 }
 
-/// `-l` shows listeners, nothing shows connections, `-a` both; `-H` leaves out the header.
+/// `-l` shows listeners, no flag shows connections, `-a` shows both; `-H` leaves out the header.
 #[test]
 fn flags_choose_sockets_as_in_ss() {
     for (line, states) in [("-Htln", &["LISTEN"][..]), ("-Htn", &["ESTAB"]), ("-Htan", &["LISTEN", "ESTAB"])] {
@@ -105,7 +105,7 @@ fn flags_choose_sockets_as_in_ss() {
     }
 }
 
-/// States, ports and addresses filter in ss's words; what is not understood is said.
+/// States, ports and addresses filter in ss's syntax; unknown words are errors.
 #[test]
 fn filters_are_those_of_ss() {
     for (line, count) in [
@@ -134,7 +134,7 @@ fn details_use_the_tokens_of_ss() {
     assert_eq!(printed("-HtniO", vec![socket(1, "10.0.0.1:80", "10.0.0.2:4")]).lines().count(), 1);
 }
 
-/// Totals count what is not listed one by one.
+/// Totals include the sockets that are counted but not listed.
 #[test]
 fn totals_count_what_is_not_listed() {
     let mut orphan = socket(4, "10.0.0.1:80", "10.0.0.2:5");
@@ -150,13 +150,13 @@ fn totals_count_what_is_not_listed() {
     assert_eq!(text, "TCP:   2034 (estab 1, listening 1, orphaned 31, timewait 2001)\nUDP:   0\n");
 }
 
-/// Times are milliseconds without needless zeros.
+/// Times are milliseconds without trailing zeros.
 #[test]
 fn times_are_short() {
     assert_eq!([0, 52, 500, 204_000, 1_000_500].map(detail::milliseconds), ["0", "0.052", "0.5", "204", "1000.5"]);
 }
 
-/// `-o` says which timer runs, how long still, and how often it has run out, in the words of iproute2.
+/// `-o` shows the running timer, the time left and its expirations, in iproute2's format.
 #[test]
 fn timers_are_those_of_ss() {
     let with = |kind: u8, retries: u8, left_ms: u64| {
@@ -172,7 +172,7 @@ fn timers_are_those_of_ss() {
     assert_eq!(with(TimerRecord::KEEPALIVE, 0, 75_000), "timer:(keepalive,1min15sec,0)");
     assert_eq!(with(TimerRecord::TIME_WAIT, 0, 60_000), "timer:(timewait,1min,0)");
     assert_eq!(with(TimerRecord::RETRANSMIT, 1, 0), "timer:(on,,1)");
-    assert!(!printed("-Htano", both()).contains("timer"), "nothing is waited for");
+    assert!(!printed("-Htano", both()).contains("timer"), "no timer runs");
     let mut socket = socket(1, "10.0.0.1:80", "10.0.0.2:40000");
     socket.timer = Some(TimerRecord { kind: TimerRecord::RETRANSMIT, retries: 0, due: NOW });
     assert!(!printed("-Htan", vec![socket.clone()]).contains("timer"));
@@ -180,7 +180,7 @@ fn timers_are_those_of_ss() {
     assert!(printed("-Htano", vec![socket]).contains("timer:(unknown,,0)"));
 }
 
-/// JSON has the timer as a name and numbers, whatever the flags; a socket that waits for nothing has none.
+/// JSON has the timer as a name and numbers, with any flags; a socket without a timer has none.
 #[test]
 fn json_has_the_timer() {
     let json_of = |timer| {

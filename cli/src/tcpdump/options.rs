@@ -1,16 +1,16 @@
-//! tcpdump's command line: what is served here and what is passed on.
+//! tcpdump's command line, divided into options handled here and arguments passed on.
 
 use std::ffi::OsString;
 
 use ringway_shm::capture::Direction;
 
-/// Single letters of tcpdump that take a value.
+/// tcpdump's single-letter options that take a value.
 const WITH_VALUE: &str = "BcCEFGijmMQrsTVwWyzZ";
 
 /// The command line, divided.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
-    /// For tcpdump.
+    /// Arguments for tcpdump.
     pub(super) passed: Vec<OsString>,
     /// `-i`
     pub(super) interface: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Options {
     pub(super) name: Option<String>,
     /// Nothing is captured: help, version, compiling a filter, reading a file.
     pub(super) without_source: bool,
-    /// The user chose with `-Z` who tcpdump becomes.
+    /// `-Z` was given: the user that tcpdump becomes.
     pub(super) names_user: bool,
 }
 
@@ -28,7 +28,7 @@ impl Options {
     /// Divides the command line.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A value is missing or wrong.
     pub(super) fn read(arguments: &[OsString]) -> Result<Options, String> {
         let mut options = Options::default();
         let mut rest = arguments.iter();
@@ -64,7 +64,7 @@ impl Options {
         Ok(())
     }
 
-    /// Letters may stand together; the first that takes a value takes the rest of the word or the next one.
+    /// Reads combined letters; the first that takes a value takes the rest of the word or the next word.
     fn short(&mut self, text: &str, next: &mut dyn FnMut() -> Result<String, String>) -> Result<(), String> {
         for (at, letter) in text.char_indices().skip(1) {
             if WITH_VALUE.contains(letter) {
@@ -109,6 +109,6 @@ fn direction(word: &str) -> Result<Option<Direction>, String> {
         "in" => Ok(Some(Direction::Received)),
         "out" => Ok(Some(Direction::Sent)),
         "inout" => Ok(None),
-        word => Err(format!("`{word}` is no direction: in, out or inout")),
+        word => Err(format!("expected in, out or inout, got `{word}`")),
     }
 }

@@ -1,10 +1,10 @@
-//! The pcap stream that tcpdump reads: nanosecond timestamps, little endian.
+//! Writes the pcap stream that tcpdump reads: nanosecond timestamps, little-endian.
 
 use ringway_shm::capture::Packet;
 
 /// LINKTYPE_ETHERNET
 pub(super) const LINK_ETHERNET: u32 = 1;
-/// LINKTYPE_RAW: packets start with an IP header.
+/// LINKTYPE_RAW: packets begin with an IP header.
 pub(super) const LINK_RAW: u32 = 101;
 
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;

@@ -10,7 +10,7 @@ fn passed(options: &Options) -> String {
     options.passed.iter().map(|word| word.to_str().expect("ASCII")).collect::<Vec<_>>().join(" ")
 }
 
-/// What names the live source is taken out; all else reaches tcpdump.
+/// Options of the live source are taken out; all others reach tcpdump.
 #[test]
 fn the_source_is_ours_and_the_rest_is_tcpdumps() {
     let read = options("-nnei veth1 -c5 -s 96 -w out.pcap --name test tcp port 80");

@@ -1,8 +1,8 @@
-//! Which rules of which documents are built and shown: writes and checks `docs/rfc-coverage.md`.
+//! Writes and checks `docs/rfc-coverage.md`, which lists the code and the tests of each RFC rule.
 //!
 //! A tag is `RFC 9293 MUST-17` (more follow after commas) or `RFC 5961 §3.2`, in a comment of code, of a test or of a
-//! `.pkt` script. In a test it says: this fails when the rule is broken. `rfc9293.txt` beside this file lists what
-//! RFC 9293 asks for. `make rfc-coverage` writes the document anew; the test fails when it is out of date.
+//! `.pkt` script. A tag in a test means that the test fails when the rule is broken. `rfc9293.txt` beside this file lists
+//! the requirements of RFC 9293. `make rfc-coverage` rewrites the document; the test fails when it is out of date.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,14 +22,14 @@ struct Requirement {
     waiver: &'static str,
 }
 
-/// Where something is cited.
+/// The files that cite a rule.
 #[derive(Default)]
 struct Places {
     code: BTreeSet<String>,
     tests: BTreeSet<String>,
 }
 
-/// What is cited, by document: RFC number, then section (`§3.2`) or rule (`MUST-17`).
+/// Citations by RFC number, then by section (`§3.2`) or rule (`MUST-17`).
 type Citations = BTreeMap<u32, BTreeMap<String, Places>>;
 
 fn requirements() -> Vec<Requirement> {
@@ -79,12 +79,12 @@ fn collect() -> Citations {
     all
 }
 
-/// Sections in the order of the document: 3.9 before 3.10.
+/// Sort key of a section in document order: 3.9 before 3.10.
 fn section_order(what: &str) -> Vec<u32> {
     what.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
 }
 
-/// Paths in a cell: all below one folder are named once.
+/// Formats a cell's paths; files of one folder share one entry.
 fn cell(paths: &BTreeSet<String>) -> String {
     let mut folders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in paths {

@@ -1,7 +1,7 @@
-//! Nothing is forgotten, and all of it ends in time.
+//! Every scenario is measured, and the whole ends in time.
 use super::*;
 
-/// Whether a part is called as the scenario is.
+/// Returns true when a part calls the scenario.
 fn is_of(part: &Part, scenario: &Scenario) -> bool {
     part.words.iter().take(scenario.name.split(' ').count()).map(String::as_str).eq(scenario.name.split(' '))
 }

@@ -1,7 +1,7 @@
 use super::super::script;
 use super::*;
 
-/// Process 9 is perf, 10 measures; 11 is its server and 12 what the server started; 99 is somebody else.
+/// Process 9 is perf, 10 measures; 11 is its server, 12 the server's child; 99 is unrelated.
 const TEXT: &str = "\
 x 0/0 [000] PERF_RECORD_FORK(10:10):(9:9)
 x 0/0 [000] PERF_RECORD_FORK(10:13):(10:10)

@@ -1,4 +1,4 @@
-//! Conversations between a load and responders, told what time it is.
+//! Conversations between a load and responders, with given times.
 use super::*;
 use crate::load::tuning::Tuning;
 use std::net::SocketAddr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A load and the servers' ends of its connections, joined by nothing.
+/// A load and the servers' ends of its connections.
 struct Rig {
     load: Load,
     servers: Vec<Responder>,
@@ -72,7 +72,7 @@ fn a_closed_loop_keeps_its_depth_and_counts_only_the_measured_time() {
     }
     assert!(rig.load.is_over());
     let outcome = rig.load.outcome();
-    // Two replies at each of 10 to 19 ms; at 20 ms the last two come and none are asked for.
+    // Two replies at each of 10 to 19 ms; at 20 ms the last two arrive and no request follows.
     assert_eq!((outcome.replies, outcome.replies_in_all), (20, 42));
     assert!((outcome.p50_us - 1000.0).abs() < 1.0 && outcome.seconds == 0.01, "{outcome:?}");
 }
@@ -82,7 +82,7 @@ fn an_open_loop_counts_from_the_intended_time_even_when_all_connections_are_busy
     let mut rig = Rig::new(1, 1, Pace::Fixed(1000.0));
     rig.begin(Duration::ZERO, 100 * MS);
     rig.tick(Duration::ZERO);
-    // Meant for 1, 2, … ms; the server answers nothing until 50 ms.
+    // Intended for 1, 2, … ms; the server answers only at 50 ms.
     (1..=50).for_each(|at| rig.tick(at * MS));
     assert_eq!(rig.touched, [0]);
     for _ in 0..50 {
@@ -105,7 +105,7 @@ fn a_short_connection_is_replaced_after_its_share() {
     rig.carry(0, 5 * MS);
     let outcome = rig.load.outcome();
     assert_eq!((outcome.replies, outcome.opened), (3, 1));
-    assert!((outcome.max_us - 3000.0).abs() < 5.0, "the latency has the opening in it: {outcome:?}");
+    assert!((outcome.max_us - 3000.0).abs() < 5.0, "the latency includes the opening: {outcome:?}");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_log_begins_each_request_when_it_says_on_a_connection_of_its_own() {
     load.begin(begun, begun, begun + Duration::from_millis(500), 1, |index| touched.push(index));
     load.tick(begun, |index| touched.push(index));
     assert_eq!(touched, [0]);
-    // Two more are due, and one connection is free: the third waits.
+    // Two more are due and one connection is free: the third request waits.
     load.tick(begun + Duration::from_millis(5), |index| touched.push(index));
     assert_eq!(touched, [0, 1]);
     let (now, mut server) = (begun + Duration::from_millis(8), Responder::default());
@@ -201,15 +201,15 @@ fn a_log_begins_each_request_when_it_says_on_a_connection_of_its_own() {
     assert_eq!(touched, [0, 1, 0]);
     answer(&mut load, &mut Responder::default(), 0, now);
     answer(&mut load, &mut Responder::default(), 1, now);
-    // The last one is beyond the run.
+    // The last request is beyond the run.
     load.tick(begun + Duration::from_millis(500), |index| touched.push(index));
     assert!(load.is_over() && touched.len() == 3);
     let outcome = load.outcome();
     assert_eq!((outcome.replies, outcome.opened, outcome.late), (3, 3, 1));
-    assert!((outcome.max_us - 8_000.0).abs() < 10.0, "from when it was meant to begin: {}", outcome.max_us);
+    assert!((outcome.max_us - 8_000.0).abs() < 10.0, "latency from the intended time: {}", outcome.max_us);
 }
 
-/// The server's reply to what a connection has to send.
+/// Carries a connection's request to the server and the reply back.
 fn answer(load: &mut Load, server: &mut Responder, index: usize, now: Instant) {
     let mut bytes = [0; 256];
     let count = load.outbox(index).copy_to(&mut bytes);

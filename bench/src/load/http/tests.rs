@@ -1,4 +1,4 @@
-//! Requests and replies are found however they are cut, and a wrong reply is not taken.
+//! Requests and replies are found however they are split, and a wrong reply is refused.
 use super::*;
 
 #[test]

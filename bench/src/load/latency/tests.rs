@@ -1,4 +1,4 @@
-//! Quantiles are those of the numbers put in, within three digits.
+//! Quantiles are those of the recorded numbers, within three digits.
 use super::*;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Logs of others are read or refused with a line; logs of our own are the same for the same seed.
+//! A log file is parsed or refused with the line's number; a generated log is the same for the same seed.
 use super::*;
 
 fn at_ms(entry: &Entry) -> f64 {
@@ -45,7 +45,7 @@ fn a_made_log_has_the_rate_the_median_and_the_mean_that_it_shall() {
     sizes.sort_unstable();
     assert!((1_600..1_800).contains(&sizes[sizes.len() / 2]), "{}", sizes[sizes.len() / 2]);
     let mean = sizes.iter().map(|size| f64::from(*size)).sum::<f64>() / sizes.len() as f64;
-    // The largest ones are cut off.
+    // `SIZE_MAX` lowers the mean.
     assert!((30_000.0..42_000.0).contains(&mean), "{mean}");
 }
 

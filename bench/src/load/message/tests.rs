@@ -1,4 +1,4 @@
-//! Messages survive every way of being cut into pieces, and whatever is not a message is found.
+//! Messages are found however they are split, and bytes that are not messages are detected.
 use super::*;
 
 fn message(length: u32, tag: u64) -> Header {

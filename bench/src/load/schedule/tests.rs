@@ -1,4 +1,4 @@
-//! Intended times follow the rate and the seed, nothing else.
+//! Intended times depend only on the rate and the seed.
 use super::*;
 
 fn times(pace: Pace, seed: u64, count: usize) -> Vec<u64> {

@@ -1,4 +1,4 @@
-//! What a role is told on its command line is what its sockets are told.
+//! Options survive the command line and reach the sockets.
 use super::*;
 use clap::Parser;
 

@@ -1,8 +1,8 @@
-//! An io_uring whose requests are safe to make: it owns all memory that the kernel reads and writes.
+//! An io_uring with a safe interface: it owns all memory that the kernel reads and writes.
 //!
-//! Received bytes come into a ring of buffers that the kernel takes in turn; whoever has a completion with a buffer gives it
-//! back. Bytes to send are static, or copied into a buffer of their connection that nobody touches until the kernel is done.
-//! Promises: no memory that the kernel may still use is ever freed (the ring's buffers live to the end of the process).
+//! The kernel receives into a ring of buffers in turn; the owner of a completion with a buffer must release it. Bytes to
+//! send are static, or copied into a buffer of their connection that is not touched until the send completes. Promises:
+//! memory that the kernel may still use is never freed (the ring's buffers live to the end of the process).
 
 #![allow(unsafe_code)]
 
@@ -16,21 +16,21 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 
-/// Requests that go down at once.
+/// Length of the submission ring.
 const ENTRIES: u32 = 1024;
-/// Completions that wait; more of them are kept by the kernel beside the ring.
+/// Length of the completion ring; the kernel keeps further completions outside it.
 const COMPLETIONS: u32 = 16 << 10;
-/// Buffers for what is received; a power of two.
+/// Number of receive buffers; a power of two.
 const BUFFERS: u16 = 1024;
-/// A page where the kernel's ring of buffers has to begin.
+/// Alignment of the ring of buffers: a page.
 const PAGE: usize = 4096;
 const BUFFER_BYTES: usize = 32 << 10;
-/// From one buffer to the next: their beginnings are not in the same set of the cache.
+/// Distance between buffers, so that their beginnings are in different sets of the cache.
 const STRIDE: usize = BUFFER_BYTES + 64;
 /// The only group of buffers.
 const GROUP: u16 = 0;
 
-/// What has completed.
+/// Kind of a completed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Accept,
@@ -42,34 +42,34 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Completion {
     pub(super) kind: Kind,
-    /// The connection's; of no meaning for `Accept`.
+    /// The connection's number; meaningless for `Accept`.
     pub(super) index: usize,
-    /// The kernel still has the request and will complete it again.
+    /// The kernel keeps the request and will complete it again.
     pub(super) goes_on: bool,
     /// All bytes were sent.
     pub(super) is_whole: bool,
     result: i32,
-    /// The buffer that is lent to us with it.
+    /// The receive buffer that the kernel has lent with it.
     buffer: Option<u16>,
 }
 
-/// See the module's text.
+/// The ring; see the module's documentation.
 pub(super) struct Ring {
     ring: IoUring,
-    /// The kernel's ring of buffers, which lives as long as the process.
+    /// The kernel's ring of buffers; lives as long as the process.
     entries: *mut BufRingEntry,
-    /// All buffers, which live as long as the process.
+    /// All buffers; live as long as the process.
     memory: *mut u8,
     tail: u16,
-    /// By connection: the bytes that the kernel sends, and whether it has them.
+    /// By connection: the buffer to send from, and the number of bytes that the kernel is sending.
     copies: Vec<(Vec<u8>, Option<usize>)>,
 }
 
 impl Ring {
-    /// A ring with its buffers.
+    /// Creates a ring with its buffers.
     ///
     /// # Errors
-    /// The system has no io_uring, or not of this age, or forbids it.
+    /// The system has no io_uring, an old version of it, or forbids it.
     pub(super) fn new() -> io::Result<Ring> {
         let mut modern = IoUring::builder();
         modern.setup_cqsize(COMPLETIONS).setup_single_issuer().setup_defer_taskrun();
@@ -88,24 +88,24 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Asks for connections of a listener, again and again.
+    /// Submits a multishot accept on a listener.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>) -> io::Result<()> {
         let flags = SocketFlags::CLOEXEC.bits() as i32;
         self.push(&opcode::AcceptMulti::new(Fd(listener.as_raw_fd())).flags(flags).build(), Kind::Accept, 0)
     }
 
-    /// Asks for what arrives on a connection, again and again.
+    /// Submits a multishot receive on a connection.
     pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
         self.push(&opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build(), Kind::Receive, index)
     }
 
-    /// Sends all these bytes and returns how many they are. A connection sends one thing at a time.
+    /// Sends all these bytes and returns their number. A connection has one send at a time.
     pub(super) fn send_static(&mut self, socket: BorrowedFd<'_>, index: usize, bytes: &'static [u8]) -> io::Result<usize> {
         self.copy_of(index).1 = Some(bytes.len());
         self.send(socket, index, bytes.as_ptr(), bytes.len())
     }
 
-    /// Sends what `fill` puts into the connection's buffer, and returns how many bytes that are.
+    /// Sends the bytes that `fill` puts into the connection's buffer, and returns their number.
     pub(super) fn send_copy(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -119,13 +119,13 @@ impl Ring {
         self.send(socket, index, start, length)
     }
 
-    /// The buffer of a connection that sends nothing.
+    /// The buffer of a connection without a send in progress.
     fn copy_of(&mut self, index: usize) -> &mut (Vec<u8>, Option<usize>) {
         if self.copies.len() <= index {
             self.copies.resize_with(index + 1, Default::default);
         }
         let copy = &mut self.copies[index];
-        assert!(copy.1.is_none(), "a connection sends one thing at a time");
+        assert!(copy.1.is_none(), "a connection has one send at a time");
         copy
     }
 
@@ -148,13 +148,13 @@ impl Ring {
         }
     }
 
-    /// Gives the kernel all requests, waits until something has completed, and takes it.
+    /// Submits all requests, waits for completions and takes them.
     ///
     /// # Blocking
-    /// Until then.
+    /// Until a request completes.
     pub(super) fn wait(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         match self.ring.submit_and_wait(1) {
-            // EBUSY: completions have to be taken first.
+            // EBUSY: completions must be taken first.
             Err(error) if !matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ResourceBusy) => return Err(error),
             _ => {}
         }
@@ -175,7 +175,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The connection that was accepted.
+    /// The accepted connection.
     pub(super) fn accepted(&self, completion: Completion) -> Result<OwnedFd, Errno> {
         assert!(completion.kind == Kind::Accept);
         if completion.result < 0 {
@@ -185,7 +185,7 @@ impl Ring {
         Ok(unsafe { OwnedFd::from_raw_fd(completion.result) })
     }
 
-    /// What was received; nothing: the peer has ended.
+    /// The received bytes; empty at the end of the stream.
     pub(super) fn bytes(&self, completion: &Completion) -> Result<&[u8], Errno> {
         if completion.result < 0 {
             return Err(Errno::from_raw_os_error(-completion.result));
@@ -197,7 +197,7 @@ impl Ring {
         Ok(unsafe { std::slice::from_raw_parts(self.memory.add(usize::from(buffer) * STRIDE), length) })
     }
 
-    /// Gives the kernel back what came with a completion.
+    /// Returns a completion's buffer to the kernel.
     pub(super) fn release(&mut self, completion: Completion) {
         if let Some(buffer) = completion.buffer {
             self.lend(buffer);
@@ -208,7 +208,7 @@ impl Ring {
         assert!(buffer < BUFFERS);
         let slot = usize::from(self.tail & (BUFFERS - 1));
         // SAFETY: the slot is inside the ring, and the kernel does not read it before the tail has passed it. The tail is a
-        // 16-bit word of the ring that only we write.
+        // 16-bit word of the ring that only this process writes.
         unsafe {
             let entry = &mut *self.entries.add(slot);
             entry.set_addr(self.memory.add(usize::from(buffer) * STRIDE) as u64);
@@ -223,12 +223,12 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel may still read what it was given to send.
+        // The kernel may still read these buffers: leak them.
         std::mem::forget(std::mem::take(&mut self.copies));
     }
 }
 
-/// Zeroed memory on a page of its own, for ever.
+/// Allocates zeroed, page-aligned memory that is never freed.
 fn allocate(bytes: usize) -> *mut u8 {
     let layout = Layout::from_size_align(bytes, PAGE).expect("a size of ours");
     // SAFETY: the size is not zero.

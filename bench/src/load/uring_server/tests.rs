@@ -1,20 +1,20 @@
-//! Replies over loopback are whole, whatever their size, and connections come and go.
+//! Replies of any size over loopback are complete; connections open and close.
 use super::*;
 use crate::load::kernel_client::KernelClient;
 use crate::load::order::{Pace, Plan};
 use std::time::Duration;
 
-/// Starts a server in a thread that ends with the process; `None` where the system has no io_uring.
+/// Starts a server in a thread that ends with the process; `None` when the system has no io_uring.
 fn start() -> Option<SocketAddr> {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound");
     drop(taken);
     let (sender, ready) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        // A ring belongs to the thread that made it.
+        // A ring belongs to the thread that creates it.
         let server = UringServer::listen(address, Work::default(), &Tuning::default());
         sender.send(server.as_ref().map(drop).map_err(io::Error::kind)).expect("the test waits");
-        server.and_then(|mut server| server.serve()).expect("it serves for ever");
+        server.and_then(|mut server| server.serve()).expect("it serves until the process ends");
     });
     match ready.recv().expect("the thread answers") {
         Ok(()) => Some(address),
@@ -26,7 +26,7 @@ fn start() -> Option<SocketAddr> {
 #[test]
 fn replies_are_whole_and_connections_come_and_go() {
     let Some(server) = start() else { return eprintln!("no io_uring here") };
-    // Small ones, large ones from static bytes, large requests, more bytes under way than the server has buffers, short ones.
+    // Small replies, large ones from static bytes, large requests, more connections than receive buffers, short connections.
     for (connections, request, reply, depth, pace) in [
         (100, 64, 64, 1, Pace::Closed),
         (2, 64, 300_000, 3, Pace::Closed),

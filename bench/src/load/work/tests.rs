@@ -1,4 +1,4 @@
-//! Work is for each request, and none costs nothing.
+//! Work takes its time for each request, and no work takes none.
 use super::*;
 
 #[test]

@@ -1,4 +1,4 @@
-//! The frequency follows from the fastest run.
+//! The frequency is computed from the fastest run.
 use super::*;
 
 #[test]

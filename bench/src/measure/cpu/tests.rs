@@ -1,4 +1,4 @@
-//! What of a core's time is charged to the side that is bound to it.
+//! The part of a core's time that is charged to the side bound to it.
 use super::*;
 
 const STAT: &str =
@@ -19,7 +19,7 @@ fn softirqs_on_the_idle_core_are_charged_and_strangers_are_not() {
     assert_eq!(used(1000, 1000, 400).cpu_ns(), 1000);
     // The core was busy beyond the process, in softirqs that interrupted idle.
     assert_eq!(used(1000, 1300, 400).cpu_ns(), 1300);
-    // A stranger used the core: at most the softirqs are ours.
+    // Another process used the core: at most the softirqs are the side's.
     assert_eq!((used(1000, 5000, 400).cpu_ns(), used(1000, 5000, 400).others_ns()), (1400, 3600));
 }
 

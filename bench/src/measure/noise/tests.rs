@@ -1,4 +1,4 @@
-//! The verdict names what was seen, and nothing else.
+//! The verdict names exactly the disturbances above their limits.
 use super::*;
 
 #[test]

@@ -10,7 +10,7 @@ fn the_median_is_in_the_middle() {
 
 #[test]
 fn ratios_are_taken_pair_by_pair() {
-    // Both got slower together in the second round: the ratio does not show it.
+    // Both are slower in the second round: the ratio does not change.
     assert_eq!(median_ratio(&[20.0, 10.0, 22.0], &[10.0, 5.0, 11.0]), Some(2.0));
     assert_eq!(median_ratio(&[1.0], &[0.0]), None);
 }

@@ -1,4 +1,4 @@
-//! The vertical axis: from zero, or in decades when the values lie far apart.
+//! The vertical axis: linear from zero, or logarithmic when the values are far apart.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::super::number;
 use super::super::papers::Shape;
 use super::super::series::Plot;
 
-/// Where a value lies.
+/// Maps values to positions.
 pub(super) enum Scale {
     Linear {
         top: f64,
@@ -18,11 +18,11 @@ pub(super) enum Scale {
     },
 }
 
-/// Largest by smallest value from which decades are drawn.
+/// Ratio of the largest to the smallest value above which the axis is logarithmic.
 const FAR_APART: f64 = 60.0;
 
 impl Scale {
-    /// Chooses by the values.
+    /// Chooses the scale for the values.
     pub(super) fn of(plot: &Plot, shape: Shape) -> Scale {
         let values: Vec<f64> =
             plot.series.iter().flat_map(|series| series.marks.iter().flatten()).map(|mark| mark.value).collect();
@@ -49,7 +49,7 @@ impl Scale {
         }
     }
 
-    /// Where a value is drawn; negative values lie on the axis.
+    /// Position of a value; negative values are on the axis.
     pub(super) fn position(&self, value: f64) -> f64 {
         match self {
             Scale::Linear { .. } => value.max(0.0),
@@ -57,7 +57,7 @@ impl Scale {
         }
     }
 
-    /// How many labels the axis has at most.
+    /// Largest number of labels on the axis.
     pub(super) fn labels(&self) -> usize {
         match self {
             Scale::Linear { .. } => 7,

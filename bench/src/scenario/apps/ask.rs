@@ -1,7 +1,7 @@
-//! `ringway bench ask`: a closed loop in a language that a server already speaks, for servers whose own load is missing.
+//! `ringway bench ask`: a closed loop in a server's own protocol, for servers without an installed load generator.
 //!
-//! Promises: every reply is compared byte by byte; latency is from the request (short connections:
-//! from the connect) to the whole reply. Does not do: pipelining, several threads.
+//! Promises: every reply is compared byte by byte; latency is from the request (on short connections,
+//! from the connect) to the end of the reply. Does not do: pipelining, several threads.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -19,26 +19,26 @@ use crate::load::latency::Latencies;
 /// Arguments of `ringway bench ask`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// What the server speaks
+    /// Protocol of the server
     #[arg(value_enum)]
     language: Language,
-    /// Where it is
+    /// Address of the server
     server: SocketAddr,
-    /// Connections that are open at the same time
+    /// Number of open connections
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     connections: u32,
-    /// How long
+    /// Seconds to run
     #[arg(long, default_value_t = 1)]
     seconds: u32,
-    /// One request per connection
+    /// Send one request per connection
     #[arg(long)]
     short: bool,
-    /// One request in all
+    /// Send one request in all
     #[arg(long)]
     once: bool,
 }
 
-/// What a server speaks.
+/// Protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Language {
     Http,
@@ -46,7 +46,7 @@ enum Language {
     Memcached,
 }
 
-/// What it says on standard output, as JSON.
+/// The result, printed as JSON on standard output.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Told {
     pub(super) replies: u64,
@@ -55,12 +55,12 @@ pub(super) struct Told {
     pub(super) p99_us: f64,
 }
 
-/// A request and what must come back.
+/// A request and its expected reply.
 struct Dialogue {
-    /// Said once, before all else: request and reply.
+    /// Request and reply of a first, single exchange.
     before: Option<(Vec<u8>, Vec<u8>)>,
     request: Vec<u8>,
-    /// The whole reply, or its beginning where the rest may differ.
+    /// The whole reply, or its beginning when the rest may differ.
     reply: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ impl Language {
     }
 }
 
-/// Asks, and prints what came of it.
+/// Runs the loop and prints the result.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let done = ask(arguments).and_then(|told| {
         let line = serde_json::to_string(&told).expect("numbers under text keys");
@@ -112,7 +112,7 @@ fn ask(arguments: &Arguments) -> io::Result<Told> {
     Asker::new(arguments, &dialogue)?.run(Duration::from_secs(u64::from(arguments.seconds)))
 }
 
-/// One request on a connection of its own, waiting for the reply's bytes.
+/// Sends one request on a new connection and checks the reply.
 fn once(server: SocketAddr, request: &[u8], reply: &[u8]) -> io::Result<()> {
     let mut stream = std::net::TcpStream::connect_timeout(&server, LONGEST_WAIT)?;
     stream.set_read_timeout(Some(LONGEST_WAIT))?;
@@ -182,7 +182,7 @@ impl<'a> Asker<'a> {
         Ok(Told { replies: self.latencies.count(), seconds: begun.elapsed().as_secs_f64(), p50_us, p99_us })
     }
 
-    /// Sends what is left of the request and reads until there is no more; a whole reply begins the next request.
+    /// Sends the rest of the request and reads all available bytes; a whole reply starts the next request.
     fn advance(&mut self, index: usize) -> io::Result<()> {
         loop {
             if !self.send(index)? || !self.receive(index)? {
@@ -194,7 +194,7 @@ impl<'a> Asker<'a> {
             }
             self.latencies.add(connection.begun.elapsed());
             if self.is_short {
-                // The server may have closed first.
+                // Fails when the server has closed first.
                 connection.stream.shutdown(Shutdown::Both).unwrap_or_default();
                 let next = self.open(index)?;
                 self.connections[index] = next;
@@ -206,7 +206,7 @@ impl<'a> Asker<'a> {
         }
     }
 
-    /// Whether the whole request is on its way.
+    /// Sends the request; returns true when all of it is sent.
     fn send(&mut self, index: usize) -> io::Result<bool> {
         let (connection, request) = (&mut self.connections[index], &self.dialogue.request);
         while connection.sent < request.len() {
@@ -221,7 +221,7 @@ impl<'a> Asker<'a> {
         Ok(true)
     }
 
-    /// Whether a whole reply is there.
+    /// Reads the reply; returns true when all of it has arrived.
     fn receive(&mut self, index: usize) -> io::Result<bool> {
         let (connection, length) = (&mut self.connections[index], self.dialogue.reply.len());
         let mut buffer = [0; 4096];

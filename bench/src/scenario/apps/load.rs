@@ -1,4 +1,4 @@
-//! What is done to the servers: wrk, redis-benchmark, and a client of our own for memcached.
+//! The loads: wrk, redis-benchmark, and `ringway bench ask` for memcached.
 
 use std::io;
 use std::process::{Output, Stdio};
@@ -11,9 +11,9 @@ use super::program::{FILE, LARGE_FILE, PORT, Program, Server};
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Load {
-    /// wrk; short: `Connection: close`.
+    /// wrk; short connections by `Connection: close`.
     Http { is_short: bool },
-    /// wrk, for a file of 1 MiB: 16 connections, whatever was asked for.
+    /// wrk with a file of 1 MiB, always on 16 connections.
     Files,
     /// redis-benchmark without pipelining.
     Redis { test: &'static str, is_short: bool },
@@ -21,7 +21,7 @@ pub(super) enum Load {
     Memcached { is_short: bool },
 }
 
-/// What a load says about one round.
+/// A load's result for one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     pub(super) requests: f64,
@@ -30,11 +30,11 @@ pub(super) struct Figures {
     pub(super) p99_us: f64,
 }
 
-/// The core that loads are bound to.
+/// The core of the loads.
 pub(super) const CORE: usize = 0;
 /// Connections that fetch large files.
 const FILES_CONNECTIONS: u32 = 16;
-/// Requests of redis-benchmark's first, short run, which finds how many a round needs.
+/// Requests of redis-benchmark's first, short run, which estimates the number for a round.
 const FIRST: u64 = 2000;
 
 impl Load {
@@ -49,12 +49,12 @@ impl Load {
         format!("{}{verb} {}", program.name(), if *is_short { "short" } else { "keep-alive" })
     }
 
-    /// How many connections it has when so many were asked for.
+    /// Number of connections when the user asks for `asked`.
     pub(super) fn connections(&self, asked: u32) -> u32 {
         if *self == Load::Files { FILES_CONNECTIONS } else { asked }
     }
 
-    /// The program that makes it; our own is always there.
+    /// The load's program; `sh`, which is always installed, stands for `ringway bench ask`.
     pub(super) fn command(&self) -> &'static str {
         match self {
             Load::Http { .. } | Load::Files => "wrk",
@@ -63,10 +63,10 @@ impl Load {
         }
     }
 
-    /// Loads the server for so many seconds.
+    /// Loads the server for `seconds` seconds.
     ///
     /// # Errors
-    /// The load failed, saw an error, or printed what cannot be read.
+    /// The load failed, reported an error, or its output cannot be parsed.
     pub(super) fn run(&self, server: &Server, connections: u32, seconds: u32) -> io::Result<Figures> {
         match self {
             Load::Http { is_short } => wrk(server, FILE, *is_short, connections, seconds),
@@ -92,10 +92,10 @@ impl Load {
     }
 }
 
-/// One request and its reply.
+/// Sends one request and checks the reply.
 ///
 /// # Errors
-/// The server does not answer, or wrongly.
+/// The server does not answer, or the reply is wrong.
 pub(super) fn probe(server: &Server) -> io::Result<()> {
     let language = match server.program {
         Program::Nginx | Program::Lighttpd | Program::Haproxy => "http",
@@ -138,7 +138,7 @@ fn wrk_figures(text: &str) -> Option<Figures> {
     })
 }
 
-/// wrk's times: `532.00us`, `1.20ms`, `2.01s`.
+/// Parses wrk's times: `532.00us`, `1.20ms`, `2.01s`.
 fn microseconds(text: &str) -> Option<f64> {
     let split = text.find(|letter: char| letter.is_ascii_alphabetic())?;
     let factor = match &text[split..] {
@@ -178,7 +178,7 @@ fn redis(server: &Server, test: &str, is_short: bool, connections: u32, requests
     redis_figures(&text, requests).ok_or_else(|| io::Error::other(format!("redis-benchmark printed: {text}")))
 }
 
-/// Reads the last line of redis-benchmark's CSV: test, rps, mean, min, p50, p95, p99, max in milliseconds.
+/// Parses the last line of redis-benchmark's CSV: test, rps, mean, min, p50, p95, p99, max in milliseconds.
 fn redis_figures(text: &str, requests: u64) -> Option<Figures> {
     let line = text.lines().rev().find(|line| line.starts_with('"') && !line.starts_with("\"test\""))?;
     let fields: Vec<&str> = line.split(',').map(|field| field.trim_matches('"')).collect();
@@ -187,7 +187,7 @@ fn redis_figures(text: &str, requests: u64) -> Option<Figures> {
     Some(Figures { requests: requests as f64, requests_per_s: rate, p50_us: p50_ms * 1e3, p99_us: p99_ms * 1e3 })
 }
 
-/// Runs a program at the client's side, on its core.
+/// Runs a program at the client's side, on the loads' core.
 fn client(server: &Server, words: &[String]) -> io::Result<Output> {
     let mut command = server.wire.command(Side::Client, "taskset");
     command.args(["-c", &CORE.to_string()]).args(words).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The servers: unmodified, one worker, in the server's namespace of a wire of their own.
+//! The servers: unmodified, one worker, each in the server's namespace of its own wire.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,46 +17,46 @@ use crate::wire::veth::{Side, Wire};
 
 use super::load::{self, Load};
 
-/// What is measured.
+/// The measured programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Program {
     /// A web server: one worker, a static file of 64 bytes, and one of 1 MiB by sendfile(2)
     Nginx,
     /// A web server: one worker, a static file of 64 bytes
     Lighttpd,
-    /// A proxy: one thread, answers of its own
+    /// A proxy: one thread, replies of its own
     Haproxy,
-    /// A store: 64 bytes a value
+    /// A store: values of 64 bytes
     Redis,
-    /// A cache: one thread, 64 bytes a value
+    /// A cache: one thread, values of 64 bytes
     Memcached,
 }
 
-/// Who carries the packets.
+/// The stack that carries the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Stack {
     /// The kernel
     Linux,
-    /// Ringway, by `ringway run`
+    /// Ringway, through `ringway run`
     Preload,
 }
 
-/// A server that answers, and its wire.
+/// A running server and its wire.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) program: Program,
     pub(super) stack: Stack,
     child: Child,
-    /// Ends what is inside when it is dropped.
+    /// Dropping it ends the processes inside.
     pub(super) wire: Wire,
 }
 
-/// Segments that kernels have counted.
+/// Segment counters of the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counters {
-    /// Sent again, both ends.
+    /// Retransmitted by both ends.
     pub(super) resent: u64,
-    /// Received by the TCP of the server's kernel.
+    /// Received by the kernel's TCP at the server's side.
     pub(super) received: u64,
 }
 
@@ -64,10 +64,10 @@ pub(super) const PORT: u16 = 8080;
 const START: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(20);
 pub(super) const FILE: &str = "small.txt";
-/// What web servers serve, too.
+/// The large file of web servers.
 pub(super) const LARGE_FILE: &str = "large.txt";
 const LARGE_BYTES: usize = 1 << 20;
-/// What all servers serve.
+/// The content of the small file and of values.
 pub(super) const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 const HTTP: &[Load] = &[Load::Http { is_short: false }, Load::Http { is_short: true }];
@@ -80,7 +80,7 @@ const REDIS: &[Load] = &[
 const MEMCACHED: &[Load] = &[Load::Memcached { is_short: false }, Load::Memcached { is_short: true }];
 
 impl Stack {
-    /// As in rows.
+    /// Name in rows.
     pub(super) fn name(self) -> &'static str {
         match self {
             Stack::Linux => "linux",
@@ -90,7 +90,7 @@ impl Stack {
 }
 
 impl Program {
-    /// Its executable.
+    /// The executable.
     pub(super) fn command(self) -> &'static str {
         match self {
             Program::Nginx => "nginx",
@@ -101,12 +101,12 @@ impl Program {
         }
     }
 
-    /// As in rows.
+    /// Name in rows.
     pub(super) fn name(self) -> &'static str {
         if self == Program::Redis { "redis" } else { self.command() }
     }
 
-    /// What is done to it.
+    /// The program's loads.
     pub(super) fn loads(self) -> &'static [Load] {
         match self {
             Program::Nginx => FILES,
@@ -116,7 +116,7 @@ impl Program {
         }
     }
 
-    /// Its arguments, after its configuration has been written into `folder`.
+    /// Writes the configuration into `folder` and returns the arguments.
     fn arguments(self, folder: &Path) -> io::Result<Vec<String>> {
         let config = folder.join("config");
         let (text, arguments): (String, Vec<String>) = match self {
@@ -176,7 +176,7 @@ fn redis(folder: &Path) -> String {
     )
 }
 
-/// Whether a program can be started.
+/// Returns true when a program is installed.
 pub(crate) fn is_installed(program: &str) -> bool {
     let shell =
         Command::new("sh").args(["-c", "PATH=$PATH:/usr/sbin:/sbin command -v \"$0\"", program]).stdout(Stdio::null()).status();
@@ -184,14 +184,14 @@ pub(crate) fn is_installed(program: &str) -> bool {
 }
 
 impl Server {
-    /// Starts it and waits until it answers.
+    /// Starts the server and waits until it answers.
     ///
     /// # Errors
-    /// It ended or does not answer; its own words are in the error.
+    /// The server ended or does not answer; the error contains its stderr.
     pub(super) fn start(program: Program, stack: Stack, steering: Steering) -> io::Result<Server> {
         let wire = Wire::new()?;
         steer(&wire, steering)?;
-        // Short connections need ports faster than TIME-WAIT gives them back.
+        // Short connections need ports faster than TIME-WAIT releases them.
         let ports = ["-qw", "net.ipv4.tcp_tw_reuse=1", "net.ipv4.ip_local_port_range=1024 65535"];
         let set = wire.command(Side::Client, "sysctl").args(ports).stdin(Stdio::null()).output()?;
         if !set.status.success() {
@@ -221,7 +221,7 @@ impl Server {
                     let words = || fs::read_to_string(folder.join("stderr")).unwrap_or_default();
                     let name = self.program.command();
                     if let Some(status) = self.child.try_wait()? {
-                        return Err(io::Error::other(format!("{name} ended ({status}): {}", words().trim())));
+                        return Err(io::Error::other(format!("{name} exited ({status}): {}", words().trim())));
                     }
                     if begun.elapsed() > START {
                         return Err(io::Error::other(format!(
@@ -235,22 +235,22 @@ impl Server {
         }
     }
 
-    /// Stops it, so that it takes nothing from others' rounds.
+    /// Stops the server, so that it uses no CPU in the rounds of other targets.
     pub(super) fn pause(&self) {
         pause::pause(self.child.id());
     }
 
-    /// Lets it go on.
+    /// Continues the server.
     pub(super) fn resume(&self) {
         pause::resume(self.child.id());
     }
 
-    /// CPU of the server, of what it started, and of its core.
+    /// CPU time of the server and its descendants, and of their core.
     pub(super) fn used(&self) -> io::Result<Used> {
         Used::by(self.child.id(), server_core())
     }
 
-    /// The kernels' counters so far.
+    /// The kernel's counters so far.
     pub(super) fn counters(&self) -> io::Result<Counters> {
         let of = |side, name| self.wire.kernel_counter(side, "Tcp", name);
         let resent = of(Side::Server, "RetransSegs")? + of(Side::Client, "RetransSegs")?;

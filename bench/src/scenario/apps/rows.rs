@@ -1,4 +1,4 @@
-//! Rounds of a program as rows.
+//! Computes rows from the rounds of a program.
 
 use crate::measure::machine;
 use crate::measure::noise::Disturbance;
@@ -8,19 +8,19 @@ use crate::row::{NOT_MEASURED, Parameter, Row};
 use super::load::Figures;
 use super::program::Stack;
 
-/// What one round of one target showed.
+/// Results of one round of one target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     pub(super) figures: Figures,
     pub(super) server_ns: u64,
     pub(super) client_ns: u64,
     pub(super) resent: u64,
-    /// Segments that the TCP of the server's kernel received.
+    /// Segments that the kernel's TCP received at the server's side.
     pub(super) kernel_segments: u64,
     pub(super) disturbance: Disturbance,
 }
 
-/// What all rows have in common.
+/// Values common to all rows.
 #[derive(Debug)]
 pub(super) struct Setting {
     frequency_ghz: f64,
@@ -31,7 +31,7 @@ impl Setting {
         Setting { frequency_ghz }
     }
 
-    /// A row for each target; `rounds` is a list for each.
+    /// Makes a row for each target; `rounds` has a list for each.
     pub(super) fn rows(&self, label: &str, connections: u32, stacks: &[Stack], rounds: &[Vec<Round>]) -> Vec<Row> {
         let rates = |rounds: &Vec<Round>| rounds.iter().map(|round| round.figures.requests_per_s).collect::<Vec<f64>>();
         let cpu = |rounds: &Vec<Round>| rounds.iter().map(|round| per_request(round.server_ns, round)).collect::<Vec<f64>>();
@@ -74,7 +74,7 @@ impl Setting {
         }
     }
 
-    /// A row that says why there is no value.
+    /// Makes a row that says why there is no value.
     pub(super) fn absent(&self, label: &str, stack: Stack, why: &str) -> Row {
         Row { note: format!("{NOT_MEASURED}{why}"), noise: crate::row::QUIET.to_string(), ..self.blank(label, stack) }
     }
@@ -95,7 +95,7 @@ impl Setting {
     }
 }
 
-/// Microseconds.
+/// Microseconds per request.
 fn per_request(ns: u64, round: &Round) -> f64 {
     ns as f64 / 1e3 / round.figures.requests.max(1.0)
 }
@@ -108,7 +108,7 @@ pub(super) fn heading() -> String {
     )
 }
 
-/// A row for people.
+/// Formats a row of the table.
 pub(super) fn line(row: &Row) -> String {
     if !row.is_measured() {
         return format!("{:<26}{:<9}{}\n", row.point, row.target, row.note);

@@ -62,7 +62,7 @@ fn scripts_are_followed_to_their_interpreter() {
     let line = format!("#!{}\n", target.display());
     let indirect = scratch.file("indirect", 0o755, line.as_bytes());
     assert!(look(&indirect).expect("executable").obstacles[0].contains("statically linked"));
-    // A script that names itself must not be followed for ever.
+    // A script that names itself must not be followed forever.
     let line = format!("#!{}\n", scratch.0.join("endless").display());
     let endless = scratch.file("endless", 0o755, line.as_bytes());
     look(&endless).expect("executable");

@@ -7,9 +7,9 @@ fn arguments(server: SocketAddr, connections: u32) -> Arguments {
     Arguments { language: Language::Memcached, server, connections, seconds: 1, short: false, once: false }
 }
 
-/// Serves one connection: each request gets what `reply` makes of it, until the other end is closed.
+/// Serves one connection: answers each read with `reply`, until the peer closes.
 fn serve(listener: &TcpListener, reply: impl Fn(&[u8]) -> Vec<u8>) {
-    let (mut stream, _) = listener.accept().expect("somebody connects");
+    let (mut stream, _) = listener.accept().expect("a client connects");
     let mut buffer = [0; 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
         if stream.write_all(&reply(&buffer[..count])).is_err() {
