@@ -1,4 +1,4 @@
-//! Programs that talk to each other over one service: a worker in a thread of its own, whose only interface leads nowhere.
+//! Programs that talk to each other over one service: a worker in its own thread, whose only interface leads nowhere.
 
 mod house;
 
@@ -11,7 +11,7 @@ use house::{House, LOCAL};
 
 use super::{Event, Interest, Listener, Poller, Session, SocketOption, Stream};
 
-/// The port of `listener` on the address of the worker.
+/// The port of `listener` at the worker's address.
 fn address(listener: &Listener) -> SocketAddr {
     SocketAddr::new(LOCAL.into(), listener.local_addr().port())
 }
@@ -20,7 +20,7 @@ fn listen(session: &Session) -> Listener {
     session.listen("0.0.0.0:0".parse().expect("an address"), 64).expect("a port is free")
 }
 
-/// A connection: the opener's end and the other.
+/// Opens a connection; returns the opener's end and the other.
 fn pair(house: &House) -> (Stream, Stream) {
     let (server, client) = (house.session(), house.session());
     let listener = listen(&server);
@@ -99,7 +99,7 @@ fn a_program_that_keeps_its_chunks_stops_its_own_peer_only() {
     near.set_nonblocking(true);
     far.set_nonblocking(true);
     let (mut kept, mut idle_rounds) = (Vec::new(), 0);
-    // Until neither end can do anything: what a turn of the worker takes is known by a round trip beside.
+    // Until neither end can do anything; a round trip beside proves an iteration of the worker.
     while idle_rounds < 20 {
         let wrote = (&near).write(&[7; 4096]).is_ok();
         let chunk = far.read_chunk().ok().flatten();
