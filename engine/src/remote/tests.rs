@@ -24,7 +24,7 @@ fn listen(session: &Session) -> Listener {
 fn pair(house: &House) -> (Stream, Stream) {
     let (server, client) = (house.session(), house.session());
     let listener = listen(&server);
-    let opened = client.connect(address(&listener)).expect("somebody listens");
+    let opened = client.connect(address(&listener)).expect("there is a listener");
     let (accepted, peer) = listener.accept().expect("it came");
     assert_eq!((peer, opened.peer_addr()), (opened.local_addr(), accepted.local_addr()));
     (opened, accepted)
@@ -123,7 +123,7 @@ fn a_poller_tells_what_can_be_done_and_only_that() {
     let mut events = Vec::new();
     poller.wait(&mut events, Some(Duration::ZERO)).expect("the service lives");
     assert_eq!(events, []);
-    let near = client.connect(address(&listener)).expect("somebody listens");
+    let near = client.connect(address(&listener)).expect("there is a listener");
     poller.wait(&mut events, None).expect("the service lives");
     assert!(matches!(events[..], [Event { token: 1, readiness }] if readiness.readable));
     let (far, _) = listener.accept().expect("it was told");
@@ -206,7 +206,7 @@ fn datagrams_and_their_envelopes() {
     assert!(would_block(here.recv_from(&mut buffer)));
     let beside = SocketAddr::new([10, 99, 0, 2].into(), 9);
     there.connect(beside).expect("an interface leads there");
-    there.send(b"to nobody").expect("there is room");
+    there.send(b"refused").expect("there is room");
     assert_eq!(
         there.connect("127.0.0.1:9".parse().expect("an address")).err().map(|e| e.kind()),
         Some(ErrorKind::NetworkUnreachable)
@@ -228,7 +228,7 @@ fn futures_need_no_particular_runtime() {
         }
     };
     let ask = async {
-        let stream = client.connect_async(to).await.expect("somebody listens");
+        let stream = client.connect_async(to).await.expect("there is a listener");
         let bytes = pattern(100_000);
         let mut back = vec![0; bytes.len()];
         let (mut sent, mut got) = (0, 0);

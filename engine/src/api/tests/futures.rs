@@ -71,7 +71,7 @@ fn tasks_serve_many_connections() {
     let spawner = server.clone();
     server.spawn_local(async move {
         while let Ok(stream) = listener.accept().await {
-            spawner.spawn_local(async move { echo(stream).await.expect("nobody resets") });
+            spawner.spawn_local(async move { echo(stream).await.expect("no reset") });
         }
     });
     let finished = Rc::new(Cell::new(0));
@@ -88,7 +88,7 @@ fn tasks_serve_many_connections() {
             });
             let (mut got, mut buffer) = (Vec::new(), vec![0; 10_000]);
             loop {
-                match stream.read(&mut buffer).await.expect("nobody resets") {
+                match stream.read(&mut buffer).await.expect("no reset") {
                     0 => break,
                     count => got.extend_from_slice(&buffer[..count]),
                 }
@@ -144,7 +144,7 @@ fn futures_that_are_dropped_lose_nothing() {
         let (mut tries, mut got, mut buffer) = (0, Vec::new(), [0; 3]);
         while got.len() < 6 {
             match runtime.timeout(ms(2), stream.read(&mut buffer)).await {
-                Ok(count) => got.extend_from_slice(&buffer[..count.expect("nobody resets")]),
+                Ok(count) => got.extend_from_slice(&buffer[..count.expect("no reset")]),
                 Err(Elapsed) => tries += 1,
             }
         }
@@ -256,7 +256,7 @@ fn futures_work_in_another_executor() {
     let mut hosts = Hosts::new();
     let [server, client] = hosts.runtimes.clone();
     let listener = TcpListener::bind(&server, address(SERVER, 7)).expect("free");
-    server.spawn_local(async move { echo(listener.accept().await.expect("one comes")).await.expect("nobody resets") });
+    server.spawn_local(async move { echo(listener.accept().await.expect("one comes")).await.expect("no reset") });
     let foreign = Foreign {
         raised: Arc::new(Flag(AtomicBool::new(true))),
         future: RefCell::new(Box::pin(async move {
@@ -264,7 +264,7 @@ fn futures_work_in_another_executor() {
             stream.write_all(b"hello").await.expect("it is open");
             stream.shutdown_write();
             let mut got = Vec::new();
-            while let Some(chunk) = stream.read_chunk().await.expect("nobody resets") {
+            while let Some(chunk) = stream.read_chunk().await.expect("no reset") {
                 got.extend_from_slice(&chunk);
             }
             got
