@@ -1,4 +1,4 @@
-//! What stays in flight.
+//! Descriptors in flight.
 
 use super::*;
 use crate::fallback::Kernel;
@@ -10,7 +10,7 @@ fn a_message_that_was_not_sent_takes_nothing_with_it() {
     let bench = Bench::new();
     let (fd, _) = bench.socket(State::Connected);
     let mut passage = Passage::default();
-    // More than can be noted: the rest is kept.
+    // More than can be recorded: the rest is kept.
     (0..200).for_each(|_| bench.posix.before_passing(fd, &mut passage));
     assert!(!passage.noted.is_empty() && !passage.kept.is_empty());
     assert_eq!(passage.noted.len() + passage.kept.len(), 200);
@@ -41,7 +41,7 @@ fn a_connection_whose_message_is_never_received_ends_with_the_message() {
     for (fd, _) in sockets {
         bench.posix.before_passing(fd, &mut passage);
     }
-    // The second message lives on somewhere: so does its kernel socket.
+    // The second message still exists somewhere, and with it its kernel socket.
     let message = bench.kernel.duplicate(sockets[1].0, 0, true).expect("numbers are free");
     let look = || {
         bench.posix.flights.looked.store(0, Ordering::Relaxed);
