@@ -80,7 +80,7 @@ impl Balance {
         }
     }
 
-    /// Keeps the connections that received packets open in groups that are leaving; runs before anything is answered.
+    /// Keeps the new connections of received packets in groups that are leaving; runs before anything is answered.
     #[inline]
     pub(crate) fn keep_newcomers(&mut self, core: &mut Core) {
         if self.leaving == GroupSet::NONE {

@@ -1,4 +1,4 @@
-//! How a worker waits: spin while that pays, then one kernel wait on everything that can bring work.
+//! Waiting of a worker: spin while that pays, then one kernel wait on everything that can bring work.
 //!
 //! Between two looks a spinning worker yields its processor. If it shares the processor with its program, that mostly
 //! passes the turn without a doorbell, a sleep or a wake-up on either side; if it is alone, the call returns at once.

@@ -133,7 +133,7 @@ impl Worker {
     /// Like `new`, for a worker whose time is passed in: the caller must drive it by `turn`.
     ///
     /// # Errors
-    /// Those of `new`.
+    /// The errors of `new`.
     pub fn new_at(
         now: Instant,
         config: WorkerConfig,
@@ -223,7 +223,7 @@ impl Worker {
         self.stopping = true;
     }
 
-    /// Does once everything that can be done at `now`; never blocks. Returns true if it found work.
+    /// Runs one iteration at `now`: does everything possible once; never blocks. Returns true if it found work.
     pub fn turn(&mut self, now: Instant) -> bool {
         self.core.now = now;
         self.balance.turn_begins(now);

@@ -474,7 +474,7 @@ fn socket_path() -> std::path::PathBuf {
 /// Serves one process as a broker, until told to stop.
 fn serve(listener: &ControlListener, worker: &Mutex<Attachment>, region: &OwnedFd, doorbell: &OwnedFd, stop: &OwnedFd) {
     wait_readable(listener.as_fd(), stop);
-    let connection = listener.accept().expect("somebody connected");
+    let connection = listener.accept().expect("a connection");
     let roster = Roster::new(region.as_fd(), SHAPE).expect("the region is of that shape");
     while wait_readable(connection.as_fd(), stop) {
         match connection.receive().expect("something came") {

@@ -1,4 +1,4 @@
-//! TCP_INFO as Linux lays it out (include/uapi/linux/tcp.h, `struct tcp_info`).
+//! TCP_INFO in Linux's layout (include/uapi/linux/tcp.h, `struct tcp_info`).
 
 use ringway_shm::stats::InfoRecord;
 
@@ -38,7 +38,7 @@ fn until_retransmits(info: &InfoRecord, writer: &mut Writer) {
     writer.words(&[info.receive_rtt_us, space, info.retransmitted_segments]);
 }
 
-/// Up to and with `tcpi_delivered_ce`.
+/// Fields up to and including `tcpi_delivered_ce`.
 fn until_delivered(info: &InfoRecord, writer: &mut Writer) {
     // u64: pacing_rate, max_pacing_rate, bytes_acked, bytes_received
     let limit = if info.pacing_rate_max == 0 { u64::MAX } else { info.pacing_rate_max };

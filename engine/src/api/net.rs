@@ -80,7 +80,7 @@ impl Net {
     /// Like `new`, for a time that is passed in: the caller must drive it by [`turn_at`](Net::turn_at) alone.
     ///
     /// # Errors
-    /// Those of `new`.
+    /// The errors of `new`.
     pub fn new_at(now: Instant, mut config: WorkerConfig) -> io::Result<Net> {
         let beside_small = &mut config.stack.tcp.turn_beside_small_bytes;
         *beside_small = TURN_BESIDE_SMALL_BYTES.min(*beside_small);

@@ -68,7 +68,7 @@ impl Nets {
     /// that a link brings to the wrong worker are passed on.
     ///
     /// # Errors
-    /// Those of [`packet`](Nets::packet).
+    /// The errors of [`packet`](Nets::packet).
     pub fn links(config: &WorkerConfig, ends: Vec<WireEnd>, address: Cidr) -> io::Result<Vec<Seat>> {
         seats(config, ends.into_iter().map(Way::Link).collect(), address)
     }
@@ -109,7 +109,7 @@ impl Seat {
     /// wait at their links.
     ///
     /// # Errors
-    /// Those of [`Net::new`] and [`Net::add_packet`].
+    /// The errors of [`Net::new`] and [`Net::add_packet`].
     pub fn open(self) -> io::Result<Net> {
         self.open_at(crate::clock::now())
     }
@@ -117,7 +117,7 @@ impl Seat {
     /// Like `open`, for a time that is passed in.
     ///
     /// # Errors
-    /// Those of `open`.
+    /// The errors of `open`.
     pub fn open_at(self, now: Instant) -> io::Result<Net> {
         let Member { groups, worker } = self.member.clone();
         let mut net = Net::new_at(now, self.config)?;

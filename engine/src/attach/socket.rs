@@ -152,7 +152,7 @@ impl Table {
     }
 
     /// # Panics
-    /// If the slot is outside the table; the channel has checked it.
+    /// Panics if the slot is outside the table; the channel has checked it.
     pub(super) fn insert(&mut self, socket: Socket) -> &mut Socket {
         let slot = socket.slot.index as usize;
         let page = self.pages[slot / PAGE].get_or_insert_with(|| Box::new([const { None }; PAGE]));

@@ -82,7 +82,7 @@ impl Datagrams {
     /// Sends one datagram to the peer of [`connect`](Self::connect).
     ///
     /// # Errors
-    /// Those of `send_to`; EDESTADDRREQ without a peer.
+    /// The errors of `send_to`; EDESTADDRREQ without a peer.
     pub fn send(&self, bytes: &[u8]) -> io::Result<()> {
         self.send_message(&Envelope { len: bytes.len(), ..Envelope::default() }, &[IoSlice::new(bytes)])
     }
@@ -90,7 +90,7 @@ impl Datagrams {
     /// Sends one message, or several (`segment_size`), as the envelope says. Its `len` must be that of `parts`.
     ///
     /// # Errors
-    /// Those of `send_to`; EINVAL if the lengths differ.
+    /// The errors of `send_to`; EINVAL if the lengths differ.
     pub fn send_message(&self, envelope: &Envelope, parts: &[IoSlice<'_>]) -> io::Result<()> {
         if envelope.len != parts.iter().map(|part| part.len()).sum::<usize>() {
             return Err(Errno::INVAL.into());
@@ -113,7 +113,7 @@ impl Datagrams {
     /// Receives one message with its metadata; returns the bytes that fitted and the envelope.
     ///
     /// # Errors
-    /// Those of `recv_from`.
+    /// The errors of `recv_from`.
     pub fn receive_message(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<(usize, Envelope)> {
         self.wait(|| self.try_receive(parts))
     }

@@ -214,7 +214,7 @@ impl Session {
     /// Like [`connect`](Self::connect).
     ///
     /// # Errors
-    /// Those of `connect`.
+    /// The errors of `connect`.
     pub async fn connect_async(&self, remote: SocketAddr) -> io::Result<Stream> {
         let stream = self.start_connect(remote)?;
         self.until(stream.slot, || stream.is_open()).await?;
@@ -231,7 +231,7 @@ impl Listener {
     /// Like [`accept`](Self::accept).
     ///
     /// # Errors
-    /// Those of `accept`, except EAGAIN.
+    /// The errors of `accept`, except EAGAIN.
     pub async fn accept_async(&self) -> io::Result<(Stream, SocketAddr)> {
         self.session.until(self.slot, || self.try_accept()).await
     }
@@ -241,7 +241,7 @@ impl Stream {
     /// Reads the available bytes, at least one; 0 at the end of the stream.
     ///
     /// # Errors
-    /// Those of a blocking read, except EAGAIN.
+    /// The errors of a blocking read, except EAGAIN.
     pub async fn read_async(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.session.until(self.slot, || self.try_read(&mut [IoSliceMut::new(buffer)])).await
     }
@@ -249,7 +249,7 @@ impl Stream {
     /// Like [`read_chunk`](Self::read_chunk).
     ///
     /// # Errors
-    /// Those of `read_chunk`, except EAGAIN.
+    /// The errors of `read_chunk`, except EAGAIN.
     pub async fn read_chunk_async(&self) -> io::Result<Option<Chunk<'_>>> {
         self.session.until(self.slot, || self.try_read_chunk()).await
     }
@@ -257,7 +257,7 @@ impl Stream {
     /// Writes as much as there is space for, at least one byte.
     ///
     /// # Errors
-    /// Those of a blocking write, except EAGAIN.
+    /// The errors of a blocking write, except EAGAIN.
     pub async fn write_async(&self, bytes: &[u8]) -> io::Result<usize> {
         self.session.until(self.slot, || self.try_write(&[IoSlice::new(bytes)])).await
     }
@@ -265,7 +265,7 @@ impl Stream {
     /// Writes everything. A future dropped half-way has written a part.
     ///
     /// # Errors
-    /// Those of `write_async`; the number of bytes written is unknown then.
+    /// The errors of `write_async`; the number of bytes written is unknown then.
     pub async fn write_all_async(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let count = self.write_async(bytes).await?;
@@ -279,7 +279,7 @@ impl Datagrams {
     /// Like [`send_to`](Self::send_to).
     ///
     /// # Errors
-    /// Those of `send_to`, except EAGAIN.
+    /// The errors of `send_to`, except EAGAIN.
     pub async fn send_to_async(&self, bytes: &[u8], peer: SocketAddr) -> io::Result<()> {
         let envelope = Envelope { len: bytes.len(), peer: Some(peer), ..Envelope::default() };
         self.session.until(self.slot, || self.try_send(&envelope, &[IoSlice::new(bytes)])).await
@@ -288,7 +288,7 @@ impl Datagrams {
     /// Like [`recv_from`](Self::recv_from).
     ///
     /// # Errors
-    /// Those of `recv_from`, except EAGAIN.
+    /// The errors of `recv_from`, except EAGAIN.
     pub async fn recv_from_async(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
         let (copied, envelope) = self.session.until(self.slot, || self.try_receive(&mut [IoSliceMut::new(buffer)])).await?;
         Ok((copied, envelope.peer))

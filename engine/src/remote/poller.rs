@@ -156,7 +156,7 @@ impl Poller {
     /// [`notify`](Self::notify).
     ///
     /// # Errors
-    /// ECONNRESET if the service has died; those of poll(2).
+    /// ECONNRESET if the service has died; the errors of poll(2).
     ///
     /// # Blocking
     /// Until a source is ready, at most for `timeout`.
@@ -167,7 +167,7 @@ impl Poller {
     /// Like [`wait`](Self::wait), for up to `max` sources; the others come first the next time.
     ///
     /// # Errors
-    /// Those of `wait`.
+    /// The errors of `wait`.
     pub fn wait_for(&self, events: &mut Vec<Event>, max: usize, timeout: Option<Duration>) -> io::Result<()> {
         events.clear();
         if self.collect(events, max) {

@@ -46,7 +46,7 @@ impl Session {
     /// can harm each other.
     ///
     /// # Errors
-    /// Those of `attach`.
+    /// The errors of `attach`.
     pub fn attach_as(path: &Path, token: [u8; 16]) -> io::Result<Session> {
         let client = Client::attach(path, token, 0).map_err(|error| {
             io::Error::new(io::ErrorKind::NotConnected, format!("the service at {}: {error}", path.display()))
@@ -58,14 +58,14 @@ impl Session {
     /// sets both), or without that as a group of its own.
     ///
     /// # Errors
-    /// RINGWAY_SOCKET is not set, RINGWAY_GROUP is not 32 hexadecimal digits, or those of `attach`.
+    /// RINGWAY_SOCKET is not set, RINGWAY_GROUP is not 32 hexadecimal digits, or the errors of `attach`.
     pub fn from_environment() -> io::Result<Session> {
         let path = std::env::var_os("RINGWAY_SOCKET").filter(|path| !path.is_empty());
-        let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET names no service"))?;
+        let path = path.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "RINGWAY_SOCKET is not set"))?;
         let Some(group) = std::env::var_os("RINGWAY_GROUP") else { return Session::attach(Path::new(&path)) };
         let digits = group.to_str().filter(|digits| digits.len() == 32);
         let token = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        let token = token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is no group's token"))?;
+        let token = token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is not 32 hexadecimal digits"))?;
         Session::attach_as(Path::new(&path), token.to_be_bytes())
     }
 
@@ -100,7 +100,7 @@ impl Session {
     /// failure.
     ///
     /// # Errors
-    /// Those that are known at once: ENETUNREACH, EADDRNOTAVAIL.
+    /// Errors that are known at once: ENETUNREACH, EADDRNOTAVAIL.
     pub fn start_connect(&self, remote: SocketAddr) -> io::Result<Stream> {
         Stream::start(self, remote)
     }
@@ -108,7 +108,7 @@ impl Session {
     /// Opens a datagram socket on `local`; port 0: a free one.
     ///
     /// # Errors
-    /// Those of bind(2); EADDRNOTAVAIL if Ringway does not serve the address.
+    /// The errors of bind(2); EADDRNOTAVAIL if Ringway does not serve the address.
     pub fn bind_datagrams(&self, local: SocketAddr) -> io::Result<Datagrams> {
         Datagrams::open(self, local)
     }

@@ -200,10 +200,10 @@ impl Stream {
     /// Like [`Room::commit`].
     ///
     /// # Errors
-    /// Those of [`Room::commit`]; the reservation is given back.
+    /// The errors of [`Room::commit`]; the reservation is given back.
     ///
     /// # Panics
-    /// Those of [`Room::commit`].
+    /// The errors of [`Room::commit`].
     pub fn commit(&self, held: HeldRoom, count: usize) -> io::Result<()> {
         self.session.client().commit(held.0, count).map_err(send_error)
     }

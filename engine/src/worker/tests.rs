@@ -168,7 +168,7 @@ fn fast_open_keys() {
     assert_eq!(keys(&net), [FastOpenKeys { primary: [3; 16], backup: Some([4; 16]) }]);
 }
 
-/// A refused connection says so.
+/// A refused connection fails with that reason.
 #[test]
 fn nobody_listens() {
     let mut net = Net::new();
@@ -316,7 +316,7 @@ fn messages_of_8_kib_go_from_the_memory_of_their_writer_to_that_of_their_reader(
         });
         assert_eq!((sent, lent), (message.len(), 1), "it leaves from where it was written");
         assert_eq!(net.workers[0].attachments.free_rooms(), all - 1, "and has arrived where it is read");
-        assert!(!net.workers[0].attachments.readers_first(), "messages do not change the yielding of the processor");
+        assert!(!net.workers[0].attachments.readers_first(), "messages do not make the reader run first");
         net.receive_into(0, server, &mut got);
         assert!(got == message);
         net.run_for_ms(100);

@@ -1,4 +1,4 @@
-//! Level, edge and one-shot report what epoll(7) says, each edge once.
+//! Level, edge and one-shot follow epoll(7), each edge once.
 use super::*;
 
 const IN: u32 = libc::EPOLLIN as u32;

@@ -126,7 +126,7 @@ impl Posix {
     /// Logs the option, for log lines about the socket that contain only its address.
     pub(crate) fn say_option(&self, name: &str) {
         if self.settings.log_fallback {
-            self.kernel.say(&format!("ringway: an option that the kernel serves: {name}"));
+            self.kernel.say(&format!("ringway: option served by the kernel: {name}"));
         }
     }
 

@@ -38,7 +38,7 @@ const PRIVILEGED: Rule = Rule::Kernels { errno: libc::EPERM, undo: Undo::ByZero 
 /// Error as for sockets whose protocol lacks it.
 const UNSUPPORTED: Rule = Rule::Kernels { errno: libc::EOPNOTSUPP, undo: Undo::ByZero };
 /// Row of unlisted options.
-const UNKNOWN: Row = (0, "an option that is not known", KEPT, KEPT);
+const UNKNOWN: Row = (0, "unknown option", KEPT, KEPT);
 
 /// Index of an option in the table; unlisted options have one too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

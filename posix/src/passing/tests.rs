@@ -27,7 +27,7 @@ fn a_connection_that_is_passed_on_and_closed_stays_open() {
     assert_eq!(bench.posix.close(fd), Some(Ok(())));
     assert_eq!(bench.requests(), []);
     let channel = bench.posix.attached().expect("it is attached");
-    // The receiver: of another process, were it not for the test.
+    // The receiver, normally another process.
     channel.hold(socket);
     channel.arrive(socket);
     assert!(channel.release(socket), "none is in flight");

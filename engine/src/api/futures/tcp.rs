@@ -75,7 +75,7 @@ impl TcpStream {
     /// Connects. Dropping the future gives up the attempt.
     ///
     /// # Errors
-    /// Those of `std::net::TcpStream::connect`.
+    /// The errors of `std::net::TcpStream::connect`.
     pub async fn connect(runtime: &Runtime, remote: SocketAddr) -> io::Result<TcpStream> {
         TcpStream::connect_with(runtime, None, remote, TcpOptions::default()).await
     }
@@ -83,7 +83,7 @@ impl TcpStream {
     /// Like `connect`, from a local address (parts of which may be unspecified), with options.
     ///
     /// # Errors
-    /// Those of `std::net::TcpStream::connect`.
+    /// The errors of `std::net::TcpStream::connect`.
     pub async fn connect_with(
         runtime: &Runtime,
         local: Option<SocketAddr>,

@@ -116,7 +116,7 @@ pub struct Elapsed;
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time has passed")
+        f.write_str("the time limit has passed")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The table against docs/posix-deviations.md, and against the headers of this machine.
+//! Compares the table with docs/posix-deviations.md and with the headers of this machine.
 
 use super::*;
 use std::collections::BTreeMap;
