@@ -185,7 +185,7 @@ impl Posix {
     fn end_socket(&self, left: Option<Left>) {
         let (Some(Left { socket, last }), Some(channel)) = (left, self.attached()) else { return };
         self.epoll_forget(socket);
-        // Its descriptor may live on as another kind of entry.
+        // The number may live on with another meaning.
         self.note_seen(self.descriptions.of(socket));
         let linger = self.descriptions.of(socket).linger.load(Ordering::Acquire);
         if !last || self.service_is_dead() {

@@ -65,7 +65,8 @@ impl Session {
         let Some(group) = std::env::var_os("RINGWAY_GROUP") else { return Session::attach(Path::new(&path)) };
         let digits = group.to_str().filter(|digits| digits.len() == 32);
         let token = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        let token = token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is not 32 hexadecimal digits"))?;
+        let token =
+            token.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "RINGWAY_GROUP is not 32 hexadecimal digits"))?;
         Session::attach_as(Path::new(&path), token.to_be_bytes())
     }
 
