@@ -3,7 +3,7 @@
 //! ```text
 //!   stack --read_chunk--> Chunk --drop/release--> frame free, window opens
 //!                           \----write_chunk----> another connection's send queue, the same frame
-//!   arena --reserve-----> Reservation --commit--> send queue: can no longer be written
+//!   arena --reserve-----> Reservation --commit--> send queue, no longer writable
 //! ```
 //! Promises: both own their frame alone, so the bytes in it do not change under the application, and the application
 //! cannot change committed bytes: the stack retransmits them as they were. A dropped chunk gives its bytes back in the

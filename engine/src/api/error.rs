@@ -95,7 +95,7 @@ pub(crate) fn kind(error: SocketError) -> io::ErrorKind {
 }
 
 macro_rules! display {
-    // The messages are the same for all four enums: their debug text.
+    // Each displays the text of its `io::Error`.
     ($($name:ty),*) => {$(
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

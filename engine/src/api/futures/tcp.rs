@@ -127,7 +127,7 @@ impl TcpStream {
         self.writing(|net| self.stream.write(net, bytes)).await
     }
 
-    /// Copies all of `bytes`. After dropping the future it is unknown how many were sent.
+    /// Copies all of `bytes`. If the future is dropped, it is unknown how many were sent.
     ///
     /// # Errors
     /// [`WriteError`], except `WouldBlock`.
