@@ -281,7 +281,7 @@ impl Posix {
             None => {}
         }
         let deadline = self.deadline_after(self.kernel_timeout(fd, libc::SO_RCVTIMEO));
-        // The shadow of a connected socket is watched too: after the service's death it serves alone.
+        // The shadow of a connected socket is not watched: if the service dies, the wait fails and the shadow takes over.
         let twin = (!self.is_connected_datagram(socket)).then_some(fd);
         match self.block_on(Wait { socket, twin, deadline }, attempt) {
             Err(Errno::CONNRESET) if self.service_is_dead() => {
@@ -531,7 +531,7 @@ impl Posix {
     }
 }
 
-/// The 16-bit length of an IPv4 packet includes its header and UDP's; that of an IPv6 packet includes UDP's only.
+/// The 16-bit length field counts the headers of IP and UDP in IPv4, that of UDP only in IPv6.
 fn payload_max(is_ipv4: bool) -> usize {
     if is_ipv4 { 65_507 } else { 65_527 }
 }
