@@ -34,7 +34,7 @@ impl Region {
         }
     }
 
-    /// Frees the slot and sends RST after the written data that the windows allow; Linux sends it in the same order.
+    /// Frees the slot and sends RST after the written data that the windows allow; Linux sends that during the write.
     fn reset(&mut self, slot: SlotIndex, id: SocketId, core: &mut Core) {
         self.pump_send(slot, id, core);
         if core.stack.send_queued(id) == 0 {
