@@ -91,7 +91,7 @@ pub(crate) struct Attachments {
     /// Index in `live` of the group that is served first in this iteration.
     first: usize,
     retry_at: Option<Instant>,
-    /// Region to whose memory a large packet was read since the last `readers_first`.
+    /// Region that a large packet was read to since the last `readers_first`.
     read_to: Option<u32>,
 }
 
@@ -169,7 +169,7 @@ impl Attachments {
         free.for_each(|pinned| maker.give_back(pinned.channel));
     }
 
-    /// Number of a region whose doorbell ends waits from now on.
+    /// Number of a new region; its doorbell ends waits from now on.
     fn number_for(&self, made: &NewRegion, idle: &Idle) -> io::Result<u32> {
         if self.live.len() >= self.regions_max {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many application groups are attached"));
@@ -179,7 +179,7 @@ impl Attachments {
         Ok(number)
     }
 
-    /// Closes everything of a group whose processes are all gone. Its memory goes when its data is in the stack.
+    /// Closes everything of a group after its last process. Its memory goes when its data is in the stack.
     pub(crate) fn detach(&mut self, id: RegionId, core: &mut Core, idle: &Idle) {
         let Some(region) = self.region(id.0) else { return };
         // A doorbell that cannot be removed was never added; the region goes either way.
@@ -353,7 +353,7 @@ impl Attachments {
         }
     }
 
-    /// Wakes the waiters whose sockets have changed, each once.
+    /// Wakes the waiters of changed sockets, each once.
     pub(crate) fn flush_wakes(&mut self) {
         for &number in &self.live {
             if let Some(region) = &mut self.regions[number as usize] {
@@ -430,7 +430,7 @@ impl Attachments {
         (self.regions_max, self.regions_per_user_max) = (all, of_user);
     }
 
-    /// Number of ended groups whose memory is still needed.
+    /// Number of ended groups with memory that is still needed.
     #[cfg(test)]
     pub(crate) fn held_by_ended(&self) -> usize {
         self.pinned.len() + self.regions.iter().flatten().filter(|region| region.detached).count()

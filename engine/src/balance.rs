@@ -48,7 +48,7 @@ pub(crate) struct Balance {
     /// Groups that were handed over recently, and the end of "recently".
     leaving: GroupSet,
     leaving_until: Instant,
-    /// Connections whose groups belong to other workers, or did once.
+    /// Connections in groups that belong to other workers, or did once.
     kept: BTreeSet<Flow>,
     /// The kept connection that was checked last.
     last: Option<Flow>,

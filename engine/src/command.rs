@@ -32,7 +32,7 @@ impl From<Gone> for io::Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(pub u32);
 
-/// Opens a device whose frames come from the worker's arena; runs in the worker's thread.
+/// Opens a device that takes its frames from the worker's arena; runs in the worker's thread.
 pub type OpenDevice = Box<dyn FnOnce(&Arena) -> io::Result<Box<dyn Device>> + Send>;
 
 /// An interface to serve.

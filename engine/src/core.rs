@@ -15,7 +15,7 @@ use crate::port_table::PortTable;
 const PIECE: usize = 64 << 10;
 /// A connection may hold one in this many of the free frames.
 const SHARE: usize = 8;
-/// Bytes that a connection may hold whose peer has taken nothing yet, when frames are scarce.
+/// Bytes that a connection may hold before its peer has taken any, when frames are scarce.
 const START: usize = 4 << 10;
 /// Longest message that goes into small frames, bytes.
 const SMALL_MESSAGE: usize = SMALL_BYTES - SMALL_HEADROOM as usize;

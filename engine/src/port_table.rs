@@ -81,8 +81,8 @@ impl PortTable {
         Ok(())
     }
 
-    /// Like [`add`](PortTable::add), for a connection that is opened: its answers must come to this worker, so the port
-    /// may not be one whose flows are shared among workers. `claim`, the right to the port, is kept as long as the port
+    /// Like [`add`](PortTable::add), for a connection that is opened: its answers must come to this worker, so the
+    /// flows of the port may not be shared among workers. `claim`, the right to the port, is kept as long as the port
     /// is used.
     pub(crate) fn add_alone(&mut self, ip: IpAddr, port: u16, claim: Option<Claim>) -> Result<(), PortError> {
         match self.users.get(&(Transport::Tcp, ip, port)) {
@@ -196,7 +196,7 @@ impl PortTable {
         }
     }
 
-    /// Removes the users whose delay is over.
+    /// Removes the users after their delay.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while let Some(&(at, ip, port)) = self.late.first() {
             if at > now {

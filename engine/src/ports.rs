@@ -106,7 +106,7 @@ pub trait Division {
 
 /// Other requests of a worker to the service. They run in the worker's thread and must never block.
 pub trait Host: Send {
-    /// Requests the link address of `ip` on `interface`, whose neighbor table is the kernel's. The answer comes as
+    /// Requests the link address of `ip` on `interface`, which has the kernel's neighbor table. The answer comes as
     /// [`WorkerHandle::set_neighbor`](crate::WorkerHandle::set_neighbor).
     fn resolve(&mut self, interface: u32, ip: IpAddr);
 

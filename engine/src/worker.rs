@@ -1,7 +1,7 @@
 //! The worker: one loop that owns a stack, its devices and its applications.
 //!
 //! ```text
-//! turn: commands -> rx bursts -> stack -> data whose window has opened -> events to applications
+//! turn: commands -> rx bursts -> stack -> data released by the window -> events to applications
 //!       -> their requests -> wakes -> new data, ACKs riding on it -> devices
 //! ```
 //! Acknowledgments clock out queued data before any application work of the same iteration (`turn`). Promises: one
@@ -130,7 +130,7 @@ impl Worker {
         Worker::new_at(clock::now(), config, ports, host)
     }
 
-    /// Like `new`, for a worker whose time is passed in: the caller must drive it by `turn`.
+    /// Like `new`, for a worker that gets the time passed in: the caller must drive it by `turn`.
     ///
     /// # Errors
     /// The errors of `new`.

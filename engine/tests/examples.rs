@@ -143,7 +143,7 @@ fn the_proxy_joins_two_networks() {
     assert_eq!(between.copied_bytes(), 0);
 }
 
-/// A client whose upstream refuses is reset.
+/// A client is reset if its upstream refuses.
 #[test]
 fn the_proxy_passes_a_refusal_on() {
     let (mut client, mut between, mut server) = (net(1), net(2), net(3));

@@ -141,7 +141,7 @@ impl Posix {
         }
     }
 
-    /// Checks a control descriptor that has hung up. In a forked child it may have been the parent's, whose hang-up is
+    /// Checks a control descriptor that has hung up. In a forked child it may have been the parent's, and its hang-up
     /// not the service's.
     pub fn note_service_death(&self) {
         let Some(channel) = self.attached() else { return };

@@ -303,8 +303,8 @@ pub enum Sleepers {
     One,
     /// One thread that may make few system calls: the bell is readable until it is read.
     Confined,
-    /// Any number: the bell is an epoll instance whose event is never taken, and each thread watches it edge-triggered.
-    /// Such a context is never disarmed.
+    /// Any number: the bell is an epoll instance with an event that is never taken, and each thread watches it
+    /// edge-triggered. Such a context is never disarmed.
     Several,
 }
 
@@ -403,7 +403,7 @@ pub trait Channel: Send + Sync {
     fn close(&self, socket: SocketRef, linger_s: Option<u16>);
     /// Passes an option to the stack.
     fn set_option(&self, socket: SocketRef, option: SocketOption, value: u32);
-    /// TCP_FASTOPEN_KEY: the key that makes cookies, and one whose cookies are still valid.
+    /// TCP_FASTOPEN_KEY: the key that makes cookies, and a backup key; cookies of both are valid.
     fn set_fast_open_keys(&self, socket: SocketRef, primary: [u8; 16], backup: Option<[u8; 16]>);
 
     /// Notes that this process has a descriptor of the socket. (`open` and `accept` do so themselves.)
@@ -440,7 +440,7 @@ pub trait Channel: Send + Sync {
     fn arm(&self, context: Context);
     /// Withdraws that request.
     fn disarm(&self, context: Context);
-    /// The next socket whose readiness may have changed. Later changes are reported again.
+    /// The next socket with a possible change of readiness. Later changes are reported again.
     fn next_event(&self, context: Context) -> Option<SocketRef>;
     /// Returns true if `next_event` would return a socket.
     fn has_event(&self, context: Context) -> bool;

@@ -85,7 +85,7 @@ impl Posix {
         self.counters.counts[reason as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts a refusal of io_uring, whose requests would bypass the sockets of the stack.
+    /// Counts a refusal of io_uring, which would bypass the sockets of the stack.
     pub fn refuse_io_uring(&self) {
         self.fall_back("io_uring_setup", &"is refused", Fallback::IoUring);
     }

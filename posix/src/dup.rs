@@ -102,8 +102,8 @@ impl Posix {
         answer
     }
 
-    /// Drops our entry for a number that was closed behind our back (fclose), or whose socket goes back to the kernel.
-    /// The number itself is left as it is.
+    /// Drops our entry for a number that was closed behind our back (fclose), or that goes back to the kernel with its
+    /// socket. The number itself is left as it is.
     pub fn let_go(&self, fd: Fd) {
         if matches!(self.table.lookup(fd), Entry::None | Entry::Internal) {
             return;

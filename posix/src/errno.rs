@@ -55,7 +55,7 @@ errno_names! {
     ISDIR = libc::EISDIR;
     /// Illegal seek.
     SPIPE = libc::ESPIPE;
-    /// Writing to a stream whose write side is shut.
+    /// Writing to a stream with a shut write side.
     PIPE = libc::EPIPE;
     /// Destination address required.
     DESTADDRREQ = libc::EDESTADDRREQ;

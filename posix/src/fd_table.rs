@@ -40,7 +40,7 @@ pub enum Entry {
     Socket(SocketRef),
     /// One of this library's own descriptors; the program must not close it.
     Internal,
-    /// An epoll instance whose interest list has stack sockets, by its number in the epoll module.
+    /// An epoll instance with stack sockets in its interest list, by its number in the epoll module.
     Epoll(u32),
 }
 

@@ -25,8 +25,8 @@ pub struct Departure {
 }
 
 impl Posix {
-    /// pthread_atfork, prepare; also before a fork whose caller will learn the child's number. Each call needs its own
-    /// [`fork_is_over`](Posix::fork_is_over) in the parent.
+    /// pthread_atfork, prepare; also before a fork by a caller that will learn the child's number. Each call needs its
+    /// own [`fork_is_over`](Posix::fork_is_over) in the parent.
     pub fn announce_fork(&self) {
         self.fork_gate.close();
         self.count_fork();

@@ -320,7 +320,7 @@ impl Attach for Ready {
     }
 }
 
-/// The crate's state, attached to a region whose worker the test plays.
+/// The crate's state, attached to a region with a worker that the test plays.
 pub(crate) struct Bench {
     pub(crate) posix: Posix,
     pub(crate) kernel: TestKernel,
@@ -403,7 +403,7 @@ impl Drop for Bench {
     }
 }
 
-/// A region whose worker the test plays, and its broker.
+/// A region with a worker that the test plays, and its broker.
 struct Played {
     worker: Arc<Mutex<Attachment>>,
     broker: Option<thread::JoinHandle<()>>,

@@ -326,7 +326,7 @@ impl Posix {
         self.descriptions.of(socket).values[place].load(Ordering::Acquire) == 1
     }
 
-    /// Sets an option whose value is not one number. `None`: it is none of those.
+    /// Sets an option with a value other than one number. `None`: it is none of those.
     fn set_special(
         &self,
         channel: &dyn Channel,

@@ -1,8 +1,8 @@
 //! Passing descriptors of ours in SCM_RIGHTS messages over AF_UNIX sockets of the kernel.
 //!
 //! Promises: a passed connection lives until its receiver has closed it, whatever happens to the sender: a reference is
-//! in flight from before the message is sent until the receiver holds the socket itself. A connection whose message is
-//! never received ends within a second of the message, while the sender waits or sends.
+//! in flight from before the message is sent until the receiver holds the socket itself. If the message is never
+//! received, the connection ends within a second of the message, while the sender waits or sends.
 //!
 //! Detection: an epoll instance does not keep the files open that it watches. The connection's kernel socket, which
 //! belongs to the connection alone, is put into one, and has left it when no process and no message has a descriptor of
@@ -121,7 +121,7 @@ impl Posix {
         timeout
     }
 
-    /// Ends references whose message can no longer be received; at most once a second.
+    /// Ends references in messages that can no longer be received; at most once a second.
     #[cold]
     fn look_for_lost(&self) {
         let now = self.kernel.now();

@@ -62,7 +62,7 @@ impl Spares {
         Spares { places: [places(), places()], turns: count(), forks: count(), missed: count(), limit, floor }
     }
 
-    /// Takes a place whose word `fits`, and replaces the word by `to` of it.
+    /// Takes a place with a word that `fits`, and replaces the word by `to` of it.
     fn change(&self, inet6: bool, fits: impl Fn(u64) -> bool, to: impl Fn(u64) -> u64) -> Option<Parked> {
         self.places[usize::from(inet6)].iter().enumerate().find_map(|(place, cell)| {
             let word = cell.load(Ordering::Relaxed);

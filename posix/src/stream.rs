@@ -304,8 +304,8 @@ impl Posix {
         (*done >= wanted).then_some(Ok(*done))
     }
 
-    /// Errno of writing to a socket whose write side is shut: an unreported failure comes first (net/core/stream.c,
-    /// sk_stream_error).
+    /// Errno of writing to a socket after its write side was shut: an unreported failure comes first
+    /// (net/core/stream.c, sk_stream_error).
     pub(crate) fn why_shut(&self, socket: SocketRef) -> Errno {
         self.take_failure(socket).unwrap_or(Errno::PIPE)
     }

@@ -22,7 +22,8 @@ impl Posix {
         self.may_be_kernels(reason)
     }
 
-    /// Like [`yield_to_kernel`](Posix::yield_to_kernel), as the result of a call whose `None` means the kernel's call.
+    /// Like [`yield_to_kernel`](Posix::yield_to_kernel), as the result of a call that returns `None` for the kernel's
+    /// call.
     pub(crate) fn leave<T>(&self, call: &str, what: &dyn Display, reason: Fallback) -> Option<Answer<T>> {
         self.yield_to_kernel(call, what, reason).err().map(Err)
     }

@@ -88,8 +88,8 @@ impl Net {
         Ok(Net { worker, handle, routes: Vec::new(), member: None })
     }
 
-    /// Adds an interface over a device whose frames come from [`arena`](Net::arena), with its addresses and the routes
-    /// to their networks; returns its number.
+    /// Adds an interface over a device that takes its frames from [`arena`](Net::arena), with its addresses and the
+    /// routes to their networks; returns its number.
     pub fn add_interface(&mut self, interface: &InterfaceInfo, addresses: &[Cidr], device: Box<dyn Device>) -> u32 {
         let number = self.worker.add_interface(interface, device);
         self.worker.stack().set_addresses(number, addresses.to_vec());

@@ -308,7 +308,7 @@ impl TcpStream {
         }
     }
 
-    /// Copies a chunk whose frame is shared or another worker's, all or none, because our queues cannot hold such a
+    /// Copies a chunk with a shared frame or another worker's, all or none, because our queues cannot hold such a
     /// frame.
     #[cold]
     fn write_copy(self, net: &mut Net, chunk: Chunk) -> Result<(), Rejected<Chunk>> {

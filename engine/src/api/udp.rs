@@ -188,7 +188,7 @@ impl UdpSocket {
         Ok((at, from_stack(message.from)))
     }
 
-    /// Like `recv_from`, for a socket whose remote end is set.
+    /// Like `recv_from`, for a socket with a set remote end.
     ///
     /// # Errors
     /// [`ReadError::WouldBlock`] or `NotOpen`.

@@ -26,7 +26,7 @@ const QUANTUM: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Datagrams {
     pub(super) options: UdpOptions,
-    /// Envelope of a message whose payload waits for space in the stack.
+    /// Envelope of a message with payload that waits for space in the stack.
     waiting: Option<Envelope>,
 }
 
@@ -168,7 +168,7 @@ impl Region {
         }
     }
 
-    /// Takes the envelope of the next message whose payload is complete.
+    /// Takes the envelope of the next message, once its payload is complete.
     fn next_message(&mut self, slot: SlotIndex) -> Option<Envelope> {
         if let Some(envelope) = self.sockets.get(slot)?.datagrams.waiting.take() {
             return Some(envelope);

@@ -32,7 +32,7 @@ impl Region {
         }
     }
 
-    /// Tells the application that the socket is the kernel's, whose socket has been bound all the time.
+    /// Tells the application that the socket is the kernel's; the kernel socket has been bound all the time.
     fn give_datagrams_back(&mut self, slot: SlotIndex, core: &mut Core) {
         let Some(socket) = self.sockets.get(slot) else { return };
         let Some(listening) = socket.listening.as_mut() else { return };

@@ -9,7 +9,7 @@ use super::region::Region;
 use super::socket::Kind;
 use crate::core::Core;
 
-/// Sockets with a retransmission timer whose statistics are refreshed without an event.
+/// Number of sockets with a retransmission timer that get fresh statistics without an event.
 const WAITING_MAX: usize = 256;
 /// Linux's number of a closed socket.
 const UNCONNECTED: u8 = 7;

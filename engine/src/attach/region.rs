@@ -29,7 +29,7 @@ pub(super) struct Region {
     pub(super) channel: Attachment,
     pub(super) sockets: Table,
     pub(super) sockets_max: u32,
-    /// Sockets whose statistics are stale.
+    /// Sockets with stale statistics.
     pub(super) touched: Vec<SlotIndex>,
     /// Sockets that wait for resources without a wake-up.
     pub(super) retries: Vec<SlotIndex>,

@@ -1,6 +1,6 @@
 //! Share of its region's chunks that one socket may hold.
 //!
-//! A program with many connections whose peers do not read, or some of which it does not read itself, must still be
+//! A program that has many connections with peers that do not read, or that does not read some itself, must still be
 //! able to use the others. So each connection may hold a share of the free chunks (the dynamic threshold of Choudhury
 //! and Hahne): much while few want some, little when many do, and some are always left. A socket's waiting data counts
 //! together with the data that its peer has not acknowledged. The last chunks are for sockets that hold none: those

@@ -31,7 +31,7 @@ pub(super) struct Listening {
     pub(super) local: Vec<IpAddr>,
     /// The stack's second listener of a socket for both families; the first is the socket's `id`.
     pub(super) second: Option<SocketId>,
-    /// Addresses whose packets are steered to it.
+    /// Addresses of which packets are steered to it.
     pub(super) owned: Vec<IpAddr>,
     pub(super) backlog: u32,
 }

@@ -92,7 +92,7 @@ fn a_claim_lives_as_long_as_its_port_is_used() {
     assert_eq!(std::sync::Arc::strong_count(&kept), 1);
 }
 
-/// No connection is opened from a port whose flows are shared among workers: the answers might come to another one.
+/// No connection is opened from a port with flows shared among workers: the answers might come to another one.
 #[test]
 fn a_shared_port_is_no_port_to_connect_from() {
     let (sender, log) = std::sync::mpsc::channel();

@@ -19,7 +19,7 @@ impl Session {
         }
     }
 
-    /// Like [`ask`](Self::ask), for requests whose only good answer is `Done`.
+    /// Like [`ask`](Self::ask), for requests with `Done` as the only good answer.
     pub(super) fn command(&self, slot: SlotRef, operation: Operation, not_ours: Errno) -> io::Result<()> {
         match self.ask(slot, operation)? {
             ControlAnswer::Done => Ok(()),

@@ -109,7 +109,7 @@ impl Shared {
         client.close_context(self.waiter.context);
     }
 
-    /// Calls the wakers whose slot has changed or whose time has come; returns the time of the next timer.
+    /// Calls the wakers of changed slots and of due timers; returns the time of the next timer.
     fn wake(&self, client: &Client) -> Option<Instant> {
         let mut called = Vec::new();
         let mut waiting = lock(&self.waiting);

@@ -29,7 +29,7 @@ pub(super) struct Shared {
 }
 
 impl Session {
-    /// Attaches, as an application group of its own, to the service whose socket is at `path`.
+    /// Attaches, as an application group of its own, to the service with the socket `path`.
     ///
     /// # Errors
     /// No service answers there, or it refuses.

@@ -1,4 +1,5 @@
-//! Programs that talk to each other over one service: a worker in its own thread, whose only interface leads nowhere.
+//! Programs that talk to each other over one service: a worker in its own thread, with one interface, which leads
+//! nowhere.
 
 mod house;
 

@@ -251,7 +251,7 @@ fn a_detached_region_still_sends_what_was_written() {
     assert!(got == bytes, "{} of {} bytes", got.len(), bytes.len());
 }
 
-/// An ended program whose peer reads nothing keeps its memory until another program needs the space; then the
+/// The memory of an ended program with a peer that reads nothing stays until another program needs the space; then the
 /// connection is reset, and the memory is free.
 #[test]
 fn what_ended_programs_have_left_counts_as_their_users() {

@@ -12,7 +12,7 @@ const DIFFERENCE: u32 = 3;
 /// A busy worker keeps one in this many of its connections.
 const KEPT: u32 = 4;
 
-/// The worker of connection number `turn`, of `workers` whose load is in thousandths.
+/// The worker of connection number `turn`, of `workers` with loads in thousandths.
 pub(super) fn choose(turn: u32, workers: u32, busy: impl Fn(u32) -> u32) -> u32 {
     let next = turn % workers;
     let own = busy(next);

@@ -35,7 +35,7 @@ const OFF: Rule = Rule::Kernels { errno: libc::ENOPROTOOPT, undo: Undo::ByZero }
 const KEPT: Rule = Rule::Kernels { errno: libc::ENOPROTOOPT, undo: Undo::Never };
 /// Error as for a program without the required capability.
 const PRIVILEGED: Rule = Rule::Kernels { errno: libc::EPERM, undo: Undo::ByZero };
-/// Error as for sockets whose protocol lacks it.
+/// Error as for sockets of a protocol that lacks it.
 const UNSUPPORTED: Rule = Rule::Kernels { errno: libc::EOPNOTSUPP, undo: Undo::ByZero };
 /// Row of unlisted options.
 const UNKNOWN: Row = (0, "unknown option", KEPT, KEPT);
@@ -86,7 +86,7 @@ pub(crate) fn find(level: i32, number: i32) -> Option<Known> {
     Some(place.map_or(Known::NOWHERE, |place| Known(((index as u16 + 1) << 8) | place as u16)))
 }
 
-/// Options whose value a kernel socket returns: level, number, option.
+/// Options that a kernel socket returns: level, number, option.
 pub(crate) fn readable() -> impl Iterator<Item = (i32, i32, Known)> {
     let of = |rule| matches!(rule, Rule::Kernels { undo: Undo::ByZero, .. });
     let all = LEVELS.iter().flat_map(|level| level.2.iter().map(|row| (level.0, row)));
